@@ -1,0 +1,48 @@
+"""The only module that reads the clock or draws random ids, so that tests can stand in for both.
+
+Wall-clock values are UTC. A wall clock may step backwards: order is file order, never timestamp order.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+__all__ = ["from_epoch_ms", "monotonic", "new_id", "now_epoch_ms", "now_iso", "short_token"]
+
+_MS_PER_S = 1000
+
+
+def now_epoch_ms() -> int:
+    """Milliseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+def from_epoch_ms(epoch_ms: int) -> str:
+    """ISO 8601 with milliseconds and `Z`, e.g. `2025-01-23T10:30:00.100Z`."""
+    seconds, millis = divmod(epoch_ms, _MS_PER_S)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{millis:03d}Z"
+
+
+def now_iso() -> str:
+    """Now, as the envelope's `timestamp`."""
+    return from_epoch_ms(now_epoch_ms())
+
+
+def monotonic() -> float:
+    """Seconds on a clock that never goes back; for durations only."""
+    return time.monotonic()
+
+
+def new_id() -> str:
+    """A fresh random UUID (version 4) as text, without importing `uuid` (8 ms) on the start-up path."""
+    raw = bytearray(secrets.token_bytes(16))
+    raw[6] = (raw[6] & 0x0F) | 0x40
+    raw[8] = (raw[8] & 0x3F) | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def short_token(length: int = 8) -> str:
+    """Random hexadecimal digits for file and session names."""
+    return secrets.token_hex((length + 1) // 2)[:length]

@@ -1,0 +1,111 @@
+"""The one exception tree of the product.
+
+Every error a user can meet says what happened, why, and the next step. `code` is the stable name that the command
+line turns into an exit status and the HTTP service into a problem document; it never changes meaning.
+
+    PmError
+    ├── UsageError            a request that makes no sense as it was typed
+    ├── ConfigError           configuration invalid or untrusted
+    ├── CredentialsError      no key, or a key that was refused
+    ├── UnavailableError      provider, network or executor not reachable
+    ├── LimitError            iterations, money, time or context used up
+    ├── NotFoundError         no such task, trace or session, or more than one
+    ├── TraceError            a record is damaged, unwritable or held by another writer
+    │   ├── RecordError       a fact could not be made durable (disk full, read-only)
+    │   └── LockedError       another process writes this record
+    ├── SandboxError          the sandbox itself is broken or absent: nothing ran in it
+    └── InternalError         a defect of ours
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ConfigError",
+    "CredentialsError",
+    "InternalError",
+    "LimitError",
+    "LockedError",
+    "NotFoundError",
+    "PmError",
+    "RecordError",
+    "SandboxError",
+    "TraceError",
+    "UnavailableError",
+    "UsageError",
+]
+
+
+class PmError(Exception):
+    """An error with its three lines: `what` happened, `why`, and the `next_step` (both may be empty)."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, what: str, *, why: str = "", next_step: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.next_step = next_step
+
+
+class UsageError(PmError):
+    """The request makes no sense as it was typed."""
+
+    code = "usage"
+
+
+class ConfigError(PmError):
+    """Configuration is invalid or the folder is not trusted."""
+
+    code = "config"
+
+
+class CredentialsError(PmError):
+    """No credentials were found, or they were refused."""
+
+    code = "credentials"
+
+
+class UnavailableError(PmError):
+    """A provider, the network or an executor cannot be reached."""
+
+    code = "unavailable"
+
+
+class LimitError(PmError):
+    """A limit (iterations, money, time, context) is used up."""
+
+    code = "limit"
+
+
+class NotFoundError(PmError):
+    """Nothing, or more than one thing, answers to the name given."""
+
+    code = "not_found"
+
+
+class TraceError(PmError):
+    """A record is damaged or cannot be read."""
+
+    code = "trace"
+
+
+class RecordError(TraceError):
+    """A fact could not be made durable; the task stops before its next call."""
+
+
+class LockedError(TraceError):
+    """Another process is the writer of this record."""
+
+
+class SandboxError(PmError):
+    """The sandbox is broken or absent; what should have run in it did not run."""
+
+    code = "sandbox"
+
+
+class InternalError(PmError):
+    """A state that can never happen: please report it."""
+
+    code = "internal"

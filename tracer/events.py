@@ -1,0 +1,202 @@
+"""The conversation trace's vocabulary: one closed envelope, nine events, and drafts that become facts.
+
+An `Entry` is one JSONL line (contracts 1, seed 001). Unknown events and extra `data` keys are kept as they are; the
+envelope itself is closed. `parse_line` validates, `encode` writes the one canonical line. The nine events are tagged
+by `event`; their `data` shapes are the TypedDicts below and each has a constructor that returns a `Draft`
+(an entry without its envelope), which the tracer completes with time, session and task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NotRequired, TypedDict
+
+import orjson
+
+from tracer.errors import TraceError
+
+__all__ = [
+    "EVENT_NAMES",
+    "CriteriaResult",
+    "Draft",
+    "Entry",
+    "Issue",
+    "SubtaskPlan",
+    "encode",
+    "encode_fields",
+    "parse_line",
+]
+
+EventName = Literal[
+    "USER_REQUEST",
+    "SYSTEM_RULES",
+    "CHUNKING_PLAN",
+    "LLM_REQUEST",
+    "LLM_RESPONSE",
+    "QUALITY_JUDGMENT",
+    "REJECTION_DETAILS",
+    "ITERATION_END",
+    "FINAL_SUMMARY",
+]
+EVENT_NAMES: Final[tuple[str, ...]] = (
+    "USER_REQUEST",
+    "SYSTEM_RULES",
+    "CHUNKING_PLAN",
+    "LLM_REQUEST",
+    "LLM_RESPONSE",
+    "QUALITY_JUDGMENT",
+    "REJECTION_DETAILS",
+    "ITERATION_END",
+    "FINAL_SUMMARY",
+)
+_ENVELOPE: Final = frozenset({"timestamp", "event", "session_id", "task_id", "subtask_id", "iteration_index", "data"})
+
+# The keys the seed requires in `data`, with their JSON types; a known event without them is damaged.
+_REQUIRED: Final[dict[str, tuple[tuple[str, type | tuple[type, ...]], ...]]] = {
+    "USER_REQUEST": (("prompt", str),),
+    "SYSTEM_RULES": (("rules", str),),
+    "CHUNKING_PLAN": (("subtasks", list),),
+    "LLM_REQUEST": (("prompt", str),),
+    "LLM_RESPONSE": (("output", str), ("status", str)),
+    "QUALITY_JUDGMENT": (("judgment", str), ("criteria_results", list)),
+    "REJECTION_DETAILS": (("criteria_failed", list), ("modification_prompt", str)),
+    "ITERATION_END": (("iteration_index", int), ("judgment", str)),
+    "FINAL_SUMMARY": (("status", str), ("total_iterations", int), ("files_modified", list)),
+}
+
+
+class CriteriaResult(TypedDict):
+    """One criterion's result (seed 001, 2.3)."""
+
+    id: str
+    name: str
+    passed: bool
+    reason: NotRequired[str]
+
+
+class Issue(TypedDict):
+    """One place where a criterion found something; `path` is relative to the workspace, `line` is 1-based."""
+
+    criterion: str
+    type: str
+    path: NotRequired[str]
+    line: NotRequired[int]
+    excerpt: NotRequired[str]
+    suggestion: NotRequired[str]
+
+
+class SubtaskPlan(TypedDict):
+    """One subtask of a chunking plan; `dependencies` are ids of the same plan."""
+
+    id: str
+    description: str
+    dependencies: list[str]
+    title: NotRequired[str]
+    acceptance: NotRequired[str]
+    files_expected: NotRequired[list[str]]
+    size: NotRequired[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A fact before it has time, session and task: what `decide` asks to append."""
+
+    event: str
+    data: dict[str, Any]
+    iteration_index: int | None = None
+    subtask_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One fact of a conversation trace (seed 001, 2.1). `timestamp` is ISO 8601 UTC with milliseconds and `Z`."""
+
+    timestamp: str
+    event: str
+    session_id: str
+    task_id: str
+    data: dict[str, Any] = field(default_factory=dict)
+    subtask_id: str | None = None
+    iteration_index: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line's JSON object, keys in the seed's order, absent optional keys left out."""
+        return encode_fields(self)
+
+
+def encode_fields(entry: Entry) -> dict[str, Any]:
+    """The JSON object of `entry` in the seed's key order."""
+    fields: dict[str, Any] = {
+        "timestamp": entry.timestamp,
+        "event": entry.event,
+        "session_id": entry.session_id,
+        "task_id": entry.task_id,
+    }
+    if entry.subtask_id is not None:
+        fields["subtask_id"] = entry.subtask_id
+    if entry.iteration_index is not None:
+        fields["iteration_index"] = entry.iteration_index
+    fields["data"] = entry.data
+    return fields
+
+
+def encode(entry: Entry) -> bytes:
+    """One compact JSON line, UTF-8, ending in `\\n`.
+
+    Raises:
+        TraceError: the data holds what JSON cannot (a lone surrogate, an integer beyond 64 bits).
+
+    """
+    try:
+        return orjson.dumps(encode_fields(entry), option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError as error:
+        raise TraceError(
+            f"a {entry.event!r} fact cannot be written as JSON",
+            why=str(error),
+            next_step="this is a defect: the executor must clean its text before it is recorded",
+        ) from error
+
+
+def parse_line(line: bytes) -> Entry:
+    """The entry that `line` (with or without its newline) holds.
+
+    Raises:
+        TraceError: not a JSON object, a key outside the envelope, or a value of the wrong type.
+
+    """
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise TraceError("not a JSON object", why=str(error)) from error
+    if not isinstance(fields, dict):
+        raise TraceError("not a JSON object", why=f"the line holds a {type(fields).__name__}")
+    return _entry_of(fields)
+
+
+def _entry_of(fields: dict[str, Any]) -> Entry:
+    if not fields.keys() <= _ENVELOPE:
+        raise TraceError(f"unknown envelope key {min(fields.keys() - _ENVELOPE)!r}")
+    try:
+        timestamp, event = fields["timestamp"], fields["event"]
+        session_id, task_id, data = fields["session_id"], fields["task_id"], fields["data"]
+    except KeyError as error:
+        raise TraceError(f"envelope key {error.args[0]!r} is missing") from error
+    subtask_id, iteration = fields.get("subtask_id"), fields.get("iteration_index")
+    if not (
+        type(timestamp) is str
+        and type(event) is str
+        and type(session_id) is str
+        and type(task_id) is str
+        and type(data) is dict
+        and (subtask_id is None or type(subtask_id) is str)
+        and (iteration is None or (type(iteration) is int and iteration >= 0))
+    ):
+        raise TraceError(f"an envelope value of {event!r} has the wrong type")
+    required = _REQUIRED.get(event)
+    if required is not None:
+        for key, kind in required:
+            value = data.get(key)
+            if not isinstance(value, kind):
+                problem = "missing" if value is None else "of the wrong type"
+                raise TraceError(f"{event} without a usable {key!r}", why=f"data.{key} is {problem}")
+    return Entry(timestamp, event, session_id, task_id, data, subtask_id, iteration)

@@ -1,0 +1,30 @@
+"""The redaction port: what every writer of records calls before a byte reaches the disk.
+
+Implementations promise: deterministic for one project key, total on any JSON value, and never slower than linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["Redacted", "Redactor"]
+
+
+class Redacted(NamedTuple):
+    """A value with its secrets replaced, and how many marks each rule left."""
+
+    value: Any
+    counts: Mapping[str, int]
+
+
+class Redactor(Protocol):
+    """Replaces secrets by `[REDACTED:<rule>:<6 hex>]`."""
+
+    def redact_text(self, text: str) -> tuple[str, Mapping[str, int]]:
+        """`text` with its secrets replaced, and the count by rule."""
+        ...
+
+    def redact_value(self, value: Any) -> Redacted:
+        """A JSON value with every string in it (keys too) redacted; the shape stays."""
+        ...

@@ -34,7 +34,7 @@ Permissions = Literal["read", "edit", "full"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One request. `workspace` is an absolute path; `history` holds the session_refs of all recorded answers, oldest first.
+    """One request. `workspace` is absolute; `history` holds the session_refs of all recorded answers, oldest first.
 
     `session_ref` is the reference of the agent's own session to go on in, or None to start afresh.
     `timeout_s` and `budget_usd` are what is left for this task (None: no limit).

@@ -1,0 +1,1 @@
+"""Next step: written next."""

@@ -1,0 +1,1 @@
+"""Fold: written next."""

@@ -1,0 +1,1 @@
+"""Modification prompt: written next."""

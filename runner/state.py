@@ -1,0 +1,1 @@
+"""Frozen state: written next."""

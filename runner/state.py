@@ -1,1 +1,112 @@
-"""Frozen state: written next."""
+"""What is known about a task: frozen values that `evolve` folds from its facts. Pure.
+
+A task has one loop of ask, judge, reject for itself (`main`), or one for each subtask of its plan. NamedTuples rather
+than dataclasses: a million facts are folded at start-up and `_replace` costs a third of `dataclasses.replace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+__all__ = ["EMPTY", "Limits", "LoopPhase", "LoopState", "Plan", "Request", "TaskState", "Totals"]
+
+LoopPhase = Literal["new", "requested", "answered", "judged", "rejected", "ended"]
+
+
+class Limits(NamedTuple):
+    """When to give up. None means no limit; `on_limit` says whether a person is asked when iterations run out."""
+
+    max_iterations: int = 3
+    timeout_s: float | None = None
+    budget_usd: float | None = None
+    on_limit: str = "fail"
+    max_retries: int = 2
+    max_overload_retries: int = 5
+    max_attempts: int = 3
+
+
+class Request(NamedTuple):
+    """What the person asked for: USER_REQUEST's data, read once."""
+
+    prompt: str = ""
+    title: str = ""
+    kind: str = "auto"
+    workspace: str = ""
+    executor: Mapping[str, Any] = {}
+    checks: Mapping[str, Any] = {}
+    chunk: str = "never"
+    limits: Limits = Limits()
+    continues: Mapping[str, Any] | None = None
+
+
+class Totals(NamedTuple):
+    """Sums over all recorded answers. `cost_usd` is of those whose cost is known; `cost_known` says if all are."""
+
+    cost_usd: float = 0.0
+    cost_known: bool = True
+    answers: int = 0
+    spent_ms: int = 0
+    usage: Mapping[str, int] = {}
+
+
+class LoopState(NamedTuple):
+    """One loop of ask, judge, reject. `iteration_index` is the current one; `attempts` counts its unanswered requests.
+
+    `counted` is the number of iterations that ended in PASS or REJECT; only they count against the limit.
+    """
+
+    phase: LoopPhase = "new"
+    iteration_index: int = 0
+    attempts: int = 0
+    base: str | None = None
+    first_base: str | None = None
+    answer: Mapping[str, Any] = {}
+    judgment: Mapping[str, Any] = {}
+    modification: str = ""
+    tried: tuple[str, ...] = ()
+    counted: int = 0
+    retries: int = 0
+    session_ref: str | None = None
+    passed: bool = False
+
+
+class Plan(NamedTuple):
+    """A chunking plan as recorded; an empty one means that the task runs in one piece."""
+
+    subtasks: tuple[Mapping[str, Any], ...] = ()
+    reason: str = ""
+
+
+class TaskState(NamedTuple):
+    """A task, folded from its facts. `final` is FINAL_SUMMARY's data once the task has ended.
+
+    `granted` is the number of iterations a person added; `action` a person's answer that is not yet acted upon.
+    """
+
+    task_id: str = ""
+    session_id: str = ""
+    request: Request | None = None
+    rules: str | None = None
+    plan: Plan | None = None
+    main: LoopState = LoopState()
+    subtasks: Mapping[str, LoopState] = {}
+    totals: Totals = Totals()
+    iterations: int = 0
+    judgments: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    granted: int = 0
+    action: str = ""
+    hint: str = ""
+    final: Mapping[str, Any] | None = None
+    facts: int = 0
+
+    def loop(self, subtask_id: str | None) -> LoopState:
+        """The loop of `subtask_id`, a new one if it has no facts yet; None is the task's own."""
+        if subtask_id is None:
+            return self.main
+        return self.subtasks.get(subtask_id, _NEW_LOOP)
+
+
+_NEW_LOOP = LoopState()
+EMPTY = TaskState()

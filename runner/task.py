@@ -1,0 +1,100 @@
+"""A task as callers hand it in and as they get it back: plain frozen values, all that a resume needs, no credential."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from runner.criteria.model import Kind
+from runner.executors.port import Permissions
+
+__all__ = ["PersonAction", "TaskOutcome", "TaskRequest", "TaskStatus"]
+
+PersonAction = Literal["continue", "hint", "accept", "stop"]
+TaskStatus = Literal[
+    "QUEUED", "RUNNING", "AWAITING_RESPONSE", "UNFINISHED", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRequest:
+    """What is asked for. `workspace` is absolute; `timeout_s` in seconds and `budget_usd` in dollars, None: no limit.
+
+    `checks` holds `criteria` (ids, None: all in force), `test`, `lint`, `typecheck` (commands given on the command
+    line), `configured` (commands from the config), `detect` (whether detected commands may run: the folder is
+    trusted), `allow_test_changes` and `options` for the criteria.
+    """
+
+    prompt: str
+    workspace: str
+    title: str = ""
+    kind: Kind = "auto"
+    executor: str = "anthropic"
+    model: str | None = None
+    script: str | None = None
+    permissions: Permissions = "edit"
+    continue_session: bool = True
+    thinking: bool = True
+    max_iterations: int = 3
+    timeout_s: float | None = None
+    budget_usd: float | None = None
+    on_limit: Literal["fail", "ask"] = "fail"
+    chunk: Literal["auto", "always", "never"] = "never"
+    task_id: str | None = None
+    checks: Mapping[str, Any] = field(default_factory=dict)
+    executor_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_data(self, *, continues_sessions: bool) -> dict[str, Any]:
+        """USER_REQUEST's data (contracts 1)."""
+        return {
+            "prompt": self.prompt,
+            "trace_version": "1.0",
+            "title": self.title or first_line(self.prompt),
+            "kind": self.kind,
+            "workspace": self.workspace,
+            "limits": {
+                "max_iterations": self.max_iterations,
+                "timeout_s": self.timeout_s,
+                "budget_usd": self.budget_usd,
+                "on_limit": self.on_limit,
+            },
+            "executor": {
+                "name": self.executor,
+                "model": self.model,
+                "script": self.script,
+                "permissions": self.permissions,
+                "thinking": self.thinking,
+                "continue_session": self.continue_session and continues_sessions,
+                "options": dict(self.executor_options),
+            },
+            "checks": dict(self.checks),
+            "chunk": self.chunk,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutcome:
+    """How a run of a task stands when the call returns; `status` may be AWAITING_RESPONSE or UNFINISHED (stopped).
+
+    `chain_head` is the hexadecimal sha256 after the last line, None where nothing was chained.
+    """
+
+    task_id: str
+    status: TaskStatus
+    reason: str = ""
+    detail: str = ""
+    iterations: int = 0
+    judgments: tuple[str, ...] = ()
+    files_modified: tuple[str, ...] = ()
+    cost_usd: float | None = None
+    usage: Mapping[str, int] | None = None
+    duration_ms: int = 0
+    trace_file: str = ""
+    chain_head: str | None = None
+
+
+def first_line(text: str, *, limit: int = 80) -> str:
+    """The first non-empty line of `text`, cut to `limit` characters, as a title."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

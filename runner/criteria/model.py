@@ -83,6 +83,7 @@ class Evidence:
 
     `protected_changes` names what the task changed under the state directory (already undone).
     `not_checked` names detected commands whose tool is missing or whose folder is not trusted.
+    `error_kind` is the executor's word for trouble (`AnswerError.kind`), None where the answer came whole.
     """
 
     request: str
@@ -90,6 +91,7 @@ class Evidence:
     status: str = "COMPLETE"
     kind: Kind = "auto"
     stop_reason: str | None = None
+    error_kind: str | None = None
     files: tuple[ChangedFile, ...] = ()
     claims: tuple[ClaimedPath, ...] = ()
     commands: tuple[CommandResult, ...] = ()

@@ -1,0 +1,191 @@
+"""Which test, lint and type-check commands a project has, detected from its common project files. Pure.
+
+Input is the text of a few files by name (`PROJECT_FILES`) plus the names present; nothing is read or started here.
+A given command comes before a configured one, a configured one before a detected one; at most one per kind detected.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from runner.criteria.model import CommandKind
+
+__all__ = ["PROJECT_FILES", "PlannedCommand", "plan_commands"]
+
+PROJECT_FILES = (
+    "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", "ruff.toml", ".ruff.toml", ".flake8",
+    "package.json", "Cargo.toml", "go.mod", "Makefile", "makefile", "GNUmakefile",
+)  # fmt: skip
+KINDS: tuple[CommandKind, ...] = ("test", "lint", "typecheck")
+_NO_TEST = re.compile(r"no test specified")
+_MAKE_TARGETS: dict[CommandKind, tuple[str, ...]] = {
+    "test": ("test", "tests"),
+    "lint": ("lint",),
+    "typecheck": ("typecheck", "type-check", "types", "mypy"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCommand:
+    """A command to run. `tool` is the program that must be there for a detected command to be in force."""
+
+    kind: CommandKind
+    command: str
+    origin: Literal["given", "configured", "detected"]
+    tool: str = ""
+
+
+def plan_commands(
+    *,
+    names: Collection[str] = (),
+    texts: Mapping[str, str] | None = None,
+    given: Mapping[CommandKind, str] | None = None,
+    configured: Mapping[CommandKind, str] | None = None,
+    trusted: bool = False,
+) -> tuple[PlannedCommand, ...]:
+    """One command for each kind that has one, tests first; nothing is detected in a folder that is not trusted.
+
+    `names` are workspace-relative paths of files (top level and `tests/`), `texts` the contents of `PROJECT_FILES`.
+    An empty given or configured command switches its kind off.
+    """
+    detected = _detect(names, texts or {}) if trusted else {}
+    planned: list[PlannedCommand] = []
+    for kind in KINDS:
+        for origin, commands in (("given", given or {}), ("configured", configured or {})):
+            if kind in commands:
+                if command := commands[kind].strip():
+                    planned.append(
+                        PlannedCommand(
+                            kind=kind, command=command, origin="given" if origin == "given" else "configured"
+                        )
+                    )
+                break
+        else:
+            if kind in detected:
+                planned.append(detected[kind])
+    return tuple(planned)
+
+
+def _detect(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKind, PlannedCommand]:
+    found: dict[CommandKind, PlannedCommand] = {}
+    for candidates in (
+        _python(names, texts),
+        _node(names, texts.get("package.json", "")),
+        _cargo(names),
+        _go(names),
+        _make(texts),
+    ):
+        for kind, command in candidates.items():
+            tool = command.split()[0]
+            found.setdefault(kind, PlannedCommand(kind=kind, command=command, origin="detected", tool=tool))
+    return found
+
+
+def _python(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKind, str]:
+    project = _toml(texts.get("pyproject.toml", ""))
+    tool = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
+    ini = "\n".join(texts.get(name, "") for name in ("setup.cfg", "tox.ini", "pytest.ini", "mypy.ini"))
+    tests = [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)]
+    found: dict[CommandKind, str] = {}
+    if (
+        "pytest" in tool
+        or "[pytest]" in ini
+        or "[tool:pytest]" in ini
+        or "pytest.ini" in names
+        or "conftest.py" in names
+    ):
+        found["test"] = "python -m pytest -q"
+    elif tests:
+        imports_pytest = any("pytest" in text for name, text in texts.items() if name.endswith(".py"))
+        mentions = "pytest" in texts.get("pyproject.toml", "") or imports_pytest
+        found["test"] = "python -m pytest -q" if mentions or not _unittest(texts) else "python -m unittest discover"
+    if "ruff" in tool or "ruff.toml" in names or ".ruff.toml" in names:
+        found["lint"] = "ruff check ."
+    elif ".flake8" in names or "[flake8]" in ini:
+        found["lint"] = "flake8"
+    if "mypy" in tool or "[mypy]" in ini or "mypy.ini" in names:
+        found["typecheck"] = "mypy" if _mypy_targets(tool, ini) else "mypy ."
+    elif "pyright" in tool or "pyrightconfig.json" in names:
+        found["typecheck"] = "pyright"
+    return found
+
+
+def _unittest(texts: Mapping[str, str]) -> bool:
+    return any(name.endswith(".py") and re.search(r"\bunittest\b", text) for name, text in texts.items())
+
+
+def _mypy_targets(tool: Mapping[str, Any], ini: str) -> bool:
+    section = tool.get("mypy", {})
+    keys = set(section) if isinstance(section, dict) else set()
+    return bool(keys & {"files", "packages", "modules"}) or bool(
+        re.search(r"^\s*(?:files|packages|modules)\s*=", ini, re.MULTILINE)
+    )
+
+
+def _node(names: Collection[str], text: str) -> dict[CommandKind, str]:
+    package = _json(text)
+    scripts = package.get("scripts", {})
+    scripts = scripts if isinstance(scripts, dict) else {}
+    runner = "pnpm" if "pnpm-lock.yaml" in names else "yarn" if "yarn.lock" in names else "npm"
+    found: dict[CommandKind, str] = {}
+    if isinstance(scripts.get("test"), str) and not _NO_TEST.search(scripts["test"]):
+        found["test"] = f"{runner} test"
+    if isinstance(scripts.get("lint"), str):
+        found["lint"] = f"{runner} run lint"
+    elif any(re.match(r"(?:\.eslintrc(?:\.\w+)?|eslint\.config\.[mc]?[jt]s)$", name) for name in names):
+        found["lint"] = "npx --no-install eslint ."
+    for script in ("typecheck", "type-check", "types", "tsc"):
+        if isinstance(scripts.get(script), str):
+            found["typecheck"] = f"{runner} run {script}"
+            break
+    else:
+        if "tsconfig.json" in names:
+            found["typecheck"] = "npx --no-install tsc --noEmit"
+    return found
+
+
+def _cargo(names: Collection[str]) -> dict[CommandKind, str]:
+    if "Cargo.toml" not in names:
+        return {}
+    return {"test": "cargo test", "lint": "cargo clippy -- -D warnings", "typecheck": "cargo check"}
+
+
+def _go(names: Collection[str]) -> dict[CommandKind, str]:
+    if "go.mod" not in names:
+        return {}
+    found: dict[CommandKind, str] = {"test": "go test ./...", "typecheck": "go vet ./..."}
+    if any(re.match(r"\.golangci\.(?:ya?ml|toml|json)$", name) for name in names):
+        found["lint"] = "golangci-lint run"
+    return found
+
+
+def _make(texts: Mapping[str, str]) -> dict[CommandKind, str]:
+    text = next((texts[name] for name in ("GNUmakefile", "makefile", "Makefile") if name in texts), "")
+    targets = {target for line in re.findall(r"^([\w .-]+):(?!=)", text, re.MULTILINE) for target in line.split()}
+    return {
+        kind: f"make {target}"
+        for kind, wanted in _MAKE_TARGETS.items()
+        for target in wanted[:1] + wanted[1:]
+        if target in targets
+    }
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text) if text else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,134 @@
+"""Q1, Q5 and Q6: what was claimed is there, what was asked for was done, and "done" alone proves nothing."""
+
+from __future__ import annotations
+
+import re
+
+from runner.criteria.answer import Answer, read_answer
+from runner.criteria.finding import at, finding_of
+from runner.criteria.kind import asks_for_change, effective_kind
+from runner.criteria.model import Evidence, Finding, Place
+
+__all__ = ["q1_files", "q5_evidence", "q6_termination"]
+
+_ENDED_BADLY = {
+    "INCOMPLETE": "the agent ended before it was done",
+    "ERROR": "the agent ended in an error",
+    "BLOCKED": "the agent says it is blocked",
+}
+_CLAIMS_DONE = re.compile(
+    r"(?:^|[.!:]\s+)\W*(?:all\s+)?(?:done|completed?|finished|fixed|ready)\s*(?:[.!✅🎉]|$)"
+    r"|\b(?:i|we)(?:'ve| have)?(?: now| successfully| also| just| fully)* (?:implemented|added|created|fixed|updated|completed|finished|refactored|written|wrote|rewrote|resolved|built|made)\b"
+    r"|\b(?:is|are|has been|have been|was|were)(?: now| successfully| fully| all)* (?:implemented|added|created|fixed|updated|completed?|finished|done|resolved|in place|ready)\b"
+    r"|\b(?:all|everything)\b[^.]{0,40}\b(?:done|implemented|complete|pass(?:es|ing)?|works|working)\b"
+    r"|\b(?:task|work|implementation|job|feature|fix)\s+(?:is\s+)?(?:now\s+)?(?:complete|completed|done|finished)\b"
+    r"|(?:実装|修正|追加|作成|完了|対応|変更)(?:しました|いたしました|済み|完了)|完了です"
+    r"|已(?:经)?(?:完成|实现|修复|添加)|(?:完成|实现|修复|添加)了|全部完成"
+    r"|(?:완료|구현|수정|추가)(?:했습니다|되었습니다|하였습니다|됐습니다)"
+    r"|\b(?:he (?:implementado|añadido|corregido|completado)|está (?:listo|hecho|completo)|tarea completada)\b"
+    r"|\b(?:j'ai (?:implémenté|ajouté|corrigé|terminé)|c'est (?:fait|terminé)|tâche terminée)\b"
+    r"|\b(?:ich habe .{1,80}(?:implementiert|hinzugefügt|behoben|erstellt|korrigiert)|ist (?:fertig|erledigt|abgeschlossen))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOTHING = re.compile(
+    r"\b(?:nothing (?:to (?:change|do|fix)|needs? (?:to be )?(?:chang|fix|do))|no (?:code )?changes? (?:is|are|was|were)?\s*(?:needed|required|necessary|to make)|"
+    r"already (?:implemented|correct|works?|handles?|done|exists?|fixed|present|satisf\w+|in place|supports?)|no (?:fix|action) (?:is )?(?:needed|required))\b"
+    r"|変更(?:は|の)?(?:必要(?:は)?(?:ありません|ない)|不要)|无需(?:修改|更改|变更)|不需要(?:修改|更改)|변경(?:할|이) 필요(?:가)? 없|수정할 필요(?:가)? 없"
+    r"|\b(?:no (?:es necesario|hace falta) (?:cambiar|ningún cambio)|rien à (?:changer|modifier)|keine änderung(?:en)? (?:nötig|notwendig|erforderlich))",
+    re.IGNORECASE,
+)
+_BECAUSE = 40
+
+
+def q1_files(evidence: Evidence) -> Finding:
+    """Every file the task expects or the answer claims exists on disk, inside the workspace, not empty."""
+    places: list[Place] = []
+    change = effective_kind(evidence) == "change"
+    for claim in evidence.claims:
+        if claim.source == "request":
+            continue
+        name = "claimed" if claim.source == "answer" else "expected"
+        if not claim.inside:
+            places.append(_claim(claim.path, f"{name} file is outside the workspace", "work inside the workspace"))
+        elif not claim.exists:
+            places.append(_claim(claim.path, f"{name} file does not exist", "create the file, or do not claim it"))
+        elif claim.size == 0 and claim.path.rsplit("/", 1)[-1] not in _MAY_BE_EMPTY:
+            places.append(_claim(claim.path, f"{name} file is empty", "write the content that was asked for"))
+        elif change and claim.source == "answer" and not claim.changed:
+            places.append(
+                _claim(claim.path, "file claimed as changed is unchanged", "make the change, or do not claim it")
+            )
+    return finding_of(places)
+
+
+_MAY_BE_EMPTY = frozenset({"__init__.py", ".gitkeep", ".keep", ".nojekyll", "py.typed", ".env", ".gitignore"})
+
+
+def _claim(path: str, message: str, suggestion: str) -> Place:
+    return at("claimed_file", message, path=path, suggestion=suggestion)
+
+
+def q5_evidence(evidence: Evidence) -> Finding:
+    """A change task has verified changes on disk; a question has a non-empty answer."""
+    if not evidence.answer.strip() and not evidence.files:
+        return finding_of([at("empty_answer", "the answer is empty", suggestion="answer the request")])
+    if effective_kind(evidence) != "change":
+        if evidence.answer.strip():
+            return finding_of(())
+        return finding_of([at("empty_answer", "the answer is empty", suggestion="say in words what was found or done")])
+    if any(file.before != file.after for file in evidence.files):
+        return finding_of(())
+    if _NOTHING.search(evidence.answer) and len(evidence.answer.strip()) >= _BECAUSE:
+        if any(result.kind == "test" and result.exit_code == 0 for result in evidence.commands):
+            return Finding(passed=True, reason="nothing to change, and the tests pass")
+        return finding_of(
+            [
+                at(
+                    "ask_person",
+                    "the answer says nothing needs to change, and no test confirms it",
+                    suggestion="show with a test that the request is met already, or make the change",
+                )
+            ]
+        )
+    return finding_of([at("no_change", "no file was changed", suggestion="make the change in the workspace")])
+
+
+def q6_termination(evidence: Evidence) -> Finding:
+    """The agent's own "done" is not evidence; leaving the rest to the user is no end."""
+    places: list[Place] = []
+    places.extend(
+        at(
+            "protected",
+            "changed a file of the orchestrator (undone)",
+            path=path,
+            suggestion="leave the state directory alone",
+        )
+        for path in evidence.protected_changes
+    )
+    if evidence.status in _ENDED_BADLY:
+        places.append(at("status", _ENDED_BADLY[evidence.status], suggestion="finish the task"))
+    answer = read_answer(evidence.answer)
+    places.extend(_unproven(evidence, answer))
+    return finding_of(places)
+
+
+def _unproven(evidence: Evidence, answer: Answer) -> list[Place]:
+    if any(file.before != file.after for file in evidence.files) or evidence.kind in {"question", "investigation"}:
+        return []
+    if _NOTHING.search(evidence.answer):
+        return []
+    wanted = effective_kind(evidence) == "change" or asks_for_change(evidence.request)
+    if not wanted:
+        return []
+    for prose in answer.prose:
+        if claim := _CLAIMS_DONE.search(prose.text):
+            return [
+                at(
+                    "unproven_claim",
+                    "completion is claimed and nothing was changed",
+                    line=prose.line,
+                    excerpt=claim.group(),
+                    suggestion="make the change in the workspace; saying that it is done is not evidence",
+                )
+            ]
+    return []

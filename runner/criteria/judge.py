@@ -1,0 +1,117 @@
+"""The verdict, fail-closed: everything in force must pass, and whatever is unclear is a REJECT (contracts 2).
+
+A check that raises, answers something else than a Finding, or is missing fails by name; an earlier failure stops no
+later check. Only transient trouble (time, network, rate limit, overload) is a RETRY, with an empty result list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runner.criteria.model import Criterion, Evidence, Finding, Place, Verdict
+
+__all__ = ["TRANSIENT", "judge"]
+
+TRANSIENT = frozenset({"timeout", "network", "rate_limit", "overloaded"})
+_EXCERPT = 160
+
+
+def judge(evidence: Evidence, criteria: Sequence[Criterion]) -> Verdict:
+    """Judge one answer by `criteria` (those in force, Q1 first).
+
+    RETRY where the answer ended in transient trouble; PASS where every criterion passes; REJECT for all else.
+    """
+    if _is_transient(evidence):
+        trouble = evidence.error_kind or evidence.status.lower()
+        return Verdict(judgment="RETRY", criteria_results=(), summary=f"transient trouble: {trouble}")
+    if not criteria:
+        return Verdict(judgment="REJECT", criteria_results=(), summary="no criteria in force")
+    findings = [(criterion, _run(criterion, evidence)) for criterion in criteria]
+    results = tuple(_result(criterion, finding) for criterion, finding in findings)
+    issues = tuple(
+        _issue(criterion.id, place) for criterion, found in findings if not found.passed for place in found.places
+    )
+    failed = [(criterion, finding) for criterion, finding in findings if not finding.passed]
+    return Verdict(
+        judgment="REJECT" if failed else "PASS",
+        criteria_results=results,
+        issues=tuple(issue for issue in issues if not issue.get("preexisting")),
+        summary="; ".join(f"{criterion.id}: {finding.reason}" for criterion, finding in failed)
+        or " ".join(criterion.id for criterion in criteria),
+        notes=_notes(evidence, findings),
+        ask_person=any(place.type == "ask_person" for _, finding in failed for place in finding.places),
+    )
+
+
+def _is_transient(evidence: Evidence) -> bool:
+    if evidence.error_kind is not None:
+        return evidence.error_kind in TRANSIENT
+    return evidence.status == "TIMEOUT"
+
+
+def _run(criterion: Criterion, evidence: Evidence) -> Finding:
+    try:
+        finding: object = criterion.check(evidence)
+    except Exception as error:  # noqa: BLE001 - a team's criterion is a plug-in: its crash is a REJECT that names it
+        detail = f"{type(error).__name__}: {error}".replace("\n", " ")[:_EXCERPT]
+        return Finding(
+            passed=False,
+            reason=f"the check crashed ({detail})",
+            places=(
+                Place(
+                    type="crash",
+                    message=f"criterion {criterion.id} ({criterion.name}) crashed: {detail}",
+                    suggestion="this is no fault of the answer: repair or remove the criterion",
+                ),
+            ),
+        )
+    if not isinstance(finding, Finding):
+        kind = type(finding).__name__
+        return Finding(passed=False, reason=f"the check crashed (it answered {kind}, not a Finding)")
+    return finding
+
+
+def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
+    result: dict[str, Any] = {"id": criterion.id, "name": criterion.name, "passed": finding.passed}
+    if not finding.passed:
+        result["reason"] = finding.reason or "failed without a reason"
+    elif finding.reason:
+        result["reason"] = finding.reason
+    return result
+
+
+def _issue(criterion: str, place: Place) -> dict[str, Any]:
+    issue: dict[str, Any] = {"criterion": criterion, "type": place.type, "message": place.message}
+    if place.path is not None:
+        issue["path"] = place.path
+    if place.line is not None:
+        issue["line"] = place.line
+    if place.excerpt:
+        issue["excerpt"] = place.excerpt[:_EXCERPT]
+    if place.suggestion:
+        issue["suggestion"] = place.suggestion
+    if place.preexisting:
+        issue["preexisting"] = True
+    return issue
+
+
+def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> tuple[str, ...]:
+    """What is worth saying without rejecting: old markers, checks that did not run, flaky runs."""
+    notes = [
+        f"{criterion.id}: was there before: {place.message}{_at(place)}"
+        for criterion, finding in findings
+        for place in finding.places
+        if place.preexisting
+    ]
+    notes += [f"not checked: {result.kind} ({result.command}): tool missing" for result in evidence.not_checked]
+    notes += [
+        f"flaky: {result.command} failed once and passed when repeated" for result in evidence.commands if result.flaky
+    ]
+    return tuple(notes)
+
+
+def _at(place: Place) -> str:
+    if place.path is None:
+        return ""
+    return f" at {place.path}:{place.line}" if place.line else f" in {place.path}"

@@ -44,10 +44,10 @@ def modification_prompt(
     `tried` holds one summary for each earlier rejected attempt, oldest first.
     """
     failed = sorted((result for result in criteria_results if not result["passed"]), key=_severity)
-    parts = [_headline(failed), "", "What was found:"]
-    parts += _found(failed, issues)
-    parts += ["", "What is required:"]
-    parts += [f"- {result['id']} {result['name']}: {_required(result)}" for result in failed]
+    parts = [_headline(failed)]
+    if failed:
+        parts += ["", "What was found:", *_found(failed, issues), "", "What is required:"]
+        parts += [f"- {result['id']} {result['name']}: {_required(result)}" for result in failed]
     if tried:
         parts += ["", "Already tried, and rejected (do something else):"]
         first = len(tried) - _TRIED
@@ -64,7 +64,7 @@ def _severity(result: Mapping[str, Any]) -> tuple[int, str]:
 def _headline(failed: Sequence[Mapping[str, Any]]) -> str:
     """One line for the trace: `Fix: Remove TODO markers by doing the work they stand for.`."""
     if not failed:
-        return "Fix: the answer could not be accepted."
+        return "Fix: earlier answers to this request were not accepted."
     return f"Fix: {_required(failed[0])}"
 
 

@@ -1,0 +1,113 @@
+"""What runs, written down before it runs, so that the next `pm` can end what a killed one left behind.
+
+One small file per started program under `control/processes/`: its mark, its id with start time, and the same of the
+`pm` that owns it. On disk after a crash: before the start, a file whose mark nothing carries (removed later); after
+it, the file that finds the program. Nothing is ever ended by a bare number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runner.processes.table import boot_id, entry_of
+from runner.processes.tree import ProcessTree, end_tree, tree_members
+
+__all__ = ["Orphan", "ProcessRecord", "end_orphans"]
+
+_FOLDER = Path("control") / "processes"
+_MARK_LENGTH = 32
+
+
+class Orphan(NamedTuple):
+    """A program that was found without its `pm` and ended; `ended` is False where it could not be killed."""
+
+    label: str
+    pid: int
+    ended: bool
+
+
+class ProcessRecord:
+    """The file that names one running program; `remove` when its tree has ended."""
+
+    def __init__(self, state_dir: Path, *, mark: str, label: str) -> None:
+        self._path = state_dir / _FOLDER / f"{mark}.json"
+        owner = entry_of(os.getpid())
+        self._facts: dict[str, Any] = {
+            "mark": mark,
+            "label": label,
+            "boot": boot_id(),
+            "owner": os.getpid(),
+            "owner_start": owner.start if owner else "",
+            "pid": None,
+            "start": "",
+        }
+
+    def intend(self) -> None:
+        """Say what is about to be started."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._write()
+
+    def started(self, pid: int, start: str) -> None:
+        """Add the id and start time of the running program."""
+        self._facts |= {"pid": pid, "start": start}
+        self._write()
+
+    def remove(self) -> None:
+        """Forget the program: it has ended."""
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        # No fsync: the file must outlive this process, and a crash of the machine ends the program as well.
+        aside = self._path.with_suffix(".new")
+        aside.write_text(json.dumps(self._facts), encoding="utf-8")
+        aside.chmod(0o600)
+        aside.replace(self._path)
+
+
+async def end_orphans(state_dir: Path, *, grace_s: float = 2.0) -> list[Orphan]:
+    """End every program whose `pm` no longer lives, and return them; safe to call from several processes at once."""
+    found = []
+    for path in sorted((state_dir / _FOLDER).glob("*.json")):
+        facts = await asyncio.to_thread(_read, path)
+        if facts is None or _alive(facts, "owner", "owner_start"):
+            continue
+        tree = ProcessTree(mark=str(facts["mark"]), leader=None, start="")
+        if _alive(facts, "pid", "start"):
+            tree = tree._replace(leader=int(facts["pid"]), start=str(facts["start"]))
+        if await asyncio.to_thread(tree_members, tree):
+            ended = await end_tree(tree, grace_s=grace_s)
+            found.append(Orphan(str(facts.get("label", "")), int(facts["pid"] or 0), ended))
+            if not ended:
+                continue
+        path.unlink(missing_ok=True)
+    return found
+
+
+def _alive(facts: dict[str, Any], pid_key: str, start_key: str) -> bool:
+    if facts["boot"] != boot_id() or not facts[pid_key]:
+        return False
+    entry = entry_of(int(facts[pid_key]))
+    return entry is not None and entry.start == facts[start_key]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The record, or None for a file that is gone or is not one of ours (which is then removed)."""
+    try:
+        facts = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        facts = None
+    kinds = {"mark": str, "boot": str, "owner": int, "owner_start": str, "start": str}
+    if isinstance(facts, dict) and all(isinstance(facts.get(key), kind) for key, kind in kinds.items()):
+        facts["pid"] = facts["pid"] if isinstance(facts.get("pid"), int) else None
+        if len(facts["mark"]) >= _MARK_LENGTH:  # a short mark could be anybody's
+            return facts
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    return None

@@ -1,0 +1,138 @@
+"""The machine's process table, read as plain values: `/proc` on Linux, `ps` elsewhere.
+
+A process is named by its id and its start time together, so that an id that was used again is never taken for the
+process that had it before. A mark in the environment of what we start finds its children even after `setsid`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["MARK", "ProcessEntry", "boot_id", "entry_of", "marked", "send_signal", "snapshot"]
+
+MARK = "PM_ORCHESTRATOR_PROCESS"
+_PROC = Path("/proc")
+
+
+class ProcessEntry(NamedTuple):
+    """One living process; `start` is opaque text that differs between two holders of the same id."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start: str
+
+
+def uses_proc() -> bool:
+    """Whether `/proc` can be read as Linux has it."""
+    return sys.platform == "linux" and (_PROC / "self" / "stat").exists()
+
+
+def boot_id() -> str:
+    """What tells one boot of this machine from the next; empty where unknown."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def snapshot() -> dict[int, ProcessEntry]:
+    """All living processes by id; zombies are left out, nothing can be done to them."""
+    if not uses_proc():
+        return _snapshot_from_ps()
+    found: dict[int, ProcessEntry] = {}
+    for name in os.listdir(_PROC):  # noqa: PTH208 - 300 Path objects a scan would double its cost
+        if name.isdigit() and (entry := _entry_from_proc(int(name))) is not None:
+            found[entry.pid] = entry
+    return found
+
+
+def entry_of(pid: int) -> ProcessEntry | None:
+    """The living process with this id, if there is one."""
+    return _entry_from_proc(pid) if uses_proc() else _snapshot_from_ps().get(pid)
+
+
+def _entry_from_proc(pid: int) -> ProcessEntry | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()  # the name before it may hold spaces and brackets
+    if fields[0] in {b"Z", b"X"}:
+        return None
+    return ProcessEntry(pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[19].decode("ascii"))
+
+
+def _snapshot_from_ps() -> dict[int, ProcessEntry]:
+    done = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,lstart="],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={"LC_ALL": "C", "PATH": os.defpath},
+        check=False,
+    )
+    found: dict[int, ProcessEntry] = {}
+    for line in done.stdout.splitlines():
+        fields = line.split(None, 4)
+        if len(fields) == 5 and not fields[3].startswith("Z"):
+            pid, parent, group = int(fields[0]), int(fields[1]), int(fields[2])
+            found[pid] = ProcessEntry(pid, parent, group, group, fields[4].strip())
+    return found
+
+
+def marked(pids: Iterable[int], mark: str) -> set[int]:
+    """Those of `pids` whose environment carries `mark`; processes of other users cannot be read and are left out."""
+    needle = f"{MARK}={mark}"
+    if not uses_proc():
+        return _marked_from_ps(set(pids), needle)
+    found = set()
+    for pid in pids:
+        with suppress(OSError):
+            if needle.encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                found.add(pid)
+    return found
+
+
+def _marked_from_ps(pids: set[int], needle: str) -> set[int]:
+    show_environment = ["-E"] if sys.platform == "darwin" else ["e"]
+    done = subprocess.run(
+        ["ps", *show_environment, "-ww", "-A", "-o", "pid=,command="]
+        if sys.platform == "darwin"
+        else ["ps", "axeww", "-o", "pid=,command="],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={"LC_ALL": "C", "PATH": os.defpath},
+        check=False,
+    )
+    found = set()
+    for line in done.stdout.splitlines():
+        pid, _, command = line.strip().partition(" ")
+        if pid.isdigit() and int(pid) in pids and needle in command.split():
+            found.add(int(pid))
+    return found
+
+
+def send_signal(entry: ProcessEntry, number: signal.Signals) -> None:
+    """Signal exactly this process: where its id has passed to another one, nothing happens."""
+    with suppress(ProcessLookupError, PermissionError):
+        if not hasattr(os, "pidfd_open") or not uses_proc():
+            if entry_of(entry.pid) == entry:
+                os.kill(entry.pid, number)
+            return
+        handle = os.pidfd_open(entry.pid)
+        try:
+            now = _entry_from_proc(entry.pid)
+            if now is not None and now.start == entry.start:
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)

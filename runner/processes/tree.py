@@ -1,0 +1,75 @@
+"""A started program with everything it started, found and ended as one.
+
+Members are the leader's session and process group, all descendants of a member, and whatever carries the leader's mark
+in its environment (so `setsid` and double forks do not hide a child). What also clears its environment escapes a
+plain run; only the sandbox's process namespace holds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import NamedTuple
+
+from runner.processes.table import ProcessEntry, marked, send_signal, snapshot
+from tracer.clock import monotonic
+
+__all__ = ["ProcessTree", "end_tree", "tree_members"]
+
+_KILL_ROUNDS_PAUSE_S = 0.02
+_KILL_LIMIT_S = 5.0
+
+
+class ProcessTree(NamedTuple):
+    """How to find a tree again. `leader` None: by mark alone (its number may be another program's by now)."""
+
+    mark: str
+    leader: int | None
+    start: str
+
+
+def tree_members(tree: ProcessTree) -> list[ProcessEntry]:
+    """The living members, in no order. The leader's own number counts only while we have not reaped it."""
+    table = snapshot()
+    oldest = int(tree.start) if tree.start.isdigit() else 0
+    young = {pid: entry for pid, entry in table.items() if not entry.start.isdigit() or int(entry.start) >= oldest}
+    members = {
+        pid
+        for pid, entry in young.items()
+        if tree.leader is not None and tree.leader in {pid, entry.group, entry.session}
+    }
+    members |= marked(young.keys() - members, tree.mark)
+    while more := {pid for pid, entry in young.items() if entry.parent in members and pid not in members}:
+        members |= more
+    return [young[pid] for pid in members]
+
+
+async def end_tree(tree: ProcessTree, *, grace_s: float) -> bool:
+    """Ask all members to end, wait up to `grace_s` seconds, then kill until none is left.
+
+    Returns False when something could not be killed within 5 s (another user's process, an uninterruptible wait).
+    """
+    if grace_s > 0:
+        for entry in tree_members(tree):
+            send_signal(entry, signal.SIGTERM)
+        await wait_until_empty(tree, limit_s=grace_s)
+    give_up = monotonic() + _KILL_LIMIT_S
+    while members := tree_members(tree):
+        for entry in members:
+            send_signal(entry, signal.SIGKILL)
+        if monotonic() > give_up:
+            return False
+        await asyncio.sleep(_KILL_ROUNDS_PAUSE_S)
+    return True
+
+
+async def wait_until_empty(tree: ProcessTree, *, limit_s: float) -> bool:
+    """Whether the tree ended by itself within `limit_s` seconds."""
+    deadline = monotonic() + limit_s
+    pause = 0.005
+    while tree_members(tree):
+        if monotonic() >= deadline:
+            return False
+        await asyncio.sleep(min(pause, max(deadline - monotonic(), 0)))
+        pause = min(pause * 2, 0.1)
+    return True

@@ -1,0 +1,194 @@
+"""Runs one command and turns its end into an exit code: the outermost boundary of the command line.
+
+Promises: exactly one result or error record in the JSON forms; three lines for an error; a report file and exit 10 for
+a defect; 130 and 143 for SIGINT and SIGTERM with a resume hint; a closed pipe ends quietly with 0.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from argparse import Namespace
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from repl.commands.context import Context
+from repl.commands.table import HANDLERS
+from repl.exit_codes import ExitCode, code_of
+from repl.present.output import Output, make_output
+from tracer.errors import InternalError, PmError, UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from repl.commands.spec import Command
+
+__all__ = ["Terminated", "load_handler", "report_end", "run_command", "run_words"]
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP arrived; like KeyboardInterrupt it is no Exception, so that nothing swallows it."""
+
+
+def run_words(words: list[str]) -> int:
+    """Parse and run `words`; every way it can end is an exit code."""
+    if os.name == "nt":
+        sys.stderr.write("pm: Windows is not supported; run pm inside WSL 2\n")
+        return ExitCode.UNAVAILABLE
+    _install_signals()
+    output = make_output(_guessed_flags(words), os.environ)
+    try:
+        code = _run(words, output)
+        output.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+        return ExitCode.OK
+    return int(code)
+
+
+def _run(words: list[str], output: Output) -> int:
+    context = Context(output=output, environ=os.environ, arguments=Namespace(), command=words[0] if words else "")
+    try:
+        from repl.commands.parse import parse_command_line
+
+        command, arguments = _named(words, parse_command_line)
+        context.command, context.arguments = command.name, arguments
+        _refuse_two_forms(arguments)
+        return run_command(command, context)
+    except (PmError, KeyboardInterrupt, Terminated) as ending:
+        return report_end(context, ending)
+    except BrokenPipeError:
+        raise
+    except Exception as defect:  # noqa: BLE001 - the outermost boundary: a defect becomes a report and exit 10
+        return report_end(context, defect)
+
+
+def _refuse_two_forms(arguments: Namespace) -> None:
+    if arguments.json and arguments.jsonl:
+        raise UsageError("--json and --jsonl exclude each other", next_step="give one of them")
+
+
+def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespace]]) -> tuple[Command, Namespace]:
+    """The command of `words`; none at all opens the session, `--help` alone is `help`."""
+    from repl.commands.parse import leading_globals
+    from repl.commands.registry import find_command
+
+    lead = leading_globals(words)
+    rest = words[lead:]
+    if rest[:1] in (["--help"], ["-h"]):
+        return parse([*words[:lead], "help", *rest[1:]])
+    if rest[:1] in (["--version"], ["-V"]):
+        return parse([*words[:lead], "version", *rest[1:]])
+    if (not rest or rest[0].startswith("-")) and find_command("repl") is not None:
+        return parse([*words[:lead], "repl", *rest])
+    if not rest:
+        return parse([*words[:lead], "help"])
+    return parse(words)
+
+
+def run_command(command: Command, context: Context) -> int:
+    """Run `command` with the context's arguments; async handlers get a loop of their own."""
+    if getattr(context.arguments, "help", False):
+        from repl.commands.about import show_help
+
+        return show_help(context, command)
+    returned = load_handler(command.name)(context, context.arguments)
+    code = returned if isinstance(returned, int) else _run_async(returned)
+    if code == ExitCode.OK:
+        context.output.result(command.name, {})
+    elif not context.output.ended:
+        error = InternalError(f"{command.name} ended with exit code {code}")
+        context.output.failure(command.name, error, code)
+    return code
+
+
+def load_handler(name: str) -> Callable[[Context, Namespace], Any]:
+    """The function that runs the command called `name`, imported now."""
+    from importlib import import_module  # already loaded by the interpreter
+
+    module, _, function = HANDLERS[name].partition(":")
+    handler: Callable[[Context, Namespace], Any] = getattr(import_module(module), function)
+    return handler
+
+
+def _run_async(work: Coroutine[Any, Any, int]) -> int:
+    import asyncio  # 50 ms, only for commands that wait for several things
+
+    ended_by: list[BaseException] = []
+
+    async def supervised() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def end(reason: BaseException) -> None:
+            ended_by.append(reason)
+            if task is not None:
+                task.cancel()
+
+        for number, reason in (
+            (signal.SIGINT, KeyboardInterrupt()),
+            (signal.SIGTERM, Terminated()),
+            (signal.SIGHUP, Terminated()),
+        ):
+            loop.add_signal_handler(number, end, reason)
+        return await work
+
+    try:
+        return asyncio.run(supervised())
+    except asyncio.CancelledError:
+        raise (ended_by[0] if ended_by else KeyboardInterrupt()) from None
+
+
+def report_end(context: Context, ending: BaseException) -> int:
+    """Say why a command did not end well, in people's words and as the closing record; the exit code."""
+    output = context.output
+    if isinstance(ending, PmError):
+        error, code = ending, int(code_of(ending.code))
+    elif isinstance(ending, KeyboardInterrupt):
+        error, code = _stopped(context, "interrupted"), int(ExitCode.INTERRUPTED)
+    elif isinstance(ending, Terminated):
+        error, code = _stopped(context, "terminated"), int(ExitCode.TERMINATED)
+    else:
+        from repl.present.report import report_defect
+
+        error, code = report_defect(ending, context), int(ExitCode.INTERNAL)
+    extra = getattr(ending, "record_fields", None)
+    output.failure(context.command, error, code, extra)
+    output.error(error)
+    return code
+
+
+def _stopped(context: Context, word: str) -> PmError:
+    task_id = getattr(context, "running_task", "")
+    next_step = f"pm resume {task_id}" if task_id else ""
+    error = UnavailableError(word, why="what was recorded is safe" if task_id else "", next_step=next_step)
+    error.code = word  # type: ignore[misc]  # the closing record names the signal's own code
+    return error
+
+
+def _install_signals() -> None:
+    def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGHUP, terminate)
+    # A child of nohup or of a shell's background job may have inherited "ignore".
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _guessed_flags(words: list[str]) -> dict[str, bool]:
+    """The output flags as they stand in `words`, before parsing: a usage error too must keep to the form asked for."""
+    end = words.index("--") if "--" in words else len(words)
+    names = ("--json", "--jsonl", "--quiet", "--verbose", "--no-color", "--plain")
+    short = {"-q": "quiet", "-v": "verbose"}
+    found = {name.lstrip("-").replace("-", "_"): name in words[:end] for name in names}
+    for name, long in short.items():
+        found[long] = found[long] or name in words[:end]
+    return found
+
+
+def _abandon_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush cannot fail."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)

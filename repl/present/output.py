@@ -1,0 +1,192 @@
+"""The one way out: results to stdout, narration to stderr, nothing else in the product writes either.
+
+Three forms: human (default), `--json` (one object), `--jsonl` (records, then one object). In both JSON forms a run ends
+with exactly one `result` or `error` record on stdout, and the human text of an error still goes to stderr. A closed
+pipe ends quietly. Colour, width and plainness are settled once here. Line mode and full screen pass their own streams.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from repl.present.escape import ascii_only, escape
+from tracer.errors import PmError
+
+__all__ = ["Form", "Output", "Stream", "error_lines", "make_output"]
+
+Form = Literal["human", "json", "jsonl"]
+SCHEMA_VERSION = 1
+
+
+class Stream(Protocol):
+    """What text is written to."""
+
+    def write(self, text: str, /) -> Any:
+        """Write `text`."""
+        ...
+
+    def flush(self) -> Any:
+        """Hand on what was written."""
+        ...
+
+
+class Output:
+    """Where a command's words go. `colour`, `plain`, `interactive` and `columns` say how they may look."""
+
+    def __init__(
+        self,
+        *,
+        stdout: Stream,
+        stderr: Stream,
+        form: Form = "human",
+        quiet: bool = False,
+        verbose: bool = False,
+        plain: bool = False,
+        colour: bool = False,
+        interactive: bool = False,
+        columns: int = 80,
+    ) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+        self.form: Form = form
+        self.quiet = quiet
+        self.verbose = verbose
+        self.plain = plain
+        self.colour = colour
+        self.interactive = interactive
+        self.columns = columns
+        self.ended = False
+
+    @property
+    def human(self) -> bool:
+        """Whether people read stdout; in the JSON forms only records go there."""
+        return self.form == "human"
+
+    def line(self, text: str = "") -> None:
+        """One line of the result, for people. Recorded text in it must have been escaped by the caller's renderer."""
+        if self.human:
+            self._write(self.stdout, text + "\n")
+
+    def lines(self, texts: list[str]) -> None:
+        """Several lines in one write."""
+        if self.human and texts:
+            self._write(self.stdout, "\n".join(texts) + "\n")
+
+    def data(self, chunk: bytes) -> None:
+        """Stored bytes to stdout as they are, in every form (`trace --raw`, `--jsonl` lines)."""
+        self.stdout.flush()
+        raw = getattr(self.stdout, "buffer", None)
+        if raw is None:
+            self.stdout.write(escape(chunk.decode("utf-8", "backslashreplace")))
+        else:
+            raw.write(chunk)
+        self.stdout.flush()
+
+    def note(self, text: str) -> None:
+        """Narration and hints, to stderr unless `--quiet`."""
+        if not self.quiet:
+            self._write(self.stderr, text + "\n")
+
+    def detail(self, text: str) -> None:
+        """Narration that only `--verbose` shows."""
+        if self.verbose:
+            self._write(self.stderr, text + "\n")
+
+    def record(self, fields: Mapping[str, Any]) -> None:
+        """One JSON line among several, under `--jsonl`."""
+        if self.form == "jsonl":
+            self._json(fields)
+
+    def result(self, command: str, fields: Mapping[str, Any]) -> None:
+        """The closing record of a run that ended with 0; nothing in the human form."""
+        if not self.human and not self.ended:
+            self.ended = True
+            self._json({"type": "result", "schema_version": SCHEMA_VERSION, "command": command, **fields})
+
+    def failure(self, command: str, error: PmError, code: int, fields: Mapping[str, Any] | None = None) -> None:
+        """The closing record of a run that did not end with 0; no human text (see `error`)."""
+        if not self.human and not self.ended:
+            self.ended = True
+            body = {"code": error.code, "exit": int(code), "message": escape(error.what), "why": escape(error.why)}
+            body["next"] = escape(error.next_step)
+            record = {"type": "error", "schema_version": SCHEMA_VERSION, "command": command, "error": body}
+            self._json({**record, **(fields or {})})
+
+    def error(self, error: PmError) -> None:
+        """The three lines of an error: what, why, next step; to stderr, also under `--quiet`."""
+        self._write(self.stderr, "\n".join(error_lines(error)) + "\n")
+
+    def bold(self, text: str) -> str:
+        """`text` in bold where colour is on."""
+        return f"\x1b[1m{text}\x1b[0m" if self.colour else text
+
+    def dim(self, text: str) -> str:
+        """`text` dimmed where colour is on."""
+        return f"\x1b[2m{text}\x1b[0m" if self.colour else text
+
+    def tinted(self, text: str, *, good: bool) -> str:
+        """`text` green or red where colour is on; the word itself must carry the meaning."""
+        return f"\x1b[{32 if good else 31}m{text}\x1b[0m" if self.colour else text
+
+    def _json(self, fields: Mapping[str, Any]) -> None:
+        import json  # 15 ms, not needed by `pm version`
+
+        self.stdout.write(json.dumps(fields, ensure_ascii=False, separators=(",", ":"), default=str) + "\n")
+        self.stdout.flush()
+
+    def _write(self, stream: Stream, text: str) -> None:
+        stream.write(ascii_only(text) if self.plain else text)
+        stream.flush()
+
+
+def error_lines(error: PmError) -> list[str]:
+    """`pm: what`, then `why` and `next:` where there are any, each kept on its own line and escaped."""
+    lines = [f"pm: {escape(error.what)}"]
+    lines.extend(f"  {escape(part)}" for part in error.why.split("\n") if part)
+    if error.next_step:
+        lines.append(f"  next:  {escape(error.next_step)}")
+    return lines
+
+
+def make_output(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Output:
+    """The output of this process. NO_COLOR counts when set and not empty; away from a terminal there is no colour."""
+    form: Form = "json" if flags.get("json") else "jsonl" if flags.get("jsonl") else "human"
+    terminal = _is_terminal(sys.stdout)
+    dumb = environ.get("TERM", "") in {"dumb", ""} if terminal else False
+    narrow = not (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "").startswith("utf8")
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    plain = bool(flags.get("plain")) or dumb or narrow
+    colour = terminal and not plain and not flags.get("no_color") and not environ.get("NO_COLOR") and form == "human"
+    return Output(
+        stdout=sys.stdout,
+        stderr=sys.stderr,
+        form=form,
+        quiet=bool(flags.get("quiet")),
+        verbose=bool(flags.get("verbose")),
+        plain=plain,
+        colour=colour,
+        interactive=terminal and not plain and form == "human",
+        columns=_columns(terminal),
+    )
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def _columns(terminal: bool) -> int:  # noqa: FBT001 - the one question is whether there is a terminal
+    if not terminal:
+        return 0
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 80

@@ -1,0 +1,196 @@
+"""Every setting, declared once: flag, environment name, config key, form, documentation and JSON Schema read this.
+
+Pure data; only `typing` is imported. `run.*` keys are also flags of `pm run` and `PM_<FLAG>` (contracts 3); other keys
+have `PM_<SECTION>_<NAME>`. `guarded` settings can start programs, reach hosts or read keys: a project's files may set
+them only once the folder is trusted. Durations are written `90`, `90s`, `15m` or `2h` and kept in seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+__all__ = ["SETTINGS", "Setting", "SettingKind", "find_setting"]
+
+SettingKind = Literal["text", "integer", "number", "duration", "switch", "list", "path", "any"]
+
+
+class Setting(NamedTuple):
+    """One setting. A key that ends in `.*` is a family of text values named freely (`executors.claude.command`).
+
+    `default` None means unset. `minimum` is inclusive. `flag` is the flag of `pm run`, `short_name` its placeholder.
+    """
+
+    key: str
+    kind: SettingKind
+    help: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    flag: str = ""
+    placeholder: str = ""
+    guarded: bool = False
+    minimum: float | None = None
+    values: str = ""
+    flag_only: bool = False
+
+    @property
+    def env(self) -> str:
+        """`PM_EXECUTOR` for `run.executor`, `PM_REPL_MODE` for `repl.mode`; empty for families."""
+        if self.key.endswith("*"):
+            return ""
+        name = self.key.removeprefix("run.")
+        return "PM_" + name.replace(".", "_").replace("-", "_").upper()
+
+    @property
+    def section(self) -> str:
+        """The table of the config file, for grouping."""
+        return self.key.split(".", 1)[0]
+
+
+_RUN: tuple[Setting, ...] = (
+    Setting(
+        "run.executor",
+        "text",
+        "agent that does the work",
+        "auto",
+        flag="--executor",
+        placeholder="NAME",
+        values="executor",
+    ),
+    Setting("run.model", "text", "model to ask the executor for", flag="--model", placeholder="MODEL"),
+    Setting(
+        "run.script",
+        "path",
+        "JSONL file of replies for the scripted executor",
+        flag="--script",
+        placeholder="FILE",
+        guarded=True,
+        values="file",
+    ),
+    Setting(
+        "run.kind",
+        "text",
+        "what the request asks for",
+        "auto",
+        ("change", "question", "investigation", "auto"),
+        "--kind",
+        "KIND",
+    ),
+    Setting(
+        "run.permissions",
+        "text",
+        "what the agent may do",
+        "edit",
+        ("read", "edit", "full"),
+        "--permissions",
+        "LEVEL",
+        guarded=True,
+    ),
+    Setting(
+        "run.max_iterations",
+        "integer",
+        "answers judged before the task stops",
+        3,
+        flag="--max-iterations",
+        placeholder="N",
+        minimum=1,
+    ),
+    Setting(
+        "run.chunk",
+        "text",
+        "split a large request into subtasks",
+        "auto",
+        ("auto", "always", "never"),
+        "--chunk",
+        "WHEN",
+    ),
+    Setting("run.test", "text", "test command that must pass (Q7)", flag="--test", placeholder="CMD", guarded=True),
+    Setting("run.lint", "text", "lint command that must pass (Q8)", flag="--lint", placeholder="CMD", guarded=True),
+    Setting(
+        "run.typecheck",
+        "text",
+        "type check command that must pass (Q9)",
+        flag="--typecheck",
+        placeholder="CMD",
+        guarded=True,
+    ),
+    Setting(
+        "run.budget_usd",
+        "number",
+        "money one task may cost, in US dollars",
+        flag="--budget-usd",
+        placeholder="USD",
+        minimum=0,
+    ),
+    Setting("run.timeout", "duration", "time one task may take", flag="--timeout", placeholder="TIME", minimum=0),
+    Setting(
+        "run.criteria",
+        "list",
+        "criteria in force, such as Q1-Q6 or Q1-Q9",
+        flag="--criteria",
+        placeholder="Q1-Q9",
+        values="criterion",
+    ),
+    Setting(
+        "run.task_id", "text", "id for the new task instead of the next free one", flag="--task-id", placeholder="ID"
+    ),
+    Setting("run.title", "text", "short title shown in lists", flag="--title", placeholder="TEXT"),
+    Setting(
+        "run.continue_session",
+        "switch",
+        "let a rejection go on in the agent's own session",
+        default=True,
+        flag="--continue-session",
+    ),
+    Setting(
+        "run.allow_test_changes",
+        "switch",
+        "let a task change the tests it is judged by",
+        default=False,
+        flag="--allow-test-changes",
+    ),
+    Setting(
+        "run.on_limit",
+        "text",
+        "at the iteration limit: ask a person, or stop; auto asks where one is watching",
+        "auto",
+        ("auto", "ask", "stop"),
+        "--on-limit",
+        "WHAT",
+    ),
+)
+
+_OTHER: tuple[Setting, ...] = (
+    Setting("tasks.parallel", "integer", "tasks that run at once", 3, minimum=1),
+    Setting("repl.mode", "text", "what `pm` opens on a capable terminal", "auto", ("auto", "screen", "line")),
+    Setting(
+        "repl.theme", "text", "colours of the full screen", "auto", ("auto", "dark", "light", "high-contrast", "mono")
+    ),
+    Setting("repl.mouse", "switch", "let the full screen use the mouse", default=True),
+    Setting(
+        "repl.multiline", "text", "always: Enter breaks the line and Alt+Enter submits", "auto", ("auto", "always")
+    ),
+    Setting("repl.live", "switch", "show the answer's text while it arrives", default=False),
+    Setting("repl.notify", "text", "how a finished task calls you back", "bell", ("off", "bell", "osc9", "command")),
+    Setting("repl.notify_command", "text", "command run for notify = command", guarded=True),
+    Setting("repl.keys.*", "text", 'keys for an action, such as keys.stop = "escape"; /keys lists the actions'),
+    Setting("executors.*", "text", "program to start for an executor, such as executors.claude", guarded=True),
+    Setting("anthropic.base_url", "text", "where the Messages API is reached", guarded=True),
+    Setting(
+        "anthropic.key_file", "path", "file with the API key; only its owner may read it (mode 0600)", guarded=True
+    ),
+    Setting("criteria.options.*", "any", "options of single criteria; see the criteria page"),
+    Setting("environment.allow", "list", "further environment variables that agents may see", (), guarded=True),
+    Setting("redaction.extra_names", "list", "further variables whose values are secret", ()),
+)
+
+SETTINGS: tuple[Setting, ...] = _RUN + _OTHER
+
+
+def find_setting(key: str) -> Setting | None:
+    """The setting that declares `key`; `repl.keys.stop` belongs to `repl.keys.*`."""
+    for setting in SETTINGS:
+        if setting.key == key or (
+            setting.key.endswith(".*") and key.startswith(setting.key[:-1]) and key != setting.key
+        ):
+            return setting
+    return None

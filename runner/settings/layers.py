@@ -1,0 +1,260 @@
+"""The settings in force: every layer read, checked and merged, with where each value came from.
+
+Layers, highest first: flags, `PM_*` environment, `--config` file, config.local.toml, config.toml, the user's file,
+defaults. Guarded settings in a project file that nobody vouched for are left out and listed in `ignored`. An unknown
+key is an error that names the nearest one. Lines are looked up only when somebody asks (`line_of`).
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runner.settings.declared import SETTINGS, find_setting
+from runner.settings.parse import parse_value
+from runner.settings.trust import PROJECT_FILES, folder_trusted, trusted_file, user_folder
+from tracer.errors import ConfigError
+
+__all__ = [
+    "Ignored",
+    "Layered",
+    "Origin",
+    "Settings",
+    "flatten",
+    "line_of",
+    "load_settings",
+    "nearest_key",
+    "read_file",
+    "trust_store",
+    "user_file",
+]
+
+_SECRET_WORDS = ("api_key", "apikey", "token", "secret", "password", "passwd", "credential")
+
+
+class Origin(NamedTuple):
+    """Where a value came from: `layer` (flag, environment, file, local, project, user, default) and its name."""
+
+    layer: str
+    where: str = ""
+
+
+class Layered(NamedTuple):
+    """A setting's value in force and the lower ones that it overrides, highest first."""
+
+    key: str
+    value: Any
+    origin: Origin
+    overrides: tuple[tuple[Any, Origin], ...] = ()
+
+
+class Ignored(NamedTuple):
+    """A guarded setting in a project file that is not trusted."""
+
+    key: str
+    path: str
+
+
+class Settings:
+    """All settings of one run. `trusted` is whether the folder as a whole is; `get` answers with the value in force."""
+
+    def __init__(
+        self, rows: Mapping[str, Layered], *, ignored: tuple[Ignored, ...], trusted: bool, project: Path
+    ) -> None:
+        self.rows = rows
+        self.ignored = ignored
+        self.trusted = trusted
+        self.project = project
+
+    def get(self, key: str) -> Any:
+        """The value of `key` (its default where nothing sets it)."""
+        row = self.rows.get(key)
+        if row is not None:
+            return row.value
+        setting = find_setting(key)
+        return setting.default if setting else None
+
+    def origin(self, key: str) -> Origin:
+        """Where the value of `key` came from."""
+        row = self.rows.get(key)
+        return row.origin if row is not None else Origin("default")
+
+    def family(self, prefix: str) -> dict[str, Any]:
+        """The values below `prefix` (`repl.keys`), by the rest of their key."""
+        start = prefix + "."
+        return {key.removeprefix(start): row.value for key, row in self.rows.items() if key.startswith(start)}
+
+    def ignored_line(self) -> str:
+        """One line about settings that were left out for want of trust, or an empty text."""
+        if not self.ignored:
+            return ""
+        keys = ", ".join(item.key for item in self.ignored)
+        return f"ignored until you trust this folder: {keys} (pm config trust)"
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """The user's own configuration file."""
+    return user_folder(environ, platform=sys.platform) / "config.toml"
+
+
+def trust_store(environ: Mapping[str, str]) -> Path:
+    """Where trust is kept."""
+    return user_folder(environ, platform=sys.platform) / "trusted.json"
+
+
+def load_settings(
+    *, project: Path, environ: Mapping[str, str], extra_file: str | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Read and merge all layers; `project` is the folder that holds config.toml (the state directory).
+
+    Raises:
+        ConfigError: a file that is no TOML, an unknown key, a value that does not fit, a secret.
+
+    """
+    store, ignored = trust_store(environ), list[Ignored]()
+    layers: list[Iterator[tuple[str, Any, Origin]]] = [_from_flags(flags or {}), _from_environment(environ)]
+    if extra_file:
+        path = Path(extra_file).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"no configuration file {str(path)!r}", next_step="check --config")
+        layers.append(_from_file(path, "file"))
+    layers.extend(_from_project(project, name, store, ignored) for name in PROJECT_FILES)
+    layers.append(_from_file(user_file(environ), "user"))
+    layers.append(
+        (setting.key, setting.default, Origin("default")) for setting in SETTINGS if not setting.key.endswith("*")
+    )
+    found: dict[str, list[tuple[Any, Origin]]] = {}
+    for layer in layers:
+        for key, value, origin in layer:
+            found.setdefault(key, []).append((value, origin))
+    rows = {key: Layered(key, values[0][0], values[0][1], tuple(values[1:])) for key, values in found.items()}
+    return Settings(rows, ignored=tuple(ignored), trusted=folder_trusted(store, project), project=project)
+
+
+def _from_flags(flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, Origin]]:
+    for setting in SETTINGS:
+        name = setting.flag.lstrip("-").replace("-", "_")
+        if setting.flag and flags.get(name) is not None:
+            yield (
+                setting.key,
+                parse_value(setting, flags[name], key=setting.flag, where="flag"),
+                Origin("flag", setting.flag),
+            )
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, Origin]]:
+    for setting in SETTINGS:
+        raw = environ.get(setting.env) if setting.env else None
+        if raw:
+            value = parse_value(setting, raw, key=setting.env, where="environment")
+            yield setting.key, value, Origin("environment", setting.env)
+
+
+def _from_project(project: Path, name: str, store: Path, ignored: list[Ignored]) -> Iterator[tuple[str, Any, Origin]]:
+    path = project / name
+    layer = "local" if name == PROJECT_FILES[0] else "project"
+    vouched: bool | None = None
+    for key, value, origin in _from_file(path, layer):
+        setting = find_setting(key)
+        if setting is not None and setting.guarded:
+            if vouched is None:
+                vouched = trusted_file(store, project, name, path.read_bytes())
+            if not vouched:
+                ignored.append(Ignored(key, str(path)))
+                continue
+        yield key, value, origin
+
+
+def _from_file(path: Path, layer: str) -> Iterator[tuple[str, Any, Origin]]:
+    for key, raw in flatten(read_file(path)):
+        where = str(path)
+        setting = find_setting(key)
+        if setting is None:
+            raise _unknown(key, path)
+        try:
+            yield key, parse_value(setting, raw, key=key, where=where), Origin(layer, where)
+        except ConfigError as error:
+            line = line_of(path, key)
+            raise ConfigError(
+                error.what, why=f"{where}:{line}" if line else where, next_step=error.next_step
+            ) from error
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The tables of a configuration file; empty where there is none.
+
+    Raises:
+        ConfigError: it cannot be read or is no TOML.
+
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path.name} is not valid TOML", why=f"{path}: {error}", next_step=f"mend {path}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path.name} is not UTF-8", why=str(path), next_step=f"mend {path}") from error
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be read", why=f"{path}: {error.strerror}") from error
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and their values; tables below a free family are flattened too."""
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from flatten(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _unknown(key: str, path: Path) -> ConfigError:
+    line = line_of(path, key)
+    where = f"{path}:{line}" if line else str(path)
+    last = key.rsplit(".", 1)[-1].lower()
+    if any(word in last for word in _SECRET_WORDS):
+        return ConfigError(
+            f"{key!r}: secrets are not kept in configuration",
+            why=where,
+            next_step="export it in the environment, or name a file in anthropic.key_file (mode 0600)",
+        )
+    like = nearest_key(key)
+    return ConfigError(
+        f"unknown setting {key!r}", why=where, next_step=f"did you mean {like}?" if like else "pm config show"
+    )
+
+
+def nearest_key(key: str) -> str:
+    """The declared key most like `key`, or an empty text."""
+    from difflib import get_close_matches  # 10 ms, only after a mistake
+
+    keys = [setting.key for setting in SETTINGS]
+    found = get_close_matches(key, keys, n=1, cutoff=0.5)
+    if not found:
+        by_last = {name.rsplit(".", 1)[-1]: name for name in keys}
+        last = get_close_matches(key.rsplit(".", 1)[-1], list(by_last), n=1, cutoff=0.6)
+        found = [by_last[last[0]]] if last else []
+    return found[0] if found else ""
+
+
+def line_of(path: Path, key: str) -> int | None:
+    """The 1-based line that gives `key` its value: where the file, cut after that line, first holds it.
+
+    Asking the TOML parser about growing prefixes costs a parse a line, and only `config show` and errors ask.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError):
+        return None
+    for count in range(1, min(len(lines), 2000) + 1):
+        try:
+            table = tomllib.loads("".join(lines[:count]))
+        except tomllib.TOMLDecodeError:
+            continue
+        if any(found == key for found, _ in flatten(table)):
+            return count
+    return None

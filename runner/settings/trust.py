@@ -1,0 +1,108 @@
+"""Which project configuration files a person has vouched for, by the hash of their content.
+
+Kept in the person's own configuration folder (`trusted.json`, mode 0600), never in the project: a repository cannot
+trust itself. A changed byte ends the trust of that file. A folder is trusted as a whole (detected commands may run)
+once `pm config trust` was given for it and every configuration file in it still has the content it had then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tracer.errors import ConfigError
+
+__all__ = ["PROJECT_FILES", "file_hash", "folder_trusted", "forget", "trust_files", "trusted_file", "user_folder"]
+
+PROJECT_FILES = ("config.local.toml", "config.toml")
+
+
+def user_folder(environ: Mapping[str, str], *, platform: str) -> Path:
+    """The person's configuration folder: `$XDG_CONFIG_HOME/pm-orchestrator`, on macOS below Library."""
+    home = Path(environ.get("HOME") or Path.home())
+    if environ.get("XDG_CONFIG_HOME"):
+        return Path(environ["XDG_CONFIG_HOME"]) / "pm-orchestrator"
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / "pm-orchestrator"
+    return home / ".config" / "pm-orchestrator"
+
+
+def file_hash(content: bytes) -> str:
+    """The hash that trust is bound to."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def trusted_file(store: Path, project: Path, name: str, content: bytes) -> bool:
+    """Whether exactly this `content` of the project's file `name` is trusted."""
+    files = _entry(_read(store), project).get("files", {})
+    return isinstance(files, dict) and files.get(name) == file_hash(content)
+
+
+def folder_trusted(store: Path, project: Path) -> bool:
+    """Whether the folder is trusted as a whole, as it stands now."""
+    entry = _entry(_read(store), project)
+    if entry.get("folder") is not True:
+        return False
+    files = entry.get("files", {})
+    return all(
+        files.get(name) == file_hash((project / name).read_bytes())
+        for name in PROJECT_FILES
+        if (project / name).is_file()
+    )
+
+
+def trust_files(store: Path, project: Path, names: tuple[str, ...], *, folder: bool) -> None:
+    """Vouch for the present content of `names`; with `folder`, for the folder as a whole.
+
+    Raises:
+        ConfigError: the store cannot be written.
+
+    """
+    known = _read(store)
+    entry = dict(_entry(known, project))
+    files = dict(entry.get("files", {}))
+    files.update({name: file_hash((project / name).read_bytes()) for name in names if (project / name).is_file()})
+    entry.update({"files": files, "folder": bool(entry.get("folder")) or folder})
+    known[str(project.resolve())] = entry
+    _write(store, known)
+
+
+def forget(store: Path, project: Path) -> bool:
+    """Take the trust in a folder back; False if there was none."""
+    known = _read(store)
+    found = known.pop(str(project.resolve()), None) is not None
+    if found:
+        _write(store, known)
+    return found
+
+
+def _entry(known: Mapping[str, Any], project: Path) -> Mapping[str, Any]:
+    entry = known.get(str(project.resolve()))
+    return entry if isinstance(entry, dict) else {}
+
+
+def _read(store: Path) -> dict[str, Any]:
+    """What is trusted; a missing or damaged store trusts nothing."""
+    try:
+        known = json.loads(store.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _write(store: Path, known: Mapping[str, Any]) -> None:
+    aside = store.with_name(f"{store.name}.{os.getpid()}")
+    try:
+        store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(known, file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(store)
+    except OSError as error:
+        raise ConfigError("the trust could not be kept", why=f"{store}: {error.strerror}") from error

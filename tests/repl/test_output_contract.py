@@ -1,0 +1,129 @@
+"""stdout is data, stderr is narration, every way a command can end has its code, and nothing recorded obeys."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repl.exit_codes import ExitCode, code_of
+from repl.present.escape import escape, one_line
+from repl.version import VERSION
+from tests.repl.support import command_line, environment, pm
+from tracer import errors
+
+
+def test_the_version_is_the_one_of_the_distribution() -> None:
+    import tomllib
+
+    pyproject = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    assert tomllib.loads(pyproject.read_text())["project"]["version"] == VERSION
+
+
+def test_version_prints_one_line(project: Path) -> None:
+    assert pm("version", cwd=project) == pm("--version", cwd=project)
+    assert pm("version", cwd=project).out == f"pm {VERSION}\n"
+
+
+def test_json_of_a_good_run_is_exactly_one_result(project: Path) -> None:
+    ran = pm("version", "--json", cwd=project)
+    assert json.loads(ran.out)["type"] == "result"
+    assert ran.out.count("\n") == 1
+
+
+def test_json_of_a_failed_run_is_exactly_one_error_and_people_read_stderr(project: Path) -> None:
+    ran = pm("--json", "help", "nothing-like-it", cwd=project)
+    record = json.loads(ran.out)
+    assert record["type"] == "error"
+    assert record["error"] == {
+        "code": "not_found",
+        "exit": 7,
+        "message": "no command or topic 'nothing-like-it'",
+        "why": "",
+        "next": "pm help",
+    }
+    assert ran.code == ExitCode.NOT_FOUND
+    assert ran.err.startswith("pm: no command or topic")
+
+
+def test_json_of_a_usage_error_is_an_error_record_too(project: Path) -> None:
+    ran = pm("version", "--nope", "--json", cwd=project)
+    assert json.loads(ran.out)["error"]["exit"] == ran.code == ExitCode.USAGE
+
+
+def test_both_json_forms_at_once_are_refused(project: Path) -> None:
+    assert pm("version", "--json", "--jsonl", cwd=project).code == ExitCode.USAGE
+
+
+def test_a_closed_pipe_ends_quietly_with_zero(project: Path) -> None:
+    for words in (["version"], ["help"], ["help", "exit-codes"]):
+        process = subprocess.Popen(
+            command_line(*words), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        )
+        assert process.stdout is not None
+        process.stdout.close()
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (0, b"")
+
+
+def test_every_error_of_the_tree_has_an_exit_code_of_its_own_name() -> None:
+    kinds = [getattr(errors, name) for name in errors.__all__ if name != "PmError"]
+    assert {code_of(kind.code) for kind in kinds} >= {ExitCode.USAGE, ExitCode.NOT_FOUND, ExitCode.SANDBOX}
+    assert all(kind.code in {code.name.lower() for code in ExitCode} for kind in kinds)
+
+
+def test_plain_output_is_ascii(project: Path) -> None:
+    ran = pm("help", "--plain", cwd=project)
+    ran.out.encode("ascii")
+    assert "usage: pm COMMAND ..." in ran.out
+
+
+def test_a_terminal_that_is_not_utf8_gets_ascii(project: Path) -> None:
+    done = subprocess.run(
+        [*command_line("help")[:1], "-c", *command_line("help")[4:]],
+        cwd=project,
+        capture_output=True,
+        check=True,
+        env=environment(PYTHONIOENCODING="ascii", PYTHONUTF8="0"),
+    )
+    done.stdout.decode("ascii")
+
+
+@given(st.text())
+def test_escaped_text_holds_no_control_but_newline_and_tab(text: str) -> None:
+    safe = escape(text)
+    assert not any((ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0 for c in safe)
+    safe.encode()
+
+
+@given(st.text())
+def test_one_line_is_one_line(text: str) -> None:
+    assert "\n" not in one_line(text)
+    assert len(one_line(text, 10)) <= 10
+
+
+def test_ordinary_and_foreign_script_is_left_alone() -> None:
+    text = "naïve 日本語 עברית 🎉\ttab\n"
+    assert escape(text) == text
+
+
+def test_a_defect_leaves_a_report_and_exit_10(project: Path, tmp_path: Path) -> None:
+    start = "import repl.commands.about as a; a.overview_lines = None; import sys; from repl.cli import main; main()"
+    words = command_line("help", "--json")
+    done = subprocess.run(
+        [*words[:-3], start, *words[-2:]],
+        cwd=project,
+        capture_output=True,
+        check=False,
+        env=environment(TMPDIR=str(tmp_path)),
+    )
+    record = json.loads(done.stdout)
+    assert (done.returncode, record["error"]["code"]) == (10, "internal")
+    report = next(tmp_path.glob("pm-report-*.txt"), None)
+    assert report is not None
+    assert str(report) in done.stderr.decode()
+    assert report.stat().st_mode & 0o777 == 0o600
+    assert b"Traceback" not in done.stderr

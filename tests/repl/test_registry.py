@@ -1,0 +1,156 @@
+"""The registry is the one list of commands, and everything derived from it agrees with it."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from repl.commands.about import help_lines, overview_lines
+from repl.commands.complete import Candidate, candidates, rank, resolve_slash
+from repl.commands.generate import table_source
+from repl.commands.parse import parse_arguments, parse_command_line
+from repl.commands.registry import COMMANDS, GROUPS, commands_for, find_command
+from repl.commands.spec import Command
+from repl.commands.values import EVENTS
+from repl.exit_codes import ExitCode
+from runner.settings.declared import SETTINGS
+from tracer.errors import UsageError
+from tracer.events import EVENT_NAMES
+
+EVERY = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+
+
+def test_the_dispatch_table_is_what_the_registry_generates() -> None:
+    import repl.commands.table
+
+    assert Path(str(repl.commands.table.__file__)).read_text(encoding="utf-8") == table_source()
+
+
+def test_no_two_commands_share_a_name_or_alias() -> None:
+    names = [name for command in COMMANDS for name in (command.name, *command.aliases)]
+    assert len(names) == len(set(names))
+
+
+def test_completion_knows_the_same_events_as_the_tracer() -> None:
+    assert EVENTS == EVENT_NAMES
+
+
+@EVERY
+def test_every_command_has_a_handler_that_takes_context_and_arguments(command: Command) -> None:
+    module, _, function = command.handler.partition(":")
+    handler = getattr(import_module(module), function)
+    assert len(inspect.signature(handler).parameters) == 2
+
+
+@EVERY
+def test_every_command_has_a_group_a_summary_and_known_exit_codes(command: Command) -> None:
+    assert command.group in GROUPS
+    assert command.summary
+    assert not command.summary.endswith(".")
+    assert command.surfaces
+    assert all(code in list(ExitCode) for code in command.exits)
+    assert command.palette_text
+
+
+@EVERY
+def test_every_example_parses_as_its_own_command(command: Command) -> None:
+    import shlex
+
+    words = shlex.split(command.example.split(" > ")[0].split(" | ")[0])
+    if words[0] == "pm":
+        found, _ = parse_command_line(words[1:])
+    else:
+        assert words[0].startswith("/")
+        name = command.name.split(" ")
+        assert words[0][1:] == name[0] or words[0][1:] in command.aliases
+        found = command
+        parse_arguments(command, words[len(name) :])
+    assert found.name == command.name
+
+
+@EVERY
+def test_every_visible_command_stands_in_the_overview_and_completion_of_its_surfaces(command: Command) -> None:
+    for surface in command.surfaces:
+        listed = any(
+            line.split()[: len(command.name.split())] == command.name.split()
+            or line.strip().startswith(f"/{command.name}")
+            for line in overview_lines(surface)
+        )
+        words = command.name.split()
+        offered = candidates([*words[:-1], words[-1]], surface=surface)
+        assert listed is not command.hidden
+        assert any(candidate.text == words[-1] for candidate in offered) is not command.hidden
+
+
+@EVERY
+def test_every_help_page_shows_usage_example_flags_and_exit_codes(command: Command) -> None:
+    page = "\n".join(help_lines(command, "cli"))
+    assert command.usage.split(" ")[0] in page
+    assert command.example in page
+    assert "Exit codes" in page
+    assert all(flag.name.lstrip("-") in page for flag in command.flags)
+
+
+def test_an_unknown_command_names_the_nearest() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_command_line(["verison"])
+    assert "version" in caught.value.why
+
+
+def test_an_unknown_flag_names_the_nearest() -> None:
+    command = find_command("version")
+    assert command is not None
+    with pytest.raises(UsageError, match="did you mean --quiet"):
+        parse_arguments(command, ["--quite"])
+
+
+def test_flags_are_never_abbreviated() -> None:
+    command = find_command("version")
+    assert command is not None
+    with pytest.raises(UsageError):
+        parse_arguments(command, ["--verb"])
+
+
+def test_global_flags_mean_the_same_before_and_after_the_command() -> None:
+    before, first = parse_command_line(["-C", "/tmp", "--json", "version"])
+    after, second = parse_command_line(["version", "-C", "/tmp", "--json"])
+    assert before is after
+    assert vars(first) == vars(second)
+
+
+def test_matches_are_ranked_exact_prefix_substring_subsequence() -> None:
+    assert [rank("tra", text) for text in ("tra", "trace", "extra", "t-r-a", "art")] == [0, 1, 2, 3, 4]
+
+
+def test_a_slash_name_runs_by_unique_prefix_and_never_by_likeness() -> None:
+    command, _ = resolve_slash("versi")
+    assert command is not None
+    assert command.name == "version"
+    command, like = resolve_slash("verzion")
+    assert command is None
+    assert like == ["version"]
+
+
+def test_values_are_asked_of_the_sources_by_kind() -> None:
+    asked: list[str] = []
+
+    def sources(kind: str, _prefix: str) -> list[Candidate]:
+        asked.append(kind)
+        return [Candidate("trace")]
+
+    assert candidates(["help", ""], surface="cli", sources=sources)[-1].text == "trace"
+    assert asked == ["command"]
+
+
+def test_every_setting_of_run_has_a_flag_an_environment_name_and_a_config_key() -> None:
+    for setting in SETTINGS:
+        if setting.section == "run":
+            assert setting.flag == "--" + setting.key.removeprefix("run.").replace("_", "-")
+            assert setting.env == "PM_" + setting.key.removeprefix("run.").upper()
+
+
+def test_hidden_commands_are_shown_nowhere() -> None:
+    assert all(not command.hidden for surface in ("cli", "slash") for command in commands_for(surface))

@@ -1,0 +1,51 @@
+"""What the quick commands may load: looked up in `sys.modules` of the very process that ran them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.repl.support import environment
+
+_HEAVY = {
+    "anthropic", "fastapi", "textual", "prompt_toolkit", "pydantic", "aiosqlite", "asyncio", "rich", "orjson", "yaml",
+    "tree_sitter", "tomlkit", "re2", "watchfiles", "dataclasses", "inspect", "logging", "subprocess", "socket", "tomllib",
+}  # fmt: skip
+_START = """
+import atexit, json, sys
+atexit.register(lambda: sys.stderr.write("MODULES" + json.dumps(sorted(sys.modules))))
+before = set(sys.modules)
+from repl.cli import main
+main()
+"""
+
+
+def loaded_by(*words: str, cwd: Path) -> set[str]:
+    """The modules in the process of `pm WORDS` when it ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", _START, *words], cwd=cwd, capture_output=True, check=False, timeout=30, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stderr.decode().split("MODULES", 1)[1]))
+
+
+@pytest.mark.parametrize(
+    "words", [["help"], ["help", "version"], ["--help"], ["version", "--help"], ["help", "exit-codes"]]
+)
+def test_help_loads_nothing_heavy(words: list[str], project: Path) -> None:
+    assert loaded_by(*words, cwd=project) & (_HEAVY | {"sqlite3"}) == set()
+
+
+def test_version_loads_nothing_but_its_own_two_modules(project: Path) -> None:
+    # argparse, re and json would be welcome to no one here: each costs a third of the whole command.
+    loaded = loaded_by("version", cwd=project)
+    assert {name for name in loaded if name.startswith(("repl", "tracer", "runner"))} == {
+        "repl",
+        "repl.cli",
+        "repl.version",
+    }
+    assert loaded & {"argparse", "sqlite3", "enum", "typing", *_HEAVY} == set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +10,13 @@ import pytest
 
 from tests.repl.support import environment
 
-_HEAVY = {
-    "anthropic", "fastapi", "textual", "prompt_toolkit", "pydantic", "aiosqlite", "asyncio", "rich", "orjson", "yaml",
-    "tree_sitter", "tomlkit", "re2", "watchfiles", "dataclasses", "inspect", "logging", "subprocess", "socket", "tomllib",
-}  # fmt: skip
+_HEAVY = set(
+    "anthropic fastapi textual prompt_toolkit pydantic aiosqlite asyncio rich orjson yaml tree_sitter tomlkit re2"
+    " watchfiles dataclasses inspect logging subprocess socket tomllib".split()
+)
 _START = """
-import atexit, json, sys
-atexit.register(lambda: sys.stderr.write("MODULES" + json.dumps(sorted(sys.modules))))
-before = set(sys.modules)
+import atexit, sys
+atexit.register(lambda: sys.stderr.write("MODULES" + " ".join(sorted(sys.modules))))
 from repl.cli import main
 main()
 """
@@ -30,7 +28,7 @@ def loaded_by(*words: str, cwd: Path) -> set[str]:
         [sys.executable, "-c", _START, *words], cwd=cwd, capture_output=True, check=False, timeout=30, env=environment()
     )
     assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stderr.decode().split("MODULES", 1)[1]))
+    return set(done.stderr.decode().split("MODULES", 1)[1].split())
 
 
 @pytest.mark.parametrize(

@@ -59,21 +59,25 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one answer; None is unknown, never 0."""
+    """Token counts of one answer; None is unknown, never 0. Counts are the provider's own (docs/executors.md)."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
     thinking_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
     def to_dict(self) -> dict[str, int | None]:
         """As stored in `LLM_RESPONSE.data.usage`."""
-        return {
+        counts = {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
             "cached_tokens": self.cached_tokens,
             "thinking_tokens": self.thinking_tokens,
         }
+        if self.cache_write_tokens is not None:
+            counts["cache_write_tokens"] = self.cache_write_tokens
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,144 @@
+"""The tools offered to the model and what came of each call: read, write, edit, run.
+
+A call that is refused or fails is an answer to the model (`is_error`), never an exception: the model can mend it.
+Which tools there are follows from the permissions: `read` offers reading only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from runner.executors.anthropic.command import CommandTool
+from runner.executors.anthropic.files import Refused, WorkspaceFiles
+from runner.executors.port import Permissions
+
+__all__ = ["EDITING", "Outcome", "Toolbox"]
+
+EDITING: Final = frozenset({"write", "edit"})
+
+_PATH = {"type": "string", "description": "Path relative to the workspace, with forward slashes."}
+_TOOLS: Final[tuple[dict[str, Any], ...]] = (
+    {
+        "name": "read",
+        "description": "Read a text file of the workspace.",
+        "input_schema": {
+            "type": "object",
+            "properties": {
+                "path": _PATH,
+                "first_line": {"type": "integer", "description": "First line wanted, counted from 1."},
+                "line_count": {"type": "integer", "description": "How many lines; all when left out."},
+            },
+            "required": ["path"],
+        },
+    },
+    {
+        "name": "write",
+        "description": "Create a file of the workspace, or replace the whole of it. Write complete content.",
+        "input_schema": {
+            "type": "object",
+            "properties": {"path": _PATH, "content": {"type": "string"}},
+            "required": ["path", "content"],
+        },
+    },
+    {
+        "name": "edit",
+        "description": "Replace a piece of text in a file. old_text must stand in the file exactly once.",
+        "input_schema": {
+            "type": "object",
+            "properties": {
+                "path": _PATH,
+                "old_text": {"type": "string", "description": "Quoted exactly, with its indentation."},
+                "new_text": {"type": "string"},
+                "everywhere": {"type": "boolean", "description": "Replace every occurrence."},
+            },
+            "required": ["path", "old_text", "new_text"],
+        },
+    },
+    {
+        "name": "run",
+        "description": "Run a shell command in the workspace. Its exit code and output come back.",
+        "input_schema": {
+            "type": "object",
+            "properties": {
+                "command": {"type": "string"},
+                "timeout_s": {"type": "integer", "description": "Seconds until it is ended (default 120)."},
+            },
+            "required": ["command"],
+        },
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tool call came to; `summary` is one short line for people."""
+
+    text: str
+    ok: bool
+    summary: str
+
+
+class Toolbox:
+    """The tools over one workspace."""
+
+    def __init__(self, files: WorkspaceFiles, commands: CommandTool, permissions: Permissions) -> None:
+        self._files = files
+        self._commands = commands
+        self._permissions = permissions
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """As sent in `tools`, always in the same order so that the prompt cache holds."""
+        allowed = {"read"} if self._permissions == "read" else {"read", "write", "edit", "run"}
+        return [dict(tool) for tool in _TOOLS if tool["name"] in allowed]
+
+    async def perform(self, name: str, arguments: object) -> Outcome:
+        """Carry out one call; only cancellation gets out as an exception."""
+        given = arguments if isinstance(arguments, Mapping) else {}
+        summary = _summary(name, given)
+        if name not in {tool["name"] for tool in self.definitions()}:
+            return Outcome(f"there is no tool {name!r} under permissions {self._permissions!r}", ok=False, summary=summary)
+        try:
+            if name == "run":
+                text, ok = await self._commands.run(_text(given, "command"), timeout_s=_number(given, "timeout_s"))
+                return Outcome(text, ok=ok, summary=summary)
+            return Outcome(await asyncio.to_thread(self._on_files, name, given), ok=True, summary=summary)
+        except Refused as refusal:
+            return Outcome(str(refusal), ok=False, summary=summary)
+
+    def _on_files(self, name: str, given: Mapping[str, Any]) -> str:
+        path = _text(given, "path")
+        if name == "read":
+            return self._files.read(
+                path, first_line=_number(given, "first_line") or 1, line_count=_number(given, "line_count")
+            )
+        if name == "write":
+            return self._files.write(path, _text(given, "content"))
+        return self._files.edit(
+            path, _text(given, "old_text"), _text(given, "new_text"), everywhere=given.get("everywhere") is True
+        )
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str):
+        raise Refused(f"the argument {name!r} is missing or not a text")
+    return value
+
+
+def _number(given: Mapping[str, Any], name: str) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Refused(f"the argument {name!r} is not a whole number")
+    return value
+
+
+def _summary(name: str, given: Mapping[str, Any]) -> str:
+    told = str(given.get("command" if name == "run" else "path", ""))
+    if name == "write" and isinstance(given.get("content"), str):
+        told = f"{told} ({given['content'].count(chr(10)) + 1} lines)"
+    return told[:500]

@@ -1,0 +1,134 @@
+"""Executors by name. Nothing of an executor is imported before it is made.
+
+`make_executor(name, settings)` is the only way in; `ExecutorSettings` holds what configuration and flags decide. A
+name that starts with `acp:` runs the agent command of that name from `settings.agents`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracer.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from runner.executors.port import Ask, Executor
+
+__all__ = ["AGENT_NAMES", "EXECUTOR_NAMES", "ExecutorSettings", "PermissionAsker", "make_executor"]
+
+EXECUTOR_NAMES = ("scripted", "replay", "anthropic", "claude", "codex", "gemini", "acp")
+AGENT_NAMES = ("claude", "codex", "gemini")
+
+PermissionAsker = Callable[[str, tuple[str, ...]], Awaitable[str | None]]
+"""Asks a person: (what the agent wants to do, option names) -> the option chosen, None to refuse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings:
+    """What an executor is made from. Times are seconds; None is no limit, "" is not set.
+
+    `state_dir`: where running programs are registered (ended by the next `pm` if this one is killed).
+    `script`: the file of `scripted`, or the trace of `replay`.
+    `agents`: ACP agents by name, each the command as a list; `agent` picks one for `acp`.
+    `programs`: paths of command lines that are not on PATH, e.g. {"claude": "/opt/claude"}.
+    `extra_environment`: further names (or patterns) that the agent's environment may hold.
+    `allow_commands`: what `anthropic` may run without a sandbox, beside its short default.
+    `sandbox`: `auto` (where present), `on` (required) or `off`: bubblewrap around agent command lines and `run`.
+    """
+
+    state_dir: Path | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    script: Path | None = None
+    model: str | None = None
+    base_url: str | None = None
+    key_file: Path | None = None
+    agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    agent: str = ""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    extra_environment: tuple[str, ...] = ()
+    extra_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    allow_commands: tuple[str, ...] = ()
+    sandbox: str = "off"
+    network: bool = False
+    silence_s: float | None = 900.0
+    ask_person: PermissionAsker | None = None
+
+
+def make_executor(name: str, settings: ExecutorSettings | None = None) -> Executor:
+    """The executor of that name, ready to be asked.
+
+    Raises:
+        UsageError: no executor has that name, or what it needs was not given.
+        ConfigError: a setting makes no sense.
+        CredentialsError: the key file is not private, or cannot be read.
+        UnavailableError: the program is not installed or too old.
+
+    """
+    settings = settings or ExecutorSettings()
+    kind, _, agent = name.partition(":")
+    factories: Mapping[str, Callable[[ExecutorSettings, str], Executor]] = {
+        "scripted": _scripted,
+        "replay": _replay,
+        "anthropic": _anthropic,
+    }
+    if kind not in EXECUTOR_NAMES or kind not in factories:
+        raise UsageError(
+            f"there is no executor {name!r}", next_step=f"choose one of {', '.join(EXECUTOR_NAMES)}"
+        )
+    return factories[kind](settings, agent)
+
+
+def _need_script(settings: ExecutorSettings, name: str) -> Path:
+    if settings.script is None:
+        raise UsageError(f"the executor {name!r} needs a file to answer from", next_step="name it with --script FILE")
+    return settings.script
+
+
+def _scripted(settings: ExecutorSettings, _agent: str) -> Executor:
+    from runner.executors.scripted import ScriptedExecutor
+
+    return ScriptedExecutor(_need_script(settings, "scripted"))
+
+
+def _replay(settings: ExecutorSettings, _agent: str) -> Executor:
+    from runner.executors.replay import ReplayExecutor
+
+    return ReplayExecutor(_need_script(settings, "replay"))
+
+
+def _anthropic(settings: ExecutorSettings, _agent: str) -> Executor:
+    from runner.executors.anthropic.executor import DEFAULT_MODEL, AnthropicExecutor
+    from runner.executors.credentials import find_api_key
+
+    return AnthropicExecutor(
+        key=find_api_key(settings.environ, key_file=settings.key_file),
+        toolbox=_toolbox_factory(settings),
+        base_url=settings.base_url or settings.environ.get("ANTHROPIC_BASE_URL") or None,
+        model=settings.model or DEFAULT_MODEL,
+    )
+
+
+def _toolbox_factory(settings: ExecutorSettings) -> Callable[[Ask], Any]:
+    from runner.executors.anthropic.command import DEFAULT_ALLOWED, CommandTool
+    from runner.executors.anthropic.files import WorkspaceFiles
+    from runner.executors.anthropic.toolbox import Toolbox
+
+    def build(request: Ask) -> Toolbox:
+        workspace = Path(request.workspace)
+        if not workspace.is_dir():
+            raise ConfigError(f"the workspace {request.workspace!r} is not a folder", next_step="check -C DIR")
+        commands = CommandTool(
+            workspace=workspace,
+            wrap=None,
+            permissions=request.permissions,
+            allowed=(*DEFAULT_ALLOWED, *settings.allow_commands),
+            state_dir=settings.state_dir,
+            label=request.task_id,
+        )
+        files = WorkspaceFiles(workspace, state_dir=settings.state_dir)
+        return Toolbox(files, commands, request.permissions)
+
+    return build

@@ -6,11 +6,12 @@ name that starts with `acp:` runs the agent command of that name from `settings.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tracer.errors import ConfigError, UsageError
 
@@ -75,9 +76,7 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
         "anthropic": _anthropic,
     }
     if kind not in EXECUTOR_NAMES or kind not in factories:
-        raise UsageError(
-            f"there is no executor {name!r}", next_step=f"choose one of {', '.join(EXECUTOR_NAMES)}"
-        )
+        raise UsageError(f"there is no executor {name!r}", next_step=f"choose one of {', '.join(EXECUTOR_NAMES)}")
     return factories[kind](settings, agent)
 
 
@@ -88,15 +87,13 @@ def _need_script(settings: ExecutorSettings, name: str) -> Path:
 
 
 def _scripted(settings: ExecutorSettings, _agent: str) -> Executor:
-    from runner.executors.scripted import ScriptedExecutor
-
-    return ScriptedExecutor(_need_script(settings, "scripted"))
+    module = importlib.import_module("runner.executors.scripted")
+    return cast("Executor", module.ScriptedExecutor(_need_script(settings, "scripted"), state_dir=settings.state_dir))
 
 
 def _replay(settings: ExecutorSettings, _agent: str) -> Executor:
-    from runner.executors.replay import ReplayExecutor
-
-    return ReplayExecutor(_need_script(settings, "replay"))
+    module = importlib.import_module("runner.executors.replay")
+    return cast("Executor", module.ReplayExecutor(_need_script(settings, "replay")))
 
 
 def _anthropic(settings: ExecutorSettings, _agent: str) -> Executor:

@@ -14,14 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 __all__ = ["Call", "ModelServer", "Recorded", "Turn", "counts"]
 
 
-def counts(input: int = 100, output: int = 20, *, cached: int = 0, written: int = 0, thinking: int = 0) -> dict[str, int]:  # noqa: A002
-    """Token counts of a turn; `input` leaves out cached and written ones, `output` includes thinking."""
-    return {"input": input, "output": output, "cached": cached, "written": written, "thinking": thinking}
+def counts(
+    fresh: int = 100, output: int = 20, *, cached: int = 0, written: int = 0, thinking: int = 0
+) -> dict[str, int]:
+    """Token counts of a turn; `fresh` leaves out cached and written ones, `output` includes thinking."""
+    return {"input": fresh, "output": output, "cached": cached, "written": written, "thinking": thinking}
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,13 @@ class ModelServer:
         """The base URL, without a path."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
-    def __enter__(self) -> ModelServer:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.closing.set()
         self._server.shutdown()
         self._server.server_close()

@@ -12,7 +12,7 @@ __all__ = ["error_body", "events", "is_side_request", "speaks", "streams", "whol
 
 
 def speaks(path: str) -> bool:
-    return path.split("?")[0].endswith("/responses")
+    return path.split("?", maxsplit=1)[0].endswith("/responses")
 
 
 def is_side_request(path: str, body: Mapping[str, Any]) -> bool:

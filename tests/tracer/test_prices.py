@@ -10,7 +10,9 @@ from tracer.prices import Tokens, cost_usd, find_price, price_source
 
 
 def test_each_kind_of_token_has_its_own_price() -> None:
-    tokens = Tokens(fresh=1_000_000, cached=1_000_000, cache_write=1_000_000, cache_write_1h=1_000_000, output=1_000_000)
+    tokens = Tokens(
+        fresh=1_000_000, cached=1_000_000, cache_write=1_000_000, cache_write_1h=1_000_000, output=1_000_000
+    )
     assert cost_usd("claude-opus-4-8", tokens) == pytest.approx(5 + 0.5 + 6.25 + 10 + 25)
 
 

@@ -57,6 +57,7 @@ class AnthropicExecutor:
     """Asks a model through the Messages API and lets it work on the workspace."""
 
     name = "anthropic"
+    continues_sessions = True
 
     def __init__(
         self,
@@ -84,7 +85,9 @@ class AnthropicExecutor:
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
         """See `Executor.ask`."""
         if self._key is None or not self._key.value.isascii() or not self._key.value.isprintable():
-            what = "no model credentials found" if self._key is None else f"the key from {self._key.source} is malformed"
+            what = (
+                "no model credentials found" if self._key is None else f"the key from {self._key.source} is malformed"
+            )
             return Answer(output="", status="ERROR", error=AnswerError(kind="auth", message=what, next_step=_NO_KEY))
         model = request.model or self._model
         known = self._sessions.get(request.session_ref or "")
@@ -140,9 +143,7 @@ class AnthropicExecutor:
                 max_tokens=self._max_tokens,
             )
             async with self._open(exchange, body) as stream:
-                message = await read_stream(
-                    stream, request=exchange.request, tally=exchange.tally, live=exchange.live
-                )
+                message = await read_stream(stream, request=exchange.request, tally=exchange.tally, live=exchange.live)
             exchange.stop_reason = message.stop_reason
             blocks = [_as_parameter(block) for block in message.content if getattr(block, "text", "…")]
             exchange.output = "".join(block["text"] for block in blocks if block["type"] == "text")
@@ -151,7 +152,7 @@ class AnthropicExecutor:
             if message.stop_reason == "tool_use":
                 exchange.messages.append({"role": "user", "content": await self._use_tools(exchange, blocks)})
             elif message.stop_reason != "pause_turn":
-                return _ending(exchange, message)
+                return _ending(message)
         exchange.stop_reason = "max_requests"
         return "INCOMPLETE", None
 
@@ -259,7 +260,7 @@ def _as_parameter(block: Any) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name != "parsed_output" and value is not None}
 
 
-def _ending(exchange: _Exchange, message: Any) -> tuple[AnswerStatus, AnswerError | None]:
+def _ending(message: Any) -> tuple[AnswerStatus, AnswerError | None]:
     match message.stop_reason:
         case "end_turn" | "stop_sequence":
             return "COMPLETE", None

@@ -119,7 +119,9 @@ class WorkspaceFiles:
             temporary = f".{parts[-1][:100]}.{short_token()}.tmp"
             try:
                 mode = _mode_of(parts[-1], folder)
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, dir_fd=folder)
+                descriptor = os.open(
+                    temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder
+                )
                 try:
                     with os.fdopen(descriptor, "wb") as file:
                         file.write(data)

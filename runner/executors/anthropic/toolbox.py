@@ -99,7 +99,9 @@ class Toolbox:
         given = arguments if isinstance(arguments, Mapping) else {}
         summary = _summary(name, given)
         if name not in {tool["name"] for tool in self.definitions()}:
-            return Outcome(f"there is no tool {name!r} under permissions {self._permissions!r}", ok=False, summary=summary)
+            return Outcome(
+                f"there is no tool {name!r} under permissions {self._permissions!r}", ok=False, summary=summary
+            )
         try:
             if name == "run":
                 text, ok = await self._commands.run(_text(given, "command"), timeout_s=_number(given, "timeout_s"))

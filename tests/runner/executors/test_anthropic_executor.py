@@ -133,7 +133,11 @@ async def test_an_answer_whose_edits_all_failed_is_incomplete(project: Path) -> 
     [
         (Turn(status=401, error_type="authentication_error", message="invalid x-api-key"), "ERROR", "auth"),
         (Turn(status=403, error_type="permission_error"), "ERROR", "auth"),
-        (Turn(status=400, error_type="invalid_request_error", message="Your credit balance is too low"), "ERROR", "auth"),
+        (
+            Turn(status=400, error_type="invalid_request_error", message="Your credit balance is too low"),
+            "ERROR",
+            "auth",
+        ),
         (Turn(status=404, error_type="not_found_error", message="model: nope"), "ERROR", "unavailable"),
         (Turn(status=400, error_type="invalid_request_error", message="bad field"), "ERROR", "crash"),
         (Turn(status=529, error_type="overloaded_error"), "ERROR", "overloaded"),
@@ -186,7 +190,7 @@ async def test_a_context_overflow_is_incomplete_not_a_crash(project: Path) -> No
 
 
 async def test_time_is_up_in_the_middle_of_a_stream(project: Path) -> None:
-    answer, _, server = await play([Turn(text="x" * 4000, pause_s=0.05)], project, timeout_s=1.5)
+    answer, _, _ = await play([Turn(text="x" * 4000, pause_s=0.05)], project, timeout_s=1.5)
     assert answer.error is not None
     assert (answer.status, answer.error.kind) == ("TIMEOUT", "timeout")
     assert answer.usage is not None, "what was spent is told"

@@ -38,7 +38,9 @@ def test_the_bodys_own_type_decides_inside_a_stream() -> None:
     assert (error.kind, error.message) == ("overloaded", "busy")
 
 
-@given(status=st.one_of(st.none(), st.integers(100, 599)), body=st.recursive(st.none() | st.text(), st.lists, max_leaves=3))
+@given(
+    status=st.one_of(st.none(), st.integers(100, 599)), body=st.recursive(st.none() | st.text(), st.lists, max_leaves=3)
+)
 def test_any_answer_gets_a_kind(status: int | None, body: object) -> None:
     assert classify_error(status=status, body=body, headers={}, text="t").kind
 

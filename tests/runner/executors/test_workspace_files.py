@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -122,17 +123,13 @@ _NAMES = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters
 
 
 @given(parts=st.lists(st.one_of(_NAMES, st.sampled_from(["..", ".", "/", "~", "a", "link"])), min_size=1, max_size=5))
-def test_whatever_the_path_nothing_outside_changes(
-    tmp_path_factory: pytest.TempPathFactory, parts: list[str]
-) -> None:
+def test_whatever_the_path_nothing_outside_changes(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
     base = tmp_path_factory.mktemp("confined")
     (base / "outside").mkdir()
     (base / "inside").mkdir()
     (base / "inside" / "link").symlink_to(base / "outside")
-    try:
+    with suppress(Refused):
         WorkspaceFiles(base / "inside").write("/".join(parts), "x")
-    except Refused:
-        pass
     assert list((base / "outside").iterdir()) == []
     assert sorted(path.name for path in base.iterdir()) == ["inside", "outside"]
 

@@ -1,0 +1,186 @@
+"""The content-addressed store: `sha256:<hex>` names bytes for ever; the directory store is the default.
+
+A blob appears whole (temporary file, sync, link, folder sync), mode 0600, and is never changed. Every read is checked
+against the name, so a damaged blob is an error and never wrong bytes. Putting what is there already only renews its
+time, under a lock shared with `gc`, so what was just put is never collected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+from tracer.durable import create_aside, ensure_folder, link_new, sync_file, write_all
+from tracer.errors import NotFoundError, RecordError, TraceError, UsageError
+
+__all__ = ["BlobStore", "DirectoryBlobs", "blob_id_of"]
+
+_ID: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+_CHUNK: Final = 1 << 20
+
+
+def blob_id_of(data: bytes) -> str:
+    """The id that `data` has in every store."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+class BlobStore(Protocol):
+    """The blob port (contracts 8)."""
+
+    def put_bytes(self, data: bytes) -> str:
+        """Store `data` durably; its id. Putting the same bytes again is the same."""
+        ...
+
+    def get_uri(self, blob_id: str) -> str:
+        """Where the blob is, for programs outside."""
+        ...
+
+    def open(self, blob_id: str) -> BinaryIO:
+        """The blob's bytes as a file at its start, checked."""
+        ...
+
+
+class DirectoryBlobs:
+    """Blobs as files `<root>/sha256/ab/cd…`."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def path_of(self, blob_id: str) -> Path:
+        """The file that holds (or would hold) `blob_id`.
+
+        Raises:
+            UsageError: not an id.
+
+        """
+        match = _ID.fullmatch(blob_id)
+        if match is None:
+            raise UsageError(f"{blob_id!r} is not a blob id", why="an id is sha256: and 64 hexadecimal digits")
+        return self.root / "sha256" / match[1][:2] / match[1][2:]
+
+    def put_bytes(self, data: bytes) -> str:
+        """Store `data` durably; its id.
+
+        Raises:
+            RecordError: it could not be made durable.
+
+        """
+        return self.put_chunks(iter((data,)))
+
+    def put_chunks(self, chunks: Iterator[bytes]) -> str:
+        """Store a stream in bounded memory; its id.
+
+        Raises:
+            RecordError: it could not be made durable.
+
+        """
+        try:
+            ensure_folder(self.root / "sha256")
+            with self.sharing():
+                return self._put(chunks)
+        except OSError as error:
+            raise RecordError(
+                f"cannot store a blob in {str(self.root)!r}",
+                why=error.strerror or str(error),
+                next_step="free space or make the state directory writable",
+            ) from error
+
+    def _put(self, chunks: Iterator[bytes]) -> str:
+        digest, length = hashlib.sha256(), 0
+        descriptor, aside = create_aside(self.root / "sha256" / "incoming")
+        try:
+            for chunk in chunks:
+                write_all(descriptor, chunk)
+                digest.update(chunk)
+                length += len(chunk)
+            blob_id = f"sha256:{digest.hexdigest()}"
+            target = self.path_of(blob_id)
+            if _is_whole(target, length):
+                os.utime(target)
+            else:
+                sync_file(descriptor)
+                ensure_folder(target.parent)
+                if target.exists():  # damaged: a whole one takes its place
+                    target.unlink()
+                with contextlib.suppress(FileExistsError):
+                    link_new(aside, target)
+        finally:
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.unlink(aside)
+        return blob_id
+
+    @contextlib.contextmanager
+    def sharing(self, *, exclusive: bool = False) -> Iterator[None]:
+        """Hold the store's lock: shared while putting, exclusive while collecting."""
+        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def has(self, blob_id: str) -> bool:
+        """Whether the blob is here (its bytes are checked when they are read)."""
+        return self.path_of(blob_id).is_file()
+
+    def get_uri(self, blob_id: str) -> str:
+        """The blob's `file:` URI."""
+        return self.path_of(blob_id).absolute().as_uri()
+
+    def open(self, blob_id: str) -> BinaryIO:
+        """The blob as a file at its start, its bytes checked against the id first, in bounded memory.
+
+        Raises:
+            NotFoundError: no such blob.
+            TraceError: it is damaged or cannot be read.
+
+        """
+        path = self.path_of(blob_id)
+        try:
+            file = path.open("rb")
+        except FileNotFoundError as error:
+            raise NotFoundError(f"no blob {blob_id!r}", why=f"{str(path)!r} does not exist") from error
+        except OSError as error:
+            raise TraceError(f"cannot read blob {blob_id!r}", why=error.strerror or str(error)) from error
+        digest = hashlib.sha256()
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+        if digest.hexdigest() != blob_id.removeprefix("sha256:"):
+            file.close()
+            raise TraceError(
+                f"blob {blob_id!r} is damaged", why="its bytes have another sha256", next_step="restore it from a copy"
+            )
+        file.seek(0)
+        return file
+
+    def read(self, blob_id: str) -> bytes:
+        """The blob's bytes.
+
+        Raises:
+            NotFoundError: no such blob.
+            TraceError: it is damaged or cannot be read.
+
+        """
+        with self.open(blob_id) as file:
+            return file.read()
+
+    def ids(self) -> Iterator[str]:
+        """Every stored id, in no order."""
+        for folder in sorted((self.root / "sha256").glob("[0-9a-f][0-9a-f]")):
+            for path in folder.iterdir():
+                if _ID.fullmatch(folder.name + path.name):
+                    yield f"sha256:{folder.name}{path.name}"
+
+
+def _is_whole(path: Path, length: int) -> bool:
+    try:
+        return path.stat().st_size == length
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,142 @@
+"""The few file operations that make bytes survive a crash; every writer of records goes through them.
+
+Promises: when `sync_file` returns, the file's bytes and size are on the device (`F_FULLFSYNC` on macOS, where a plain
+fsync stops at the drive's cache); when `sync_folder` returns, so are its names. `publish` makes a file appear whole or
+not at all, and never over an existing one. All functions raise OSError; callers say what could not be recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+
+__all__ = [
+    "TEMPORARY_SUFFIX",
+    "create_aside",
+    "ensure_folder",
+    "link_new",
+    "publish",
+    "replace",
+    "sync_file",
+    "sync_folder",
+    "write_all",
+]
+
+TEMPORARY_SUFFIX = ".tmp"
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte of `data`, however short the kernel's single writes are."""
+    written = os.write(descriptor, data)
+    if written == len(data):
+        return
+    rest = memoryview(data)[written:]
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_file(descriptor: int) -> None:
+    """Return when the file's bytes are on the device."""
+    if _FULL_SYNC is not None:  # macOS
+        with contextlib.suppress(OSError):  # not every file system there knows it
+            fcntl.fcntl(descriptor, _FULL_SYNC)
+            return
+    _sync_data(descriptor)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Return when the names in `folder` are on the device."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:  # some network and FUSE file systems cannot sync a folder
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def ensure_folder(folder: str | os.PathLike[str], mode: int = 0o700) -> None:
+    """Make `folder` and its missing parents, each durable in its own parent."""
+    path = os.fspath(folder)
+    missing: list[str] = []
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        parent = os.path.dirname(path)
+        if parent == path:
+            break
+        path = parent
+    for name in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, mode)
+        sync_folder(os.path.dirname(name) or ".")
+
+
+def create_aside(path: str | os.PathLike[str], mode: int = 0o600) -> tuple[int, str]:
+    """A fresh file beside `path`, hidden and ending in `.tmp`: its descriptor (append mode) and name."""
+    folder, name = os.path.split(os.fspath(path))
+    aside = os.path.join(folder, f".{name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    return os.open(aside, flags, mode), aside
+
+
+def link_new(aside: str, path: str | os.PathLike[str]) -> None:
+    """Give the file `aside` the name `path`, which must be free, and forget the old name; both durably.
+
+    Raises:
+        FileExistsError: `path` is taken; `aside` is left for the caller.
+
+    """
+    try:
+        os.link(aside, path)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path)) from error
+        os.rename(aside, path)
+    else:
+        os.unlink(aside)
+    sync_folder(os.path.dirname(os.fspath(path)) or ".")
+
+
+def publish(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
+    """Make the file `path` with `data` in it: whole and durable when this returns, absent if it raises.
+
+    Raises:
+        FileExistsError: the name is taken.
+
+    """
+    descriptor, aside = create_aside(path, mode)
+    try:
+        write_all(descriptor, data)
+        sync_file(descriptor)
+        link_new(aside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
+    """Replace the file `path` by `data`: readers see the old bytes or the new ones, never a mixture."""
+    descriptor, aside = create_aside(path, mode)
+    try:
+        write_all(descriptor, data)
+        sync_file(descriptor)
+        os.replace(aside, path)
+        sync_folder(os.path.dirname(os.fspath(path)) or ".")
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,102 @@
+"""Finding a task's records by what a person types: exact, or unique, or an error that lists the candidates.
+
+A complete id answers for itself only: `task-001` never for `task-001-sub-1` or `task-0010`. `15`, `#15` go by number.
+Any other text may be the beginning of exactly one id. A task's files come newest first; earlier ones are its past.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tracer.errors import NotFoundError
+from tracer.statedir import StateDir, parse_trace_name
+from tracer.summaries import Summary, latest_iteration, summarize
+
+__all__ = ["Summary", "TaskRef", "latest_iteration", "resolve_task", "summarize", "task_ids", "trace_files"]
+
+_COMPLETE_ID: Final = re.compile(r"task-\d{3,}(?:-sub-\d+)*")
+_NUMBER: Final = re.compile(r"#?(\d{1,18})")
+_SHOWN = 5
+
+
+class TaskRef(NamedTuple):
+    """A task that exists: its id and its trace files, newest first (never empty)."""
+
+    task_id: str
+    files: tuple[Path, ...]
+
+    @property
+    def path(self) -> Path:
+        """The newest trace: what every view shows."""
+        return self.files[0]
+
+    @property
+    def older(self) -> tuple[Path, ...]:
+        """Earlier traces of the same task, which the newest one continues."""
+        return self.files[1:]
+
+
+def _files_by_task(state_dir: StateDir) -> dict[str, list[tuple[tuple[str, int], str]]]:
+    found: dict[str, list[tuple[tuple[str, int], str]]] = {}
+    for name in state_dir.trace_names():
+        parts = parse_trace_name(name)
+        if parts:
+            found.setdefault(parts.task_id, []).append((parts.order, name))
+    return found
+
+
+def _order(task_id: str) -> tuple[int, str]:
+    match = re.search(r"\d+", task_id)
+    return (int(match[0]) if match else -1, task_id)
+
+
+def task_ids(state_dir: StateDir) -> list[str]:
+    """Every recorded task id, newest (highest number) first."""
+    return sorted(_files_by_task(state_dir), key=_order, reverse=True)
+
+
+def trace_files(state_dir: StateDir, task_id: str) -> list[Path]:
+    """The trace files of exactly `task_id`, newest first; empty when it has none."""
+    files = sorted(_files_by_task(state_dir).get(task_id, []), reverse=True)
+    return [state_dir.traces / name for _, name in files]
+
+
+def resolve_task(state_dir: StateDir, selector: str | None) -> TaskRef:
+    """The task that `selector` names; None names the newest one.
+
+    Raises:
+        NotFoundError: nothing answers, or more than one task does (the error lists them).
+
+    """
+    found = _files_by_task(state_dir)
+    if not found:
+        raise NotFoundError("no task is recorded here", next_step='start one: pm run "…"')
+    newest_first = sorted(found, key=_order, reverse=True)
+    matches = newest_first[:1] if selector is None else _matches(newest_first, selector.strip())
+    if len(matches) == 1:
+        files = sorted(found[matches[0]], reverse=True)
+        return TaskRef(matches[0], tuple(state_dir.traces / name for _, name in files))
+    if not matches:
+        raise NotFoundError(
+            f"no task matches {selector!r}; newest: {newest_first[0]}", next_step="list them with: pm tasks"
+        )
+    more = f" and {len(matches) - _SHOWN} more" if len(matches) > _SHOWN else ""
+    raise NotFoundError(
+        f"{selector!r} could be {len(matches)} tasks: {', '.join(matches[:_SHOWN])}{more}",
+        why="a shortened id must fit exactly one task",
+        next_step="type more of the id",
+    )
+
+
+def _matches(ids: list[str], selector: str) -> list[str]:
+    if selector in ids:
+        return [selector]
+    number = _NUMBER.fullmatch(selector)
+    if number:
+        wanted = int(number[1])
+        return [one for one in ids if (match := re.fullmatch(r"task-(\d+)", one)) and int(match[1]) == wanted]
+    if not selector or _COMPLETE_ID.fullmatch(selector):
+        return []
+    return [one for one in ids if one.startswith(selector)]

@@ -1,0 +1,268 @@
+"""The state directory of a project: where every record lives, who may make it, and how task numbers are given out.
+
+Folders are 0700, hold their own `.gitignore` and are made on `ensure`, never by looking. `allot_task_id` gives every
+caller another id, across processes and after crashes: a kernel lock around a counter that is never behind the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Final
+
+from tracer.durable import ensure_folder, publish, replace
+from tracer.errors import RecordError, TraceError
+from tracer.lock import FileLock, Holder, holder_of
+
+__all__ = ["STATE_DIR_NAME", "StateDir", "TraceName", "parse_trace_name", "valid_id"]
+
+STATE_DIR_NAME: Final = ".pm-orchestrator"
+_ALLOT_PATIENCE_S: Final = 30.0  # its holders keep it for milliseconds
+_IGNORE_ALL: Final = b"*\n"
+_IGNORE_STATE: Final = b"*\n!.gitignore\n!config.toml\n!rules.md\n"
+_TRACE_NAME: Final = re.compile(r"conversation-(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:_([1-9]\d*))?\.jsonl")
+_TASK_NUMBER: Final = re.compile(r"task-(\d+)")
+_VALID_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class TraceName:
+    """What a trace's file name says. `order` sorts a task's files, oldest first, whatever the clock did."""
+
+    __slots__ = ("number", "stamp", "task_id")
+
+    def __init__(self, task_id: str, stamp: str, number: int) -> None:
+        self.task_id = task_id
+        self.stamp = stamp
+        self.number = number
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """The sort key among files of one task."""
+        return (self.stamp, self.number)
+
+    def file_name(self) -> str:
+        """`conversation-<task_id>-<stamp>[_<number>].jsonl`."""
+        suffix = f"_{self.number}" if self.number > 1 else ""
+        return f"conversation-{self.task_id}-{self.stamp}{suffix}.jsonl"
+
+
+def parse_trace_name(name: str) -> TraceName | None:
+    """The parts of a conversation trace's file name; None for any other file."""
+    match = _TRACE_NAME.fullmatch(name)
+    return TraceName(match[1], match[2], int(match[3] or 1)) if match else None
+
+
+def valid_id(text: str) -> bool:
+    """Whether `text` can be a task or session id: letters, digits, `.`, `_`, `-`; at most 100, so it is a file name."""
+    return _VALID_ID.fullmatch(text) is not None
+
+
+class StateDir:
+    """The folder `root` (usually `<project>/.pm-orchestrator`) and the names within it. Making one touches nothing."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.root)
+
+    @classmethod
+    def find(cls, start: Path) -> StateDir:
+        """The nearest state dir in `start` or above it; else the one to be made beside `.git`, else in `start`."""
+        start = Path(start).absolute()
+        repository: Path | None = None
+        for folder in (start, *start.parents):
+            if (folder / STATE_DIR_NAME).is_dir():
+                return cls(folder / STATE_DIR_NAME)
+            if repository is None and (folder / ".git").exists():
+                repository = folder
+        return cls((repository or start) / STATE_DIR_NAME)
+
+    @property
+    def project(self) -> Path:
+        """The folder that holds the state dir."""
+        return self.root.parent
+
+    @property
+    def traces(self) -> Path:
+        """Conversation traces."""
+        return self.root / "traces"
+
+    @property
+    def tracepack(self) -> Path:
+        """Session transition logs."""
+        return self.root / "tracepack"
+
+    @property
+    def agentic_traces(self) -> Path:
+        """Distilled native sessions; in `.pdd/agentic-traces` where the project has a `.pdd`."""
+        pdd = self.project / ".pdd"
+        return pdd / "agentic-traces" if pdd.is_dir() else self.root / "agentic-traces"
+
+    @property
+    def blobs(self) -> Path:
+        """The content-addressed store."""
+        return self.root / "blobs"
+
+    @property
+    def catalog(self) -> Path:
+        """The catalogue's database: a projection, safe to delete."""
+        return self.root / "catalog.sqlite"
+
+    @property
+    def locks(self) -> Path:
+        """One lock file per task that is being written now."""
+        return self.root / "locks"
+
+    @property
+    def control(self) -> Path:
+        """Requests from one process to the one that runs a task (stop, respond)."""
+        return self.root / "control"
+
+    @property
+    def config(self) -> Path:
+        """The project's configuration file."""
+        return self.root / "config.toml"
+
+    @property
+    def rules(self) -> Path:
+        """The project's mandatory rules."""
+        return self.root / "rules.md"
+
+    @property
+    def task_counter(self) -> Path:
+        """The highest task number given out."""
+        return self.root / "task-counter"
+
+    def ensure(self) -> StateDir:
+        """Make the folders (0700) and their `.gitignore`; existing ones stay as they are.
+
+        Raises:
+            RecordError: the place cannot be written.
+
+        """
+        try:
+            for folder in (
+                self.root,
+                self.traces,
+                self.tracepack,
+                self.agentic_traces,
+                self.blobs,
+                self.locks,
+                self.control,
+            ):
+                ensure_folder(folder)
+            self._ignore(self.root, _IGNORE_STATE)
+            if self.agentic_traces.parent != self.root:
+                self._ignore(self.agentic_traces, _IGNORE_ALL)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self
+
+    @staticmethod
+    def _ignore(folder: Path, text: bytes) -> None:
+        target = folder / ".gitignore"
+        if not target.exists():
+            try:
+                publish(target, text, 0o644)
+            except FileExistsError:
+                return  # another process was first
+
+    def _unwritable(self, error: OSError) -> RecordError:
+        why = error.strerror or str(error)
+        try:
+            owner = self.root.stat().st_uid
+        except OSError:
+            owner = os.getuid()
+        if owner != os.getuid():
+            why += f"; it belongs to user {_user_name(owner)!r}"
+        return RecordError(
+            f"the state directory {str(self.root)!r} cannot be written",
+            why=why,
+            next_step="free space, change its owner, or name another one with --state-dir",
+        )
+
+    def task_lock(self, task_id: str) -> Path:
+        """The lock of whoever writes `task_id`'s record."""
+        return self.locks / f"{task_id}.lock"
+
+    def writer_of(self, task_id: str) -> Holder | None:
+        """The process that writes `task_id`'s record now, or None."""
+        return holder_of(self.task_lock(task_id))
+
+    def trace_names(self) -> list[str]:
+        """The file names of all conversation traces, in no order; empty where there is no state dir yet."""
+        try:
+            names = os.listdir(self.traces)  # noqa: PTH208 - ten thousand names without ten thousand Path objects
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise TraceError(
+                f"cannot read {str(self.traces)!r}",
+                why=error.strerror or str(error),
+                next_step="run pm as the user who owns it, or name another state directory with --state-dir",
+            ) from error
+        return [name for name in names if name.startswith("conversation-") and name.endswith(".jsonl")]
+
+    def allot_task_id(self) -> str:
+        """A fresh task id (`task-001`, `task-002`, …) that no other call in any process gets.
+
+        Raises:
+            RecordError: the number cannot be recorded.
+
+        """
+        self.ensure()
+        try:
+            lock = FileLock(self.locks / "allot.lock")
+            lock.acquire(what="the task counter", patience_s=_ALLOT_PATIENCE_S)
+            try:
+                number = max(self._counter(), self._highest_in_files()) + 1
+                replace(self.task_counter, f"{number}\n".encode())
+            finally:
+                lock.release()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return f"task-{number:03d}"
+
+    def redaction_key(self) -> bytes:
+        """The project's secret that keys redaction placeholders; made at first use, mode 0600.
+
+        Raises:
+            RecordError: it cannot be made or read.
+
+        """
+        path = self.root / "redaction.key"
+        try:
+            ensure_folder(self.root)
+            with contextlib.suppress(FileExistsError):
+                publish(path, secrets.token_hex(32).encode() + b"\n")
+            return path.read_bytes().strip()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _counter(self) -> int:
+        try:
+            return int(self.task_counter.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def _highest_in_files(self) -> int:
+        highest = 0
+        for name in self.trace_names():
+            parts = parse_trace_name(name)
+            match = _TASK_NUMBER.fullmatch(parts.task_id) if parts else None
+            if match:
+                highest = max(highest, int(match[1]))
+        return highest
+
+
+def _user_name(user_id: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)

@@ -1,0 +1,217 @@
+"""TracePack: the transition log of one session and its tasks, independent of the conversation traces.
+
+One JSONL file per session, durable line by line, redacted like every record. Its own module with its own events: it is
+complete when every conversation trace is deleted, and the other way round. `check` says whether starts and ends balance
+and every state change was legal; TASK_END repeats the head of the task's chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import orjson
+
+from tracer import clock
+from tracer.clean import clean_json
+from tracer.conversation import default_redactor
+from tracer.errors import NotFoundError, TraceError, UsageError
+from tracer.journal import Journal
+from tracer.reading import iter_lines
+from tracer.redaction.port import Redactor
+from tracer.statedir import StateDir, valid_id
+
+__all__ = ["EVENTS", "TracePack", "find_session", "read_session", "session_files"]
+
+EVENTS: Final = (
+    "SESSION_START",
+    "SESSION_END",
+    "TASK_START",
+    "TASK_STATE_CHANGE",
+    "TASK_END",
+    "EXECUTOR_CALL",
+    "EXECUTOR_RESULT",
+    "VERIFICATION_START",
+    "VERIFICATION_RESULT",
+    "ERROR",
+    "WARNING",
+)
+_NEEDS_TASK: Final = frozenset(EVENTS[2:9])
+
+
+class TracePack:
+    """The writer of one session's log; belongs to one event loop. The file appears with SESSION_START."""
+
+    def __init__(self, *, state_dir: StateDir | Path | str, session_id: str, redactor: Redactor | None = None) -> None:
+        if not valid_id(session_id):
+            raise UsageError(f"{session_id!r} cannot be a session id")
+        self.state_dir = state_dir if isinstance(state_dir, StateDir) else StateDir(Path(state_dir))
+        self.session_id = session_id
+        stamp = clock.now_iso()[:19].replace(":", "-")
+        self.path = self.state_dir.tracepack / f"trace-{session_id}-{stamp}.jsonl"
+        self._redactor = redactor
+        self._journal: Journal | None = None
+        self._opening = asyncio.Lock()
+
+    async def append(
+        self,
+        event: str,
+        *,
+        task_id: str | None = None,
+        from_state: str | None = None,
+        to_state: str | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Record one event; the line's object as written, once it is durable.
+
+        Raises:
+            UsageError: an unknown event, or one that needs a task.
+            RecordError: it is not recorded.
+
+        """
+        if event not in EVENTS:
+            raise UsageError(f"{event!r} is not a TracePack event", why=f"it is one of {', '.join(EVENTS)}")
+        if event in _NEEDS_TASK and task_id is None:
+            raise UsageError(f"{event} needs a task id")
+        if self._redactor is None:
+            self._redactor = default_redactor(self.state_dir)
+        value, counts = self._redactor.redact_value(clean_json(dict(data or {})))
+        if counts:
+            value = {**value, "redactions": dict(counts)}
+        optional = {"task_id": task_id, "from_state": from_state, "to_state": to_state}
+        fields = {"timestamp": clock.now_iso(), "event": event, "session_id": self.session_id}
+        fields |= {key: text for key, text in optional.items() if text is not None}
+        fields["data"] = value
+        journal = await self._ready()
+        await journal.append(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE), last=event == "SESSION_END")
+        return fields
+
+    async def _ready(self) -> Journal:
+        async with self._opening:
+            if self._journal is None:
+                await asyncio.to_thread(self.state_dir.ensure)
+                if await asyncio.to_thread(self.path.exists):  # the same session went on in another process
+                    self._journal = await Journal.open(self.path, chained=False)
+                else:
+                    self._journal = await Journal.create(self.path, chained=False)
+            return self._journal
+
+    async def close(self) -> None:
+        """Close the log; without SESSION_END it reads as a session that was cut off."""
+        async with self._opening:
+            if self._journal is not None:
+                await self._journal.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def session_start(self, data: Mapping[str, Any] | None = None) -> None:
+        """Record SESSION_START."""
+        await self.append("SESSION_START", data=data)
+
+    async def session_end(self, data: Mapping[str, Any] | None = None) -> None:
+        """Record SESSION_END; nothing can be recorded after it."""
+        await self.append("SESSION_END", data=data)
+
+    async def task_start(self, task_id: str, *, state: str = "RUNNING", data: Mapping[str, Any] | None = None) -> None:
+        """Record TASK_START; `state` is the one the task starts in (QUEUED or RUNNING)."""
+        await self.append("TASK_START", task_id=task_id, to_state=state, data=data)
+
+    async def task_state_change(
+        self, task_id: str, from_state: str, to_state: str, *, data: Mapping[str, Any] | None = None
+    ) -> None:
+        """Record TASK_STATE_CHANGE."""
+        await self.append("TASK_STATE_CHANGE", task_id=task_id, from_state=from_state, to_state=to_state, data=data)
+
+    async def task_end(
+        self,
+        task_id: str,
+        from_state: str,
+        to_state: str,
+        *,
+        chain_head: str = "",
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record TASK_END with the head of the task's chain."""
+        await self.append(
+            "TASK_END",
+            task_id=task_id,
+            from_state=from_state,
+            to_state=to_state,
+            data={**(data or {}), "chain_head": chain_head},
+        )
+
+    async def executor_call(self, task_id: str, data: Mapping[str, Any] | None = None) -> None:
+        """Record EXECUTOR_CALL."""
+        await self.append("EXECUTOR_CALL", task_id=task_id, data=data)
+
+    async def executor_result(self, task_id: str, data: Mapping[str, Any] | None = None) -> None:
+        """Record EXECUTOR_RESULT."""
+        await self.append("EXECUTOR_RESULT", task_id=task_id, data=data)
+
+    async def verification_start(self, task_id: str, data: Mapping[str, Any] | None = None) -> None:
+        """Record VERIFICATION_START."""
+        await self.append("VERIFICATION_START", task_id=task_id, data=data)
+
+    async def verification_result(self, task_id: str, data: Mapping[str, Any] | None = None) -> None:
+        """Record VERIFICATION_RESULT."""
+        await self.append("VERIFICATION_RESULT", task_id=task_id, data=data)
+
+
+def read_session(path: Path | str) -> list[dict[str, Any]]:
+    """The session log's objects in file order; a torn tail is left out.
+
+    Raises:
+        NotFoundError: no such file.
+        TraceError: a line is not a JSON object with timestamp, event and session_id.
+
+    """
+    found: list[dict[str, Any]] = []
+    for seq, line in iter_lines(path):
+        try:
+            fields = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise TraceError(f"line {seq + 1} of {os.fspath(path)!r} is damaged", why=str(error)) from error
+        if not isinstance(fields, dict) or not all(
+            isinstance(fields.get(key), str) for key in ("timestamp", "event", "session_id")
+        ):
+            raise TraceError(f"line {seq + 1} of {os.fspath(path)!r} is not a TracePack event")
+        found.append(fields)
+    return found
+
+
+def session_files(state_dir: StateDir) -> list[Path]:
+    """Every session log, newest name first."""
+    if not state_dir.tracepack.is_dir():
+        return []
+    return sorted(
+        state_dir.tracepack.glob("trace-*.jsonl"), key=lambda path: (path.name[-25:], path.name), reverse=True
+    )
+
+
+def find_session(state_dir: StateDir, selector: str | None) -> Path:
+    """The log of the session that `selector` begins, or the newest one for None.
+
+    Raises:
+        NotFoundError: none, or more than one session answers.
+
+    """
+    files = session_files(state_dir)
+    if selector is not None:
+        exact = [path for path in files if path.name[6:-26] == selector]
+        files = exact or [path for path in files if path.name[6:].startswith(selector)]
+        names = {path.name[6:-26] for path in files}
+        if len(names) > 1:
+            raise NotFoundError(f"{selector!r} could be {len(names)} sessions: {', '.join(sorted(names)[:5])}")
+    if not files:
+        raise NotFoundError("no session is recorded here" if selector is None else f"no session matches {selector!r}")
+    return files[0]

@@ -113,7 +113,7 @@ class Journal:
                 why=self._refusal,
                 next_step="resume the task: it goes on in a new file",
             )
-        if line.find(b"\n") != len(line) - 1:
+        if not line or line.find(b"\n") != len(line) - 1:
             raise TraceError("a record holds one JSON object per line", why="the line has no newline at its end only")
         future: asyncio.Future[int] = self._loop.create_future()
         self._batch.lines.append(line)

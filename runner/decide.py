@@ -138,7 +138,8 @@ def _prompt(state: TaskState, request: Request, loop: LoopState, subtask_id: str
     if loop.modification:
         body = loop.modification
     elif request.continues:
-        tried = tuple(str(item) for item in request.continues.get("tried", ()) if item)
+        listed = request.continues.get("tried")
+        tried = tuple(str(item) for item in listed if item) if isinstance(listed, list) else ()
         body = modification_prompt(request=task, criteria_results=(), issues=(), tried=tried) if tried else task
     else:
         body = task
@@ -165,7 +166,7 @@ def _ask_again(state: TaskState, request: Request, loop: LoopState, subtask_id: 
 
 def _after_answer(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
     error = loop.answer.get("error")
-    kind = error.get("kind") if isinstance(error, dict) else None
+    kind = str(error.get("kind", "")) if isinstance(error, dict) else ""
     message = str(error.get("message", "")) if isinstance(error, dict) else ""
     if kind == "auth" or loop.answer.get("status") == "BLOCKED":
         return Finish("ERROR", "auth", message)
@@ -178,7 +179,7 @@ def _after_answer(state: TaskState, request: Request, loop: LoopState, subtask_i
         allowed = request.limits.max_overload_retries if kind in _OVERLOAD else request.limits.max_retries
         if loop.retries >= allowed:
             return Finish("ERROR", "retries", message)
-        data = {"judgment": "RETRY", "criteria_results": [], "summary": f"{kind}: {message}" if message else str(kind)}
+        data = {"judgment": "RETRY", "criteria_results": [], "summary": f"{kind}: {message}" if message else kind}
         return Append(Draft("QUALITY_JUDGMENT", data, loop.iteration_index, subtask_id))
     return Judge(loop.iteration_index, loop.answer, loop.first_base, subtask_id)
 

@@ -1,4 +1,4 @@
-"""`evolve(state, entry) -> state`: the fold. Total and pure: ignores what it does not know, validates and raises nothing.
+"""`evolve(state, entry) -> state`: the fold. Total and pure: it ignores what it does not know and raises nothing.
 
 Readers have validated the lines (`tracer.events.parse_line`); here a missing optional key simply has its default.
 """
@@ -31,8 +31,6 @@ def evolve(state: TaskState, entry: Entry) -> TaskState:
 
 def request_of(data: Mapping[str, Any]) -> Request:
     """The request that a first USER_REQUEST's `data` holds; values of a wrong type give way to the default."""
-    limits = _mapping(data.get("limits"))
-    known = {key: value for key, value in limits.items() if key in Limits._fields and _usable_limit(key, value)}
     continues = data.get("continues")
     return Request(
         prompt=str(data.get("prompt", "")),
@@ -42,9 +40,14 @@ def request_of(data: Mapping[str, Any]) -> Request:
         executor=_mapping(data.get("executor")),
         checks=_mapping(data.get("checks")),
         chunk=str(data.get("chunk", "never")),
-        limits=Limits(**known),
+        limits=Limits(**_limits(data)),
         continues=continues if isinstance(continues, dict) else None,
     )
+
+
+def _limits(data: Mapping[str, Any]) -> dict[str, Any]:
+    limits = _mapping(data.get("limits"))
+    return {key: value for key, value in limits.items() if key in Limits._fields and _usable_limit(key, value)}
 
 
 def _usable_limit(key: str, value: object) -> bool:
@@ -74,14 +77,20 @@ def _user_request(state: TaskState, entry: Entry) -> TaskState:
             task_id=entry.task_id, session_id=entry.session_id, request=request_of(data), facts=state.facts + 1
         )
     action = data.get("action")
-    if action not in {"continue", "hint", "accept", "stop"}:
+    if action not in ("continue", "hint", "accept", "stop"):
         return state._replace(facts=state.facts + 1)
-    granted = state.granted
+    granted, request = state.granted, state.request
     if action in {"continue", "hint"}:
         more = data.get("max_iterations")
-        limits = state.request.limits
-        granted += more if isinstance(more, int) and more > 0 else max(1, limits.max_iterations)
-    return state._replace(action=action, hint=str(data.get("prompt", "")), granted=granted, facts=state.facts + 1)
+        granted += (
+            more
+            if isinstance(more, int) and not isinstance(more, bool) and more > 0
+            else max(1, request.limits.max_iterations)
+        )
+        request = request._replace(limits=request.limits._replace(**_limits(data)))
+    return state._replace(
+        action=action, hint=str(data.get("prompt", "")), granted=granted, request=request, facts=state.facts + 1
+    )
 
 
 def _system_rules(state: TaskState, entry: Entry) -> TaskState:
@@ -89,7 +98,8 @@ def _system_rules(state: TaskState, entry: Entry) -> TaskState:
 
 
 def _chunking_plan(state: TaskState, entry: Entry) -> TaskState:
-    subtasks = tuple(item for item in entry.data.get("subtasks", ()) if isinstance(item, dict))
+    listed = entry.data.get("subtasks")
+    subtasks = tuple(item for item in listed if isinstance(item, dict)) if isinstance(listed, list) else ()
     return state._replace(plan=Plan(subtasks, str(entry.data.get("reason", ""))), facts=state.facts + 1)
 
 

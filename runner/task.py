@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from runner.criteria.model import Kind
@@ -21,9 +21,9 @@ TaskStatus = Literal[
 class TaskRequest:
     """What is asked for. `workspace` is absolute; `timeout_s` in seconds and `budget_usd` in dollars, None: no limit.
 
-    `checks` holds `criteria` (ids, None: all in force), `test`, `lint`, `typecheck` (commands given on the command
-    line), `configured` (commands from the config), `detect` (whether detected commands may run: the folder is
-    trusted), `allow_test_changes` and `options` for the criteria.
+    `checks` holds `criteria` (a list of ids, or None for all in force), `given` and `configured` (commands by kind:
+    test, lint, typecheck; from the command line and from the config), `detect` (whether detected commands may run,
+    that is: the folder is trusted), `allow_test_changes`, `timeout_s` for each command, `options` for the criteria.
     """
 
     prompt: str
@@ -92,6 +92,12 @@ class TaskOutcome:
     duration_ms: int = 0
     trace_file: str = ""
     chain_head: str | None = None
+
+    def stopped(self) -> TaskOutcome:
+        """The same, unless it has ended: stopped before its end, and resumable."""
+        if self.status in {"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"}:
+            return self
+        return replace(self, status="UNFINISHED", reason="stopped")
 
 
 def first_line(text: str, *, limit: int = 80) -> str:

@@ -1,0 +1,227 @@
+"""The scripted executor: answers from a JSONL file, so that tests, demos and bug reports need no model and no key.
+
+Each line is one reply (contracts 3). Replies with `match` are tried first, in file order, each once, on any request of
+the task; other requests take the remaining replies in order. A reply is used up when its LLM_RESPONSE is recorded:
+the answer's `session_ref` is `scripted:<line>`, and a resumed task hands all recorded ones back in `Ask.history`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from runner.executors.confine import confined_path
+from runner.executors.port import Answer, AnswerError, AnswerStatus, Ask, ErrorKind, Live, LiveSink, Usage, ignore_live
+from tracer.errors import ConfigError, UsageError
+
+__all__ = ["Reply", "ScriptedExecutor", "read_script"]
+
+_PREFIX: Final = "scripted:"
+_KEYS: Final = frozenset({"output", "status", "files", "delay_ms", "usage", "match", "error", "cost_usd", "model"})
+_USAGE_KEYS: Final = frozenset({"input_tokens", "output_tokens", "cached_tokens", "thinking_tokens"})
+_ERRORS: Final = frozenset({"timeout", "rate_limit", "overloaded", "network", "auth", "crash"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One line of a script. `files` maps a workspace path to its new text, None deletes it."""
+
+    line: int
+    output: str = ""
+    status: AnswerStatus = "COMPLETE"
+    files: Mapping[str, str | None]
+    delay_ms: int = 0
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    match: re.Pattern[str] | None = None
+    error: AnswerError | None = None
+
+
+def read_script(path: Path) -> tuple[Reply, ...]:
+    """All replies of the script at `path`.
+
+    Raises:
+        UsageError: the file is missing or unreadable.
+        ConfigError: a line is not a reply; the message names the line and the key.
+
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"cannot read the script {str(path)!r}", why=str(error), next_step="give --script a JSONL file of replies"
+        ) from error
+    # Split on "\n" alone: U+2028 and its like may stand inside a JSON string.
+    return tuple(_reply(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+
+
+def _reply(line: str, number: int) -> Reply:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _bad(number, f"not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise _bad(number, "not a JSON object")
+    unknown = sorted(fields.keys() - _KEYS)
+    if unknown:
+        raise _bad(number, f"unknown key {unknown[0]!r}; known: {', '.join(sorted(_KEYS))}")
+    if "output" not in fields and "error" not in fields:
+        raise _bad(number, "a reply needs 'output' or 'error'")
+    error_reply = _error(fields["error"], number) if "error" in fields else None
+    status = fields.get("status", "ERROR" if error_reply else "COMPLETE")
+    if error_reply is not None and error_reply.kind == "timeout" and "status" not in fields:
+        status = "TIMEOUT"
+    if status not in get_args(AnswerStatus):
+        raise _bad(number, f"status must be one of {', '.join(get_args(AnswerStatus))}")
+    return Reply(
+        line=number,
+        output=_typed(fields, "output", str, number, ""),
+        status=status,
+        files=_files(fields.get("files", {}), number),
+        delay_ms=_typed(fields, "delay_ms", int, number, 0),
+        usage=_usage(fields.get("usage"), number),
+        cost_usd=_cost(fields.get("cost_usd"), number),
+        match=_pattern(fields.get("match"), number),
+        error=error_reply,
+    )
+
+
+def _bad(number: int, why: str) -> ConfigError:
+    return ConfigError(
+        f"line {number} of the script is not a reply",
+        why=why,
+        next_step='write one JSON object a line, such as {"output": "...", "files": {"path": "content"}}',
+    )
+
+
+def _typed(fields: Mapping[str, Any], key: str, kind: type, number: int, default: Any) -> Any:
+    value = fields.get(key, default)
+    if not isinstance(value, kind) or isinstance(value, bool) or (kind is int and value < 0):
+        raise _bad(number, f"{key!r} must be a {kind.__name__}")
+    return value
+
+
+def _files(value: object, number: int) -> Mapping[str, str | None]:
+    if not isinstance(value, dict) or not all(text is None or isinstance(text, str) for text in value.values()):
+        raise _bad(number, "'files' must map paths to text or null")
+    return value
+
+
+def _usage(value: object, number: int) -> Usage | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise _bad(number, "'usage' must be an object")
+    if not value.keys() <= _USAGE_KEYS or not all(isinstance(count, int) for count in value.values()):
+        raise _bad(number, f"'usage' has whole numbers under {', '.join(sorted(_USAGE_KEYS))}")
+    return Usage(**value)
+
+
+def _cost(value: object, number: int) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise _bad(number, "'cost_usd' must be a number of dollars")
+    return float(value)
+
+
+def _pattern(value: object, number: int) -> re.Pattern[str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _bad(number, "'match' must be a regular expression")
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise _bad(number, f"'match' is no regular expression: {error}") from error
+
+
+def _error(value: object, number: int) -> AnswerError:
+    if not isinstance(value, dict) or value.get("kind") not in _ERRORS:
+        raise _bad(number, f"'error' needs a 'kind' of {', '.join(sorted(_ERRORS))}")
+    retry_after = value.get("retry_after_s")
+    if retry_after is not None and (isinstance(retry_after, bool) or not isinstance(retry_after, int | float)):
+        raise _bad(number, "'retry_after_s' must be a number of seconds")
+    kind: ErrorKind = value["kind"]
+    message = str(value.get("message", f"scripted {kind}"))
+    return AnswerError(kind=kind, message=message, retry_after_s=retry_after)
+
+
+class ScriptedExecutor:
+    """Answers from a script. One instance serves one task: replies in flight are claimed in it."""
+
+    name = "scripted"
+    continues_sessions = False
+
+    def __init__(self, script: Path, *, state_dir: Path | None = None) -> None:
+        self._replies = read_script(script)
+        self._state_dir = state_dir
+        self._in_flight: set[int] = set()
+
+    async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
+        """The next unused reply that fits `request`; status ERROR when there is none."""
+        used = {_line_of(ref) for ref in request.history} | self._in_flight
+        reply = self._pick(request.prompt, used)
+        if reply is None:
+            message = f"the script has no reply left ({len(self._replies)} in all)"
+            return Answer(output="", status="ERROR", error=AnswerError(kind="replies", message=message))
+        self._in_flight.add(reply.line)
+        try:
+            if reply.delay_ms:
+                await asyncio.sleep(reply.delay_ms / 1000)
+            return self._answer(reply, request, live)
+        except asyncio.CancelledError:
+            self._in_flight.discard(reply.line)
+            raise
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    def _pick(self, prompt: str, used: set[int]) -> Reply | None:
+        free = [reply for reply in self._replies if reply.line not in used]
+        for reply in free:
+            if reply.match is not None and reply.match.search(prompt):
+                return reply
+        return next((reply for reply in free if reply.match is None), None)
+
+    def _answer(self, reply: Reply, request: Ask, live: LiveSink) -> Answer:
+        try:
+            for path, text in reply.files.items():
+                _write(path, text, workspace=Path(request.workspace), state_dir=self._state_dir)
+        except (OSError, UsageError) as error:
+            message = error.what if isinstance(error, UsageError) else str(error)
+            return Answer(
+                output=reply.output,
+                status="ERROR",
+                session_ref=f"{_PREFIX}{reply.line}",
+                error=AnswerError(kind="crash", message=message),
+            )
+        if reply.output:
+            live(Live(kind="text", text=reply.output, task_id=request.task_id, subtask_id=request.subtask_id))
+        return Answer(
+            output=reply.output,
+            status=reply.status,
+            usage=reply.usage,
+            cost_usd=reply.cost_usd,
+            session_ref=f"{_PREFIX}{reply.line}",
+            error=reply.error,
+        )
+
+
+def _line_of(ref: str) -> int:
+    digits = ref.removeprefix(_PREFIX)
+    return int(digits) if ref.startswith(_PREFIX) and digits.isascii() and digits.isdigit() else -1
+
+
+def _write(path: str, text: str | None, *, workspace: Path, state_dir: Path | None) -> None:
+    target = confined_path(path, workspace=workspace, state_dir=state_dir)
+    if text is None:
+        target.unlink(missing_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,303 @@
+"""Many tasks at once, and the only door for views: submit, wait, resume, respond, stop.
+
+Promises: `submit` returns when the request is durable; at most `concurrency` tasks run, the others are QUEUED; a
+stopped or cancelled task keeps a file that `resume` goes on with; one task's failure never touches another. Views do
+not listen here: they follow the trace file (`tracer.follow`), and take live updates as decoration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from runner.continuation import continuation_data, outcome_of
+from runner.evolve import fold, request_of
+from runner.executors.port import Executor, Live, LiveSink, ignore_live
+from runner.loop import Effects, TaskLoop
+from runner.observe import TaskLog
+from runner.state import Request, TaskState
+from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
+from tracer.clock import short_token
+from tracer.conversation import ConversationTracer
+from tracer.errors import PmError, UsageError
+from tracer.events import Draft
+from tracer.lookup import trace_files
+from tracer.statedir import StateDir
+from tracer.tracepack import TracePack
+
+__all__ = ["MakeEffects", "Supervisor"]
+
+_STOP_POLL_S: Final = 0.2
+
+
+class MakeEffects(Protocol):
+    """Builds what a task's loop does to the world."""
+
+    def __call__(self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> Effects:
+        """Effects bound to one task."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """A task this process holds the writer's lock of."""
+
+    tracer: ConversationTracer
+    state: TaskState
+    executor: Executor
+    outcome: asyncio.Future[TaskOutcome]
+    status: TaskStatus = "QUEUED"
+    runner: asyncio.Task[None] | None = field(default=None)
+
+
+class Supervisor:
+    """Runs tasks of one state directory; an async context manager that leaves nothing running behind it."""
+
+    def __init__(
+        self,
+        state_dir: StateDir,
+        *,
+        make_executor: Callable[[Request], Executor],
+        make_effects: MakeEffects,
+        live: LiveSink = ignore_live,
+        concurrency: int = 4,
+        session_id: str | None = None,
+    ) -> None:
+        self.state_dir = state_dir
+        self.session_id = session_id or f"sess-{short_token()}"
+        self.live = live
+        self._make_executor = make_executor
+        self._make_effects = make_effects
+        self._slots = asyncio.Semaphore(concurrency)
+        self._running: dict[str, _Running] = {}
+        self._group = asyncio.TaskGroup()
+        self._pack: TracePack | None = None
+        self._stop_watch: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.state_dir.ensure()
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for running in list(self._running.values()):
+            if running.runner is not None:
+                running.runner.cancel()
+        if self._stop_watch is not None:
+            self._stop_watch.cancel()
+        try:
+            await self._group.__aexit__(kind, error, traceback)
+        finally:
+            if self._pack is not None:
+                await self._pack.log("SESSION_END", data={})
+                await self._pack.close()
+
+    def status(self, task_id: str) -> TaskStatus | None:
+        """QUEUED or RUNNING for a task of this process, else None: then its file says how it stands."""
+        running = self._running.get(task_id)
+        return running.status if running else None
+
+    async def submit(self, request: TaskRequest) -> str:
+        """Record the request and start it; returns the task id once USER_REQUEST is durable.
+
+        Raises:
+            PmError: the executor cannot be made, or the record cannot be written.
+
+        """
+        self.state_dir.ensure()
+        executor = self._make_executor(request_of(request.to_data(continues_sessions=False)))
+        data = request.to_data(continues_sessions=getattr(executor, "continues_sessions", False))
+        task_id = request.task_id or self.state_dir.allot_task_id()
+        return await self._start(task_id, data, executor)
+
+    async def wait(self, task_id: str) -> TaskOutcome:
+        """The outcome of a task of this process, when it has ended, asks a person or was stopped."""
+        running = self._running.get(task_id)
+        if running is None:
+            return self.look(task_id)
+        return await asyncio.shield(running.outcome)
+
+    async def run(self, request: TaskRequest) -> TaskOutcome:
+        """Submit and wait."""
+        return await self.wait(await self.submit(request))
+
+    def look(self, task_id: str) -> TaskOutcome:
+        """How the newest file of a task says that it stands, whoever runs it.
+
+        Raises:
+            NotFoundError: there is no such task.
+
+        """
+        path = trace_files(self.state_dir, task_id)[0]
+        return outcome_of(fold(ConversationTracer.read_trace(path)), trace_file=str(path), chain_head=None)
+
+    async def resume(self, task_id: str, *, overrides: Mapping[str, Any] | None = None) -> str:
+        """Go on with an unfinished task in its file, or with a failed one in a new file; COMPLETE stays as it is.
+
+        `overrides` are limits (max_iterations, timeout_s, budget_usd, on_limit). Returns the task id; `wait` for it.
+
+        Raises:
+            NotFoundError: there is no such task.
+            LockedError: another process runs it.
+
+        """
+        if task_id in self._running:
+            return task_id
+        overrides = {key: value for key, value in (overrides or {}).items() if value is not None}
+        path = trace_files(self.state_dir, task_id)[0]
+        state = fold(ConversationTracer.read_trace(path))
+        if state.request is None:
+            raise UsageError(f"{task_id!r} has no request to go on with", next_step="pm trace verify " + task_id)
+        if state.final is not None:
+            if state.final.get("status") == "COMPLETE":
+                return task_id
+            data = continuation_data(ConversationTracer.read_trace(path), trace_file=path.name, overrides=overrides)
+            return await self._start(task_id, data, self._make_executor(request_of(data)))
+        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir.root)
+        try:
+            state = fold(ConversationTracer.read_trace(path))
+            if overrides and state.request is not None:
+                answer = {"prompt": "", "action": "continue", "limits": overrides}
+                if "max_iterations" in overrides:
+                    answer["max_iterations"] = max(1, overrides["max_iterations"] - state.main.counted)
+                await tracer.append(Draft("USER_REQUEST", answer))
+                state = fold(ConversationTracer.read_trace(path))
+            executor = self._make_executor(state.request or Request())
+        except BaseException:
+            await tracer.close()
+            raise
+        await self._launch(task_id, tracer, state, executor)
+        return task_id
+
+    async def respond(
+        self, task_id: str, action: PersonAction, *, text: str = "", max_iterations: int | None = None
+    ) -> str:
+        """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
+
+        Raises:
+            UsageError: the task has ended, or runs right now.
+            LockedError: another process runs it.
+
+        """
+        if task_id in self._running:
+            raise UsageError(f"{task_id} is running", next_step=f"pm stop {task_id}")
+        path = trace_files(self.state_dir, task_id)[0]
+        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir.root)
+        try:
+            state = fold(ConversationTracer.read_trace(path))
+            if state.final is not None:
+                raise UsageError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
+            answer: dict[str, Any] = {"prompt": text, "action": action}
+            if max_iterations is not None:
+                answer["max_iterations"] = max_iterations
+            await tracer.append(Draft("USER_REQUEST", answer))
+            state = fold(ConversationTracer.read_trace(path))
+            executor = self._make_executor(state.request or Request())
+        except BaseException:
+            await tracer.close()
+            raise
+        await self._launch(task_id, tracer, state, executor)
+        return task_id
+
+    async def stop(self, task_id: str) -> bool:
+        """Stop at the next safe point, leaving the task resumable; False if nobody runs it.
+
+        A task of another process is asked through the state directory; that process looks a few times a second.
+        """
+        running = self._running.get(task_id)
+        if running is not None:
+            if running.runner is not None:
+                running.runner.cancel()
+            with suppress(PmError, asyncio.CancelledError):
+                await asyncio.shield(running.outcome)
+            return True
+        return self.state_dir.request_stop(task_id)
+
+    async def cancel(self, task_id: str) -> TaskOutcome:
+        """Stop the task for good: it ends CANCELLED."""
+        if task_id in self._running:
+            await self.stop(task_id)
+        return await self.wait(await self.respond(task_id, "stop"))
+
+    async def _start(self, task_id: str, data: dict[str, Any], executor: Executor) -> str:
+        tracer = ConversationTracer(state_dir=self.state_dir.root, session_id=self.session_id, task_id=task_id)
+        try:
+            entry = await tracer.append(Draft("USER_REQUEST", data))
+        except BaseException:
+            await tracer.close()
+            await executor.close()
+            raise
+        await self._launch(task_id, tracer, fold([entry]), executor)
+        return task_id
+
+    async def _launch(self, task_id: str, tracer: ConversationTracer, state: TaskState, executor: Executor) -> None:
+        outcome: asyncio.Future[TaskOutcome] = asyncio.get_running_loop().create_future()
+        running = _Running(tracer=tracer, state=state, executor=executor, outcome=outcome)
+        self._running[task_id] = running
+        if self._pack is None:
+            self._pack = await TracePack.open(state_dir=self.state_dir.root, session_id=self.session_id)
+        if self._stop_watch is None or self._stop_watch.done():
+            self._stop_watch = self._group.create_task(self._watch_stops())
+        running.runner = self._group.create_task(self._perform(task_id, running, self._pack))
+
+    async def _perform(self, task_id: str, running: _Running, pack: TracePack) -> None:
+        log = TaskLog(pack, task_id)
+        try:
+            outcome = await self._through(task_id, running, log)
+        except asyncio.CancelledError:
+            _settle(running.outcome, self.look(task_id).stopped())
+        except PmError as error:
+            if not running.outcome.done():
+                running.outcome.set_exception(error)
+                # A waiting caller takes it; where nobody waits, the record says how the task stands.
+                running.outcome.exception()
+        else:
+            _settle(running.outcome, outcome)
+        finally:
+            self._running.pop(task_id, None)
+            self.state_dir.clear_stop(task_id)
+
+    async def _through(self, task_id: str, running: _Running, log: TaskLog) -> TaskOutcome:
+        tracer = running.tracer
+        try:
+            async with self._slots:
+                running.status = "RUNNING"
+                request = running.state.request or Request()
+                effects = self._make_effects(
+                    request=request, task_id=task_id, executor=running.executor, state_dir=self.state_dir
+                )
+                await log.started(running.state)
+                loop = TaskLoop(append=log.recording(tracer.append), effects=effects, live=self._live_of(task_id))
+                running.state = await loop.run(running.state)
+                head = tracer.chain_head
+                await log.ended(running.state, chain_head=head)
+                return outcome_of(running.state, trace_file=str(tracer.get_trace_file_path()), chain_head=head)
+        finally:
+            await running.executor.close()
+            await tracer.close()
+
+    def _live_of(self, task_id: str) -> LiveSink:
+        def forward(update: Live) -> None:
+            if task_id in self._running:
+                self.live(update)
+
+        return forward
+
+    async def _watch_stops(self) -> None:
+        while self._running:
+            await asyncio.sleep(_STOP_POLL_S)
+            for task_id in self.state_dir.stop_requests():
+                running = self._running.get(task_id)
+                if running is not None and running.runner is not None:
+                    running.runner.cancel()
+
+
+def _settle(future: asyncio.Future[TaskOutcome], outcome: TaskOutcome) -> None:
+    if not future.done():
+        future.set_result(outcome)

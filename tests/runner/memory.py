@@ -1,0 +1,89 @@
+"""An in-memory record and world for the loop: the same calls, no disk, every effect a function of what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runner.criteria.model import Verdict
+from runner.decide import Judge
+from runner.evolve import fold
+from runner.executors.port import Answer, Ask, Live
+from runner.loop import Changed, TaskLoop
+from runner.state import TaskState
+from tracer.events import Draft, Entry
+
+
+class Record:
+    """Facts in memory; `crash_after` facts the next append raises as if the process had died."""
+
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        self.entries = list(entries)
+
+    async def append(self, draft: Draft) -> Entry:
+        entry = Entry(
+            f"2025-01-23T10:30:00.{len(self.entries):03d}Z",
+            draft.event,
+            "sess-1",
+            "task-001",
+            draft.data,
+            draft.subtask_id,
+            draft.iteration_index,
+        )
+        self.entries.append(entry)
+        return entry
+
+
+class World:
+    """Answers by number of recorded answers, so that a resumed run is given what the first run was."""
+
+    def __init__(self, answers: Sequence[Answer], verdicts: Sequence[str]) -> None:
+        self.answers = answers
+        self.verdicts = verdicts
+        self.asked: list[Ask] = []
+
+    async def rules(self) -> str:
+        return "## Mandatory Rules\n- Finish."
+
+    async def baseline(self, label: str) -> str:
+        return f"base:{label}"
+
+    async def changed(self, base: str) -> Changed:
+        return Changed((f"{base}.py",))
+
+    async def ask(self, request: Ask, live: Any) -> Answer:
+        self.asked.append(request)
+        live(Live(kind="text", text="…"))
+        return self.answers[request.iteration_index % len(self.answers)]
+
+    async def judge(self, state: TaskState, step: Judge) -> Verdict:
+        passed = self.verdicts[step.iteration_index % len(self.verdicts)] == "PASS"
+        result: dict[str, Any] = {"id": "Q2", "name": "No TODO/FIXME", "passed": passed}
+        if not passed:
+            result["reason"] = "TODO found"
+        return Verdict(judgment="PASS" if passed else "REJECT", criteria_results=(result,), summary="Q2: TODO found")
+
+    async def distilled(self, answer: Answer, *, task_id: str, iteration_index: int) -> str | None:
+        return None
+
+
+async def no_sleep(_seconds: float) -> None:
+    """Wait not at all."""
+
+
+async def run(record: Record, world: World) -> TaskState:
+    """The loop over `record` to its next stop."""
+    loop = TaskLoop(append=record.append, effects=world, live=lambda _update: None, sleep=no_sleep)
+    return await loop.run(fold(record.entries))
+
+
+def request(**limits: Any) -> Entry:
+    """A first fact with these limits."""
+    data = {"prompt": "Implement login feature", "workspace": "/project", "limits": limits, "executor": {"name": "x"}}
+    return Entry("2025-01-23T10:30:00.000Z", "USER_REQUEST", "sess-1", "task-001", data)
+
+
+def person(action: str, **extra: Any) -> Entry:
+    """A person's answer as a fact."""
+    data = {"prompt": "", "action": action, **extra}
+    return Entry("2025-01-23T10:31:00.000Z", "USER_REQUEST", "sess-1", "task-001", data)

@@ -1,0 +1,277 @@
+"""The loop over an in-memory record: the table of decisions, limits, retries and resuming at every prefix."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.continuation import continuation_data, outcome_of
+from runner.decide import decide
+from runner.evolve import evolve, fold
+from runner.executors.port import Answer, AnswerError
+from runner.state import EMPTY
+from tests.runner.memory import Record, World, person, request, run
+from tracer.events import EVENT_NAMES, Entry
+
+GOOD = Answer(output="done", status="COMPLETE", cost_usd=0.01)
+
+
+def failed(kind: Any, **extra: Any) -> Answer:
+    return Answer(output="", status="ERROR", error=AnswerError(kind=kind, message="no luck", **extra))
+
+
+def names(record: Record) -> list[str]:
+    return [entry.event for entry in record.entries]
+
+
+async def test_a_rejected_answer_is_sent_back_with_its_reasons_and_then_passes() -> None:
+    record, world = Record([request()]), World([GOOD], ["REJECT", "PASS"])
+    state = await run(record, world)
+    assert names(record) == [
+        "USER_REQUEST",
+        "SYSTEM_RULES",
+        "LLM_REQUEST",
+        "LLM_RESPONSE",
+        "QUALITY_JUDGMENT",
+        "REJECTION_DETAILS",
+        "ITERATION_END",
+        "LLM_REQUEST",
+        "LLM_RESPONSE",
+        "QUALITY_JUDGMENT",
+        "ITERATION_END",
+        "FINAL_SUMMARY",
+    ]
+    assert state.final is not None
+    assert state.final["status"] == "COMPLETE"
+    assert state.final["reason"] == "passed"
+    assert state.final["total_iterations"] == 2
+    assert "TODO found" in world.asked[1].prompt
+    assert "Implement login feature" in world.asked[1].prompt
+
+
+async def test_the_limit_ends_a_task_as_incomplete_when_nobody_can_be_asked() -> None:
+    record = Record([request(max_iterations=2)])
+    state = await run(record, World([GOOD], ["REJECT"]))
+    assert state.final is not None
+    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "max_iterations")
+    assert names(record).count("LLM_REQUEST") == 2
+
+
+async def test_at_the_limit_a_person_is_asked_and_each_answer_does_what_it_says() -> None:
+    for action, status, reason in (("accept", "COMPLETE", "accepted"), ("stop", "CANCELLED", "cancelled")):
+        record = Record([request(max_iterations=1, on_limit="ask")])
+        state = await run(record, World([GOOD], ["REJECT"]))
+        assert state.final is None
+        assert outcome_of(state, trace_file="", chain_head=None).status == "AWAITING_RESPONSE"
+        record.entries.append(person(action))
+        state = await run(record, World([GOOD], ["REJECT"]))
+        assert state.final is not None
+        assert (state.final["status"], state.final["reason"]) == (status, reason)
+
+
+async def test_a_hint_is_part_of_the_next_request_and_grants_as_many_iterations_as_it_says() -> None:
+    record = Record([request(max_iterations=1, on_limit="ask")])
+    await run(record, World([GOOD], ["REJECT"]))
+    record.entries.append(person("hint", prompt="look at login()", max_iterations=1))
+    world = World([GOOD], ["REJECT", "REJECT"])
+    state = await run(record, world)
+    assert "look at login()" in world.asked[0].prompt
+    assert len(world.asked) == 1
+    assert outcome_of(state, trace_file="", chain_head=None).status == "AWAITING_RESPONSE"
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("network", 2), ("timeout", 2), ("rate_limit", 5), ("overloaded", 5)])
+async def test_passing_trouble_is_retried_with_the_same_prompt_a_bounded_number_of_times(
+    kind: str, allowed: int
+) -> None:
+    record, world = Record([request()]), World([failed(kind)], ["PASS"])
+    state = await run(record, world)
+    assert state.judgments == ("RETRY",) * allowed
+    assert len({ask.prompt for ask in world.asked}) == 1
+    assert state.final is not None
+    assert (state.final["status"], state.final["reason"]) == ("ERROR", "retries")
+
+
+async def test_a_retry_does_not_count_against_the_iterations_but_counts_in_the_total() -> None:
+    record, world = Record([request(max_iterations=1)]), World([failed("network"), GOOD], ["PASS"])
+    state = await run(record, world)
+    assert state.judgments == ("RETRY", "PASS")
+    assert state.final is not None
+    assert state.final["total_iterations"] == 2
+    assert [ask.iteration_index for ask in world.asked] == [0, 1]
+
+
+async def test_a_refused_key_ends_the_task_at_once() -> None:
+    record, world = Record([request()]), World([failed("auth")], ["PASS"])
+    state = await run(record, world)
+    assert state.final is not None
+    assert (state.final["status"], state.final["reason"]) == ("ERROR", "auth")
+    assert len(world.asked) == 1
+
+
+async def test_the_budget_stops_before_the_next_call() -> None:
+    record, world = Record([request(budget_usd=0.01)]), World([GOOD], ["REJECT"])
+    state = await run(record, world)
+    assert state.final is not None
+    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "budget")
+    assert len(world.asked) == 1
+
+
+async def test_an_unknown_cost_is_null_in_the_summary_never_zero() -> None:
+    unknown = Answer(output="done", status="COMPLETE")
+    state = await run(Record([request()]), World([unknown], ["PASS"]))
+    assert state.final is not None
+    assert state.final["cost_usd"] is None
+
+
+async def test_a_continued_task_names_what_was_tried_and_what_is_used_up() -> None:
+    record = Record([request(max_iterations=1)])
+    await run(record, World([Answer(output="x", status="COMPLETE", session_ref="scripted:1")], ["REJECT"]))
+    data = continuation_data(record.entries, trace_file="conversation-task-001-a.jsonl", overrides={})
+    again = Record([Entry("2025-01-24T00:00:00.000Z", "USER_REQUEST", "sess-2", "task-001", data)])
+    world = World([GOOD], ["PASS"])
+    state = await run(again, world)
+    assert "Q2: TODO found" in world.asked[0].prompt
+    assert world.asked[0].history == ("scripted:1",)
+    assert state.request is not None
+    assert state.request.continues is not None
+    assert state.request.continues["reason"] == "max_iterations"
+
+
+def _script(draw: st.DrawFn) -> tuple[list[Answer], list[str], int]:
+    answers = draw(st.lists(st.sampled_from([GOOD, failed("network"), failed("crash")]), min_size=1, max_size=5))
+    verdicts = draw(st.lists(st.sampled_from(["PASS", "REJECT"]), min_size=1, max_size=5))
+    return answers, verdicts, draw(st.integers(1, 4))
+
+
+scripts = st.composite(_script)()
+
+
+@given(scripts)
+def test_invariant_03_resuming_at_every_prefix_gives_the_same_log(script: tuple[list[Answer], list[str], int]) -> None:
+    answers, verdicts, limit = script
+
+    async def whole() -> None:
+        full = Record([request(max_iterations=limit)])
+        await run(full, World(answers, verdicts))
+        shape = [(entry.event, entry.iteration_index) for entry in full.entries]
+        for cut in range(1, len(full.entries) + 1):
+            record = Record(full.entries[:cut])
+            await run(record, World(answers, verdicts))
+            resumed = [(entry.event, entry.iteration_index) for entry in record.entries]
+            if shape[cut - 1][0] == "LLM_REQUEST":
+                asked = record.entries[cut]
+                assert asked.event == "LLM_REQUEST"
+                assert asked.data["attempt"] == full.entries[cut - 1].data["attempt"] + 1
+                assert asked.data["base"] == full.entries[cut - 1].data["base"]
+                del resumed[cut]
+            assert resumed == shape
+
+    asyncio.run(whole())
+
+
+@given(scripts, st.integers(1, 30))
+def test_invariant_03_a_kill_after_every_append_still_ends(
+    script: tuple[list[Answer], list[str], int], every: int
+) -> None:
+    answers, verdicts, limit = script
+
+    class KilledError(Exception):
+        pass
+
+    async def through() -> None:
+        record = Record([request(max_iterations=limit)])
+        for _attempt in range(500):
+            left = every
+
+            async def append(draft: Any) -> Entry:
+                nonlocal left
+                if left == 0:
+                    raise KilledError
+                left -= 1
+                return await Record.append(record, draft)
+
+            killed = Record(record.entries)
+            killed.append = append  # type: ignore[method-assign]
+            try:
+                state = await run(killed, World(answers, verdicts))
+            except KilledError:
+                continue
+            assert state.final is not None
+            break
+        assert [entry.event for entry in record.entries].count("FINAL_SUMMARY") == 1
+        assert record.entries[-1].event == "FINAL_SUMMARY"
+
+    asyncio.run(through())
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+_KEYS = st.sampled_from(
+    [
+        *("prompt", "limits", "executor", "action", "judgment", "subtasks", "usage", "cost_usd", "error", "status"),
+        *("base", "max_iterations", "continues", "criteria_results", "issues", "iteration_index", "duration_ms"),
+        "session_ref",
+    ]
+)
+_ENTRIES = st.builds(
+    Entry,
+    timestamp=st.just("2025-01-23T10:30:00.000Z"),
+    event=st.sampled_from([*EVENT_NAMES, "SOMETHING_NEW"]),
+    session_id=st.just("s"),
+    task_id=st.just("task-001"),
+    data=st.dictionaries(_KEYS, _JSON, max_size=6),
+    subtask_id=st.none() | st.just("task-001-sub-1"),
+    iteration_index=st.none() | st.integers(0, 3),
+)
+
+
+@given(st.lists(_ENTRIES, max_size=12))
+def test_invariant_12_same_state_same_step_and_nothing_after_the_end(entries: list[Entry]) -> None:
+    state = EMPTY
+    for entry in entries:
+        state = evolve(state, entry)
+        assert decide(state) == decide(state)
+        if state.final is not None:
+            assert decide(state) is None
+    assert fold(entries) == state
+
+
+@given(st.lists(_ENTRIES, max_size=12))
+def test_unknown_events_change_nothing_but_the_count(entries: list[Entry]) -> None:
+    known = [entry for entry in entries if entry.event in EVENT_NAMES]
+    assert fold(entries)._replace(facts=0) == fold(known)._replace(facts=0)
+
+
+async def test_invariant_01_the_request_is_recorded_before_the_call_and_the_answer_before_the_judgment() -> None:
+    record = Record([request()])
+    seen: list[tuple[str, str]] = []
+
+    class Watching(World):
+        async def ask(self, request: Any, live: Any) -> Answer:
+            seen.append(("ask", record.entries[-1].event))
+            return await super().ask(request, live)
+
+        async def judge(self, state: Any, step: Any) -> Any:
+            seen.append(("judge", record.entries[-1].event))
+            return await super().judge(state, step)
+
+    await run(record, Watching([GOOD], ["PASS"]))
+    assert seen == [("ask", "LLM_REQUEST"), ("judge", "LLM_RESPONSE")]
+
+
+async def test_invariant_02_a_recorded_judgment_is_never_made_again() -> None:
+    full = Record([request()])
+    await run(full, World([GOOD], ["REJECT", "PASS"]))
+    judged = next(number for number, entry in enumerate(full.entries) if entry.event == "QUALITY_JUDGMENT")
+    # The world has changed its mind: had the judgment been made again, iteration 0 would pass.
+    record = Record(full.entries[: judged + 1])
+    state = await run(record, World([GOOD], ["PASS"]))
+    assert state.judgments == ("REJECT", "PASS")

@@ -20,6 +20,7 @@ from runner.executors.port import Executor, Live, LiveSink, ignore_live
 from runner.loop import Effects, TaskLoop
 from runner.observe import TaskLog
 from runner.state import Request, TaskState
+from runner.stops import clear_stop, request_stop, stop_requests
 from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
 from tracer.clock import short_token
 from tracer.conversation import ConversationTracer
@@ -217,7 +218,7 @@ class Supervisor:
             with suppress(PmError, asyncio.CancelledError):
                 await asyncio.shield(running.outcome)
             return True
-        return self.state_dir.request_stop(task_id)
+        return request_stop(self.state_dir, task_id)
 
     async def cancel(self, task_id: str) -> TaskOutcome:
         """Stop the task for good: it ends CANCELLED."""
@@ -261,7 +262,7 @@ class Supervisor:
             _settle(running.outcome, outcome)
         finally:
             self._running.pop(task_id, None)
-            self.state_dir.clear_stop(task_id)
+            clear_stop(self.state_dir, task_id)
 
     async def _through(self, task_id: str, running: _Running, log: TaskLog) -> TaskOutcome:
         tracer = running.tracer
@@ -292,7 +293,7 @@ class Supervisor:
     async def _watch_stops(self) -> None:
         while self._running:
             await asyncio.sleep(_STOP_POLL_S)
-            for task_id in self.state_dir.stop_requests():
+            for task_id in stop_requests(self.state_dir):
                 running = self._running.get(task_id)
                 if running is not None and running.runner is not None:
                     running.runner.cancel()

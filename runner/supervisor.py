@@ -160,7 +160,7 @@ class Supervisor:
                 return task_id
             data = continuation_data(ConversationTracer.read_trace(path), trace_file=path.name, overrides=overrides)
             return await self._start(task_id, data, self._make_executor(request_of(data)))
-        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir.root)
+        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)
         try:
             state = fold(ConversationTracer.read_trace(path))
             if overrides and state.request is not None:
@@ -189,7 +189,7 @@ class Supervisor:
         if task_id in self._running:
             raise UsageError(f"{task_id} is running", next_step=f"pm stop {task_id}")
         path = trace_files(self.state_dir, task_id)[0]
-        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir.root)
+        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)
         try:
             state = fold(ConversationTracer.read_trace(path))
             if state.final is not None:
@@ -227,7 +227,7 @@ class Supervisor:
         return await self.wait(await self.respond(task_id, "stop"))
 
     async def _start(self, task_id: str, data: dict[str, Any], executor: Executor) -> str:
-        tracer = ConversationTracer(state_dir=self.state_dir.root, session_id=self.session_id, task_id=task_id)
+        tracer = ConversationTracer(state_dir=self.state_dir, session_id=self.session_id, task_id=task_id)
         try:
             entry = await tracer.append(Draft("USER_REQUEST", data))
         except BaseException:

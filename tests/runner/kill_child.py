@@ -1,4 +1,4 @@
-"""Runs or resumes one scripted task and kills itself (SIGKILL) at a chosen append: before it, after it, or while asked."""
+"""Runs or resumes a scripted task and kills itself (SIGKILL) at a chosen append: before, after, or during it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real process, really killed at every append: nothing recorded is lost, nothing is recorded twice, there is an end."""
+"""A real process, really killed at every append: nothing recorded is lost or doubled, and there is an end."""
 
 from __future__ import annotations
 

@@ -5,11 +5,10 @@ The TracePack is a log of states and calls; a reader of either log can do withou
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from runner.continuation import outcome_of
-from runner.state import TaskState
+from runner.task import TaskOutcome
 from tracer.events import Draft, Entry
 from tracer.tracepack import TracePack
 
@@ -23,46 +22,55 @@ class TaskLog:
         self._pack = pack
         self._task_id = task_id
         self._state = "QUEUED"
+        self._verifying = False
 
-    async def started(self, state: TaskState) -> None:
-        """The task leaves the queue; `resumed` says whether it had a history."""
-        await self._pack.log("TASK_START", task_id=self._task_id, data={"resumed": state.facts > 1})
-        await self._change("RUNNING")
+    async def queued(self, *, resumed: bool) -> None:
+        """The task waits for its turn; `resumed` says whether it had a history."""
+        await self._pack.task_start(self._task_id, state=self._state, data={"resumed": resumed})
 
-    async def ended(self, state: TaskState, *, chain_head: str | None) -> None:
-        """The task ended or waits for a person; the head of its conversation's hash chain is repeated here."""
-        outcome = outcome_of(state, trace_file="", chain_head=chain_head)
-        data = {"status": outcome.status, "reason": outcome.reason, "chain_head": chain_head}
-        await self._change(outcome.status)
-        await self._pack.log("TASK_END", task_id=self._task_id, data=data)
+    async def running(self) -> None:
+        """The task leaves the queue."""
+        await self._pack.task_state_change(self._task_id, self._state, "RUNNING")
+        self._state = "RUNNING"
+
+    async def ended(self, outcome: TaskOutcome) -> None:
+        """This run of the task is over; the head of its conversation's hash chain is repeated here."""
+        await self._pack.task_end(
+            self._task_id,
+            self._state,
+            outcome.status,
+            chain_head=outcome.chain_head or "",
+            data={"reason": outcome.reason},
+        )
 
     def recording(self, append: Callable[[Draft], Awaitable[Entry]]) -> Callable[[Draft], Awaitable[Entry]]:
         """`append`, with the calls and verifications it records noted here too."""
 
         async def recorded(draft: Draft) -> Entry:
             entry = await append(draft)
-            note = _note(entry)
-            if note is not None:
-                await self._pack.log(note[0], task_id=self._task_id, data=note[1])
+            await self._note(entry)
             return entry
 
         return recorded
 
-    async def _change(self, to_state: str) -> None:
-        await self._pack.log(
-            "TASK_STATE_CHANGE", task_id=self._task_id, from_state=self._state, to_state=to_state, data={}
-        )
-        self._state = to_state
+    async def _note(self, entry: Entry) -> None:
+        where = {"iteration_index": entry.iteration_index, "subtask_id": entry.subtask_id}
+        data = entry.data
+        match entry.event:
+            case "LLM_REQUEST":
+                await self._pack.executor_call(self._task_id, {**where, "executor": data.get("executor")})
+            case "LLM_RESPONSE":
+                await self._pack.executor_result(self._task_id, {**where, "status": data.get("status")})
+                if data.get("error") is None:
+                    await self._verify(where)
+            case "QUALITY_JUDGMENT":
+                if not self._verifying:
+                    await self._verify(where)
+                self._verifying = False
+                await self._pack.verification_result(self._task_id, {**where, "judgment": data.get("judgment")})
+            case _:
+                return
 
-
-def _note(entry: Entry) -> tuple[str, dict[str, Any]] | None:
-    where = {"iteration_index": entry.iteration_index, "subtask_id": entry.subtask_id}
-    match entry.event:
-        case "LLM_REQUEST":
-            return "EXECUTOR_CALL", {**where, "executor": entry.data.get("executor")}
-        case "LLM_RESPONSE":
-            return "EXECUTOR_RESULT", {**where, "status": entry.data.get("status")}
-        case "QUALITY_JUDGMENT":
-            return "VERIFICATION_RESULT", {**where, "judgment": entry.data.get("judgment")}
-        case _:
-            return None
+    async def _verify(self, where: Mapping[str, Any]) -> None:
+        await self._pack.verification_start(self._task_id, where)
+        self._verifying = True

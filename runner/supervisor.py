@@ -96,7 +96,8 @@ class Supervisor:
             await self._group.__aexit__(kind, error, traceback)
         finally:
             if self._pack is not None:
-                await self._pack.log("SESSION_END", data={})
+                with suppress(PmError):  # a full disk has been reported by the task that met it
+                    await self._pack.session_end()
                 await self._pack.close()
 
     def status(self, task_id: str) -> TaskStatus | None:
@@ -242,7 +243,8 @@ class Supervisor:
         running = _Running(tracer=tracer, state=state, executor=executor, outcome=outcome)
         self._running[task_id] = running
         if self._pack is None:
-            self._pack = await TracePack.open(state_dir=self.state_dir.root, session_id=self.session_id)
+            self._pack = TracePack(state_dir=self.state_dir, session_id=self.session_id)
+            await self._pack.session_start()
         if self._stop_watch is None or self._stop_watch.done():
             self._stop_watch = self._group.create_task(self._watch_stops())
         running.runner = self._group.create_task(self._perform(task_id, running, self._pack))
@@ -250,38 +252,43 @@ class Supervisor:
     async def _perform(self, task_id: str, running: _Running, pack: TracePack) -> None:
         log = TaskLog(pack, task_id)
         try:
-            outcome = await self._through(task_id, running, log)
+            await log.queued(resumed=running.state.facts > 1)
+            async with self._slots:
+                outcome = await self._through(task_id, running, log)
         except asyncio.CancelledError:
-            _settle(running.outcome, self.look(task_id).stopped())
+            outcome = self._look(running).stopped()
         except PmError as error:
             if not running.outcome.done():
                 running.outcome.set_exception(error)
                 # A waiting caller takes it; where nobody waits, the record says how the task stands.
                 running.outcome.exception()
-        else:
-            _settle(running.outcome, outcome)
-        finally:
-            self._running.pop(task_id, None)
-            clear_stop(self.state_dir, task_id)
-
-    async def _through(self, task_id: str, running: _Running, log: TaskLog) -> TaskOutcome:
-        tracer = running.tracer
-        try:
-            async with self._slots:
-                running.status = "RUNNING"
-                request = running.state.request or Request()
-                effects = self._make_effects(
-                    request=request, task_id=task_id, executor=running.executor, state_dir=self.state_dir
-                )
-                await log.started(running.state)
-                loop = TaskLoop(append=log.recording(tracer.append), effects=effects, live=self._live_of(task_id))
-                running.state = await loop.run(running.state)
-                head = tracer.chain_head
-                await log.ended(running.state, chain_head=head)
-                return outcome_of(running.state, trace_file=str(tracer.get_trace_file_path()), chain_head=head)
+            return
         finally:
             await running.executor.close()
-            await tracer.close()
+            await running.tracer.close()
+            self._running.pop(task_id, None)
+            clear_stop(self.state_dir, task_id)
+        with suppress(PmError):  # the conversation has its end; the TracePack's may be missing
+            await log.ended(outcome)
+        if not running.outcome.done():
+            running.outcome.set_result(outcome)
+
+    async def _through(self, task_id: str, running: _Running, log: TaskLog) -> TaskOutcome:
+        running.status = "RUNNING"
+        await log.running()
+        request = running.state.request or Request()
+        effects = self._make_effects(
+            request=request, task_id=task_id, executor=running.executor, state_dir=self.state_dir
+        )
+        loop = TaskLoop(append=log.recording(running.tracer.append), effects=effects, live=self._live_of(task_id))
+        running.state = await loop.run(running.state)
+        path, head = running.tracer.get_trace_file_path(), running.tracer.chain_head
+        return outcome_of(running.state, trace_file=str(path), chain_head=head)
+
+    def _look(self, running: _Running) -> TaskOutcome:
+        path = running.tracer.get_trace_file_path()
+        state = fold(ConversationTracer.read_trace(path))
+        return outcome_of(state, trace_file=str(path), chain_head=running.tracer.chain_head)
 
     def _live_of(self, task_id: str) -> LiveSink:
         def forward(update: Live) -> None:
@@ -297,8 +304,3 @@ class Supervisor:
                 running = self._running.get(task_id)
                 if running is not None and running.runner is not None:
                     running.runner.cancel()
-
-
-def _settle(future: asyncio.Future[TaskOutcome], outcome: TaskOutcome) -> None:
-    if not future.done():
-        future.set_result(outcome)

@@ -34,7 +34,7 @@ class TaskLog:
         self._state = "RUNNING"
 
     async def ended(self, outcome: TaskOutcome) -> None:
-        """This run of the task is over; the head of its conversation's hash chain is repeated here."""
+        """Note that the run is over; the head of its conversation's hash chain is repeated here."""
         await self._pack.task_end(
             self._task_id,
             self._state,

@@ -24,7 +24,7 @@ from runner.stops import clear_stop, request_stop, stop_requests
 from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
 from tracer.clock import short_token
 from tracer.conversation import ConversationTracer
-from tracer.errors import PmError, UsageError
+from tracer.errors import InternalError, PmError, UsageError
 from tracer.events import Draft
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
@@ -258,10 +258,12 @@ class Supervisor:
         except asyncio.CancelledError:
             outcome = self._look(running).stopped()
         except PmError as error:
-            if not running.outcome.done():
-                running.outcome.set_exception(error)
-                # A waiting caller takes it; where nobody waits, the record says how the task stands.
-                running.outcome.exception()
+            _fail(running.outcome, error)
+            return
+        except Exception as error:  # noqa: BLE001 - the worker's boundary: one task's defect never touches another
+            failure = InternalError(f"{task_id} met a defect of pm: {error!r}", next_step=f"pm resume {task_id}")
+            failure.__cause__ = error
+            _fail(running.outcome, failure)
             return
         finally:
             await running.executor.close()
@@ -304,3 +306,10 @@ class Supervisor:
                 running = self._running.get(task_id)
                 if running is not None and running.runner is not None:
                     running.runner.cancel()
+
+
+def _fail(future: asyncio.Future[TaskOutcome], error: PmError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        # A waiting caller takes it; where nobody waits, the record says how the task stands.
+        future.exception()

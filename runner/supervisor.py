@@ -52,7 +52,8 @@ class _Running:
     executor: Executor
     outcome: asyncio.Future[TaskOutcome]
     status: TaskStatus = "QUEUED"
-    runner: asyncio.Task[None] | None = field(default=None)
+    runner: asyncio.Task[None] | None = None
+    started: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Supervisor:
@@ -87,13 +88,15 @@ class Supervisor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        del kind, error, traceback
         for running in list(self._running.values()):
             if running.runner is not None:
                 running.runner.cancel()
         if self._stop_watch is not None:
             self._stop_watch.cancel()
         try:
-            await self._group.__aexit__(kind, error, traceback)
+            # The body's own error passes through as it is: a group would wrap it.
+            await self._group.__aexit__(None, None, None)
         finally:
             if self._pack is not None:
                 with suppress(PmError):  # a full disk has been reported by the task that met it
@@ -190,11 +193,10 @@ class Supervisor:
         if task_id in self._running:
             raise UsageError(f"{task_id} is running", next_step=f"pm stop {task_id}")
         path = trace_files(self.state_dir, task_id)[0]
+        if fold(ConversationTracer.read_trace(path)).final is not None:
+            raise UsageError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
         tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)
         try:
-            state = fold(ConversationTracer.read_trace(path))
-            if state.final is not None:
-                raise UsageError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
             answer: dict[str, Any] = {"prompt": text, "action": action}
             if max_iterations is not None:
                 answer["max_iterations"] = max_iterations
@@ -248,9 +250,12 @@ class Supervisor:
         if self._stop_watch is None or self._stop_watch.done():
             self._stop_watch = self._group.create_task(self._watch_stops())
         running.runner = self._group.create_task(self._perform(task_id, running, self._pack))
+        # A task that is cancelled before its first step never runs its clean-up.
+        await running.started.wait()
 
     async def _perform(self, task_id: str, running: _Running, pack: TracePack) -> None:
         log = TaskLog(pack, task_id)
+        running.started.set()
         try:
             await log.queued(resumed=running.state.facts > 1)
             async with self._slots:

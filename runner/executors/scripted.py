@@ -101,7 +101,7 @@ def _bad(number: int, why: str) -> ConfigError:
 
 def _typed(fields: Mapping[str, Any], key: str, kind: type, number: int, default: Any) -> Any:
     value = fields.get(key, default)
-    if not isinstance(value, kind) or isinstance(value, bool) or (kind is int and value < 0):
+    if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
         raise _bad(number, f"{key!r} must be a {kind.__name__}")
     return value
 

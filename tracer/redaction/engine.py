@@ -1,0 +1,283 @@
+"""The redactor of a project: rules, known values, people and places behind the port's two methods.
+
+Deterministic for one project key; what it returns it would not change again. Cheap to import and to build: rules,
+key and names are loaded when the first text comes. It keeps no state between calls and may be shared by threads.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracer.redaction.port import Redacted
+
+if TYPE_CHECKING:
+    from tracer.redaction.scan import Mark, Scanner
+
+__all__ = ["ProjectRedactor", "Touched", "build_redactor"]
+
+_GIT_TIMEOUT_S = 5
+
+
+class Touched(NamedTuple):
+    """Where a mark stands for something: byte range of the original text, and the rule. Never the secret."""
+
+    start: int
+    end: int
+    rule: str
+
+
+def build_redactor(
+    *,
+    state_dir: Path,
+    environ: Mapping[str, str],
+    extra_names: Iterable[str] = (),
+    extra_rules: Mapping[str, str] | None = None,
+    project_root: Path | None = None,
+    home: Path | None = None,
+    host: str | None = None,
+    persons: Sequence[str] | None = None,
+    pii: bool = True,
+    rewrite_paths: bool = False,
+    truncate: bool = True,
+) -> ProjectRedactor:
+    """The redactor of the project whose state is in `state_dir`.
+
+    `environ` supplies known values (`extra_names` adds variables by name) and the user's name; `extra_rules` are a
+    team's own (name -> RE2 pattern). `host` and `persons` default to this machine's name and git's user settings.
+    `home` defaults to `$HOME` of `environ`. Errors come with the first use: `RecordError` when the key cannot be kept,
+    `ConfigError` for a bad rule.
+    """
+    return ProjectRedactor(
+        state_dir=state_dir,
+        environ=dict(environ),
+        extra_names=tuple(extra_names),
+        extra_rules=dict(extra_rules or {}),
+        project_root=project_root,
+        home=home or (Path(environ["HOME"]) if environ.get("HOME") else None),
+        host=host,
+        persons=None if persons is None else tuple(persons),
+        pii=pii,
+        rewrite_paths=rewrite_paths,
+        truncate=truncate,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectRedactor:
+    """Implements `tracer.redaction.port.Redactor`; see `build_redactor` for the fields."""
+
+    state_dir: Path
+    environ: Mapping[str, str] = field(repr=False)
+    extra_names: tuple[str, ...] = ()
+    extra_rules: Mapping[str, str] = field(default_factory=dict)
+    project_root: Path | None = None
+    home: Path | None = None
+    host: str | None = None
+    persons: tuple[str, ...] | None = None
+    pii: bool = True
+    rewrite_paths: bool = False
+    truncate: bool = True
+
+    def with_paths(self) -> ProjectRedactor:
+        """The same redactor for agentic traces, captures and exports: absolute paths become relative to their roots."""
+        return replace(self, rewrite_paths=True)
+
+    def untruncated(self) -> ProjectRedactor:
+        """The same redactor, leaving long texts whole (exports and `pm redact`)."""
+        return replace(self, truncate=False)
+
+    def redact_text(self, text: str) -> tuple[str, dict[str, int]]:
+        """`text` with its secrets replaced, and how many marks each rule left."""
+        data = text.encode("utf-8", "surrogatepass")
+        counts: Counter[str] = Counter()
+        if self._is_large(data):
+            data = self._shortened(data, counts)
+        marks = self._scanner.marks(data)
+        if not marks and not counts:
+            return text, {}
+        counts.update(mark.rule for mark in marks if mark.replacement is None)
+        return self._replaced(data, marks).decode("utf-8", "surrogatepass"), dict(counts)
+
+    def redact_value(self, value: Any) -> Redacted:
+        """A JSON value with every string in it (keys too) redacted; the value itself comes back when nothing was found.
+
+        A string is judged together with the key it stands under.
+        """
+        counts: Counter[str] = Counter()
+        value = self._without_large(value, counts)
+        edits = self._edits(value, counts)
+        if not edits:
+            return Redacted(value, dict(counts))
+        from tracer.redaction.flatten import mapped
+
+        place = -1
+
+        def change(text: str) -> str:
+            nonlocal place
+            place += 1
+            marks = edits.get(place)
+            if not marks:
+                return text
+            return self._replaced(text.encode("utf-8", "surrogatepass"), marks).decode("utf-8", "surrogatepass")
+
+        return Redacted(mapped(value, change), dict(counts))
+
+    def redact_chunks(self, chunks: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+        """Consecutive pieces of one text, redacted as one: a mark stands in the piece its secret begins in."""
+        raws = [chunk.encode("utf-8", "surrogatepass") for chunk in chunks]
+        ends = [0]
+        for raw in raws:
+            ends.append(ends[-1] + len(raw))
+        data = b"".join(raws)
+        pieces: list[list[bytes]] = [[] for _ in raws]
+        counts: Counter[str] = Counter()
+        at = 0
+        for mark in self._scanner.marks(data):
+            _deal(data, at, mark.start, ends, pieces)
+            home = max(bisect_left(ends, mark.start + 1) - 1, 0)
+            pieces[home].append(self._stand_in(mark))
+            counts.update(() if mark.replacement is not None else (mark.rule,))
+            at = mark.end
+        _deal(data, at, len(data), ends, pieces)
+        return [b"".join(piece).decode("utf-8", "surrogatepass") for piece in pieces], dict(counts)
+
+    def touched(self, text: str) -> list[Touched]:
+        """What `redact_text` would mark in `text`, for reports and for the second look at exports."""
+        marks = self._scanner.marks(text.encode("utf-8", "surrogatepass"))
+        return [Touched(mark.start, mark.end, mark.rule) for mark in marks]
+
+    def touched_value(self, value: Any) -> dict[str, int]:
+        """How many marks each rule would leave in a JSON value (paths included, as `path`)."""
+        from tracer.redaction.flatten import Flat
+
+        flat = Flat(value)
+        found: Counter[str] = Counter()
+        for mark in self._scanner.marks(flat.data):
+            found.update(mark.rule for _ in flat.pieces(mark.start, mark.end))
+        return dict(found)
+
+    def _edits(self, value: Any, counts: Counter[str]) -> dict[int, list[Mark]]:
+        """For each string of `value` that changes (by its place in walking order), its marks."""
+        from tracer.redaction.flatten import Flat
+
+        flat = Flat(value)
+        edits: dict[int, list[Mark]] = {}
+        for mark in self._scanner.marks(flat.data):
+            for which, start, end in flat.pieces(mark.start, mark.end):
+                edits.setdefault(which, []).append(mark._replace(start=start, end=end))
+                counts.update(() if mark.replacement is not None else (mark.rule,))
+        return edits
+
+    def _without_large(self, value: Any, counts: Counter[str]) -> Any:
+        """`value` with long strings shortened (and what is kept of them redacted)."""
+        if not self.truncate:
+            return value
+        from tracer.redaction.flatten import mapped, strings
+        from tracer.redaction.shorten import LIMIT
+
+        if not any(len(text) * 4 > LIMIT for text, _ in strings(value)):
+            return value
+
+        def change(text: str) -> str:
+            data = text.encode("utf-8", "surrogatepass")
+            if not self._is_large(data):
+                return text
+            return self._shortened(data, counts).decode("utf-8", "surrogatepass")
+
+        return mapped(value, change)
+
+    def _is_large(self, data: bytes) -> bool:
+        from tracer.redaction.shorten import LIMIT
+
+        return self.truncate and len(data) > LIMIT
+
+    def _shortened(self, data: bytes, counts: Counter[str]) -> bytes:
+        from tracer.redaction.shorten import MARGIN, shorten
+
+        def kept(window: bytes, start: int, end: int) -> bytes:
+            marks = [mark for mark in self._scanner.marks(window) if mark.start < end and mark.end > start]
+            counts.update(mark.rule for mark in marks if mark.replacement is None)
+            left = min([start, *(mark.start for mark in marks)])
+            right = max([end, *(mark.end for mark in marks)])
+            shifted = [mark._replace(start=mark.start - left, end=mark.end - left) for mark in marks]
+            return self._replaced(window[left:right], shifted)
+
+        counts["truncate_large"] += 1
+        return shorten(data, kept, margin=max(MARGIN, self._known.longest))
+
+    def _replaced(self, data: bytes, marks: Iterable[Mark]) -> bytes:
+        parts: list[bytes] = []
+        at = 0
+        for mark in marks:
+            parts += (data[at : mark.start], self._stand_in(mark))
+            at = mark.end
+        parts.append(data[at:])
+        return b"".join(parts)
+
+    def _stand_in(self, mark: Mark) -> bytes:
+        from tracer.redaction.placeholder import placeholder
+
+        return placeholder(mark.rule, mark.secret, key=self._key) if mark.replacement is None else mark.replacement
+
+    @cached_property
+    def _key(self) -> bytes:
+        from tracer.redaction.key import load_key
+
+        return load_key(self.state_dir)
+
+    @cached_property
+    def _known(self) -> Any:
+        from tracer.redaction.known import KnownValues, known_values
+
+        return KnownValues(known_values(self.environ, self.extra_names))
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        """Built on first use: google-re2 takes 17 ms to import."""
+        from tracer.redaction.people import People, identity_of
+        from tracer.redaction.places import Places
+        from tracer.redaction.ruleset import RuleSet, build_rules
+        from tracer.redaction.scan import Scanner
+
+        finders: list[Any] = [self._known, RuleSet(build_rules(self.extra_rules))]
+        if self.pii:
+            host = platform.node() if self.host is None else self.host
+            persons = _git_persons(self.project_root, self.environ) if self.persons is None else self.persons
+            identity = identity_of(self.environ, host=host, persons=persons)
+            finders.append(People(identity, keep_paths=not self.rewrite_paths))
+        if self.rewrite_paths:
+            finders.append(Places(project_root=self.project_root, home=self.home))
+        return Scanner(finders)
+
+
+def _deal(data: bytes, start: int, end: int, ends: list[int], pieces: list[list[bytes]]) -> None:
+    """Give `data[start:end]` back to the pieces it came from."""
+    for which in range(len(pieces)):
+        left, right = max(start, ends[which]), min(end, ends[which + 1])
+        if left < right:
+            pieces[which].append(data[left:right])
+
+
+def _git_persons(folder: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The developer's name from git's settings; none where git or a setting is missing."""
+    try:
+        answer = subprocess.run(
+            ["git", "config", "--get", "user.name"],
+            cwd=folder,
+            env=dict(environ),
+            capture_output=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    name = answer.stdout.decode("utf-8", "replace").strip()
+    return (name,) if answer.returncode == 0 and name else ()

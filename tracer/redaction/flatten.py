@@ -1,0 +1,96 @@
+"""A JSON value as one run of bytes that can be searched at once, and the value again with its strings replaced.
+
+A string stands beside its key as it would in JSON text, so that rules which need a name (`"password": …`) see it.
+Iterative: depth is bounded by memory, not by the interpreter's stack.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import Any
+
+__all__ = ["Flat", "mapped", "strings"]
+
+_END = b"\n\0\n"
+_LONGEST_KEY = 80
+
+
+def strings(value: Any) -> Iterator[tuple[str, str]]:
+    """Each string of `value`, keys too, in the order of `mapped`, with the key it stands under (empty for keys)."""
+    stack: list[tuple[Any, str]] = [(value, "")]
+    while stack:
+        item, key = stack.pop()
+        if isinstance(item, str):
+            yield item, key
+        elif isinstance(item, dict):
+            for name in item:
+                if isinstance(name, str):
+                    yield name, ""
+            stack.extend((inner, name if isinstance(name, str) else "") for name, inner in reversed(item.items()))
+        elif isinstance(item, list | tuple):
+            stack.extend((inner, key) for inner in reversed(item))
+
+
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """`value` with `change` applied to every string, in the order of `strings`; containers are new, order is kept.
+
+    Two keys that become equal stay apart: the later one is given a number.
+    """
+    root: list[Any] = [None]
+    stack: list[tuple[Any, Any, Any]] = [(value, root, 0)]
+    while stack:
+        item, holder, place = stack.pop()
+        if isinstance(item, str):
+            holder[place] = change(item)
+        elif isinstance(item, dict):
+            fresh: dict[Any, Any] = {}
+            for name in item:
+                fresh[_free(change(name) if isinstance(name, str) else name, fresh)] = None
+            holder[place] = fresh
+            stack.extend(
+                (inner, fresh, name) for name, inner in zip(reversed(fresh), reversed(item.values()), strict=True)
+            )
+        elif isinstance(item, list | tuple):
+            row: list[Any] = [None] * len(item)
+            holder[place] = row
+            stack.extend((inner, row, at) for at, inner in reversed(list(enumerate(item))))
+        else:
+            holder[place] = item
+    return root[0]
+
+
+def _free(name: Any, taken: dict[Any, Any]) -> Any:
+    number, free = 2, name
+    while free in taken:
+        free = f"{name}~{number}"
+        number += 1
+    return free
+
+
+class Flat:
+    """The strings of a value laid out in `data`; string i is `data[starts[i]:ends[i]]`."""
+
+    def __init__(self, value: Any) -> None:
+        parts: list[bytes] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        at = 0
+        for text, key in strings(value):
+            before = b'"' if not key else b'"%s": "' % key[:_LONGEST_KEY].encode("utf-8", "surrogatepass")
+            raw = text.encode("utf-8", "surrogatepass")
+            parts += (before, raw, b'"', _END)
+            start = at + len(before)
+            self.starts.append(start)
+            self.ends.append(start + len(raw))
+            at = start + len(raw) + 1 + len(_END)
+        self.data = b"".join(parts)
+
+    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """The parts of a range that lie in strings: (which string, start, end within that string)."""
+        which = max(bisect_right(self.starts, start) - 1, 0)
+        while which < len(self.starts) and self.starts[which] < end:
+            left, right = max(start, self.starts[which]), min(end, self.ends[which])
+            if right > left:
+                yield which, left - self.starts[which], right - self.starts[which]
+            which += 1

@@ -1,0 +1,77 @@
+"""Values known to be secret because of the name they are kept under, wherever they turn up again.
+
+The environment is the source: a variable whose name contains KEY, TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIAL, or
+that the configuration names. Values of fewer than 8 characters are left: they would mark ordinary text.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tracer.redaction.ruleset import Find, literals
+
+__all__ = ["KnownValues", "known_values"]
+
+_NAME_PARTS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+_LEAST_CHARACTERS = 8
+_LEAST_LINE = 16
+_RANK = 0
+
+
+def known_values(environ: Mapping[str, str], extra_names: Iterable[str] = ()) -> list[str]:
+    """The secret values in `environ`, longest first; a path to something that exists is a place, not a secret."""
+    named = frozenset(extra_names)
+    values = {
+        value for name, value in environ.items() if name in named or any(part in name.upper() for part in _NAME_PARTS)
+    }
+    return sorted((value for value in values if _secret(value)), key=lambda value: (-len(value), value))
+
+
+def _secret(value: str) -> bool:
+    if len(value.strip()) < _LEAST_CHARACTERS:
+        return False
+    if value.startswith("/") and "\0" not in value:
+        try:
+            return not Path(value).exists()
+        except OSError:
+            return True
+    return True
+
+
+def _spellings(value: bytes) -> Iterator[bytes]:
+    """`value` itself, its longer lines, and the middle of its base64 at each of the three ways it can be aligned."""
+    yield value
+    lines = [line.strip() for line in value.split(b"\n")]
+    if len(lines) > 1:
+        yield from (line for line in lines if len(line) >= _LEAST_LINE)
+    for shift in range(3):
+        encoded = base64.b64encode(b"\0" * shift + value).rstrip(b"=")
+        head = (0, 2, 3)[shift]
+        tail = -1 if (shift + len(value)) % 3 else len(encoded)
+        middle = encoded[head:tail]
+        yield middle
+        yield middle.replace(b"+", b"-").replace(b"/", b"_")
+
+
+class KnownValues:
+    """Finds each value in any of its spellings; every spelling of one value makes the same mark."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        spellings: dict[bytes, bytes] = {}
+        for value in values:
+            plain = value.strip().encode("utf-8", "surrogatepass")
+            for spelling in _spellings(plain):
+                spellings.setdefault(spelling, plain)
+        self._plain = spellings
+        ordered = sorted(spellings, key=lambda spelling: (-len(spelling), spelling))
+        self.longest = len(ordered[0]) if ordered else 0
+        self._pattern: Any = literals(ordered) if ordered else None
+
+    def finds(self, data: bytes) -> Iterator[Find]:
+        """Every occurrence in `data`, left to right."""
+        if self._pattern is not None:
+            for match in self._pattern.finditer(data):
+                yield Find(match.start(), match.end(), _RANK, "known-value", self._plain[match.group(0)])

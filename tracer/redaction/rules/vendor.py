@@ -1,0 +1,61 @@
+"""Turn gitleaks' `config/gitleaks.toml` into `gitleaks.json`, the compact form the engine reads.
+
+Usage: `python -m tracer.redaction.rules.vendor gitleaks.toml v8.30.1`. Descriptions and path allow-lists are left out
+(we scan text, not files), everything that decides whether text is a secret is kept. The rules are the work of the
+gitleaks authors under the MIT licence, kept beside this file as LICENSE.gitleaks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+__all__ = ["convert"]
+
+_KEPT = ("id", "regex", "entropy", "keywords", "secretGroup")
+_TARGET = Path(__file__).with_name("gitleaks.json")
+
+
+def convert(toml_text: str, version: str) -> dict[str, Any]:
+    """The rule data as JSON-ready values; raises `tomllib.TOMLDecodeError` and `KeyError` on foreign shapes."""
+    config = tomllib.loads(toml_text)
+    shared = config["allowlist"]
+    return {
+        "source": "gitleaks config/gitleaks.toml",
+        "version": version,
+        "licence": "MIT, see LICENSE.gitleaks",
+        "allow": {"regexes": shared["regexes"], "stopwords": shared["stopwords"]},
+        "rules": [_rule(rule) for rule in config["rules"]],
+    }
+
+
+def _rule(rule: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {key: rule[key] for key in _KEPT if key in rule}
+    if "regex" not in rule:
+        kept["path"] = rule["path"]
+    allow = [_allow(entry) for entry in rule.get("allowlists", ()) if _judges_text(entry)]
+    return kept | ({"allow": allow} if allow else {})
+
+
+def _judges_text(entry: dict[str, Any]) -> bool:
+    """Entries that need a file's path to hold can never hold for a piece of text."""
+    needs_path = "paths" in entry and (entry.get("condition") == "AND" or not entry.get("regexes"))
+    return not needs_path
+
+
+def _allow(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: entry[key] for key in ("regexes", "regexTarget", "stopwords") if key in entry}
+
+
+def _one_rule_a_line(data: dict[str, Any]) -> str:
+    head = json.dumps({key: value for key, value in data.items() if key != "rules"}, separators=(",", ":"))
+    lines = ",\n".join(json.dumps(rule, separators=(",", ":")) for rule in data["rules"])
+    return f'{head[:-1]},"rules":[\n{lines}\n]}}\n'
+
+
+if __name__ == "__main__":
+    data = convert(Path(sys.argv[1]).read_text(encoding="utf-8"), sys.argv[2])
+    _TARGET.write_text(_one_rule_a_line(data), encoding="utf-8")

@@ -1,0 +1,122 @@
+"""Where the secrets in some bytes are: every rule over the plain bytes and over each way they may be encoded.
+
+Promise: what `Scanner.marks` leaves holds nothing it would mark on a second look. It looks until nothing new turns
+up, each time at the bytes as the next reader will see them, with every mark already drawn together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from tracer.redaction.placeholder import MARKER, PLACEHOLDER
+from tracer.redaction.ruleset import Find, compiled
+from tracer.redaction.views import BASE64_TEXT, View, base64_views, collapsed, json_view, url_view
+
+__all__ = ["Mark", "Scanner"]
+
+_MAX_LOOKS = 12
+_BASE64 = compiled(BASE64_TEXT.decode("ascii"))
+
+
+class _Finder(Protocol):
+    def finds(self, data: bytes) -> Iterator[Find]: ...
+
+
+class Mark(NamedTuple):
+    """A range to replace: by `replacement` where given (a path), else by the placeholder of `rule` for `secret`."""
+
+    start: int
+    end: int
+    rule: str
+    secret: bytes
+    replacement: bytes | None
+
+
+class Scanner:
+    """Runs finders over bytes and settles what they found into marks that neither touch placeholders nor overlap."""
+
+    def __init__(self, finders: Iterable[_Finder]) -> None:
+        self._finders = tuple(finders)
+
+    def marks(self, data: bytes) -> list[Mark]:
+        """What to replace in `data`, left to right, without overlaps."""
+        standing = [m.span() for m in PLACEHOLDER.finditer(data)] if MARKER in data else []
+        found = self._look(collapsed(data, ((s, e, b"\0") for s, e in standing)) if standing else _same(data))
+        if not found:
+            return []
+        marks = _settled(found, standing)
+        for _ in range(_MAX_LOOKS):
+            more = self._look(collapsed(data, _seen_next(marks, standing)))
+            if not more:
+                break
+            found += more
+            marks = _settled(found, standing)
+        return marks
+
+    def _look(self, view: View) -> list[Find]:
+        """Every find in the view and in its decodings, in positions of the original."""
+        finds = [_moved(find, view) for find in self._plain(view.data)]
+        for decoded in self._decodings(view.data):
+            finds += (_moved(_moved(find, decoded), view) for find in self._plain(decoded.data))
+        return finds
+
+    def _plain(self, data: bytes) -> Iterator[Find]:
+        for finder in self._finders:
+            yield from finder.finds(data)
+
+    @staticmethod
+    def _decodings(data: bytes) -> Iterator[View]:
+        for view in (json_view(data), url_view(data)):
+            if view is not None:
+                yield view
+        yield from base64_views(data, (match.span() for match in _BASE64.finditer(data)))
+
+
+def _same(data: bytes) -> View:
+    return View(data, [0], [(0, len(data))])
+
+
+def _moved(find: Find, view: View) -> Find:
+    start, end = view.original(find.start, find.end)
+    return find._replace(start=start, end=end)
+
+
+def _seen_next(marks: Iterable[Mark], standing: Iterable[tuple[int, int]]) -> list[tuple[int, int, bytes]]:
+    made = [(mark.start, mark.end, b"\0" if mark.replacement is None else mark.replacement) for mark in marks]
+    return sorted([*made, *((start, end, b"\0") for start, end in standing)])
+
+
+def _settled(finds: Iterable[Find], standing: list[tuple[int, int]]) -> list[Mark]:
+    """Finds that overlap become one mark over all of them, named by the find of the lowest rank (then the longest)."""
+    marks: list[Mark] = []
+    group: list[Find] = []
+    reach = -1
+    for find in sorted(finds, key=lambda find: (find.start, find.end)):
+        if group and find.start >= reach:
+            marks.extend(_merged(group, reach, standing))
+            group = []
+        reach = max(reach, find.end) if group else find.end
+        group.append(find)
+    if group:
+        marks.extend(_merged(group, reach, standing))
+    return marks
+
+
+def _merged(group: list[Find], reach: int, standing: list[tuple[int, int]]) -> Iterator[Mark]:
+    best = min(group, key=lambda find: (find.rank, find.start - find.end))
+    start = group[0].start
+    for left, right in _around(start, reach, standing):
+        yield Mark(left, right, best.rule, best.secret, best.replacement)
+
+
+def _around(start: int, end: int, standing: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The pieces of the range outside placeholders that already stood there: those are never marked again."""
+    for hole_start, hole_end in standing:
+        if hole_end <= start or hole_start >= end:
+            continue
+        if hole_start > start:
+            yield start, hole_start
+        start = max(start, hole_end)
+    if start < end:
+        yield start, end

@@ -1,0 +1,244 @@
+"""git, asked safely: plumbing commands only, with everything that could run a program or disturb the user off.
+
+Hooks, file system monitors, filters, external diffs, network and prompts are off; the user's index, HEAD and stash are
+never written because every command has an index of its own. Another owner's repository is accepted for the one call.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from runner.processes.environment import command_environment
+from tracer.clock import monotonic
+
+__all__ = ["Git", "GitError", "GitStopped", "find_repository"]
+
+_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    "core.preloadIndex": "true",
+    "core.trustctime": "true",
+    "core.checkStat": "default",
+    "core.safecrlf": "false",
+    "core.quotePath": "false",
+    "core.looseCompression": "1",
+    "core.fsync": "all",
+    "core.fsyncMethod": "batch",
+    "core.fsyncObjectFiles": "true",
+    "core.alternateRefsCommand": "false",
+    "core.bare": "false",
+    "index.sparse": "false",
+    "index.threads": "true",
+    "diff.ignoreSubmodules": "all",
+    "diff.renames": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+    "advice.addEmbeddedRepo": "false",
+}
+_TIME_LIMIT_S = 900.0
+
+
+class GitError(Exception):
+    """git failed or is not there; the text is what it said."""
+
+
+class GitStopped(GitError):  # noqa: N818 - it names what happened, not a fault
+    """We stopped it: the comparison was cancelled or took longer than 15 minutes."""
+
+
+class Git:
+    """One repository seen from one working folder. Methods block; `stop` from another thread ends a running call.
+
+    Args:
+        git_dir: the repository's own folder, as `rev-parse --absolute-git-dir` names it.
+        top: top of the working tree.
+        index: index file that the commands use instead of the user's.
+
+    """
+
+    def __init__(self, git_dir: Path, top: Path, *, index: Path | None = None, stopper: Stopper | None = None) -> None:
+        self.git_dir = git_dir
+        self.top = top
+        self.index = index
+        self.stopper = stopper if stopper is not None else Stopper()
+        self._filters: tuple[str, ...] | None = None
+
+    def with_index(self, index: Path | None) -> Git:
+        """The same repository with another index."""
+        other = Git(self.git_dir, self.top, index=index, stopper=self.stopper)
+        other._filters = self._filters
+        return other
+
+    def run(
+        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, ok_codes: Iterable[int] = (0,)
+    ) -> bytes:
+        """Standard output of `git <arguments>`.
+
+        Raises:
+            GitError: it ended with another code than `ok_codes`.
+            GitStopped: `stop` was called, or the time limit passed.
+
+        """
+        settings = {**_SETTINGS, "safe.directory": str(self.top)}
+        for name in self._filter_names():
+            settings |= {f"filter.{name}.{part}": "" for part in ("clean", "smudge", "process")}
+            settings[f"filter.{name}.required"] = "false"
+        return _run(
+            ["--git-dir", str(self.git_dir), "--work-tree", str(self.top), *arguments],
+            cwd=self.top,
+            settings=settings,
+            env={**({"GIT_INDEX_FILE": str(self.index)} if self.index else {}), **(env or {})},
+            stdin=stdin,
+            stopper=self.stopper,
+            ok_codes=ok_codes,
+        )
+
+    def line(self, *arguments: str) -> str:
+        """The output as one line of text."""
+        return os.fsdecode(self.run(*arguments).rstrip(b"\n"))
+
+    def _filter_names(self) -> tuple[str, ...]:
+        if self._filters is None:
+            listed = _run(
+                ["--git-dir", str(self.git_dir), "config", "-z", "--name-only", "--get-regexp", r"^filter\."],
+                cwd=self.top,
+                settings={"safe.directory": str(self.top)},
+                env={},
+                stdin=b"",
+                stopper=self.stopper,
+                ok_codes=(0, 1),
+            )
+            keys = [key for key in os.fsdecode(listed).split("\0") if key.count(".") > 1]
+            names = {key.split(".", 1)[1].rsplit(".", 1)[0] for key in keys}
+            self._filters = tuple(sorted(names))
+        return self._filters
+
+
+def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | None:
+    """The repository whose working tree holds `folder`; None where there is none.
+
+    The top is where `.git` stands, whatever `core.worktree` says.
+
+    Raises:
+        GitError: git is missing, or there is a repository that it cannot read.
+
+    """
+    stopper = stopper or Stopper()
+    for top in (folder, *folder.parents):
+        if not os.path.lexists(top / ".git"):
+            continue
+        try:
+            out = _run(
+                ["rev-parse", "--absolute-git-dir"],
+                cwd=top,
+                settings={"safe.directory": "*", "core.fsmonitor": "false"},
+                env={"GIT_CEILING_DIRECTORIES": str(top.parent)},
+                stdin=b"",
+                stopper=stopper,
+                ok_codes=(0,),
+            )
+        except GitError as error:
+            if "not a git repository" in str(error) and not (top / ".git").is_file():
+                continue  # an empty or foreign folder of that name
+            raise
+        return Git(Path(os.fsdecode(out.rstrip(b"\n"))), top, stopper=stopper)
+    return None
+
+
+class Stopper:
+    """Ends whatever git call is running, and every later one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self.stopped = False
+
+    def stop(self) -> None:
+        """End running calls; callable from any thread."""
+        with self._lock:
+            self.stopped = True
+            for process in self._running:
+                _kill(process)
+
+    def enter(self, process: subprocess.Popen[bytes]) -> None:
+        """Take note of a running call."""
+        with self._lock:
+            self._running.add(process)
+            if self.stopped:
+                _kill(process)
+
+    def leave(self, process: subprocess.Popen[bytes]) -> None:
+        """Forget a call that has ended."""
+        with self._lock:
+            self._running.discard(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    inherited = {name: value for name, value in command_environment().items() if not name.startswith("GIT_")}
+    fixed = {
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_LITERAL_PATHSPECS": "1",
+    }
+    return {**inherited, **fixed, **extra}
+
+
+def _run(
+    arguments: list[str],
+    *,
+    cwd: Path,
+    settings: Mapping[str, str],
+    env: Mapping[str, str],
+    stdin: bytes,
+    stopper: Stopper,
+    ok_codes: Iterable[int],
+) -> bytes:
+    counted = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        counted |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    started = monotonic()
+    try:
+        process = subprocess.Popen(
+            ["git", *arguments],
+            cwd=cwd,
+            env=_environment({**counted, **env}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise GitError(f"git could not be started: {error.strerror}") from error
+    stopper.enter(process)
+    try:
+        out, err = process.communicate(stdin, timeout=_TIME_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        _kill(process)
+        process.communicate()
+        raise GitStopped(f"git {arguments[0]} did not end within {monotonic() - started:.0f} s") from error
+    finally:
+        stopper.leave(process)
+    if stopper.stopped:
+        raise GitStopped("the comparison was cancelled")
+    if process.returncode not in ok_codes:
+        raise GitError(err.decode("utf-8", "replace").strip() or f"git ended with code {process.returncode}")
+    return out

@@ -1,0 +1,185 @@
+"""Two trees of one workspace compared: which paths differ, their contents on both sides, and a unified diff.
+
+Nested repositories stand in the trees as snapshots of their own and are followed into. Nothing here looks at the disk
+but for the bytes of large files; the trees already hold what was there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.workspace.git import Git, GitError, GitStopped, find_repository
+from runner.workspace.model import Change, Limits, Side, safe_text
+from runner.workspace.notes import is_note
+
+__all__ = ["TreeChanges", "compare_trees"]
+
+_GITLINK = "160000"
+_SYMLINK = "120000"
+_ABSENT = "000000"
+
+
+class TreeChanges(NamedTuple):
+    """What differs between two trees."""
+
+    changes: list[Change]
+    diff: bytes
+    notes: list[str]
+
+
+class _Entry(NamedTuple):
+    path: bytes
+    modes: tuple[str, str]
+    ids: tuple[str, str]
+
+
+class _Budget:
+    """How many bytes of content may still be read."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.file = limits.file
+        self.left = limits.total
+        self.diff = limits.diff
+
+    def take(self, content: bytes) -> Side:
+        room = min(self.file, self.left)
+        kept = content[:room]
+        self.left -= len(kept)
+        return Side(kept, cut=len(content) > room)
+
+
+def compare_trees(git: Git, base: str, now: str, *, folder: Path, limits: Limits) -> TreeChanges:
+    """Everything that differs from tree `base` to tree `now`; `folder` is where they are on disk.
+
+    Raises:
+        GitError: a tree is not in the repository any more.
+
+    """
+    return _compare(git, base, now, folder=folder, prefix=b"", budget=_Budget(limits))
+
+
+def _compare(git: Git, base: str, now: str, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:
+    result = TreeChanges([], b"", [])
+    if base == now:
+        return result
+    raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, now)
+    entries = _parsed(raw)
+    plain = [entry for entry in entries if _GITLINK not in entry.modes]
+    result.changes.extend(_changes(git, plain, folder=folder, prefix=prefix, budget=budget))
+    diff = _diff(git, base, now, prefix=prefix, budget=budget) if plain else b""
+    for entry in entries:
+        if _GITLINK in entry.modes:
+            inner = _nested(git, entry, folder=folder, prefix=prefix, budget=budget)
+            result.changes.extend(inner.changes)
+            result.notes.extend(inner.notes)
+            diff += inner.diff
+    return result._replace(diff=diff)
+
+
+def _parsed(raw: bytes) -> list[_Entry]:
+    parts = raw.split(b"\0")
+    entries = []
+    for head, path in zip(parts[0::2], parts[1::2], strict=False):
+        before_mode, after_mode, before_id, after_id, _ = head.decode("ascii").lstrip(":").split(" ")
+        entries.append(_Entry(path, (before_mode, after_mode), (before_id, after_id)))
+    return entries
+
+
+def _changes(git: Git, entries: list[_Entry], *, folder: Path, prefix: bytes, budget: _Budget) -> list[Change]:
+    wanted = {
+        blob
+        for entry in entries
+        for mode, blob in zip(entry.modes, entry.ids, strict=True)
+        if mode not in {_ABSENT, _SYMLINK}
+    }
+    contents = _contents(git, wanted, budget)
+    changes = []
+    for entry in entries:
+        before, after = (
+            None if mode == _ABSENT else _side(contents.get(blob), budget, mode)
+            for mode, blob in zip(entry.modes, entry.ids, strict=True)
+        )
+        if after is not None and is_note(contents.get(entry.ids[1]) or b""):
+            after = _from_disk(folder / os.fsdecode(entry.path), budget)
+        if before is not None and is_note(contents.get(entry.ids[0]) or b""):
+            before = Side(b"", cut=True)
+        changes.append(Change(prefix + entry.path, before, after))
+    return changes
+
+
+def _side(content: bytes | None, budget: _Budget, mode: str) -> Side:
+    if mode == _SYMLINK:
+        return Side(b"")  # what a link points to is compared where it stands, if it is ours at all
+    return Side(b"", cut=True) if content is None else budget.take(content)
+
+
+def _from_disk(path: Path, budget: _Budget) -> Side:
+    room = min(budget.file, budget.left)
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            content = file.read(room)
+    except OSError:
+        content = b""
+    budget.left -= len(content)
+    return Side(content, cut=True)
+
+
+def _contents(git: Git, wanted: set[str], budget: _Budget) -> dict[str, bytes]:
+    """The blobs that fit the budget; what is missing here is too large, or not in the repository."""
+    if not wanted:
+        return {}
+    asked = "".join(f"{blob}\n" for blob in sorted(wanted)).encode()
+    fitting, left = [], budget.left
+    for line in git.run("cat-file", "--batch-check", stdin=asked).decode("ascii", "replace").splitlines():
+        blob, kind, *size = line.split(" ")
+        if kind == "blob" and int(size[0]) <= left and int(size[0]) <= 4 * budget.file:
+            fitting.append(blob)
+            left -= int(size[0])
+    raw = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in fitting).encode())
+    contents, at = {}, 0
+    for blob in fitting:
+        end = raw.index(b"\n", at)
+        size_of = int(raw[at:end].split(b" ")[2])
+        contents[blob] = raw[end + 1 : end + 1 + size_of]
+        at = end + 1 + size_of + 1
+    return contents
+
+
+def _diff(git: Git, base: str, now: str, *, prefix: bytes, budget: _Budget) -> bytes:
+    where = os.fsdecode(prefix)
+    diff = git.run(
+        *("diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--full-index"),
+        *("--no-color", "--ignore-submodules=all", f"--src-prefix=a/{where}", f"--dst-prefix=b/{where}", base, now),
+    )
+    kept = diff[: max(budget.diff, 0)]
+    budget.diff -= len(kept)
+    if len(kept) < len(diff):
+        kept += b"\n# %d bytes of this diff are left out\n" % (len(diff) - len(kept))
+    return kept
+
+
+def _nested(git: Git, entry: _Entry, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:
+    """What changed inside a nested repository; one that came or went is all added or all deleted."""
+    inner = folder / os.fsdecode(entry.path)
+    path = prefix + entry.path
+    try:
+        repository = find_repository(inner, stopper=git.stopper) if inner.is_dir() else None
+        if repository is None or repository.top != inner:
+            return _unknown(entry, path, "it is not there any more")
+        empty = repository.line("mktree")
+        before, after = (
+            f"{blob}^{{tree}}" if mode == _GITLINK else empty for mode, blob in zip(entry.modes, entry.ids, strict=True)
+        )
+        return _compare(repository, before, after, folder=inner, prefix=path + b"/", budget=budget)
+    except GitStopped:
+        raise
+    except GitError as error:
+        return _unknown(entry, path, str(error))
+
+
+def _unknown(entry: _Entry, path: bytes, why: str) -> TreeChanges:
+    note = f"the repository inside {safe_text(path)} changed but cannot be compared: {why}"
+    before, after = (None if mode == _ABSENT else Side(b"", cut=True) for mode in entry.modes)
+    return TreeChanges([Change(path, before, after)], b"", [note])

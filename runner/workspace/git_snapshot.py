@@ -1,0 +1,304 @@
+"""The disk as a git tree: written through an index of our own, untracked files included, ignored ones left out.
+
+The index starts as a copy of the user's (or of our last one), so only what changed since is read. Nested repositories
+and submodules are snapshots of their own, joined by a commit id that depends on nothing but their tree. A file too
+large to keep, or unreadable, stands in the tree as a short note of its size and hash.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.workspace.git import Git, GitError, GitStopped, find_repository
+from runner.workspace.model import Limits, safe_text
+from runner.workspace.notes import FileHashes, note_for
+from tracer.clock import short_token
+
+__all__ = ["Snapshot", "SnapshotMaker", "SnapshotPlace"]
+
+_ATTEMPTS = 3
+_MOST_NESTED = 8
+_FIXED_PERSON = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "0 +0000"))
+}
+_FLAGGED = re.compile(rb"(?:\A|\0)([a-zS]) \d+ [0-9a-f]+ \d\t([^\0]+)")
+_GITLINKS = re.compile(rb"(?:\A|\0)[A-Za-z?] 160000 ([0-9a-f]+) \d\t([^\0]+)")
+
+
+class Snapshot(NamedTuple):
+    """A tree of the workspace and the index that goes with it."""
+
+    tree: str
+    index_file: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlace:
+    """What all snapshots of one workspace share.
+
+    `excluded` are absolute folders that are left out (the state dir), `store` is where indexes are kept, `label` names
+    the refs that keep the trees (None: keep nothing), `notes` collects what could not be taken in.
+    """
+
+    store: Path
+    excluded: tuple[Path, ...] = ()
+    label: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    hashes: FileHashes = field(default_factory=FileHashes)
+    notes: list[str] = field(default_factory=list)
+
+
+class _Found(NamedTuple):
+    removed: list[bytes]
+    added: list[bytes]
+    entries: list[bytes]  # for --index-info: notes and nested repositories
+
+
+class SnapshotMaker:
+    """Makes snapshots of `folder`, the top of a repository or a folder below it."""
+
+    def __init__(self, git: Git, folder: Path, *, place: SnapshotPlace, depth: int = 0) -> None:
+        self._repository = git
+        self._place = place
+        self._depth = depth
+        self._top = os.fsencode(git.top)
+        self._prefix = os.fsencode(folder.relative_to(git.top)) + b"/" if folder != git.top else b""
+        self._scope = ["--", os.fsdecode(self._prefix)] if self._prefix else []
+        self._excluded = tuple(
+            os.fsencode(path.relative_to(git.top)) + b"/"
+            for path in place.excluded
+            if path.is_relative_to(git.top) and path != git.top
+        )
+
+    def make(self, *, index: Path | None = None, tree: str | None = None) -> Snapshot:
+        """Snapshot the disk as it is now and keep it under the place's label.
+
+        `index` is an index of ours to start from; `tree` is an earlier snapshot whose files stay in view even where git
+        ignores them by now. Without either the user's index is the start.
+
+        Raises:
+            GitError: git cannot do it here; nothing is left behind.
+
+        """
+        self._place.store.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own = self._place.store / f"snapshot-{short_token(16)}.index"
+        git = self._repository.with_index(own)
+        try:
+            if index is not None:
+                shutil.copy2(index, own)  # with its time: git tells by it which entries it must read again
+            else:
+                self._copy_users_index(git, own)
+                if tree is not None:
+                    git.run("read-tree", "--reset", self._wrapped(git, tree))
+            made = self._update(git, is_ours=index is not None or tree is not None)
+            self._keep(git, made)
+        except BaseException:
+            own.unlink(missing_ok=True)
+            raise
+        finally:
+            Path(f"{own}.lock").unlink(missing_ok=True)
+        return Snapshot(made, own)
+
+    def _copy_users_index(self, git: Git, own: Path) -> None:
+        try:
+            shutil.copy2(git.git_dir / "index", own)
+        except FileNotFoundError:  # nothing was ever added
+            git.run("read-tree", "--empty")
+            return
+        try:
+            unmerged = git.run("ls-files", "--unmerged", "-z")
+        except GitStopped:
+            raise
+        except GitError:  # damaged: HEAD is the next best start, and only a start
+            own.unlink()
+            git.run("read-tree", "--empty")
+            with suppress(GitError):
+                git.run("read-tree", "HEAD")
+            self._place.notes.append("git's index is damaged; the comparison started from HEAD")
+            return
+        if self._prefix and unmerged:  # a conflict outside of the workspace would keep a tree from being written
+            paths = {entry.split(b"\t", 1)[1] for entry in unmerged.split(b"\0") if entry}
+            outside = [path for path in paths if not path.startswith(self._prefix)]
+            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=_listed(outside))
+
+    def _wrapped(self, git: Git, tree: str) -> str:
+        """The tree of the whole repository in which the workspace's folder has the tree `tree`."""
+        for name in reversed(self._prefix.split(b"/")[:-1]):
+            tree = git.run("mktree", "-z", stdin=b"040000 tree %s\t%s\0" % (tree.encode(), name)).decode().strip()
+        return tree
+
+    def _update(self, git: Git, *, is_ours: bool) -> str:
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._take_in(git, is_ours=is_ours, careful=attempt > 0)
+                break
+            except GitStopped:
+                raise
+            except GitError:  # files come and go while we look
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        if not self._prefix:
+            return git.line("write-tree", "--missing-ok")
+        if not git.run("ls-files", "-z", *self._scope):
+            return git.line("mktree")
+        return git.line("write-tree", "--missing-ok", f"--prefix={os.fsdecode(self._prefix)}")
+
+    def _take_in(self, git: Git, *, is_ours: bool, careful: bool) -> None:
+        listed = git.run("ls-files", "-z", "-v", "-s", *self._scope)
+        self._clear_flags(git, listed)
+        gitlinks = {path: commit.decode() for commit, path in _GITLINKS.findall(listed)}
+        entries, dropped = self._follow_gitlinks(gitlinks, is_ours=is_ours)
+        if dropped:
+            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=_listed(dropped))
+        with ThreadPoolExecutor(2) as pool:
+            others = pool.submit(git.run, "ls-files", "-z", "--others", "--exclude-standard", *self._scope)
+            changed = git.run(
+                "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all", *self._scope
+            )
+            paths = {*changed.split(b"\0"), *others.result().split(b"\0")} - {b""} - gitlinks.keys()
+        found = self._sorted_out(git, paths, careful=careful)
+        if found.removed or found.added:
+            known = _listed([*found.removed, *found.added])
+            git.run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=known)
+        if entries or found.entries:
+            git.run("update-index", "-z", "--replace", "--index-info", stdin=_listed([*entries, *found.entries]))
+
+    def _clear_flags(self, git: Git, listed: bytes) -> None:
+        """Flags by which the user's index asks git not to look must not hide what an agent did."""
+        flagged = _FLAGGED.findall(listed)
+        assumed = [path for tag, path in flagged if tag != b"S"]
+        skipped = [path for tag, path in flagged if tag in b"Ss" and os.path.lexists(self._absolute(path))]
+        if assumed:
+            git.run("update-index", "-z", "--no-assume-unchanged", "--stdin", stdin=_listed(assumed))
+        if skipped:
+            git.run("update-index", "-z", "--no-skip-worktree", "--stdin", stdin=_listed(skipped))
+
+    def _follow_gitlinks(self, gitlinks: Mapping[bytes, str], *, is_ours: bool) -> tuple[list[bytes], list[bytes]]:
+        """Entries for submodules as they are on disk, and submodules that are none any more."""
+        entries, dropped = [], []
+        for path, commit in gitlinks.items():
+            if self._is_excluded(path):
+                continue
+            nested = self._nested(path, base=commit if is_ours else None)
+            if nested is not None:
+                entries.append(b"160000 %s\t%s" % (nested, path))
+            elif not _is_empty_folder(self._absolute(path)):
+                dropped.append(path)
+        return entries, dropped
+
+    def _sorted_out(self, git: Git, paths: Iterable[bytes], *, careful: bool) -> _Found:
+        found = _Found([], [], [])
+        for path in sorted(paths):
+            if self._is_excluded(path):
+                continue
+            if path.endswith(b"/"):
+                self._sort_out_folder(git, path, found, careful=careful)
+            else:
+                self._sort_out_file(path, found, careful=careful)
+        return found
+
+    def _sort_out_file(self, path: bytes, found: _Found, *, careful: bool) -> None:
+        absolute = self._absolute(path)
+        try:
+            facts = os.lstat(absolute)
+        except OSError:
+            found.removed.append(path)
+            return
+        if stat.S_ISREG(facts.st_mode):
+            too_large = facts.st_size > self._place.limits.stored
+            if too_large or (careful and not os.access(absolute, os.R_OK)):
+                text = note_for(absolute, facts, self._place.hashes)
+                blob = self._repository.run("hash-object", "-w", "--stdin", stdin=text).strip()
+                mode = b"100755" if facts.st_mode & stat.S_IXUSR else b"100644"
+                found.entries.append(b"%s %s\t%s" % (mode, blob, path))
+                if not too_large:
+                    self._place.notes.append(f"{safe_text(path)} cannot be read; only its size and time are compared")
+            else:
+                found.added.append(path)
+        elif stat.S_ISLNK(facts.st_mode):
+            found.added.append(path)
+        else:  # a folder, or a thing that has no content: pipe, socket, device
+            found.removed.append(path)
+
+    def _sort_out_folder(self, git: Git, path: bytes, found: _Found, *, careful: bool) -> None:
+        """A repository inside the repository; where the outer one has files of that folder, they stay single files."""
+        folder = path.rstrip(b"/")
+        inner = None if git.run("ls-files", "-z", "--", os.fsdecode(path)) else self._nested(folder)
+        if inner is not None:
+            found.entries.append(b"160000 %s\t%s" % (inner, folder))
+            return
+        try:
+            repository = find_repository(Path(os.fsdecode(self._absolute(folder))), stopper=git.stopper)
+            if repository is None:
+                return
+            names = repository.run("ls-files", "-z", "--cached", "--others", "--exclude-standard").split(b"\0")
+        except GitStopped:
+            raise
+        except GitError as error:
+            self._place.notes.append(f"{safe_text(path)} is a repository that git cannot read: {error}")
+            return
+        for name in {name for name in names if name and not name.endswith(b"/")}:
+            self._sort_out_file(path + name, found, careful=careful)
+
+    def _nested(self, path: bytes, *, base: str | None = None) -> bytes | None:
+        """The id that stands for the nested repository at `path`; None where there is none that git can read."""
+        folder = Path(os.fsdecode(self._absolute(path)))
+        if folder.is_symlink() or not os.path.lexists(folder / ".git"):
+            return None
+        if self._depth >= _MOST_NESTED:
+            self._place.notes.append(f"{safe_text(path)} is nested too deeply and was not compared")
+            return None
+        try:
+            git = find_repository(folder, stopper=self._repository.stopper)
+            if git is None or git.top != folder:
+                return None
+            known = base is not None and git.run("cat-file", "-t", base, ok_codes=(0, 128)).strip() == b"commit"
+            maker = SnapshotMaker(git, folder, place=self._place, depth=self._depth + 1)
+            made = maker.make(tree=base if known else None)
+            made.index_file.unlink(missing_ok=True)
+            return _fixed_commit(git, made.tree).encode()
+        except GitStopped:
+            raise
+        except GitError as error:
+            self._place.notes.append(f"{safe_text(path)} is a repository that git cannot read: {error}")
+            return None
+
+    def _keep(self, git: Git, tree: str) -> None:
+        if self._place.label is None:
+            return
+        kept = _fixed_commit(git, tree) if self._depth else tree
+        git.run("update-ref", f"refs/pm-orchestrator/{self._place.label}/{tree}", kept)
+
+    def _absolute(self, path: bytes) -> bytes:
+        return self._top + b"/" + path
+
+    def _is_excluded(self, path: bytes) -> bool:
+        return (path + b"/").startswith(self._excluded) if self._excluded else False
+
+
+def _fixed_commit(git: Git, tree: str) -> str:
+    """A commit of `tree` that is the same whoever makes it and whenever."""
+    return git.run("commit-tree", tree, "-m", "snapshot", env=_FIXED_PERSON).decode().strip()
+
+
+def _listed(items: Iterable[bytes]) -> bytes:
+    return b"".join(item + b"\0" for item in items)
+
+
+def _is_empty_folder(path: bytes) -> bool:
+    try:
+        with os.scandir(path) as inside:
+            return next(inside, None) is None
+    except OSError:
+        return False

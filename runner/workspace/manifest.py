@@ -1,0 +1,225 @@
+"""The disk without git: a list of path, size, times and sha256, with the text of every text file in the blob store.
+
+A manifest is one blob; texts are stored together in packs, and what an earlier manifest holds already is not stored or
+read again. Left out are the state dir, version control folders, and what tools make for themselves (`LEFT_OUT`).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from runner.workspace.model import Blobs, ComparisonError, Limits, safe_text
+from tracer.clock import now_epoch_ms
+
+__all__ = ["LEFT_OUT", "FileRecord", "Manifest", "read_disk", "read_manifest", "take_manifest"]
+
+LEFT_OUT = frozenset(
+    os.fsencode(name)
+    for name in (  # noqa: SIM905 - one name a line would fill a screen
+        ".git .hg .svn .jj .bzr __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv "
+        "node_modules .gradle .terraform .next .turbo .parcel-cache .DS_Store .coverage"
+    ).split()
+)
+_LEFT_OUT_ENDINGS = (b".pyc", b".pyo")
+_PACK_BYTES = 8 << 20
+_SETTLED_NS = 2_000_000_000
+_NUL_WITHIN = 8000
+
+
+class FileRecord(NamedTuple):
+    """One file of a manifest. `sha256` is empty where it could not be read; `pack` -1 where its text is not kept.
+
+    `changed_ns` and `number` (inode) make sure that a file that looks the same is the same.
+    """
+
+    mode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+    number: int
+    sha256: str
+    pack: int = -1
+    offset: int = 0
+
+
+class Manifest(NamedTuple):
+    """All files of a workspace at one time."""
+
+    taken_ns: int
+    packs: tuple[str, ...]
+    files: Mapping[bytes, FileRecord]
+
+    def settled(self, path: bytes, facts: os.stat_result) -> FileRecord | None:
+        """The record of a file that has surely not changed since; None where it must be read."""
+        record = self.files.get(path)
+        if record is None or not record.sha256:
+            return None
+        same = (record.size, record.modified_ns, record.changed_ns, record.number) == (
+            facts.st_size,
+            facts.st_mtime_ns,
+            facts.st_ctime_ns,
+            facts.st_ino,
+        )
+        # Written so shortly before the manifest was taken that a later write may carry the same times.
+        racy = max(facts.st_mtime_ns, facts.st_ctime_ns) > self.taken_ns - _SETTLED_NS
+        return record if same and not racy and record.mode == _mode(facts) else None
+
+
+class Content(NamedTuple):
+    """What was read of a file: its hash, its bytes up to the limit, and whether it changed meanwhile."""
+
+    sha256: str
+    head: bytes
+    unstable: bool
+
+
+def read_disk(root: bytes, *, excluded: frozenset[bytes], notes: list[str]) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Every file and link below `root`, relative, with its facts; links are never followed, other things left out."""
+    waiting = [b""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(_joined(root, folder)) as inside:
+                found = sorted(inside, key=lambda entry: entry.name)
+        except OSError as error:
+            notes.append(f"{safe_text(folder or b'.')} cannot be read: {error.strerror}; it was not compared")
+            continue
+        for entry in found:
+            path = folder + b"/" + entry.name if folder else entry.name
+            if _left_out(entry.name) or _joined(root, path) in excluded:
+                continue
+            try:
+                facts = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue  # gone while we looked
+            if stat.S_ISDIR(facts.st_mode):
+                waiting.append(path)
+            elif stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode):
+                yield path, facts
+
+
+def _joined(root: bytes, path: bytes) -> bytes:
+    return root + b"/" + path if path else root
+
+
+def _left_out(name: bytes) -> bool:
+    return name in LEFT_OUT or name.endswith(_LEFT_OUT_ENDINGS) or fnmatch.fnmatchcase(name, b"*.egg-info")
+
+
+def _mode(facts: os.stat_result) -> int:
+    if stat.S_ISLNK(facts.st_mode):
+        return 0o120000
+    return 0o100755 if facts.st_mode & stat.S_IXUSR else 0o100644
+
+
+def read_file(path: bytes, facts: os.stat_result, *, limit: int) -> Content:
+    """Hash a file or link and keep its first `limit` bytes; OSError where it cannot be read."""
+    if stat.S_ISLNK(facts.st_mode):
+        target = os.readlink(path)  # noqa: PTH115 - the name may not be text
+        return Content(hashlib.sha256(target).hexdigest(), target, unstable=False)
+    digest = hashlib.sha256()
+    head = bytearray()
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            head += block[: max(limit - len(head), 0)]
+        after = os.fstat(handle)
+    unstable = (after.st_size, after.st_mtime_ns) != (facts.st_size, facts.st_mtime_ns)
+    return Content(digest.hexdigest(), bytes(head), unstable)
+
+
+def record_of(facts: os.stat_result, sha256: str, *, pack: int = -1, offset: int = 0) -> FileRecord:
+    """The record of a file with these facts."""
+    return FileRecord(
+        _mode(facts), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, sha256, pack, offset
+    )
+
+
+class _Packs:
+    """Collects texts into blobs of some megabytes; a text that an earlier manifest holds is not stored again."""
+
+    def __init__(self, blobs: Blobs, earlier: Manifest | None) -> None:
+        self._blobs = blobs
+        self._earlier = earlier
+        self.names: list[str] = list(earlier.packs) if earlier else []
+        self._open = bytearray()
+
+    def put(self, text: bytes) -> tuple[int, int]:
+        if len(self._open) + len(text) > _PACK_BYTES and self._open:
+            self.close()
+        at = (len(self.names), len(self._open))
+        self._open += text
+        return at
+
+    def close(self) -> None:
+        if self._open:
+            self.names.append(self._blobs.put_bytes(bytes(self._open)))
+            self._open.clear()
+
+
+def take_manifest(
+    root: bytes,
+    *,
+    excluded: frozenset[bytes],
+    blobs: Blobs,
+    limits: Limits,
+    earlier: Manifest | None = None,
+    notes: list[str],
+) -> tuple[str, Manifest]:
+    """Record the disk as it is; returns the manifest's blob id and the manifest. Durable when it returns."""
+    taken_ns = now_epoch_ms() * 1_000_000
+    packs = _Packs(blobs, earlier)
+    files: dict[bytes, FileRecord] = {}
+    for path, facts in read_disk(root, excluded=excluded, notes=notes):
+        known = earlier.settled(path, facts) if earlier else None
+        if known is not None:
+            files[path] = known
+            continue
+        try:
+            content = read_file(_joined(root, path), facts, limit=limits.file)
+        except OSError as error:
+            notes.append(f"{safe_text(path)} cannot be read: {error.strerror}; only its size and time are compared")
+            files[path] = record_of(facts, "")
+            continue
+        kept = facts.st_size <= limits.file and b"\0" not in content.head[:_NUL_WITHIN]
+        pack, offset = packs.put(content.head) if kept else (-1, 0)
+        files[path] = record_of(facts, content.sha256, pack=pack, offset=offset)._replace(size=facts.st_size)
+    packs.close()
+    manifest = Manifest(taken_ns, tuple(packs.names), files)
+    return blobs.put_bytes(_encoded(manifest)), manifest
+
+
+def _encoded(manifest: Manifest) -> bytes:
+    head = {"manifest": 1, "taken_ns": manifest.taken_ns, "packs": manifest.packs}
+    lines = [json.dumps(head)]
+    # Names that are not UTF-8 survive as lone surrogates, which the escapes of ASCII JSON can carry.
+    lines += [json.dumps([os.fsdecode(path), *record]) for path, record in sorted(manifest.files.items())]
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def read_manifest(blobs: Blobs, blob_id: str) -> Manifest:
+    """The manifest with this blob id.
+
+    Raises:
+        ComparisonError: it is gone or damaged.
+
+    """
+    try:
+        head, *lines = blobs.read(blob_id).split(b"\n")
+        facts = json.loads(head)
+        rows = [json.loads(line) for line in lines if line]
+        files = {os.fsencode(path): FileRecord(*rest) for path, *rest in rows}
+        return Manifest(int(facts["taken_ns"]), tuple(facts["packs"]), files)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ComparisonError(
+            f"the workspace baseline {blob_id!r} cannot be read",
+            why=str(error),
+            next_step="restore the blob, or start the task again with `pm run`",
+        ) from error

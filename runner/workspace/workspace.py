@@ -1,0 +1,214 @@
+"""The workspace port: `baseline` before the agent is asked, `changes` after it answered (invariant 8).
+
+A base is `git:<tree>` where the folder belongs to a git repository and `manifest:sha256:…` elsewhere or where git
+cannot be used (a note says so). Both stay comparable whatever the agent does to the repository. Nothing of the user's
+is written but objects and refs under `refs/pm-orchestrator/`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from runner.workspace.git import Git, GitError, GitStopped, Stopper, find_repository
+from runner.workspace.git_changes import compare_trees
+from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.manifest import Manifest, read_manifest, take_manifest
+from runner.workspace.manifest_changes import compare_with_disk
+from runner.workspace.model import Blobs, Changes, ComparisonError, Limits
+from runner.workspace.notes import FileHashes
+from tracer.errors import UsageError
+
+__all__ = ["Workspace", "open_workspace"]
+
+_T = TypeVar("_T")
+_INDEXES_KEPT = 8
+
+
+def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: Limits | None = None) -> Workspace:
+    """The workspace at `path`.
+
+    Raises:
+        UsageError: it is not a folder.
+
+    """
+    folder = Path(os.path.realpath(path))
+    if not folder.is_dir():
+        raise UsageError(f"{str(path)!r} is not a folder", next_step="name an existing folder as workspace")
+    return Workspace(folder, state_dir=Path(os.path.realpath(state_dir)), blobs=blobs, limits=limits or Limits())
+
+
+class Workspace:
+    """One folder that agents work in. `notes` says in sentences what the last call could not take in."""
+
+    def __init__(self, folder: Path, *, state_dir: Path, blobs: Blobs, limits: Limits) -> None:
+        self.folder = folder
+        self._state_dir = state_dir
+        self._blobs = blobs
+        self._limits = limits
+        self._excluded = (state_dir, folder / ".pdd" / "agentic-traces")
+        self._store = state_dir / "control" / "workspace"
+        self._hashes = FileHashes()
+        self._indexes: dict[str, tuple[Path, str]] = {}
+        self._manifests: dict[str, Manifest] = {}
+        self.notes: tuple[str, ...] = ()
+
+    async def baseline(self, label: str) -> str:
+        """Record the disk as it is; durable when it returns. `label` (e.g. `task-001/0`) names the refs that keep it.
+
+        Raises:
+            ComparisonError: the disk cannot be recorded.
+
+        """
+        return await self._in_thread(lambda stopper: self._baseline(_ref_name(label), stopper))
+
+    async def changes(self, base: str) -> Changes:
+        """What differs between `base` and the disk now.
+
+        Raises:
+            ComparisonError: the base is gone or damaged, or the disk cannot be read.
+
+        """
+        return await self._in_thread(lambda stopper: self._changes(base, stopper))
+
+    async def _in_thread(self, work: Callable[[Stopper], _T]) -> _T:
+        stopper = Stopper()
+        running = asyncio.ensure_future(asyncio.to_thread(work, stopper))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            stopper.stop()
+            await asyncio.wait([running])
+            raise
+
+    def _baseline(self, label: str, stopper: Stopper) -> str:
+        notes: list[str] = []
+        try:
+            git = self._repository(stopper)
+            if git is not None:
+                place = self._place(label, notes)
+                made = SnapshotMaker(git, self.folder, place=place).make()
+                self._remember(made)
+                self.notes = tuple(notes)
+                return f"git:{made.tree}"
+        except GitStopped:
+            raise
+        except GitError as error:
+            notes.append(f"git cannot be used here ({error}); files are compared by a list of their own")
+        earlier = next(reversed(self._manifests.values()), None)
+        try:
+            blob_id, manifest = take_manifest(
+                os.fsencode(self.folder),
+                excluded=self._excluded_names(),
+                blobs=self._blobs,
+                limits=self._limits,
+                earlier=earlier,
+                notes=notes,
+            )
+        except OSError as error:
+            raise ComparisonError(
+                f"the workspace {str(self.folder)!r} cannot be recorded",
+                why=str(error),
+                next_step="free disk space or mend the permissions, then `pm resume`",
+            ) from error
+        self._manifests[blob_id] = manifest
+        self.notes = tuple(notes)
+        return f"manifest:{blob_id}"
+
+    def _changes(self, base: str, stopper: Stopper) -> Changes:
+        notes: list[str] = []
+        kind, _, name = base.partition(":")
+        if kind == "git":
+            changes = self._git_changes(name, stopper, notes)
+        elif kind == "manifest":
+            changes = self._manifest_changes(name, notes)
+        else:
+            raise ComparisonError(f"{base!r} is not a workspace baseline", next_step="start the task again")
+        self.notes = changes.notes
+        return changes
+
+    def _git_changes(self, tree: str, stopper: Stopper, notes: list[str]) -> Changes:
+        try:
+            git = self._repository(stopper)
+            if git is None:
+                raise GitError("the repository is not there any more")  # noqa: TRY301 - one way out for all of git
+            maker = SnapshotMaker(git, self.folder, place=self._place(None, notes))
+            made = maker.make(index=self._known_index(tree), tree=tree)
+            made.index_file.unlink(missing_ok=True)
+            found = compare_trees(git, tree, made.tree, folder=self.folder, limits=self._limits)
+        except GitStopped:
+            raise
+        except GitError as error:
+            raise ComparisonError(
+                f"the workspace {str(self.folder)!r} cannot be compared with its baseline git:{tree}",
+                why=str(error),
+                next_step="mend the repository (`git fsck`), then `pm resume`",
+            ) from error
+        return Changes.of(found.changes, diff=found.diff, protected=(), notes=(*notes, *found.notes))
+
+    def _manifest_changes(self, blob_id: str, notes: list[str]) -> Changes:
+        base = self._manifests.get(blob_id) or read_manifest(self._blobs, blob_id)
+        self._manifests[blob_id] = base
+        changes, diff = compare_with_disk(
+            base,
+            os.fsencode(self.folder),
+            excluded=self._excluded_names(),
+            blobs=self._blobs,
+            limits=self._limits,
+            notes=notes,
+        )
+        return Changes.of(changes, diff=diff, protected=(), notes=tuple(notes))
+
+    def _repository(self, stopper: Stopper) -> Git | None:
+        """The repository to compare by; None where there is none, or where it ignores the workspace altogether."""
+        git = find_repository(self.folder, stopper=stopper)
+        if git is None or git.top == self.folder:
+            return git
+        inside = os.fspath(self.folder.relative_to(git.top))
+        ignored = git.run("check-ignore", "--no-index", "-z", "--stdin", stdin=os.fsencode(inside), ok_codes=(0, 1))
+        return None if ignored else git
+
+    def _place(self, label: str | None, notes: list[str]) -> SnapshotPlace:
+        return SnapshotPlace(
+            store=self._store,
+            excluded=self._excluded,
+            label=label,
+            limits=self._limits,
+            hashes=self._hashes,
+            notes=notes,
+        )
+
+    def _excluded_names(self) -> frozenset[bytes]:
+        return frozenset(os.fsencode(path) for path in self._excluded)
+
+    def _remember(self, made: Snapshot) -> None:
+        """Keep the index beside its tree, with a digest in memory: one that was tampered with is not trusted."""
+        kept = self._store / f"base-{made.tree}.index"
+        made.index_file.replace(kept)
+        self._indexes[made.tree] = (kept, _digest(kept))
+        known = sorted(self._store.glob("base-*.index"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        for old in known[_INDEXES_KEPT:]:
+            old.unlink(missing_ok=True)
+
+    def _known_index(self, tree: str) -> Path | None:
+        path, digest = self._indexes.get(tree, (None, ""))
+        try:
+            return path if path is not None and _digest(path) == digest else None
+        except OSError:
+            return None
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _ref_name(label: str) -> str:
+    """The label as part of a ref that git takes."""
+    parts = (re.sub(r"[^A-Za-z0-9_-]+", "-", part).strip("-") for part in label.split("/"))
+    return "/".join(part for part in parts if part) or "base"

@@ -1,0 +1,165 @@
+"""What changed on disk is found, with git and without, whatever was done to the repository meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runner.workspace import Workspace, open_workspace
+from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
+
+
+@pytest.fixture(params=["git", "plain"])
+def project(request, tmp_path) -> Path:
+    folder = tmp_path / "project"
+    files = {"a.py": "a = 1\n", "b.py": "b = 1\n", "sub/c.py": "c = 1\n"}
+    if request.param == "git":
+        return repository(folder, files)
+    for name, text in files.items():
+        write(folder / name, text)
+    return folder
+
+
+def opened(folder: Path, **options) -> Workspace:
+    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs(), **options)
+
+
+async def test_nothing_changed_is_no_change(project):
+    workspace = opened(project)
+    base = await workspace.baseline("task-001/0")
+    changes = await workspace.changes(base)
+    assert (changes.paths, changes.diff, changes.notes) == ((), b"", ())
+
+
+async def test_added_modified_and_deleted_files_come_with_both_contents(project):
+    workspace = opened(project)
+    base = await workspace.baseline("task-001/0")
+    write(project / "a.py", "a = 2\n")
+    (project / "b.py").unlink()
+    write(project / "new/d.py", "d = 1\n")
+    changes = await workspace.changes(base)
+    assert changes.kinds == {"a.py": "modified", "b.py": "deleted", "new/d.py": "added"}
+    assert [(file.path, file.before, file.after) for file in changes.files] == [
+        ("a.py", b"a = 1\n", b"a = 2\n"),
+        ("b.py", b"b = 1\n", None),
+        ("new/d.py", None, b"d = 1\n"),
+    ]
+
+
+async def test_a_rename_is_both_paths(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    (project / "a.py").rename(project / "z.py")
+    assert (await workspace.changes(base)).kinds == {"a.py": "deleted", "z.py": "added"}
+
+
+async def test_work_that_was_there_before_is_not_a_change_of_the_task(project):
+    write(project / "untracked.py", "u = 1\n")
+    write(project / "a.py", "a = 'mine'\n")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / "untracked.py", "u = 2\n")
+    changes = await workspace.changes(base)
+    assert [(file.path, file.before) for file in changes.files] == [("untracked.py", b"u = 1\n")]
+
+
+async def test_the_state_dir_is_left_out(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / ".pm-orchestrator" / "traces" / "x.jsonl", "{}\n")
+    assert (await workspace.changes(base)).paths == ()
+
+
+async def test_a_base_outlives_the_process_that_took_it(project):
+    blobs = MemoryBlobs()
+    first = open_workspace(project, state_dir=state_dir(project), blobs=blobs)
+    base = await first.baseline("t")
+    write(project / "a.py", "a = 2\n")
+    again = open_workspace(project, state_dir=state_dir(project), blobs=blobs)
+    assert (await again.changes(base)).paths == ("a.py",)
+
+
+async def test_the_diff_applies_to_what_was_there(project, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(project, copy, symlinks=True)
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / "a.py", "a = 2\n\n# no newline at the end")
+    (project / "b.py").unlink()
+    write(project / "new.py", "one\ntwo\n")
+    changes = await workspace.changes(base)
+    git(copy, "apply", "--unsafe-paths", f"--directory={copy}", "-", stdin=changes.diff)
+    for name in ("a.py", "new.py"):
+        assert (copy / name).read_bytes() == (project / name).read_bytes()
+    assert not (copy / "b.py").exists()
+
+
+async def test_names_that_are_not_utf8_and_contents_that_are_not_text_are_compared(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    with open(os.fsencode(project) + b"/caf\xe9.bin", "wb") as file:  # noqa: PTH123 - the name is no text
+        file.write(b"\x00\xff\x00")
+    changes = await workspace.changes(base)
+    assert changes.paths == ("caf\\xe9.bin",)
+    assert changes.files[0].after == b"\x00\xff\x00"
+
+
+async def test_links_pipes_and_loops_do_no_harm(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    (project / "loop").symlink_to(".")
+    (project / "sub" / "up").symlink_to("..")
+    (project / "away").symlink_to("/etc/passwd")
+    os.mkfifo(project / "pipe")
+    changes = await workspace.changes(base)
+    assert changes.kinds == {"loop": "added", "sub/up": "added", "away": "added"}
+    assert all(file.after == b"" for file in changes.files)
+
+
+async def test_a_file_made_executable_is_a_change(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    (project / "a.py").chmod(0o755)
+    assert (await workspace.changes(base)).kinds == {"a.py": "modified"}
+
+
+async def test_a_change_of_the_same_size_that_sets_the_time_back_is_seen(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    before = (project / "a.py").stat()
+    write(project / "a.py", "a = 7\n")
+    os.utime(project / "a.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+async def test_a_touched_file_is_no_change(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    os.utime(project / "a.py", (1, 1))
+    assert (await workspace.changes(base)).paths == ()
+
+
+async def test_a_file_and_a_folder_can_change_places(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    (project / "a.py").unlink()
+    write(project / "a.py" / "inner.py", "x\n")
+    shutil.rmtree(project / "sub")
+    write(project / "sub", "now a file\n")
+    changes = await workspace.changes(base)
+    assert changes.kinds == {"a.py": "deleted", "a.py/inner.py": "added", "sub": "added", "sub/c.py": "deleted"}
+
+
+async def test_a_large_file_is_compared_by_hash_and_not_kept(project):
+    from runner.workspace import Limits
+
+    workspace = opened(project, limits=Limits(file=1000, stored=2000))
+    write(project / "big.txt", "x" * 5000)
+    base = await workspace.baseline("t")
+    assert (await workspace.changes(base)).paths == ()
+    write(project / "big.txt", "x" * 4999 + "y")
+    file = (await workspace.changes(base)).files[0]
+    assert (file.path, file.too_large, len(file.after)) == ("big.txt", True, 1000)

@@ -1,0 +1,148 @@
+"""What a task's loop does to the world, for real: workspace baselines, the agent, evidence and judgment, distillation.
+
+One instance serves one task. Long work on files runs in threads, so that many tasks share one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from runner.criteria.judge import judge
+from runner.criteria.model import CommandKind, Criterion, Kind, Verdict
+from runner.criteria.registry import criteria_in_force
+from runner.decide import Judge
+from runner.evidence import detect_commands, gather
+from runner.executors.port import Answer, Ask, Executor, LiveSink
+from runner.loop import Changed
+from runner.rules import load_rules
+from runner.state import Request, TaskState
+from runner.workspace import Workspace, open_workspace
+from tracer.blobs import DirectoryBlobs
+from tracer.statedir import StateDir
+
+__all__ = ["TaskEffects", "make_effects"]
+
+Distill = Callable[..., Awaitable[str | None]]
+
+
+class TaskEffects:
+    """The effects of one task in its workspace."""
+
+    def __init__(
+        self,
+        *,
+        request: Request,
+        task_id: str,
+        executor: Executor,
+        state_dir: StateDir,
+        team: tuple[Criterion, ...] = (),
+        distill: Distill | None = None,
+    ) -> None:
+        self._request = request
+        self._task_id = task_id
+        self._executor = executor
+        self._state_dir = state_dir
+        self._team = team
+        self._distill = distill
+        self._blobs = DirectoryBlobs(state_dir.blobs)
+        self._workspace: Workspace | None = None
+
+    async def rules(self) -> str:
+        """The project's rules, or the built-in ones."""
+        return load_rules(self._state_dir.root)
+
+    async def baseline(self, label: str) -> str:
+        """A durable baseline of the workspace."""
+        return await (await self._open()).baseline(label)
+
+    async def changed(self, base: str) -> Changed:
+        """The paths that differ from `base`, their diff kept as a blob."""
+        changes = await (await self._open()).changes(base)
+        diff = changes.diff
+        blob = await asyncio.to_thread(self._blobs.put_bytes, diff) if diff else None
+        return Changed(tuple(changes.paths), blob)
+
+    async def ask(self, request: Ask, live: LiveSink) -> Answer:
+        """The executor's answer."""
+        return await self._executor.ask(request, live=live)
+
+    async def judge(self, state: TaskState, step: Judge) -> Verdict:
+        """Everything this task changed since its first baseline, and the checks' results, judged."""
+        workspace = await self._open()
+        answer, request = step.answer, self._request
+        checks = request.checks
+        changes = await workspace.changes(step.first_base or await workspace.baseline(f"{self._task_id}-judge"))
+        commands = await asyncio.to_thread(
+            detect_commands,
+            Path(request.workspace),
+            given=_commands(checks, "given"),
+            configured=_commands(checks, "configured"),
+            trusted=bool(checks.get("detect")),
+        )
+        error = answer.get("error")
+        evidence = await gather(
+            request=_task_text(state, request, step.subtask_id),
+            answer=str(answer.get("output", "")),
+            workspace=Path(request.workspace),
+            changes=changes,
+            status=str(answer.get("status", "COMPLETE")),
+            kind=cast("Kind", request.kind),
+            stop_reason=_text_or_none(answer.get("stop_reason")),
+            error_kind=str(error.get("kind")) if isinstance(error, dict) else None,
+            expected=_expected(state, step.subtask_id),
+            commands=commands,
+            allow_test_changes=bool(checks.get("allow_test_changes")),
+            options=checks.get("options") if isinstance(checks.get("options"), dict) else None,
+            timeout_s=float(checks.get("timeout_s") or 600.0),
+        )
+        selected = checks.get("criteria")
+        criteria = criteria_in_force(
+            commands=[result.kind for result in evidence.commands],
+            selected=selected if isinstance(selected, list) else None,
+            team=self._team,
+        )
+        return await asyncio.to_thread(judge, evidence, criteria)
+
+    async def distilled(self, answer: Answer, *, task_id: str, iteration_index: int) -> str | None:
+        """The agentic trace of the session behind `answer`, where the executor left a native one."""
+        if self._distill is None:
+            return None
+        return await self._distill(answer, request=self._request, task_id=task_id, iteration_index=iteration_index)
+
+    async def _open(self) -> Workspace:
+        if self._workspace is None:
+            self._workspace = await open_workspace(
+                Path(self._request.workspace), state_dir=self._state_dir.root, blobs=self._blobs
+            )
+        return self._workspace
+
+
+def make_effects(*, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> TaskEffects:
+    """The effects a supervisor gives to each of its tasks."""
+    return TaskEffects(request=request, task_id=task_id, executor=executor, state_dir=state_dir)
+
+
+def _commands(checks: Mapping[str, Any], key: str) -> Mapping[CommandKind, str]:
+    listed = checks.get(key)
+    if not isinstance(listed, dict):
+        return {}
+    return {cast("CommandKind", kind): str(command) for kind, command in listed.items() if command}
+
+
+def _task_text(state: TaskState, request: Request, subtask_id: str | None) -> str:
+    if subtask_id is None or state.plan is None:
+        return request.prompt
+    return next((str(item.get("description")) for item in state.plan.subtasks if item.get("id") == subtask_id), "")
+
+
+def _expected(state: TaskState, subtask_id: str | None) -> tuple[str, ...]:
+    plan = state.plan.subtasks if state.plan else ()
+    files = next((item.get("files_expected") for item in plan if item.get("id") == subtask_id), None)
+    return tuple(str(path) for path in files) if isinstance(files, list) else ()
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None

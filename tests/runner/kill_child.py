@@ -1,0 +1,62 @@
+"""Runs or resumes a scripted task and kills itself (SIGKILL) at a chosen append: before, after, or during it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from runner.effects import make_effects
+from runner.executors.scripted import ScriptedExecutor
+from runner.supervisor import Supervisor
+from runner.task import TaskRequest
+from tracer.conversation import ConversationTracer
+from tracer.lookup import task_ids
+from tracer.statedir import StateDir
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def main(workspace: Path, script: Path, where: str, after: int) -> None:
+    appended = 0
+    append = ConversationTracer.append
+
+    async def deadly(self: ConversationTracer, draft: Any) -> Any:
+        nonlocal appended
+        if where == "before" and appended == after:
+            die()
+        if where == "during" and appended == after:
+            asyncio.get_running_loop().call_soon(die)
+        entry = await append(self, draft)
+        appended += 1
+        if where == "after" and appended == after:
+            die()
+        return entry
+
+    ConversationTracer.append = deadly  # type: ignore[method-assign]
+    state_dir = StateDir(workspace / ".pm-orchestrator")
+
+    def executor(request: Any) -> ScriptedExecutor:
+        return ScriptedExecutor(Path(request.executor["script"]), state_dir=state_dir.root)
+
+    async with Supervisor(state_dir, make_executor=executor, make_effects=make_effects) as supervisor:
+        known = task_ids(state_dir)
+        if known:
+            task_id = await supervisor.resume(known[0])
+        else:
+            task_id = await supervisor.submit(
+                TaskRequest(
+                    prompt="Implement login.py", workspace=str(workspace), executor="scripted", script=str(script)
+                )
+            )
+        outcome = await supervisor.wait(task_id)
+    sys.stdout.write(outcome.status)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))

@@ -1,0 +1,195 @@
+"""The supervisor with a real record: submit, wait, stop, resume, respond, many at once, failures to record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.effects import make_effects
+from runner.executors.port import Answer, Ask, Live, LiveSink, ignore_live
+from runner.executors.scripted import ScriptedExecutor
+from runner.state import Request
+from runner.supervisor import Supervisor
+from runner.task import TaskRequest
+from tracer.conversation import ConversationTracer
+from tracer.errors import RecordError, UsageError
+from tracer.lookup import trace_files
+from tracer.statedir import StateDir
+
+BAD = {"output": "TODO: implement this", "files": {"a.py": "# TODO: implement this\n"}}
+GOOD = {"output": "Implemented a.py", "files": {"a.py": "VALUE = 1\n"}}
+
+
+def script(tmp_path: Path, *replies: dict[str, Any]) -> str:
+    path = tmp_path / "script.jsonl"
+    path.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    return str(path)
+
+
+def supervisor(project: Path, **options: Any) -> Supervisor:
+    state_dir = StateDir(project / ".pm-orchestrator")
+
+    def make(request: Request) -> ScriptedExecutor:
+        return ScriptedExecutor(Path(request.executor["script"]), state_dir=state_dir.root)
+
+    options.setdefault("make_executor", make)
+    return Supervisor(state_dir, make_effects=make_effects, **options)
+
+
+def asked(project: Path, path: str, **options: Any) -> TaskRequest:
+    return TaskRequest(prompt="Write a.py", workspace=str(project), executor="scripted", script=path, **options)
+
+
+async def test_a_task_runs_to_its_end_and_says_so(project: Path, tmp_path: Path) -> None:
+    async with supervisor(project) as supervised:
+        outcome = await supervised.run(asked(project, script(tmp_path, BAD, GOOD)))
+    assert (outcome.task_id, outcome.status, outcome.judgments) == ("task-001", "COMPLETE", ("REJECT", "PASS"))
+    assert outcome.files_modified == ("a.py",)
+    assert outcome.chain_head is not None
+    assert Path(outcome.trace_file).is_file()
+
+
+async def test_many_tasks_at_once_each_have_their_own_record(project: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, {"output": "The answer is 42.", "delay_ms": 5})
+    async with supervisor(project, concurrency=3) as supervised:
+        ids = [await supervised.submit(asked(project, path, kind="question")) for _ in range(8)]
+        outcomes = await asyncio.gather(*(supervised.wait(task_id) for task_id in ids))
+    assert len(set(ids)) == 8
+    assert {outcome.status for outcome in outcomes} == {"COMPLETE"}
+
+
+async def test_a_stopped_task_is_unfinished_and_resume_ends_it(project: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, {**GOOD, "delay_ms": 400})
+    async with supervisor(project) as supervised:
+        task_id = await supervised.submit(asked(project, path))
+        while "LLM_REQUEST" not in trace_files(supervised.state_dir, task_id)[0].read_text():
+            await asyncio.sleep(0.01)
+        assert await supervised.stop(task_id)
+        outcome = supervised.look(task_id)
+        assert outcome.status == "UNFINISHED"
+        assert not await supervised.stop(task_id)
+        outcome = await supervised.wait(await supervised.resume(task_id))
+    assert outcome.status == "COMPLETE"
+    entries = ConversationTracer.read_trace(outcome.trace_file)
+    assert [entry.data["attempt"] for entry in entries if entry.event == "LLM_REQUEST"] == [0, 1]
+
+
+async def test_another_process_can_ask_for_a_stop(project: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, {**GOOD, "delay_ms": 30_000})
+    async with supervisor(project) as supervised, supervisor(project) as other:
+        task_id = await supervised.submit(asked(project, path))
+        assert await other.stop(task_id)
+        outcome = await asyncio.wait_for(supervised.wait(task_id), 10)
+    assert (outcome.status, outcome.reason) == ("UNFINISHED", "stopped")
+
+
+async def test_resume_of_a_failed_task_goes_on_in_a_new_file_and_of_a_complete_one_changes_nothing(
+    project: Path, tmp_path: Path
+) -> None:
+    path = script(tmp_path, BAD, GOOD)
+    async with supervisor(project) as supervised:
+        first = await supervised.run(asked(project, path, max_iterations=1))
+        assert (first.status, first.reason) == ("INCOMPLETE", "max_iterations")
+        second = await supervised.wait(await supervised.resume(first.task_id))
+        assert second.status == "COMPLETE"
+        files = trace_files(supervised.state_dir, first.task_id)
+        assert len(files) == 2
+        newest = ConversationTracer.read_trace(files[0])
+        assert newest[0].data["continues"]["file"] == files[1].name
+        assert newest[0].data["continues"]["reason"] == "max_iterations"
+        prompt = next(entry.data["prompt"] for entry in newest if entry.event == "LLM_REQUEST")
+        assert "Q2" in prompt
+        before = files[0].read_bytes()
+        third = await supervised.wait(await supervised.resume(first.task_id))
+        assert third.status == "COMPLETE"
+        assert files[0].read_bytes() == before
+
+
+async def test_a_person_is_asked_at_the_limit_and_accepts(project: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, BAD, GOOD)
+    async with supervisor(project) as supervised:
+        first = await supervised.run(asked(project, path, max_iterations=1, on_limit="ask"))
+        assert first.status == "AWAITING_RESPONSE"
+        second = await supervised.wait(await supervised.respond(first.task_id, "accept"))
+        assert (second.status, second.reason) == ("COMPLETE", "accepted")
+        with pytest.raises(UsageError, match="has ended"):
+            await supervised.respond(first.task_id, "continue")
+
+
+async def test_a_person_gives_a_hint_and_the_task_goes_on(project: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, BAD, GOOD)
+    async with supervisor(project) as supervised:
+        first = await supervised.run(asked(project, path, max_iterations=1, on_limit="ask"))
+        second = await supervised.wait(await supervised.respond(first.task_id, "hint", text="VALUE is 1"))
+    assert second.status == "COMPLETE"
+
+
+async def test_cancel_ends_the_task_for_good(project: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, {**GOOD, "delay_ms": 30_000})
+    async with supervisor(project) as supervised:
+        task_id = await supervised.submit(asked(project, path))
+        outcome = await supervised.cancel(task_id)
+    assert (outcome.status, outcome.reason) == ("CANCELLED", "cancelled")
+
+
+async def test_invariant_07_live_updates_are_never_facts(project: Path, tmp_path: Path) -> None:
+    seen: list[Live] = []
+    async with supervisor(project, live=seen.append) as supervised:
+        outcome = await supervised.run(asked(project, script(tmp_path, GOOD)))
+    assert [update.text for update in seen if update.kind == "text"] == ["Implemented a.py"]
+    silent = tmp_path / "silent"
+    silent.mkdir()
+    async with supervisor(silent) as supervised:
+        unseen = await supervised.run(asked(silent, script(tmp_path, GOOD)))
+    events = [[entry.event for entry in ConversationTracer.read_trace(each.trace_file)] for each in (outcome, unseen)]
+    assert events[0] == events[1]
+
+
+async def test_invariant_09_a_failure_to_record_stops_the_task_before_the_next_call(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    class Counting:
+        name = "counting"
+
+        async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
+            calls.append(request.prompt)
+            return Answer(output="TODO: implement this", status="COMPLETE")
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    append = ConversationTracer.append
+
+    async def full_disk(self: ConversationTracer, draft: Any) -> Any:
+        if draft.event == "QUALITY_JUDGMENT":
+            raise RecordError("cannot write the trace", why="no space left on device", next_step="free space")
+        return await append(self, draft)
+
+    monkeypatch.setattr(ConversationTracer, "append", full_disk)
+    async with supervisor(project, make_executor=lambda _request: Counting()) as supervised:
+        task_id = await supervised.submit(asked(project, ""))
+        with pytest.raises(RecordError):
+            await supervised.wait(task_id)
+    assert len(calls) == 1
+
+
+async def test_the_time_limit_of_a_task_ends_it_as_incomplete(project: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, {**GOOD, "delay_ms": 30_000})
+    async with supervisor(project) as supervised:
+        outcome = await supervised.run(asked(project, path, timeout_s=0.2))
+    assert (outcome.status, outcome.reason) == ("INCOMPLETE", "timeout")
+
+
+async def test_running_out_of_replies_is_an_error_answer_and_not_a_pass(project: Path, tmp_path: Path) -> None:
+    async with supervisor(project) as supervised:
+        outcome = await supervised.run(asked(project, script(tmp_path, BAD)))
+    entries = ConversationTracer.read_trace(outcome.trace_file)
+    statuses = [entry.data["status"] for entry in entries if entry.event == "LLM_RESPONSE"]
+    assert statuses == ["COMPLETE", "ERROR", "ERROR"]
+    assert outcome.status == "INCOMPLETE"

@@ -35,7 +35,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         reason=reason,
         detail=detail,
         iterations=state.iterations,
-        judgments=state.judgments,
+        judgments=state.judgments.items(),
         files_modified=files,
         cost_usd=totals.cost_usd if totals.answers and totals.cost_known else None,
         usage=totals.usage or None,
@@ -75,11 +75,11 @@ def continuation_data(entries: Sequence[Entry], *, trace_file: str, overrides: M
             "file": trace_file,
             "reason": str((state.final or {}).get("reason", "")),
             "tried": tried,
-            "history": [*earlier.get("history", ()), *state.history],
+            "history": [*earlier.get("history", ()), *state.history.items()],
         },
     }
 
 
 def _tried(state: TaskState) -> list[str]:
     loops = [state.main, *state.subtasks.values()]
-    return [summary for loop in loops for summary in loop.tried]
+    return [summary for loop in loops for summary in loop.tried.items()]

@@ -193,7 +193,7 @@ def _after_judgment(state: TaskState, request: Request, loop: LoopState, subtask
         request=_task_text(state, request, subtask_id),
         criteria_results=results,
         issues=_dicts(loop.judgment.get("issues")),
-        tried=loop.tried,
+        tried=loop.tried.items(),
     )
     failed = [str(item.get("id")) for item in results if item.get("passed") is False]
     data = {"criteria_failed": failed, "modification_prompt": prompt}

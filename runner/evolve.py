@@ -64,10 +64,10 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _with_loop(state: TaskState, entry: Entry, loop: LoopState) -> TaskState:
+def _with_loop(state: TaskState, entry: Entry, loop: LoopState, **changes: Any) -> TaskState:
     if entry.subtask_id is None:
-        return state._replace(main=loop, facts=state.facts + 1)
-    return state._replace(subtasks={**state.subtasks, entry.subtask_id: loop}, facts=state.facts + 1)
+        return state._replace(main=loop, facts=state.facts + 1, **changes)
+    return state._replace(subtasks={**state.subtasks, entry.subtask_id: loop}, facts=state.facts + 1, **changes)
 
 
 def _user_request(state: TaskState, entry: Entry) -> TaskState:
@@ -116,7 +116,7 @@ def _llm_request(state: TaskState, entry: Entry) -> TaskState:
         base=base,
         first_base=loop.first_base or base,
     )
-    return _with_loop(state, entry, loop)._replace(action="", hint="")
+    return _with_loop(state, entry, loop, action="", hint="")
 
 
 def _llm_response(state: TaskState, entry: Entry) -> TaskState:
@@ -126,8 +126,8 @@ def _llm_response(state: TaskState, entry: Entry) -> TaskState:
         session_ref = None
     loop = state.loop(entry.subtask_id)
     loop = loop._replace(phase="answered", answer=data, attempts=0, session_ref=session_ref or loop.session_ref)
-    state = _with_loop(state, entry, loop)._replace(totals=_added(state.totals, data))
-    return state if session_ref is None else state._replace(history=(*state.history, session_ref))
+    history = state.history if session_ref is None else state.history.then(session_ref)
+    return _with_loop(state, entry, loop, totals=_added(state.totals, data), history=history)
 
 
 def _added(totals: Totals, data: Mapping[str, Any]) -> Totals:
@@ -151,10 +151,10 @@ def _added(totals: Totals, data: Mapping[str, Any]) -> Totals:
 def _quality_judgment(state: TaskState, entry: Entry) -> TaskState:
     duration = entry.data.get("duration_ms")
     loop = state.loop(entry.subtask_id)._replace(phase="judged", judgment=entry.data)
-    state = _with_loop(state, entry, loop)
-    if isinstance(duration, int):
-        state = state._replace(totals=state.totals._replace(spent_ms=state.totals.spent_ms + duration))
-    return state
+    if not isinstance(duration, int):
+        return _with_loop(state, entry, loop)
+    totals = state.totals._replace(spent_ms=state.totals.spent_ms + duration)
+    return _with_loop(state, entry, loop, totals=totals)
 
 
 def _rejection_details(state: TaskState, entry: Entry) -> TaskState:
@@ -163,7 +163,7 @@ def _rejection_details(state: TaskState, entry: Entry) -> TaskState:
     loop = loop._replace(
         phase="rejected",
         modification=str(entry.data.get("modification_prompt", "")),
-        tried=(*loop.tried, summary) if summary else loop.tried,
+        tried=loop.tried.then(summary) if summary else loop.tried,
     )
     return _with_loop(state, entry, loop)
 
@@ -180,9 +180,7 @@ def _iteration_end(state: TaskState, entry: Entry) -> TaskState:
         retries=loop.retries + 1 if judgment == "RETRY" else 0,
         passed=judgment == "PASS",
     )
-    return _with_loop(state, entry, loop)._replace(
-        iterations=state.iterations + 1, judgments=(*state.judgments, judgment)
-    )
+    return _with_loop(state, entry, loop, judgments=state.judgments.then(judgment))
 
 
 def _final_summary(state: TaskState, entry: Entry) -> TaskState:

@@ -172,7 +172,7 @@ class TaskLoop:
             rules=state.rules or "",
             permissions=request.executor.get("permissions", "edit"),
             session_ref=step.session_ref,
-            history=(*_earlier(request), *state.history),
+            history=(*_earlier(request), *state.history.items()),
             timeout_s=left_s,
             budget_usd=_budget_left(state, request),
             thinking=bool(request.executor.get("thinking", True)),

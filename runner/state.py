@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from runner.trail import EMPTY_TRAIL, Trail
+
 __all__ = ["EMPTY", "Limits", "LoopPhase", "LoopState", "Plan", "Request", "TaskState", "Totals"]
 
 LoopPhase = Literal["new", "requested", "answered", "judged", "rejected", "ended"]
@@ -64,7 +66,7 @@ class LoopState(NamedTuple):
     answer: Mapping[str, Any] = {}
     judgment: Mapping[str, Any] = {}
     modification: str = ""
-    tried: tuple[str, ...] = ()
+    tried: Trail[str] = EMPTY_TRAIL
     counted: int = 0
     retries: int = 0
     session_ref: str | None = None
@@ -92,14 +94,18 @@ class TaskState(NamedTuple):
     main: LoopState = LoopState()
     subtasks: Mapping[str, LoopState] = {}
     totals: Totals = Totals()
-    iterations: int = 0
-    judgments: tuple[str, ...] = ()
-    history: tuple[str, ...] = ()
+    judgments: Trail[str] = EMPTY_TRAIL
+    history: Trail[str] = EMPTY_TRAIL
     granted: int = 0
     action: str = ""
     hint: str = ""
     final: Mapping[str, Any] | None = None
     facts: int = 0
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations have ended, over all subtasks."""
+        return self.judgments.length
 
     def loop(self, subtask_id: str | None) -> LoopState:
         """The loop of `subtask_id`, a new one if it has no facts yet; None is the task's own."""

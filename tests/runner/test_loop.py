@@ -90,7 +90,7 @@ async def test_passing_trouble_is_retried_with_the_same_prompt_a_bounded_number_
 ) -> None:
     record, world = Record([request()]), World([failed(kind)], ["PASS"])
     state = await run(record, world)
-    assert state.judgments == ("RETRY",) * allowed
+    assert state.judgments.items() == ("RETRY",) * allowed
     assert len({ask.prompt for ask in world.asked}) == 1
     assert state.final is not None
     assert (state.final["status"], state.final["reason"]) == ("ERROR", "retries")
@@ -99,7 +99,7 @@ async def test_passing_trouble_is_retried_with_the_same_prompt_a_bounded_number_
 async def test_a_retry_does_not_count_against_the_iterations_but_counts_in_the_total() -> None:
     record, world = Record([request(max_iterations=1)]), World([failed("network"), GOOD], ["PASS"])
     state = await run(record, world)
-    assert state.judgments == ("RETRY", "PASS")
+    assert state.judgments.items() == ("RETRY", "PASS")
     assert state.final is not None
     assert state.final["total_iterations"] == 2
     assert [ask.iteration_index for ask in world.asked] == [0, 1]
@@ -274,4 +274,4 @@ async def test_invariant_02_a_recorded_judgment_is_never_made_again() -> None:
     # The world has changed its mind: had the judgment been made again, iteration 0 would pass.
     record = Record(full.entries[: judged + 1])
     state = await run(record, World([GOOD], ["PASS"]))
-    assert state.judgments == ("REJECT", "PASS")
+    assert state.judgments.items() == ("REJECT", "PASS")

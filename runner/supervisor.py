@@ -26,7 +26,7 @@ from tracer.clock import short_token
 from tracer.conversation import ConversationTracer
 from tracer.errors import InternalError, PmError, UsageError
 from tracer.events import Draft
-from tracer.lookup import trace_files
+from tracer.lookup import resolve_task
 from tracer.statedir import StateDir
 from tracer.tracepack import TracePack
 
@@ -139,7 +139,7 @@ class Supervisor:
             NotFoundError: there is no such task.
 
         """
-        path = trace_files(self.state_dir, task_id)[0]
+        path = resolve_task(self.state_dir, task_id).path
         return outcome_of(fold(ConversationTracer.read_trace(path)), trace_file=str(path), chain_head=None)
 
     async def resume(self, task_id: str, *, overrides: Mapping[str, Any] | None = None) -> str:
@@ -155,7 +155,7 @@ class Supervisor:
         if task_id in self._running:
             return task_id
         overrides = {key: value for key, value in (overrides or {}).items() if value is not None}
-        path = trace_files(self.state_dir, task_id)[0]
+        path = resolve_task(self.state_dir, task_id).path
         state = fold(ConversationTracer.read_trace(path))
         if state.request is None:
             raise UsageError(f"{task_id!r} has no request to go on with", next_step="pm trace verify " + task_id)
@@ -192,7 +192,7 @@ class Supervisor:
         """
         if task_id in self._running:
             raise UsageError(f"{task_id} is running", next_step=f"pm stop {task_id}")
-        path = trace_files(self.state_dir, task_id)[0]
+        path = resolve_task(self.state_dir, task_id).path
         if fold(ConversationTracer.read_trace(path)).final is not None:
             raise UsageError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
         tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)

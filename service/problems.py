@@ -1,0 +1,105 @@
+"""Errors over HTTP: RFC 9457 problem documents with the command line's error codes and next steps.
+
+Every answer of 400 and above has the same shape and media type, whoever raised it; nothing of the inside (paths,
+stack, secrets) is in it but what the one error tree says to users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from tracer.errors import LockedError, PmError
+
+__all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_response", "responses"]
+
+MEDIA_TYPE: Final = "application/problem+json"
+_STATUS: Final[Mapping[str, int]] = {
+    "usage": 422,
+    "config": 422,
+    "credentials": 422,
+    "unavailable": 503,
+    "limit": 422,
+    "not_found": 404,
+    "trace": 500,
+    "sandbox": 503,
+    "internal": 500,
+}
+
+
+class Problem(BaseModel):
+    """RFC 9457. `code` is the command line's error code, `next` what to do about it."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    code: str
+    detail: str
+    next: str = ""
+    errors: list[dict[str, Any]] = Field(default_factory=list)
+
+
+def problem_response(
+    status: int, code: str, detail: str, *, next_step: str = "", headers: Mapping[str, str] | None = None, **more: Any
+) -> JSONResponse:
+    """A problem document as a response."""
+    problem = Problem(title=HTTPStatus(status).phrase, status=status, code=code, detail=detail, next=next_step, **more)
+    return JSONResponse(
+        problem.model_dump(), status_code=status, media_type=MEDIA_TYPE, headers=dict(headers) if headers else None
+    )
+
+
+def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """The documentation of the problems an operation may answer with."""
+    return {
+        code: {
+            "description": HTTPStatus(code).phrase,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for code in codes
+    }
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Make every error of `app` a problem document."""
+
+    @app.exception_handler(PmError)
+    async def on_pm_error(_request: Request, error: PmError) -> JSONResponse:
+        status = 409 if isinstance(error, LockedError) else _STATUS.get(error.code, 500)
+        detail = f"{error.what}: {error.why}" if error.why else error.what
+        return problem_response(status, error.code, detail, next_step=error.next_step)
+
+    @app.exception_handler(HTTPException)
+    async def on_http_error(request: Request, error: HTTPException) -> JSONResponse:
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["allow"] = ", ".join(sorted(_methods_of(app, request)))
+        codes = {404: "not_found", 405: "usage", 413: "limit", 401: "credentials", 403: "credentials"}
+        code = codes.get(error.status_code, "usage")
+        return problem_response(error.status_code, code, str(error.detail), headers=headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def on_invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+        places = [
+            {"place": ".".join(str(part) for part in each["loc"]), "rule": each["type"], "message": each["msg"]}
+            for each in error.errors()
+        ]
+        first = places[0] if places else {"place": "request", "message": "invalid"}
+        return problem_response(422, "usage", f"{first['place']}: {first['message']}", errors=places)
+
+
+def _methods_of(app: FastAPI, request: Request) -> set[str]:
+    methods: set[str] = set()
+    for route in app.routes:
+        match, _scope = route.matches(request.scope)
+        if match is not Match.NONE:
+            methods |= set(getattr(route, "methods", None) or ())
+    return methods

@@ -1,0 +1,238 @@
+"""Who may ask, and from where: one bearer token, a cookie for browsers, foreign hosts and origins refused.
+
+The token is one line in a file of mode 0600, made at the first start and kept. A browser gets in by a one-time link
+that is exchanged for a signed cookie (HttpOnly, SameSite=Strict). The Host header must be one of ours (DNS rebinding),
+an Origin must be our own (cross-site requests). Secrets are compared in constant time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from itsdangerous import BadSignature, TimestampSigner
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.problems import problem_response
+from tracer.clock import monotonic
+from tracer.errors import ConfigError, RecordError
+
+__all__ = ["COOKIE", "Gate", "RateLimit", "read_or_make_token"]
+
+COOKIE: Final = "pm_session"
+_COOKIE_AGE_S: Final = 12 * 3600
+_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_MIN_TOKEN: Final = 20
+_HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def read_or_make_token(path: Path, *, new: bool = False) -> str:
+    """The serve token in `path`; made (and the file with it) where there is none or `new` asks for another.
+
+    Raises:
+        ConfigError: the file is readable by others, or holds no usable token.
+        RecordError: it cannot be written.
+
+    """
+    if not new:
+        found = _read_token(path)
+        if found is not None:
+            return found
+    token = secrets.token_urlsafe(32)
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            aside.replace(path)
+        else:
+            os.link(aside, path)
+            aside.unlink()
+    except FileExistsError:
+        aside.unlink(missing_ok=True)
+        found = _read_token(path)  # another `pm serve` made it in the meantime
+        if found is not None:
+            return found
+        raise
+    except OSError as error:
+        raise RecordError(
+            f"cannot write the token file {str(path)!r}", why=str(error), next_step="choose another with --token-file"
+        ) from error
+    return token
+
+
+def _read_token(path: Path) -> str | None:
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the token file {str(path)!r}", why=str(error)) from error
+    if mode & 0o077:
+        raise ConfigError(
+            f"{str(path)!r} can be read by others", why=f"its mode is {mode & 0o777:o}", next_step=f"chmod 600 {path}"
+        )
+    if len(text) < _MIN_TOKEN or len(text.split()) != 1:
+        raise ConfigError(f"{str(path)!r} holds no usable token", next_step="pm serve --new-token")
+    return text
+
+
+class RateLimit:
+    """A bucket of requests that refills steadily; `take` answers the seconds to wait, 0 to go on."""
+
+    def __init__(self, *, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._left = float(burst)
+        self._at = monotonic()
+
+    def take(self) -> float:
+        """Take one request out of the bucket."""
+        now = monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
+        self._at = now
+        if self._left < 1:
+            return (1 - self._left) / self._per_second
+        self._left -= 1
+        return 0.0
+
+
+class Gate:
+    """ASGI middleware: host, origin, rate and credentials are checked before any route sees the request."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        token: str,
+        hosts: Iterable[str] = (),
+        rate: RateLimit | None = None,
+        own_credentials: tuple[str, ...] = (),
+    ) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = _LOOPBACK | {host.lower() for host in hosts}
+        self._rate = rate or RateLimit(per_second=500, burst=2000)
+        self._own_credentials = own_credentials
+        self._signer = TimestampSigner(hmac.digest(token.encode(), b"pm browser session", "sha256"))
+        self._codes: set[str] = set()
+
+    def login_code(self) -> str:
+        """A code that opens `/login?code=…` once."""
+        code = secrets.token_urlsafe(24)
+        self._codes.add(code)
+        return code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = self._refusal(scope)
+        if answer is not None:
+            await answer(scope, receive, _with_headers(send))
+            return
+        await self._app(scope, receive, _with_headers(send))
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if _hostname(host) not in self._hosts:
+            return problem_response(403, "credentials", "the Host header names another host")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return problem_response(403, "credentials", "the request comes from another site")
+        wait = self._rate.take()
+        if wait:
+            return problem_response(
+                429, "limit", "too many requests", headers={"retry-after": str(max(1, round(wait)))}
+            )
+        path = scope["path"]
+        if path == "/login":
+            return self._login(scope)
+        if path in _OPEN_PATHS or path.startswith(self._own_credentials or ("\0",)) or self._known(headers):
+            return None
+        return problem_response(
+            401,
+            "credentials",
+            "this needs the serve token",
+            next_step="send Authorization: Bearer with the token file's line, or open the link that pm serve printed",
+            headers={"www-authenticate": "Bearer"},
+        )
+
+    def _known(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode()):
+            return True
+        try:
+            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        if morsel is None:
+            return False
+        try:
+            self._signer.unsign(morsel.value, max_age=_COOKIE_AGE_S)
+        except BadSignature:
+            return False
+        return True
+
+    def _login(self, scope: Scope) -> Response:
+        given = parse_qs(scope.get("query_string", b"").decode("ascii", "replace")).get("code", [""])[0]
+        match = next((code for code in self._codes if hmac.compare_digest(code.encode(), given.encode())), None)
+        if match is None or scope["method"] != "GET":
+            return problem_response(
+                403, "credentials", "this link is used up", next_step="start pm serve again for a new one"
+            )
+        self._codes.discard(match)
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(
+            COOKIE,
+            self._signer.sign(secrets.token_urlsafe(8)).decode(),
+            max_age=_COOKIE_AGE_S,
+            httponly=True,
+            samesite="strict",
+            path="/",
+        )
+        return response
+
+
+def _hostname(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("cache-control", "no-store")
+        await send(message)
+
+    return sending

@@ -114,8 +114,8 @@ class TaskEffects:
 
     async def _open(self) -> Workspace:
         if self._workspace is None:
-            self._workspace = await open_workspace(
-                Path(self._request.workspace), state_dir=self._state_dir.root, blobs=self._blobs
+            self._workspace = await asyncio.to_thread(
+                open_workspace, self._request.workspace, state_dir=self._state_dir.root, blobs=self._blobs
             )
         return self._workspace
 

@@ -136,7 +136,7 @@ class Workspace:
         try:
             git = self._repository(stopper)
             if git is None:
-                raise GitError("the repository is not there any more")  # noqa: TRY301 - one way out for all of git
+                raise GitError("the repository is not there any more")
             maker = SnapshotMaker(git, self.folder, place=self._place(None, notes))
             made = maker.make(index=self._known_index(tree), tree=tree)
             made.index_file.unlink(missing_ok=True)

@@ -1,0 +1,267 @@
+"""Collects what the readers find in one session and turns it into the trace's lines and totals.
+
+Readers of all providers speak to it in the same words: thought, message, call, result, error, prompt, usage. It
+removes what it has seen before, keeps calls in the order they were made, joins results to them whenever they come,
+and cleans every text before it goes on. Its memory is bounded: what it remembers of old records is dropped, oldest
+first, and never held against a session.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import orjson
+
+from tracer.clock import from_epoch_ms
+from tracer.distill.clean import Cleaner
+from tracer.distill.model import AVAILABILITIES, Availability
+from tracer.distill.prompts import Prompts
+from tracer.distill.spool import Spool
+from tracer.distill.summarize import Call, describe, digest_output
+
+__all__ = ["Assembly", "Usage"]
+
+_SEEN_LIMIT: Final = 200_000
+_PENDING_LIMIT: Final = 20_000
+_DONE_LIMIT: Final = 512
+_EARLY_BYTES: Final = 8 * 1024 * 1024
+
+Status = Literal["ok", "error", "no_result"]
+Key = tuple[str | None, str]
+
+
+@dataclass(slots=True)
+class Usage:
+    """Token totals as the provider counts them; None where it never told."""
+
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
+    thinking: int | None = None
+    cache_write: int | None = None
+
+    def add(self, **counts: Any) -> None:
+        """Add the counts that are whole numbers; others are ignored."""
+        for name, count in counts.items():
+            if isinstance(count, int) and not isinstance(count, bool):
+                setattr(self, name, (getattr(self, name) or 0) + count)
+
+    def to_dict(self) -> dict[str, int | None]:
+        """As `meta.tokens` holds it."""
+        return {"input": self.input, "output": self.output, "cached": self.cached, "thinking": self.thinking}
+
+
+@dataclass(slots=True)
+class Pending:
+    """A call whose result is awaited: its line's number in the spool and the fields so far."""
+
+    number: int
+    at_ms: int
+    call: Call
+    fields: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Result:
+    """What came back for a call.
+
+    `output` is shortened, or left out where `silent` (a file's content); `extra` (lines, sha256) is taken as it is;
+    `lines_read` is the number of lines a read returned.
+    """
+
+    output: str = ""
+    failed: bool = False
+    at_ms: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    silent: bool = False
+    lines_read: int | None = None
+
+
+class Assembly:
+    """The growing trace of one session."""
+
+    def __init__(self, spool: Spool, cleaner: Cleaner, *, since_ms: int | None = None) -> None:
+        self.spool = spool
+        self.cleaner = cleaner
+        self.since_ms = since_ms
+        self.prompts = Prompts(cleaner)
+        self.usage = Usage()
+        self.thoughts: Counter[str] = Counter(dict.fromkeys(AVAILABILITIES, 0))
+        self.tools = 0
+        self.errors = 0
+        self.cost_usd: float | None = None
+        self.success: bool | None = None
+        self.model: str | None = None
+        self.models: set[str] = set()
+        self.cli_version: str | None = None
+        self.first_ms: int | None = None
+        self.last_ms: int | None = None
+        self._now_ms = 0
+        self._seen: dict[int, None] = {}
+        self._pending: dict[Key, Pending] = {}
+        self._done: dict[Key, Pending] = {}
+        self._early: dict[Key, Result] = {}
+        self._early_bytes = 0
+
+    def at(self, at_ms: int | None) -> int | None:
+        """The moment to file a record under (without a time: that of the record before), None if it is too early."""
+        if at_ms is None:
+            at_ms = self._now_ms
+        else:
+            self._now_ms = at_ms
+        if self.since_ms is not None and at_ms < self.since_ms:
+            return None
+        if at_ms:
+            self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
+            self.last_ms = at_ms if self.last_ms is None else max(self.last_ms, at_ms)
+        return at_ms
+
+    def used_model(self, name: Any, *, agent: str | None) -> None:
+        """Note the model of a reply; the main conversation's last one is the trace's."""
+        if isinstance(name, str) and len(self.models) < 100:
+            self.models.add(name)
+            if agent is None:
+                self.model = name
+
+    def new(self, *key: object) -> bool:
+        """Whether `key` was not seen before; from now on it is."""
+        try:
+            number = hash(key)
+        except TypeError:  # a stranger's list or object where an id belongs
+            number = hash(repr(key))
+        if number in self._seen:
+            return False
+        self._seen[number] = None
+        if len(self._seen) > _SEEN_LIMIT:
+            del self._seen[next(iter(self._seen))]
+        return True
+
+    def thought(self, at_ms: int | None, text: str, availability: Availability, *, agent: str | None = None) -> None:
+        """A thought, whole; with empty text where something was thought but is not shown."""
+        if (moment := self.at(at_ms)) is None:
+            return
+        self.thoughts[availability] += 1
+        fields = {"type": "thought", "ts": _ts(moment), "text": self.cleaner.clean(text), "availability": availability}
+        self._file(moment, fields, agent)
+
+    def message(self, at_ms: int | None, role: str, text: str, *, agent: str | None = None) -> None:
+        """A message in the conversation."""
+        if not text.strip() or (moment := self.at(at_ms)) is None:
+            return
+        fields = {"type": "message", "ts": _ts(moment), "role": role, "text": self.cleaner.clean(text)}
+        self._file(moment, fields, agent)
+
+    def error(self, at_ms: int | None, text: str, *, agent: str | None = None) -> None:
+        """Trouble that is no tool's result: a failed request, a damaged record."""
+        if (moment := self.at(at_ms)) is None:
+            return
+        self.errors += 1
+        self._file(moment, {"type": "error", "ts": _ts(moment), "text": self.cleaner.clean(text)}, agent)
+
+    def prompt(self, at_ms: int | None, text: str) -> None:
+        """What a person asked: the first one is the task, later ones are messages."""
+        if not text.strip() or (moment := self.at(at_ms)) is None:
+            return
+        if not self.prompts.take_task(text):
+            self.message(moment, "user", text)
+
+    def call(self, at_ms: int | None, call_id: str, name: str, arguments: Any, *, agent: str | None = None) -> None:
+        """A tool call; its result is joined by (agent, call_id). A repeated one is left out."""
+        key = (agent, call_id)
+        if key in self._pending or key in self._done or (call_id and not self.new("call", agent, call_id)):
+            return
+        if (moment := self.at(at_ms)) is None:
+            return
+        call = describe(name, arguments, self.cleaner)
+        fields: dict[str, Any] = {
+            "type": "tool",
+            "ts": _ts(moment),
+            "name": self.cleaner.clean(name[:200]),
+            "args_summary": call.summary,
+            "status": "no_result",
+        }
+        if call.path is not None and call.operation != "shell":
+            fields["path"] = call.path
+        if agent is not None:
+            fields["agent"] = agent
+        self.tools += 1
+        pending = Pending(self.spool.add(moment, _encode(fields)), moment, call, fields)
+        self._pending[key] = pending
+        if len(self._pending) > _PENDING_LIMIT:
+            del self._pending[next(iter(self._pending))]
+        early = self._early.pop(key, None)
+        if early is not None:
+            self._early_bytes -= len(early.output)
+            self.result(call_id, early, agent=agent)
+
+    def pending_call(self, call_id: str, *, agent: str | None = None) -> Call | None:
+        """The call that waits for this result, if any."""
+        pending = self._pending.get((agent, call_id))
+        return pending.call if pending else None
+
+    def result(self, call_id: str, result: Result, *, agent: str | None = None) -> None:
+        """Join a result to its call. One that comes before its call waits; a second one is ignored."""
+        key = (agent, call_id)
+        pending = self._pending.pop(key, None)
+        if pending is None:
+            if key not in self._done and self._early_bytes < _EARLY_BYTES and self.at(result.at_ms) is not None:
+                self._early[key] = result
+                self._early_bytes += len(result.output)
+            return
+        if result.at_ms is not None:
+            self.at(result.at_ms)
+        self._settle(pending, result)
+        self._done[key] = pending
+        if len(self._done) > _DONE_LIMIT:
+            del self._done[next(iter(self._done))]
+
+    def fail(self, call_id: str, *, agent: str | None = None) -> None:
+        """A call already answered turns out to have failed (a command that ended after its first output)."""
+        done = self._done.get((agent, call_id))
+        if done is not None and done.fields["status"] == "ok":
+            done.fields["status"] = "error"
+            self.errors += 1
+            self.spool.replace(done.number, done.at_ms, _encode(done.fields))
+
+    def finish(self) -> None:
+        """Say what was left over once everything is read."""
+        if self._early:
+            self.error(None, f"{len(self._early)} tool results without a call in this session")
+
+    def _settle(self, pending: Pending, result: Result) -> None:
+        agent = pending.fields.pop("agent", None)
+        path = pending.fields.pop("path", None)
+        fields = pending.fields
+        fields["status"] = "error" if result.failed else "ok"
+        self.errors += result.failed
+        if result.output and not result.silent:
+            digest = digest_output(result.output, self.cleaner, failed=result.failed)
+            if digest.tail:
+                fields["output_tail"] = digest.tail
+            if digest.diagnostics:
+                fields["diagnostics"] = digest.diagnostics
+        if path is not None:
+            fields["path"] = path
+        fields.update(result.extra)
+        if result.lines_read is not None and pending.call.operation == "read":
+            fields["args_summary"] = f"{pending.call.summary} ({result.lines_read} lines)"
+        if result.at_ms is not None and result.at_ms >= pending.at_ms:
+            fields["duration_ms"] = result.at_ms - pending.at_ms
+        if agent is not None:
+            fields["agent"] = agent
+        self.spool.replace(pending.number, pending.at_ms, _encode(fields))
+
+    def _file(self, moment: int, fields: dict[str, Any], agent: str | None) -> None:
+        if agent is not None:
+            fields["agent"] = agent
+        self.spool.add(moment, _encode(fields))
+
+
+def _ts(moment: int) -> str:
+    return from_epoch_ms(moment)[:19]
+
+
+def _encode(fields: dict[str, Any]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,295 @@
+"""Claude Code's session files, versions 1.0 to 2.1: one JSON line per content block, subagents inside or beside.
+
+Only `user`, `assistant`, `cost-state` and interruptions tell anything new; every other type repeats or injects and is
+passed over, most of it without being parsed. A reply's usage stands on each of its lines and is counted once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from tracer.distill.assembly import Assembly, Result
+from tracer.distill.model import Availability, NativeSession
+from tracer.distill.records import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
+from tracer.distill.summarize import fingerprint
+
+__all__ = ["read_claude"]
+
+_REMINDER: Final = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*\Z", re.DOTALL)
+_WRAPPED: Final = re.compile(r"\A<tool_use_error>(.*)</tool_use_error>\Z", re.DOTALL)
+_INJECTED: Final = (
+    "<command-", "<local-command-", "<bash-", "<system-reminder>", "<task-notification>",
+    "Caveat: The messages below were generated", "This session is being continued from a previous conversation",
+)  # fmt: skip
+_INTERRUPTED: Final = "[Request interrupted by user"
+_SAFE_NAME: Final = re.compile(r"[\w.-]{1,128}\.txt")
+_NOISE: Final = (b'{"type":"api-request', b'{"type":"queue-operation"', b'{"type":"last-prompt"')
+_TAIL_BYTES: Final = 64 * 1024
+_SIDECHAINS: Final = 50_000
+
+
+def read_claude(session: NativeSession, assembly: Assembly, source: Source) -> None:
+    """Read the main file and then each subagent's file into `assembly`."""
+    _Reader(session, assembly, source, None).read(session.path)
+    for file in session.agents:
+        reader = _Reader(session, assembly, source, file.agent_id)
+        if not reader.is_warmup(file.path):
+            assembly.prompts.agent(file.agent_id, kind=file.kind)
+            reader.read(file.path)
+
+
+class _Reader:
+    """Reads one file; `agent` is the subagent whose file it is, None for the main one."""
+
+    def __init__(self, session: NativeSession, assembly: Assembly, source: Source, agent: str | None) -> None:
+        self._session = session
+        self._assembly = assembly
+        self._source = source
+        self._agent = agent
+        self._outputs: dict[tuple[str | None, str], dict[str, int]] = {}
+        self._chains: dict[str, str] = {}
+        self._cost_before: float | None = None
+        self._damaged = 0
+
+    def is_warmup(self, path: Path) -> bool:
+        """Whether this is one of 2.0's warm-up agents: noise in every session."""
+        with open_native(path) as stream:
+            head = stream.read(4096)
+        record = decode_record(head.split(b"\n", 1)[0])
+        message = record.get("message") if record else None
+        return isinstance(message, dict) and message.get("content") == "Warmup"
+
+    def read(self, path: Path) -> None:
+        """Every record of the file, in file order; damage becomes one `error` line."""
+        with open_native(path) as stream:
+            for record in self._records(stream):
+                kind = record.get("type")
+                if kind == "assistant":
+                    self._assistant(record)
+                elif kind == "user":
+                    self._user(record)
+                elif kind == "cost-state":
+                    self._cost(record)
+        if self._damaged:
+            self._assembly.error(None, f"{self._damaged} damaged records left out of {path.name}", agent=self._agent)
+
+    def _records(self, stream: Any) -> Iterator[dict[str, Any]]:
+        for line in read_lines(stream, self._source):
+            if isinstance(line, Unreadable):
+                self._assembly.error(None, f"a record of {line.length} bytes left out: too large", agent=self._agent)
+                continue
+            if line.startswith(_NOISE):
+                continue
+            if b'"user"' not in line and b'"assistant"' not in line and b'"cost-state"' not in line:
+                self._damaged += not (line.startswith(b"{") and line.rstrip().endswith(b"}"))
+                continue
+            if too_dense(line):
+                self._assembly.error(None, f"a record of {len(line)} bytes left out: too many values")
+                continue
+            record = decode_record(line)
+            if record is None:
+                self._damaged += 1
+            else:
+                yield record
+
+    def _agent_of(self, record: dict[str, Any]) -> str | None:
+        """The subagent a line belongs to: the file's, or in version 1.0 the chain that began with its prompt."""
+        if self._agent is not None or not record.get("isSidechain"):
+            return self._agent
+        uuid, parent = record.get("uuid"), record.get("parentUuid")
+        if isinstance(record.get("agentId"), str):
+            agent: str = record["agentId"]
+        else:
+            known = self._chains.get(parent) if isinstance(parent, str) else None
+            agent = known or str(uuid or "sidechain")[:8]
+        if isinstance(uuid, str):
+            self._chains[uuid] = agent
+            if len(self._chains) > _SIDECHAINS:
+                del self._chains[next(iter(self._chains))]
+        return agent
+
+    def _assistant(self, record: dict[str, Any]) -> None:
+        message = record.get("message")
+        if not isinstance(message, dict):
+            return
+        assembly, agent, at_ms = self._assembly, self._agent_of(record), epoch_ms(record.get("timestamp"))
+        version = record.get("version")
+        if isinstance(version, str):
+            assembly.cli_version = version
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if not isinstance(blocks, list):
+            return
+        if record.get("isApiErrorMessage") or message.get("model") == "<synthetic>":
+            self._synthetic(record, blocks, at_ms, agent)
+            return
+        reply = str(message.get("id") or record.get("uuid") or "")
+        assembly.used_model(message.get("model"), agent=agent)
+        self._count_usage(reply, agent, message.get("usage"), at_ms)
+        for index, block in enumerate(blocks):
+            if isinstance(block, dict):
+                place = record.get("apiBlockIndex") if len(blocks) == 1 else index
+                self._block(block, (agent, reply, place), at_ms, agent, record.get("thinkingDisplay"))
+        if agent is None:
+            assembly.success = {"end_turn": True, "stop_sequence": True, "refusal": False, "max_tokens": False}.get(
+                str(message.get("stop_reason"))
+            )
+
+    def _synthetic(self, record: dict[str, Any], blocks: list[Any], at_ms: int | None, agent: str | None) -> None:
+        text = "\n".join(str(block.get("text") or "") for block in blocks if isinstance(block, dict)).strip()
+        if record.get("isApiErrorMessage"):
+            if self._assembly.new("api-error", agent, record.get("uuid"), text):
+                self._assembly.error(at_ms, text or "the request failed", agent=agent)
+            if agent is None:
+                self._assembly.success = False
+
+    def _block(self, block: dict[str, Any], reply: object, at_ms: int | None, agent: str | None, display: Any) -> None:
+        assembly, kind = self._assembly, block.get("type")
+        if kind == "tool_use":
+            assembly.call(at_ms, str(block.get("id") or ""), str(block.get("name")), block.get("input"), agent=agent)
+            return
+        text = block.get("thinking" if kind == "thinking" else "text")
+        text = text if isinstance(text, str) else ""
+        if kind in {"thinking", "redacted_thinking"}:
+            mark = text or block.get("signature") or block.get("data")
+            if assembly.new(reply, kind, mark):
+                assembly.thought(at_ms, text, _availability(kind, text, display), agent=agent)
+        elif kind == "text":
+            if assembly.new(reply, kind, text):
+                assembly.message(at_ms, "assistant", text, agent=agent)
+        elif kind in {"server_tool_use", "mcp_tool_use"}:
+            assembly.call(at_ms, str(block.get("id") or ""), str(block.get("name")), block.get("input"), agent=agent)
+        elif isinstance(kind, str) and kind.endswith("_tool_result"):
+            failed = "error" in str(block.get("content"))[:200]
+            assembly.result(str(block.get("tool_use_id") or ""), Result(failed=failed, at_ms=at_ms), agent=agent)
+
+    def _count_usage(self, reply: str, agent: str | None, usage: Any, at_ms: int | None) -> None:
+        if not isinstance(usage, dict) or self._assembly.at(at_ms) is None:
+            return
+        details = usage.get("output_tokens_details")
+        counts = {
+            "input": usage.get("input_tokens"),
+            "cached": usage.get("cache_read_input_tokens"),
+            "cache_write": usage.get("cache_creation_input_tokens"),
+            "output": usage.get("output_tokens"),
+            "thinking": details.get("thinking_tokens") if isinstance(details, dict) else None,
+        }
+        before = self._outputs.setdefault((agent, reply), {})
+        for name, count in counts.items():
+            if isinstance(count, int) and count >= before.get(name, 0):
+                self._assembly.usage.add(**{name: count - before.get(name, 0)})
+                before[name] = count
+        if len(self._outputs) > 512:
+            del self._outputs[next(iter(self._outputs))]
+
+    def _user(self, record: dict[str, Any]) -> None:
+        message = record.get("message")
+        if not isinstance(message, dict):
+            return
+        agent, at_ms = self._agent_of(record), epoch_ms(record.get("timestamp"))
+        content = message.get("content")
+        if isinstance(content, str):
+            self._said(record, content, at_ms, agent)
+        elif isinstance(content, list):
+            for block in content:
+                if not isinstance(block, dict):
+                    continue
+                if block.get("type") == "tool_result":
+                    self._result(record, block, at_ms, agent, alone=len(content) == 1)
+                elif block.get("type") == "text" and isinstance(block.get("text"), str):
+                    self._said(record, block["text"], at_ms, agent)
+
+    def _said(self, record: dict[str, Any], text: str, at_ms: int | None, agent: str | None) -> None:
+        assembly = self._assembly
+        if not assembly.new("said", agent, record.get("uuid"), text):
+            return
+        if text.startswith(_INTERRUPTED):
+            assembly.error(at_ms, "interrupted by the person", agent=agent)
+            assembly.success = False if agent is None else assembly.success
+            return
+        if record.get("isMeta") or record.get("isCompactSummary") or text.lstrip().startswith(_INJECTED):
+            return
+        if agent is not None:
+            assembly.prompts.agent(agent, prompt=text)
+            return
+        assembly.success = None
+        assembly.prompt(at_ms, text)
+
+    def _result(
+        self, record: dict[str, Any], block: dict[str, Any], at_ms: int | None, agent: str | None, *, alone: bool
+    ) -> None:
+        call_id = str(block.get("tool_use_id") or "")
+        call = self._assembly.pending_call(call_id, agent=agent)
+        rich = record.get("toolUseResult") if alone else None
+        result = Result(output=_text_of(block.get("content")), failed=block.get("is_error") is True, at_ms=at_ms)
+        if isinstance(rich, dict):
+            result.failed = result.failed or rich.get("interrupted") is True
+            self._enrich(result, rich, agent)
+        if call is not None and call.operation in {"read", "write", "edit"} and not result.failed:
+            result.silent = True
+        self._assembly.result(call_id, result, agent=agent)
+        if agent is None:
+            self._assembly.success = None
+
+    def _enrich(self, result: Result, rich: dict[str, Any], agent: str | None) -> None:
+        """Take from the rich form what the model's copy lacks: whole files, separate streams, spilled output."""
+        file = rich.get("file")
+        if isinstance(file, dict) and isinstance(file.get("content"), str):
+            text = file["content"]
+            result.lines_read = text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+            if file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines"):
+                result.extra.update(fingerprint(text) or {})
+        elif isinstance(rich.get("stdout"), str):
+            stderr = rich.get("stderr")
+            tail = self._spilled(rich.get("persistedOutputPath"))
+            streams = (rich["stdout"] if tail is None else tail, stderr if isinstance(stderr, str) else "")
+            result.output = "\n".join(stream.rstrip("\n") for stream in streams if stream)
+        if isinstance(rich.get("agentId"), str) and agent is None:
+            kind = rich.get("agentType")
+            self._assembly.prompts.agent(rich["agentId"], kind=kind if isinstance(kind, str) else None)
+
+    def _spilled(self, named: Any) -> str | None:
+        """The tail of an output too long for the session file, only from the session's own folder."""
+        if not isinstance(named, str):
+            return None
+        name = named.replace("\\", "/").rsplit("/", 1)[-1]
+        folder = self._session.path.with_suffix("") / "tool-results"
+        if not _SAFE_NAME.fullmatch(name) or folder.is_symlink() or not (folder / name).is_file():
+            return None
+        with open_native(folder / name) as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - _TAIL_BYTES))
+            return stream.read(_TAIL_BYTES).decode("utf-8", "replace")
+
+    def _cost(self, record: dict[str, Any]) -> None:
+        """Running totals of the whole session: what was spent before the window opened is not this run's."""
+        total, since_ms = record.get("totalCostUSD"), self._assembly.since_ms
+        if not isinstance(total, int | float) or isinstance(total, bool):
+            return
+        if since_ms is not None and (self._assembly.last_ms is None or self._assembly.last_ms < since_ms):
+            self._cost_before = float(total)
+            return
+        self._assembly.cost_usd = round(total - (self._cost_before or 0.0), 6)
+
+
+def _availability(kind: str, text: str, display: Any) -> Availability:
+    if kind == "redacted_thinking":
+        return "encrypted"
+    if not text:
+        return "withheld"
+    return "full" if display in {None, "full", "raw"} else "summary"
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, list):
+        content = "\n".join(
+            part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
+        )
+    if not isinstance(content, str):
+        return ""
+    text = _REMINDER.sub("", content) if "<system-reminder>" in content[-4096:] else content
+    wrapped = _WRAPPED.match(text)
+    return wrapped.group(1) if wrapped else text

@@ -1,0 +1,239 @@
+"""Codex's session files ("rollouts"), versions before 0.50 to 0.169, one file per thread.
+
+Thoughts, texts, calls and outputs are taken from `response_item` lines; events repeat them, but hold what the outputs
+lack: exit codes, and in code mode the real commands. What only an event tells (a file cut off in between) is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from tracer.distill.assembly import Assembly, Usage
+from tracer.distill.codex_tools import ToolBook
+from tracer.distill.model import Availability, NativeSession
+from tracer.distill.records import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
+
+__all__ = ["read_codex"]
+
+_INJECTED: Final = (
+    "<environment_context>", "<user_instructions>", "<permissions instructions>", "<skills_instructions>",
+    "# AGENTS.md instructions", "<INSTRUCTIONS>", "<turn_aborted>", "<user_shell_command>", "<subagent_notification>",
+    "<collaboration_mode>", "<multi_agent", "<skill>", "<tools>", "<apps_instructions>",
+)  # fmt: skip
+_NOISE: Final = (b'"type":"world_state"', b'"type":"compacted"', b'"type":"additional_tools"')
+_ECHOES: Final = 5000
+
+
+def read_codex(session: NativeSession, assembly: Assembly, source: Source) -> None:
+    """Read the thread's file and then each subagent's file into `assembly`."""
+    _Reader(assembly, source, None).read(session.path)
+    for file in session.agents:
+        assembly.prompts.agent(file.agent_id, kind=file.kind)
+        _Reader(assembly, source, file.agent_id).read(file.path)
+
+
+class _Reader:
+    """Reads one thread; `agent` is the subagent whose thread it is, None for the main one."""
+
+    def __init__(self, assembly: Assembly, source: Source, agent: str | None) -> None:
+        self._assembly = assembly
+        self._source = source
+        self._agent = agent
+        self._tools = ToolBook(assembly, agent)
+        self._total: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+        # Events seen minus items seen, by kind and text: what is left over at the end only an event told.
+        self._echoes: dict[tuple[str, str], tuple[int, int | None]] = {}
+        self._damaged = 0
+        self._items = 0
+
+    def read(self, path: Path) -> None:
+        """Every record of the file; damage becomes one `error` line."""
+        with open_native(path) as stream:
+            for record in self._records(stream):
+                self._record(record)
+        for (kind, text), (surplus, at_ms) in self._echoes.items():
+            for _ in range(max(0, surplus)):
+                if kind == "thought":
+                    self._assembly.thought(at_ms, text, "summary", agent=self._agent)
+                else:
+                    self._assembly.message(at_ms, "assistant", text, agent=self._agent)
+        self._sum_usage()
+        if self._damaged:
+            self._assembly.error(None, f"{self._damaged} damaged records left out of {path.name}", agent=self._agent)
+
+    def _records(self, stream: Any) -> Iterator[dict[str, Any]]:
+        for line in read_lines(stream, self._source):
+            if isinstance(line, Unreadable):
+                self._assembly.error(None, f"a record of {line.length} bytes left out: too large", agent=self._agent)
+            elif any(mark in line[:160] for mark in _NOISE):
+                continue
+            elif too_dense(line):
+                self._assembly.error(None, f"a record of {len(line)} bytes left out: too many values")
+            elif (record := decode_record(line)) is None:
+                self._damaged += 1
+            else:
+                yield record
+
+    def _record(self, record: dict[str, Any]) -> None:
+        at_ms, kind, payload = epoch_ms(record.get("timestamp")), record.get("type"), record.get("payload")
+        if not isinstance(payload, dict):
+            if "payload" not in record:  # before the envelope: bare items, the first one is the header
+                self._header(record) if "instructions" in record and "id" in record else self._item(record, None)
+            return
+        match kind:
+            case "response_item":
+                self._item(payload, at_ms)
+            case "event_msg":
+                self._event(payload, at_ms)
+            case "session_meta":
+                self._header(payload)
+            case "turn_context":
+                self._assembly.used_model(payload.get("model"), agent=self._agent)
+            case "token_usage_record":
+                self._cumulative(payload.get("thread_token_usage"), at_ms)
+
+    def _header(self, payload: dict[str, Any]) -> None:
+        if self._agent is None and isinstance(payload.get("cli_version"), str):
+            self._assembly.cli_version = payload["cli_version"]
+
+    def _item(self, item: dict[str, Any], at_ms: int | None) -> None:
+        match item.get("type"):
+            case "message":
+                self._message(item, at_ms)
+            case "reasoning":
+                self._reasoning(item, at_ms)
+            case str() as kind if kind.endswith("_output"):
+                self._tools.output(item, at_ms)
+                self._ended(ok=None)
+            case str() as kind if kind.endswith("_call"):
+                self._tools.call(item, at_ms)
+                self._ended(ok=None)
+
+    def _new(self, item: dict[str, Any], *place: object) -> bool:
+        """Items with an id are taken once (a forked or resumed file may repeat them); the others always."""
+        identity = item.get("id")
+        return not isinstance(identity, str) or self._assembly.new("codex", identity, *place)
+
+    def _reasoning(self, item: dict[str, Any], at_ms: int | None) -> None:
+        summary, content = _texts(item.get("summary")), _texts(item.get("content"))
+        for index, text in enumerate(summary):
+            self._echo("thought", text, -1, at_ms)
+            if self._new(item, "summary", index):
+                self._assembly.thought(at_ms, text, "summary", agent=self._agent)
+        for index, text in enumerate(content):
+            self._echo("raw", text, -1, at_ms)
+            if self._new(item, "content", index):
+                self._assembly.thought(at_ms, text, "full", agent=self._agent)
+        if not summary and not content and self._new(item, "none"):
+            availability: Availability = "encrypted" if item.get("encrypted_content") else "withheld"
+            self._assembly.thought(at_ms, "", availability, agent=self._agent)
+
+    def _message(self, item: dict[str, Any], at_ms: int | None) -> None:
+        role, text = item.get("role"), "".join(_texts(item.get("content")))
+        if not self._new(item, "message"):
+            return
+        if role == "assistant":
+            self._echo("message", text, -1, at_ms)
+            self._assembly.message(at_ms, "assistant", text, agent=self._agent)
+            self._ended(ok=True if item.get("phase") in {None, "final_answer"} else None)
+        elif role == "user" and not _is_injected(item, text):
+            if self._agent is not None:
+                self._assembly.prompts.agent(self._agent, prompt=text)
+                return
+            self._ended(ok=None)
+            self._assembly.prompt(at_ms, text)
+
+    def _ended(self, *, ok: bool | None) -> None:
+        if self._agent is None:
+            self._assembly.success = ok
+
+    def _echo(self, kind: str, text: str, change: int, at_ms: int | None) -> None:
+        if not text:
+            return
+        surplus, first_ms = self._echoes.pop((kind, text), (0, None))
+        if surplus + change:
+            self._echoes[kind, text] = (surplus + change, first_ms if first_ms is not None else at_ms)
+            if len(self._echoes) > _ECHOES:
+                del self._echoes[next(iter(self._echoes))]
+
+    def _event(self, event: dict[str, Any], at_ms: int | None) -> None:
+        match event.get("type"):
+            case "agent_reasoning":
+                self._echo("thought", str(event.get("text") or ""), 1, at_ms)
+            case "agent_message":
+                self._echo("message", str(event.get("message") or ""), 1, at_ms)
+            case "item_completed":
+                self._completed(event.get("item"), at_ms)
+            case "token_count":
+                info = event.get("info")
+                self._cumulative(info.get("total_token_usage") if isinstance(info, dict) else None, at_ms)
+            case "task_complete" | "turn_complete":
+                error = event.get("error")
+                if error:
+                    text = error if isinstance(error, str) else orjson.dumps(error).decode()
+                    self._assembly.error(at_ms, text, agent=self._agent)
+                self._ended(ok=not error)
+            case "turn_aborted":
+                reason = event.get("reason") or "no reason given"
+                self._assembly.error(at_ms, f"turn aborted: {reason}", agent=self._agent)
+                self._ended(ok=False)
+            case "error" | "stream_error":
+                self._assembly.error(at_ms, str(event.get("message") or "error"), agent=self._agent)
+            case _:
+                self._tools.event(event, at_ms)
+
+    def _completed(self, item: Any, at_ms: int | None) -> None:
+        if not isinstance(item, dict):
+            return
+        match item.get("type"):
+            case "Reasoning":
+                for text in _texts(item.get("summary_text")):
+                    self._echo("thought", text, 1, at_ms)
+            case "AgentMessage":
+                self._echo("message", "".join(_texts(item.get("content"))), 1, at_ms)
+            case _:
+                self._tools.completed(item, at_ms)
+
+    def _cumulative(self, usage: Any, at_ms: int | None) -> None:
+        """The newest running total; what was used before the window opened is put aside."""
+        if not isinstance(usage, dict):
+            return
+        counts = {key: value for key, value in usage.items() if isinstance(value, int) and not isinstance(value, bool)}
+        since_ms = self._assembly.since_ms
+        if since_ms is not None and at_ms is not None and at_ms < since_ms:
+            self._before = counts
+        else:
+            self._total = counts
+
+    def _sum_usage(self) -> None:
+        names = {
+            "input": "input_tokens",
+            "cached": "cached_input_tokens",
+            "output": "output_tokens",
+            "thinking": "reasoning_output_tokens",
+            "cache_write": "cache_write_input_tokens",
+        }
+        usage: Usage = self._assembly.usage
+        for name, key in names.items():
+            if key in self._total:
+                usage.add(**{name: max(0, self._total[key] - self._before.get(key, 0))})
+
+
+def _texts(parts: Any) -> list[str]:
+    if not isinstance(parts, list):
+        return [parts] if isinstance(parts, str) and parts else []
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return [text for text in texts if isinstance(text, str) and text]
+
+
+def _is_injected(item: dict[str, Any], text: str) -> bool:
+    passthrough = item.get("internal_chat_message_metadata_passthrough")
+    kinds = passthrough.get("content_item_kinds") if isinstance(passthrough, dict) else None
+    if isinstance(kinds, list) and kinds:
+        return not any(isinstance(kind, str) and kind.startswith("user.") for kind in kinds)
+    return text.lstrip().startswith(_INJECTED)

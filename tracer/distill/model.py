@@ -1,0 +1,110 @@
+"""The values of distillation: where a native session is, what was asked for, and what came out.
+
+Nothing here touches the disk. Times are milliseconds since 1970 UTC, sizes are bytes. A `NativeSession` names one
+conversation of one provider: its main file and the files of its subagents, wherever the provider keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+__all__ = [
+    "AVAILABILITIES",
+    "PROVIDER_NAMES",
+    "SCHEMA",
+    "AgentFile",
+    "Availability",
+    "Distilled",
+    "NativeSession",
+    "Outcome",
+    "Provider",
+    "Request",
+]
+
+Provider = Literal["claude", "codex", "gemini"]
+Availability = Literal["full", "summary", "withheld", "encrypted"]
+
+AVAILABILITIES: Final[tuple[Availability, ...]] = ("full", "summary", "withheld", "encrypted")
+# The names of seed 000's files and meta lines, by the command line's own name.
+PROVIDER_NAMES: Final[dict[str, str]] = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
+SCHEMA: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFile:
+    """A file that holds one subagent's records; `kind` is the provider's name for the sort of agent."""
+
+    path: Path
+    agent_id: str
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeSession:
+    """One session as its provider stores it. `root` is the provider's folder, below which no link is followed."""
+
+    provider: Provider
+    session_id: str
+    path: Path
+    cwd: str | None = None
+    cli_version: str | None = None
+    modified_ms: int = 0
+    size: int = 0
+    agents: tuple[AgentFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the caller knows better than the session file; None leaves it to the file."""
+
+    success: bool | None = None
+    cost_usd: float | None = None
+    duration_sec: float | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to make of a session. `since_ms` leaves out what happened earlier (a run that resumed an old session)."""
+
+    label: str | None = None
+    project_root: Path | None = None
+    prompt_file: Path | None = None
+    output_dir: Path | None = None
+    state_dir: Path | None = None
+    since_ms: int | None = None
+    outcome: Outcome = field(default_factory=Outcome)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distilled:
+    """One agentic trace as written. `status` is `created`, `updated` or `unchanged`; `meta` is its first line."""
+
+    path: Path
+    status: Literal["created", "updated", "unchanged"]
+    meta: Mapping[str, Any]
+    size: int
+
+    @property
+    def reduction(self) -> float | None:
+        """Size of the trace as a share of the native bytes (0.04 = 4 %), None for an empty source."""
+        native = self.meta.get("source", {}).get("bytes") or 0
+        return round(self.size / native, 4) if native else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object `pm distill --json` prints for this trace."""
+        thoughts = self.meta.get("thoughts") or {}
+        return {
+            "path": str(self.path),
+            "provider": self.meta.get("provider"),
+            "success": self.meta.get("success"),
+            "thoughts": sum(count for count in thoughts.values() if isinstance(count, int)),
+            "tools": self.meta.get("tools"),
+            "redactions": self.meta.get("redactions"),
+            "session_id": self.meta.get("session_id"),
+            "status": self.status,
+            "reduction": self.reduction,
+        }

@@ -1,0 +1,169 @@
+"""Bounded reading of files that strangers wrote: lines, records, times.
+
+A file is never read whole. A line over 16 MB, or one with more values than memory can bear, becomes `Unreadable` and
+reading goes on behind it. Framing is on the byte newline. Links, devices and pipes are refused. Every byte goes
+through the hash that becomes the trace's provenance.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Final
+
+import orjson
+
+from tracer.errors import NotFoundError, TraceError
+
+__all__ = [
+    "MAX_LINE",
+    "Source",
+    "Unreadable",
+    "decode_record",
+    "epoch_ms",
+    "mend_surrogates",
+    "open_native",
+    "read_lines",
+    "too_dense",
+]
+
+MAX_LINE: Final = 16 * 1024 * 1024
+_CHUNK: Final = 1 << 20
+# A parsed value costs about 100 bytes: 400,000 of them are 40 MB.
+_MAX_VALUES: Final = 400_000
+_DENSE_FROM: Final = 1 << 20
+_LAST_MS: Final = 253_402_300_799_999
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A line that cannot be held in memory: its length in bytes."""
+
+    length: int
+
+
+@dataclass(slots=True)
+class Source:
+    """Provenance of what was read: bytes, records (lines) and the sha256 over all bytes, files in reading order."""
+
+    size: int = 0
+    records: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `meta.source` holds it."""
+        return {"bytes": self.size, "records": self.records, "sha256": self.digest.hexdigest()}
+
+
+def open_native(path: Path) -> IO[bytes]:
+    """`path` opened for reading, only if it is a plain file and no link.
+
+    Raises:
+        NotFoundError: there is no such file.
+        TraceError: it is a link, a folder, a pipe or a device, or may not be read.
+
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no session file {str(path)!r}", next_step="`pm sessions` lists what is there") from error
+    except OSError as error:
+        why = "it is a symbolic link" if path.is_symlink() else str(error.strerror)
+        raise TraceError(f"cannot read {str(path)!r}", why=why, next_step="name the session file itself") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise TraceError(f"cannot read {str(path)!r}", why="it is not a plain file")
+    return os.fdopen(descriptor, "rb", buffering=0)
+
+
+def read_lines(stream: IO[bytes], source: Source) -> Iterator[bytes | Unreadable]:
+    """Each line without its newline, empty ones left out; the last one also where its newline is missing."""
+    parts: list[bytes] = []
+    held = 0
+    while chunk := stream.read(_CHUNK):
+        source.digest.update(chunk)
+        source.size += len(chunk)
+        if b"\n" not in chunk:
+            held += len(chunk)
+            if held <= MAX_LINE:
+                parts.append(chunk)
+            else:
+                parts.clear()
+            continue
+        lines = chunk.split(b"\n")
+        tail = lines.pop()
+        held += len(lines[0])
+        if held > MAX_LINE:
+            source.records += 1
+            yield Unreadable(held)
+        elif held:
+            source.records += 1
+            yield b"".join((*parts, lines[0])) if parts else lines[0]
+        for line in lines[1:]:
+            if line:
+                source.records += 1
+                yield line
+        parts = [tail] if tail else []
+        held = len(tail)
+    if held:
+        source.records += 1
+        yield Unreadable(held) if held > MAX_LINE else b"".join(parts)
+
+
+def too_dense(line: bytes) -> bool:
+    """Whether parsing `line` could take more memory than the promise allows."""
+    if len(line) < _DENSE_FROM:
+        return False
+    return line.count(b",") + line.count(b"[") + line.count(b"{") > _MAX_VALUES
+
+
+def decode_record(line: bytes) -> dict[str, Any] | None:
+    """The JSON object in `line`, or None. Lone surrogates and stray bytes become U+FFFD instead of an error."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        record = _decode_leniently(line)
+    return record if isinstance(record, dict) else None
+
+
+def _decode_leniently(line: bytes) -> Any:
+    if line.lstrip()[:1] != b"{":
+        return None
+    try:
+        return mend_surrogates(json.loads(line.decode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        return None
+
+
+def mend_surrogates(value: Any) -> Any:
+    """`value` with lone surrogates in its strings replaced by U+FFFD (Node writes them, UTF-8 cannot)."""
+    if isinstance(value, str):
+        if value.isascii():
+            return value
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [mend_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {mend_surrogates(key): mend_surrogates(item) for key, item in value.items()}
+    return value
+
+
+def epoch_ms(value: Any) -> int | None:
+    """Milliseconds since 1970 UTC of an ISO 8601 text (without a zone: UTC) or a number of milliseconds."""
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        value = round(moment.timestamp() * 1000)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LAST_MS:
+        return int(value)
+    return None

@@ -1,0 +1,178 @@
+"""The operating system's sandbox around a program, by bubblewrap: all of it, or an error that says so.
+
+Inside: the workspace is writable, the system read-only, home folders hidden (or read-only), temporary folders fresh,
+other processes invisible, no network unless asked for. git's hooks and settings, and pm's own state, stay read-only
+even in the workspace, so that nothing the program leaves there runs later with the person's rights.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from runner.processes.environment import command_environment
+from tracer.errors import SandboxError
+
+__all__ = ["SandboxCapability", "SandboxPolicy", "probe", "wrap"]
+
+_PROGRAM = "bwrap"
+_PROBE_LIMIT_S = 15
+# With the network, names are resolved through what these hold; everything else in /run stays hidden (sockets of
+# container daemons, desktop buses and key agents are ways out).
+_RESOLVER_PATHS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd")
+# Writes inside, tries to write outside, and looks at what can be written and which network devices there are.
+_PROBE_SCRIPT = """touch "$1" && { touch "$2" 2>/dev/null; test ! -w /; } && ! grep -qv -e 'lo:' -e '|' /proc/net/dev"""
+_MASKED_STATE = ("serve-token", "config.local.toml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxPolicy:
+    """What a program may reach.
+
+    `home` hidden: home folders are empty inside but for `readable` and `writable` (e.g. an agent's own settings);
+    `state_dir` is pm's, read-only inside. Paths are absolute; those that do not exist are left out.
+    """
+
+    workspace: Path
+    state_dir: Path | None = None
+    network: bool = False
+    home: Literal["hidden", "read-only"] = "hidden"
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+
+
+class SandboxCapability(NamedTuple):
+    """Whether the sandbox works on this machine; `why` says what is missing, `next_step` what would mend it."""
+
+    available: bool
+    why: str = ""
+    next_step: str = ""
+
+
+def wrap(argv: Sequence[str], policy: SandboxPolicy) -> list[str]:
+    """The command line that runs `argv` inside the sandbox.
+
+    Raises:
+        SandboxError: there is no working sandbox here; the program must not run without one.
+
+    """
+    capability = probe()
+    if not capability.available:
+        raise SandboxError(
+            "the sandbox is not available, so nothing was run",
+            why=capability.why,
+            next_step=capability.next_step,
+        )
+    return _command_line(argv, policy)
+
+
+@lru_cache(maxsize=1)
+def probe() -> SandboxCapability:
+    """Try the sandbox once per process: it must run a program, keep it from writing outside, and cut the network."""
+    if sys.platform != "linux":
+        return SandboxCapability(
+            available=False, why="bubblewrap exists for Linux only", next_step="run pm in a Linux container or machine"
+        )
+    if shutil.which(_PROGRAM) is None:
+        return SandboxCapability(
+            available=False, why="bubblewrap (bwrap) is not installed", next_step="apt-get install bubblewrap"
+        )
+    with tempfile.TemporaryDirectory(prefix="pm-probe-") as folder:
+        inside, outside = Path(folder, "workspace"), Path(folder, "outside")
+        inside.mkdir()
+        argv = ["/bin/sh", "-c", _PROBE_SCRIPT, "sh", str(inside / "made"), str(outside)]
+        try:
+            done = subprocess.run(
+                _command_line(argv, SandboxPolicy(workspace=inside)),
+                capture_output=True,
+                timeout=_PROBE_LIMIT_S,
+                env=command_environment(),
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return SandboxCapability(
+                available=False, why=f"bubblewrap could not be tried: {error}", next_step="run `bwrap --version`"
+            )
+        if done.returncode == 0 and (inside / "made").exists() and not outside.exists():
+            return SandboxCapability(available=True)
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return SandboxCapability(
+        available=False,
+        why=f"bubblewrap does not work here: {said[-1] if said else f'it ended with code {done.returncode}'}",
+        next_step="allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1)",
+    )
+
+
+def _command_line(argv: Sequence[str], policy: SandboxPolicy) -> list[str]:
+    program = shutil.which(_PROGRAM) or _PROGRAM
+    isolation = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if not policy.network:
+        isolation.append("--unshare-net")
+    return [
+        program,
+        *("--die-with-parent", "--new-session", *isolation, "--cap-drop", "ALL"),
+        *_system(policy),
+        *_places(policy),
+        *("--setenv", "TMPDIR", "/tmp", "--chdir", str(policy.workspace), "--", *argv),  # noqa: S108 - a fresh one inside
+    ]
+
+
+def _system(policy: SandboxPolicy) -> Iterator[str]:
+    yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+    for folder in ("/tmp", "/var/tmp", "/run"):  # noqa: S108 - hidden here, not written to
+        if Path(folder).is_dir() and not Path(folder).is_symlink():
+            yield from ("--tmpfs", folder)
+    if policy.network:
+        for path in _RESOLVER_PATHS:
+            yield from ("--ro-bind-try", path, path)
+    if policy.home == "hidden":
+        homes = {Path("/home"), Path("/root"), Path(os.path.expanduser("~"))}  # noqa: PTH111 - never raises
+        for home in sorted(path for path in homes if path.is_dir() and path != Path("/")):
+            yield from ("--tmpfs", str(home))
+
+
+def _places(policy: SandboxPolicy) -> Iterator[str]:
+    for path in policy.readable:
+        yield from ("--ro-bind-try", str(path), str(path))
+    for path in policy.writable:
+        yield from ("--bind-try", str(path), str(path))
+    yield from ("--bind", str(policy.workspace), str(policy.workspace))
+    yield from _git_places(policy.workspace)
+    if policy.state_dir is not None and policy.state_dir.is_dir():
+        yield from ("--ro-bind", str(policy.state_dir), str(policy.state_dir))
+        for name in _MASKED_STATE:
+            if (policy.state_dir / name).exists():
+                yield from ("--ro-bind", os.devnull, str(policy.state_dir / name))
+
+
+def _git_places(workspace: Path) -> Iterator[str]:
+    """Of every repository that the workspace uses: writable so that commits work, but not what git would run."""
+    for git_dir in _git_dirs(workspace):
+        if not git_dir.is_relative_to(workspace):
+            yield from ("--bind", str(git_dir), str(git_dir))
+        for name in ("hooks", "config", "config.worktree", "info/attributes"):
+            if (git_dir / name).exists():
+                yield from ("--ro-bind", str(git_dir / name), str(git_dir / name))
+
+
+def _git_dirs(workspace: Path) -> list[Path]:
+    link = workspace / ".git"
+    if link.is_dir():
+        return [link]
+    try:
+        own = (workspace / link.read_text(encoding="utf-8").removeprefix("gitdir:").strip()).resolve()
+        back = (own / "gitdir").read_text(encoding="utf-8").strip()
+        if Path(back).resolve() != link.resolve():  # the file may be the agent's: only a folder that agrees is opened
+            return []
+        common = (own / (own / "commondir").read_text(encoding="utf-8").strip()).resolve()
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [common] if own.is_relative_to(common) else [common, own]

@@ -12,12 +12,13 @@ import subprocess
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from runner.processes.environment import command_environment
 from tracer.clock import monotonic
 
-__all__ = ["Git", "GitError", "GitStopped", "find_repository"]
+__all__ = ["Git", "GitError", "GitStopped", "Stopper", "find_repository", "git_version"]
 
 _SETTINGS = {
     "core.fsmonitor": "false",
@@ -32,7 +33,6 @@ _SETTINGS = {
     "core.looseCompression": "1",
     "core.fsync": "all",
     "core.fsyncMethod": "batch",
-    "core.fsyncObjectFiles": "true",
     "core.alternateRefsCommand": "false",
     "core.bare": "false",
     "index.sparse": "false",
@@ -90,6 +90,10 @@ class Git:
 
         """
         settings = {**_SETTINGS, "safe.directory": str(self.top)}
+        if git_version() < (2, 36):
+            settings["core.fsyncObjectFiles"] = (
+                "true"  # the newer name is not known there, the older one warned of here
+            )
         for name in self._filter_names():
             settings |= {f"filter.{name}.{part}": "" for part in ("clean", "smudge", "process")}
             settings[f"filter.{name}.required"] = "false"
@@ -153,6 +157,16 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
             raise
         return Git(Path(os.fsdecode(out.rstrip(b"\n"))), top, stopper=stopper)
     return None
+
+
+@lru_cache(maxsize=1)
+def git_version() -> tuple[int, int]:
+    """Major and minor number of the installed git; (0, 0) where there is none."""
+    with suppress(OSError, ValueError):
+        said = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False).stdout.split()
+        major, minor = said[2].split(".")[:2] if len(said) > 2 else ("0", "0")
+        return int(major), int(minor)
+    return (0, 0)
 
 
 class Stopper:

@@ -168,9 +168,10 @@ class SnapshotMaker:
             )
             paths = {*changed.split(b"\0"), *others.result().split(b"\0")} - {b""} - gitlinks.keys()
         found = self._sorted_out(git, paths, careful=careful)
-        if found.removed or found.added:
-            known = _listed([*found.removed, *found.added])
-            git.run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=known)
+        if found.removed:
+            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=_listed(found.removed))
+        if found.added:
+            git.run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=_listed(found.added))
         if entries or found.entries:
             git.run("update-index", "-z", "--replace", "--index-info", stdin=_listed([*entries, *found.entries]))
 
@@ -199,14 +200,27 @@ class SnapshotMaker:
 
     def _sorted_out(self, git: Git, paths: Iterable[bytes], *, careful: bool) -> _Found:
         found = _Found([], [], [])
+        folders = {b"": True}
         for path in sorted(paths):
             if self._is_excluded(path):
+                continue
+            if not self._is_in_folders(path, folders):
+                found.removed.append(path)
                 continue
             if path.endswith(b"/"):
                 self._sort_out_folder(git, path, found, careful=careful)
             else:
                 self._sort_out_file(path, found, careful=careful)
         return found
+
+    def _is_in_folders(self, path: bytes, known: dict[bytes, bool]) -> bool:
+        """Whether every folder on the way is one: what is seen through a link does not belong to us."""
+        parent = path.rstrip(b"/").rpartition(b"/")[0]
+        if parent not in known:
+            steps = parent.split(b"/")
+            here = (self._absolute(b"/".join(steps[:count])) for count in range(1, len(steps) + 1))
+            known[parent] = all(_is_folder(folder) for folder in here)
+        return known[parent]
 
     def _sort_out_file(self, path: bytes, found: _Found, *, careful: bool) -> None:
         absolute = self._absolute(path)
@@ -294,6 +308,13 @@ def _fixed_commit(git: Git, tree: str) -> str:
 
 def _listed(items: Iterable[bytes]) -> bytes:
     return b"".join(item + b"\0" for item in items)
+
+
+def _is_folder(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _is_empty_folder(path: bytes) -> bool:

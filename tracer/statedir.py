@@ -238,8 +238,8 @@ class StateDir:
         try:
             ensure_folder(self.root)
             with contextlib.suppress(FileExistsError):
-                publish(path, secrets.token_hex(32).encode() + b"\n")
-            return path.read_bytes().strip()
+                publish(path, secrets.token_bytes(32))
+            return path.read_bytes()
         except OSError as error:
             raise self._unwritable(error) from error
 

@@ -1,0 +1,125 @@
+"""What the catalogue keeps of a file: a fold over its lines, resumable at any line, as one JSON-able dict. Pure.
+
+Written for the start-up path: it knows dicts, not the event classes, and imports nothing. It never raises on a line of
+the wrong shape: such a line counts as damaged and is otherwise passed over. The awaiting rule is `runner.decide`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["EMPTY_FOLD", "awaiting", "cost_of", "fold_fact", "title_of"]
+
+_TITLE = 80
+EMPTY_FOLD: dict[str, Any] = {}
+
+
+def fold_fact(fold: dict[str, Any], fact: Any) -> None:
+    """Add one line's decoded JSON to `fold`, in place."""
+    data = fact.get("data") if isinstance(fact, dict) else None
+    if not isinstance(data, dict):
+        fold["damaged"] = fold.get("damaged", 0) + 1
+        return
+    event, stamp = fact.get("event"), fact.get("timestamp")
+    if isinstance(stamp, str):
+        fold.setdefault("created_at", stamp)
+        fold["updated_at"] = stamp
+    fold["last"] = event
+    handler = _HANDLERS.get(event) if isinstance(event, str) else None
+    if handler:
+        handler(fold, fact, data)
+
+
+def awaiting(fold: dict[str, Any]) -> bool:
+    """Whether the task waits for a person: an iteration ended at the limit (or undecided) and `on_limit` is `ask`."""
+    if fold.get("on_limit") != "ask" or fold.get("action") or "final" in fold:
+        return False
+    allowed = fold.get("allowed", 3)
+    return any(
+        ended and not passed and not retries and (counted >= allowed or undecided)
+        for ended, passed, retries, counted, undecided in fold.get("loops", {}).values()
+    )
+
+
+def cost_of(fold: dict[str, Any]) -> float | None:
+    """Dollars over all answers; None where one of them is unknown or there is none."""
+    return fold.get("cost") if fold.get("cost_known") else None
+
+
+def title_of(fold: dict[str, Any]) -> str:
+    """The request's title, else the first line of its prompt, at most 80 characters."""
+    return str(fold.get("title", ""))
+
+
+def _user_request(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+    if "title" in fold:
+        action, more = data.get("action"), data.get("max_iterations")
+        if action in {"continue", "hint"}:
+            given = more if type(more) is int and more > 0 else max(1, fold["limit"])
+            fold["allowed"] += given
+        if action in {"continue", "hint", "accept", "stop"}:
+            fold["action"] = action
+        return
+    words = str(data.get("title") or data.get("prompt") or "").strip()
+    first_line = words.split("\n", 1)[0].strip()
+    fold["title"] = first_line if len(first_line) <= _TITLE else first_line[: _TITLE - 1] + "…"
+    limits, executor = data.get("limits"), data.get("executor")
+    limits = limits if isinstance(limits, dict) else {}
+    most = limits.get("max_iterations")
+    fold["limit"] = fold["allowed"] = most if type(most) is int and most >= 0 else 3
+    fold["on_limit"] = limits.get("on_limit")
+    if isinstance(executor, dict):
+        fold["executor"] = str(executor.get("name") or "")
+        fold["model"] = str(executor.get("model") or "")
+    elif isinstance(executor, str):
+        fold["executor"] = executor
+
+
+def _loop(fold: dict[str, Any], fact: dict[str, Any]) -> list[Any]:
+    loops = fold.setdefault("loops", {})
+    loop: list[Any] = loops.setdefault(str(fact.get("subtask_id") or ""), [False, False, 0, 0, False])
+    return loop
+
+
+def _llm_request(fold: dict[str, Any], fact: dict[str, Any], _data: dict[str, Any]) -> None:
+    _loop(fold, fact)[0] = False
+    fold["action"] = ""
+
+
+def _llm_response(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+    cost = data.get("cost_usd")
+    known = type(cost) in {int, float}
+    fold["cost"] = fold.get("cost", 0.0) + (cost if known else 0.0)
+    fold["cost_known"] = fold.get("cost_known", True) and known
+
+
+def _quality_judgment(fold: dict[str, Any], fact: dict[str, Any], data: dict[str, Any]) -> None:
+    fold.setdefault("judgments", []).append(str(data.get("judgment", "")))
+    _loop(fold, fact)[4] = bool(data.get("ask_person"))
+
+
+def _iteration_end(fold: dict[str, Any], fact: dict[str, Any], data: dict[str, Any]) -> None:
+    judgment, loop = data.get("judgment"), _loop(fold, fact)
+    fold["iterations"] = fold.get("iterations", 0) + 1
+    loop[0], loop[1] = True, judgment == "PASS"
+    loop[2] = loop[2] + 1 if judgment == "RETRY" else 0
+    loop[3] += judgment != "RETRY"
+
+
+def _final_summary(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+    fold["final"] = str(data.get("status", ""))
+    fold["reason"] = str(data.get("reason") or "")
+    if type(data.get("total_iterations")) is int:
+        fold["iterations"] = data["total_iterations"]
+    if type(data.get("cost_usd")) in {int, float}:
+        fold["cost"], fold["cost_known"] = data["cost_usd"], True
+
+
+_HANDLERS = {
+    "USER_REQUEST": _user_request,
+    "LLM_REQUEST": _llm_request,
+    "LLM_RESPONSE": _llm_response,
+    "QUALITY_JUDGMENT": _quality_judgment,
+    "ITERATION_END": _iteration_end,
+    "FINAL_SUMMARY": _final_summary,
+}

@@ -7,7 +7,6 @@ loop's view of the same rows is `tracer.catalog_async`.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -153,10 +152,11 @@ def task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
     status = final or ("AWAITING_RESPONSE" if waits else "")
     if not status:
         status = "UNFINISHED" if place.writer_of(task_id) is None else "RUNNING"
-    path = os.path.join(os.fspath(place.traces), name)
+    path = f"{os.fspath(place.traces)}/{name}"
+    verdicts = tuple(judgments.split("\n")) if judgments else ()
     return TaskRow(
-        task_id, title, status, iterations, tuple(json.loads(judgments)), cost, created, updated, executor, model,
-        reason, last_event, facts, damaged, path, older,
+        task_id, title, status, iterations, verdicts, cost, created, updated, executor, model, reason, last_event,
+        facts, damaged, path, older,
     )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 A projection: rows are a function of the files alone, so the database can be deleted at any time and comes back with
 equal rows; a damaged or foreign one is replaced; where none can be written it lives in memory. `refresh` reads only
-what is new: files whose size or time changed, from the offset stored beside the row. A finished trace is looked at again
-when a file comes or goes in its folder, or by `rebuild`.
+what is new: files whose size or time changed, from the offset stored beside the row. A finished trace is looked at
+again when a file comes or goes in its folder, or by `rebuild`.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _trace_row(
         fold.get("created_at", ""),
         fold.get("updated_at", ""),
         fold.get("iterations", 0),
-        json.dumps(fold.get("judgments", [])),
+        "\n".join(judgment.replace("\n", " ") for judgment in fold.get("judgments", [])),
         cost_of(fold),
         fold.get("final"),
         fold.get("reason", ""),

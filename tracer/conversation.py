@@ -8,7 +8,6 @@ its first fact; after FINAL_SUMMARY nothing is added. Timestamps may step backwa
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,6 @@ from tracer.lookup import trace_files
 from tracer.reading import iter_lines, read_entries
 from tracer.recordfile import TornTail
 from tracer.redaction.port import Redactor
-from tracer.seed_redactor import SeedRedactor
 from tracer.statedir import StateDir, TraceName, parse_trace_name, valid_id
 
 __all__ = ["ConversationTracer", "default_redactor"]
@@ -34,12 +32,9 @@ _LARGE: Final = 1 << 18  # characters from which cleaning and redacting leave th
 
 def default_redactor(state_dir: StateDir) -> Redactor:
     """The product's redactor for this project, with the environment's secrets known to it."""
-    try:
-        engine = importlib.import_module("tracer.redaction.engine")  # rules compile in 60 ms: only writers pay it
-    except ModuleNotFoundError:
-        return SeedRedactor(key=state_dir.redaction_key(), environ=os.environ)
-    redactor: Redactor = engine.build_redactor(state_dir=state_dir.root, environ=os.environ)
-    return redactor
+    from tracer.redaction.engine import build_redactor  # rules compile in 60 ms: only writers pay it
+
+    return build_redactor(state_dir=state_dir.root, environ=os.environ)
 
 
 class ConversationTracer:
@@ -175,9 +170,7 @@ class ConversationTracer:
         return entry
 
     def _complete(self, draft: Draft) -> tuple[Entry, bytes]:
-        if self._redactor is None:
-            self._redactor = default_redactor(self.state_dir)
-        value, counts = self._redactor.redact_value(clean_json(draft.data))
+        value, counts = self._rules().redact_value(clean_json(draft.data))
         if counts:
             earlier = value.get("redactions")
             value = {**value, "redactions": _added(earlier if isinstance(earlier, dict) else {}, counts)}
@@ -187,12 +180,18 @@ class ConversationTracer:
         )
         return entry, encode(entry)
 
+    def _rules(self) -> Redactor:
+        if self._redactor is None:
+            self._redactor = default_redactor(self.state_dir)
+        return self._redactor
+
     async def _ready(self) -> Journal:
         async with self._opening:
             if self._closed:
                 raise TraceError(f"the trace of {self.task_id!r} is closed")
             if self._journal is None:
                 await asyncio.to_thread(self.state_dir.ensure)
+                await asyncio.to_thread(self._rules().redact_text, "")  # its first use compiles the rules
                 path, lock = self.get_trace_file_path(), self.state_dir.task_lock(self.task_id)
                 if self._existing:
                     self._journal = await Journal.open(path, lock_path=lock)

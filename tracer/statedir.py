@@ -6,10 +6,8 @@ caller another id, across processes and after crashes: a kernel lock around a co
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import secrets
 from pathlib import Path
 from typing import Final
 
@@ -226,22 +224,6 @@ class StateDir:
         except OSError as error:
             raise self._unwritable(error) from error
         return f"task-{number:03d}"
-
-    def redaction_key(self) -> bytes:
-        """The project's secret that keys redaction placeholders; made at first use, mode 0600.
-
-        Raises:
-            RecordError: it cannot be made or read.
-
-        """
-        path = self.root / "redaction.key"
-        try:
-            ensure_folder(self.root)
-            with contextlib.suppress(FileExistsError):
-                publish(path, secrets.token_bytes(32))
-            return path.read_bytes()
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def _counter(self) -> int:
         try:

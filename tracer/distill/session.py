@@ -6,7 +6,6 @@ appears on disk before it is redacted, and the trace appears whole.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +26,6 @@ from tracer.distill.write import store
 from tracer.errors import NotFoundError, TraceError
 from tracer.prices import Tokens, cost_usd
 from tracer.redaction.port import Redactor
-from tracer.seed_redactor import SeedRedactor
 from tracer.statedir import StateDir
 
 __all__ = ["distill", "distill_session", "make_redactor", "output_folder"]
@@ -42,12 +40,9 @@ _PROMPT_LIMIT: Final = 4 * 1024 * 1024
 
 def make_redactor(state_dir: StateDir) -> Redactor:
     """The project's redactor."""
-    try:
-        engine = importlib.import_module("tracer.redaction.engine")  # rules compile in 60 ms
-    except ModuleNotFoundError:
-        return SeedRedactor(key=state_dir.redaction_key(), environ=os.environ)
-    redactor: Redactor = engine.build_redactor(state_dir=state_dir.root, environ=os.environ)
-    return redactor
+    from tracer.redaction.engine import build_redactor  # rules compile in 60 ms
+
+    return build_redactor(state_dir=state_dir.root, environ=os.environ)
 
 
 def output_folder(request: Request, state_dir: StateDir) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
@@ -24,8 +24,6 @@ from tracer.errors import UnavailableError
 from tracer.statedir import StateDir
 
 __all__ = ["create_app"]
-
-_MAX_BODY: Final = 4 << 20
 
 
 def create_app(
@@ -56,7 +54,6 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        max_body_size=_MAX_BODY,
     )
     add_problem_handlers(app)
     app.include_router(tasks.router)

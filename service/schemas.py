@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from runner.task import TaskStatus
 
@@ -29,6 +30,14 @@ def _whole(value: object) -> object:
     return value
 
 
+def _offered(value: str) -> str:
+    if not re.fullmatch(_OFFERED, value):
+        raise ValueError(f"executor {value!r} is not offered over HTTP")
+    return value
+
+
+_OFFERED = "^(anthropic|claude|codex|gemini|acp(:[A-Za-z0-9_-]{1,50})?)$"
+Offered = Annotated[str, Field(json_schema_extra={"pattern": _OFFERED}), AfterValidator(_offered)]
 Iterations = Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole)]
 
 
@@ -90,7 +99,7 @@ class NewTask(BaseModel):
 
     prompt: str = Field(min_length=1, max_length=200_000)
     title: str | None = Field(default=None, max_length=200)
-    executor: str | None = Field(default=None, max_length=60)
+    executor: Offered | None = None
     model: str | None = Field(default=None, max_length=100)
     max_iterations: Iterations | None = None
     chunk: Literal["auto", "always", "never"] | None = None

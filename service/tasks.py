@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -32,7 +32,7 @@ from service.schemas import (
 from service.state import ServiceState, state_of
 from tracer.catalog import TaskRow, list_tasks
 from tracer.conversation import ConversationTracer
-from tracer.errors import NotFoundError, UsageError
+from tracer.errors import NotFoundError
 from tracer.events import encode
 from tracer.follow import follow
 from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
@@ -44,6 +44,17 @@ router = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
 TaskId = Annotated[str, PathParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["task-001"])]
 _NDJSON = "application/x-ndjson"
+
+
+async def found_task(request: Request, task_id: TaskId) -> TaskRef:
+    """The task of the path; looked up before the answer starts, so that a stream can still be a 404."""
+    ref = await asyncio.to_thread(resolve_task, state_of(request).state_dir, task_id)
+    if ref.task_id != task_id:  # over HTTP an id is whole: shortened ones are for people who type
+        raise NotFoundError(f"no task {task_id!r}", next_step="GET /api/tasks lists them")
+    return ref
+
+
+Found = Annotated[TaskRef, Depends(found_task)]
 _RAW: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The conversation as JSON, or with `raw` the stored lines",
@@ -68,13 +79,12 @@ async def tasks(
 
 
 @router.get("/{task_id}", responses=responses(401, 403, 404, 422, 429))
-async def task(request: Request, task_id: TaskId) -> TaskDetail:
+async def task(request: Request, ref: Found) -> TaskDetail:
     """One task."""
     state = state_of(request)
-    ref = await _find(state.state_dir, task_id)
-    rows = await asyncio.to_thread(list_tasks, state.state_dir, task_id=task_id)
+    rows = await asyncio.to_thread(list_tasks, state.state_dir, task_id=ref.task_id)
     if not rows:
-        raise NotFoundError(f"no task {task_id!r}")
+        raise NotFoundError(f"no task {ref.task_id!r}")
     row = rows[0]
     return TaskDetail(
         **_row(row, state).model_dump(),
@@ -90,12 +100,9 @@ async def task(request: Request, task_id: TaskId) -> TaskDetail:
 
 
 @router.get("/{task_id}/trace", response_model=TraceDocument, responses=_RAW | responses(401, 403, 404, 422, 429, 500))
-async def trace(
-    request: Request, task_id: TaskId, *, latest: bool = False, raw: bool = False
-) -> Response | TraceDocument:
+async def trace(request: Request, ref: Found, *, latest: bool = False, raw: bool = False) -> Response | TraceDocument:
     """The conversation of a task; `latest` keeps the latest iteration, `raw` answers with the stored lines."""
     state = state_of(request)
-    ref = await _find(state.state_dir, task_id)
     if raw and not latest:
         return FileResponse(ref.path, media_type=_NDJSON)
     entries = await asyncio.to_thread(ConversationTracer.read_trace, ref.path)
@@ -113,13 +120,12 @@ async def trace(
 @router.get("/{task_id}/events", response_class=EventSourceResponse, responses=responses(401, 403, 404, 422, 429))
 async def events(
     request: Request,
-    task_id: TaskId,
+    ref: Found,
     last_event_id: Annotated[str | None, Header()] = None,
     after: Annotated[int, Query(ge=-1)] = -1,
 ) -> AsyncIterator[ServerSentEvent]:
     """Every fact as it becomes durable; `id` is its sequence number, `Last-Event-ID` resumes behind it."""
     state = state_of(request)
-    ref = await _find(state.state_dir, task_id)
     if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
         after = int(last_event_id[:18])
     async for seq, line in state.until_shutdown(follow(ref.path, after=after)):
@@ -131,50 +137,34 @@ async def events(
 async def submit(request: Request, body: NewTask) -> Accepted:
     """Start a task; answers when the request is on disk."""
     state = state_of(request)
-    if body.executor in {"scripted", "replay"}:
-        raise UsageError(
-            f"executor {body.executor!r} is not offered over HTTP",
-            why="its script could name any file",
-            next_step="use the command line",
-        )
     task_request: TaskRequest = state.task_request(body)
     return Accepted(task_id=await _supervisor(request).submit(task_request))
 
 
 @router.post("/{task_id}/respond", status_code=202, responses=responses(401, 403, 404, 409, 413, 422, 429, 500))
-async def respond(request: Request, task_id: TaskId, body: PersonAnswer) -> Accepted:
+async def respond(request: Request, ref: Found, body: PersonAnswer) -> Accepted:
     """Record a person's answer and go on with the task."""
-    await _find(state_of(request).state_dir, task_id)
     answered = await _supervisor(request).respond(
-        task_id, body.action, text=body.text, max_iterations=body.max_iterations
+        ref.task_id, body.action, text=body.text, max_iterations=body.max_iterations
     )
     return Accepted(task_id=answered)
 
 
 @router.post("/{task_id}/cancel", status_code=202, responses=responses(401, 403, 404, 409, 422, 429, 500))
-async def cancel(request: Request, task_id: TaskId) -> Accepted:
+async def cancel(request: Request, ref: Found) -> Accepted:
     """End the task as CANCELLED."""
-    await _find(state_of(request).state_dir, task_id)
-    await _supervisor(request).cancel(task_id)
-    return Accepted(task_id=task_id)
+    await _supervisor(request).cancel(ref.task_id)
+    return Accepted(task_id=ref.task_id)
 
 
 @router.post("/{task_id}/resume", status_code=202, responses=responses(401, 403, 404, 409, 422, 429, 500, 503))
-async def resume(request: Request, task_id: TaskId) -> Accepted:
+async def resume(request: Request, ref: Found) -> Accepted:
     """Go on with an unfinished task, or take up one that ended short; a COMPLETE one stays as it is."""
-    await _find(state_of(request).state_dir, task_id)
-    return Accepted(task_id=await _supervisor(request).resume(task_id))
+    return Accepted(task_id=await _supervisor(request).resume(ref.task_id))
 
 
 def _supervisor(request: Request) -> Supervisor:
     return state_of(request).supervisor
-
-
-async def _find(state_dir: StateDir, task_id: str) -> TaskRef:
-    ref = await asyncio.to_thread(resolve_task, state_dir, task_id)
-    if ref.task_id != task_id:  # over HTTP an id is whole: shortened ones are for people who type
-        raise NotFoundError(f"no task {task_id!r}", next_step="GET /api/tasks lists them")
-    return ref
 
 
 def _row(row: TaskRow, state: ServiceState) -> TaskRowModel:

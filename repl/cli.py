@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["entry", "main"]
+__all__ = ["main"]
 
 
-def main() -> None:
-    """The console script: run and leave with the exit code."""
-    sys.exit(entry(sys.argv[1:]))
-
-
-def entry(words: list[str]) -> int:
-    """Run `words` as a command line and return its exit code."""
+def main(words: list[str] | None = None) -> int:
+    """Run `words` (the process's own arguments by default) as a command line and return the exit code."""
+    words = sys.argv[1:] if words is None else words
     if words in (["version"], ["--version"], ["-V"]):
         from repl.version import VERSION
 

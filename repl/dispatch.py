@@ -36,7 +36,7 @@ def run_words(words: list[str]) -> int:
     if os.name == "nt":
         sys.stderr.write("pm: Windows is not supported; run pm inside WSL 2\n")
         return ExitCode.UNAVAILABLE
-    _install_signals()
+    before = _install_signals()
     output = make_output(_guessed_flags(words), os.environ)
     try:
         code = _run(words, output)
@@ -44,6 +44,9 @@ def run_words(words: list[str]) -> int:
     except BrokenPipeError:
         _abandon_stdout()
         return ExitCode.OK
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return int(code)
 
 
@@ -159,21 +162,22 @@ def report_end(context: Context, ending: BaseException) -> int:
 
 
 def _stopped(context: Context, word: str) -> PmError:
-    task_id = getattr(context, "running_task", "")
+    task_id = context.running_task
     next_step = f"pm resume {task_id}" if task_id else ""
     error = UnavailableError(word, why="what was recorded is safe" if task_id else "", next_step=next_step)
     error.code = word  # type: ignore[misc]  # the closing record names the signal's own code
     return error
 
 
-def _install_signals() -> None:
+def _install_signals() -> dict[int, Any]:
+    """Take the signals over; what was there before, for callers that live on."""
+
     def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
         raise Terminated
 
-    signal.signal(signal.SIGTERM, terminate)
-    signal.signal(signal.SIGHUP, terminate)
-    # A child of nohup or of a shell's background job may have inherited "ignore".
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # SIGINT too: a child of nohup or of a shell's background job may have inherited "ignore".
+    wanted = {signal.SIGTERM: terminate, signal.SIGHUP: terminate, signal.SIGINT: signal.default_int_handler}
+    return {number: signal.signal(number, handler) for number, handler in wanted.items()}
 
 
 def _guessed_flags(words: list[str]) -> dict[str, bool]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from repl.present.output import Output
@@ -19,12 +18,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.settings.layers import Settings
+    from tracer.statedir import StateDir
 
 __all__ = ["Context"]
 
 
 class Context:
-    """The surroundings of one command. `arguments` holds its parsed arguments, global flags included."""
+    """The surroundings of one command. `arguments` holds its parsed arguments, global flags included.
+
+    `running_task` is the task that an interruption would leave resumable.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class Context:
         self.arguments = arguments
         self.command = command
         self.session = session
+        self.running_task = ""
         self._settings: Settings | None = None
 
     @property
@@ -72,12 +76,16 @@ class Context:
             return (self.folder / Path(given).expanduser()).absolute()
         if self.session is not None:
             return Path(self.session.state_dir.root)
-        return Path(import_module("tracer.statedir").StateDir.find(self.folder).root)
+        from tracer.statedir import StateDir
+
+        return StateDir.find(self.folder).root
 
     @property
-    def state_dir(self) -> Any:
+    def state_dir(self) -> StateDir:
         """The state directory as the tracer knows it; nothing is created by asking."""
-        return import_module("tracer.statedir").StateDir(self.state_root)
+        from tracer.statedir import StateDir
+
+        return StateDir(self.state_root)
 
     def settings(self) -> Settings:
         """The settings in force, all layers merged; read once.

@@ -91,12 +91,16 @@ def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
     command = find_command(name)
     if command is None:
         raise unknown_command(words[lead] if lead < len(words) else "", prefix="pm ")
+    if "cli" not in command.surfaces:
+        raise UsageError(
+            f"{command.name!r} belongs to a session", why=command.summary, next_step=f"pm   then   /{name}"
+        )
     return command, parse_arguments(command, [*words[:lead], *rest])
 
 
 def unknown_command(word: str, *, prefix: str) -> UsageError:
     """The error for a name nobody answers to, with the nearest one."""
-    names = [command.name for command in COMMANDS if not command.hidden]
+    names = [command.name for command in COMMANDS if not command.hidden and "cli" in command.surfaces]
     like = nearest(word, names)
     hint = f"did you mean {prefix}{like}?" if like else ""
     return UsageError(f"unknown command {word!r}", why=hint, next_step=f"{prefix}help")

@@ -1,9 +1,153 @@
-"""Registry rows that only make sense inside a running `pm>`: its queue, its skin, its way out."""
+"""Registry rows that only make sense inside a running `pm>`: its choices, its queue, its skin, its way out."""
 
 from __future__ import annotations
 
-from repl.commands.spec import Command
+from repl.commands.spec import Argument, Command, Flag
 
 __all__ = ["SESSION_COMMANDS"]
 
-SESSION_COMMANDS: tuple[Command, ...] = ()
+SESSION_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "status",
+        "session",
+        "show this session: executor, limits, what runs and waits",
+        "repl.commands.session_commands:status",
+        "/status",
+        surfaces=("slash",),
+    ),
+    Command(
+        "queue",
+        "session",
+        "show, edit or drop the inputs that wait",
+        "repl.commands.session_commands:queue",
+        "/queue drop 1",
+        surfaces=("slash",),
+        arguments=(
+            Argument("action", "edit or drop", required=False, choices=("edit", "drop")),
+            Argument("words", "the row, and the new text", required=False, many=True),
+        ),
+        exits=(7,),
+    ),
+    Command(
+        "executor",
+        "session",
+        "show or choose who does the work",
+        "repl.commands.session_commands:executor",
+        "/executor claude",
+        surfaces=("slash",),
+        arguments=(Argument("name", "an executor, or auto", required=False, values="executor"),),
+        exits=(4,),
+    ),
+    Command(
+        "model",
+        "session",
+        "show or choose the model",
+        "repl.commands.session_commands:model",
+        "/model default",
+        surfaces=("slash",),
+        arguments=(Argument("name", "a model, or default", required=False),),
+    ),
+    Command(
+        "limits",
+        "session",
+        "show or choose iterations, budget and time",
+        "repl.commands.session_commands:limits",
+        "/limits iterations 5 budget 2.50",
+        surfaces=("slash",),
+        arguments=(Argument("words", "iterations N, budget USD, timeout TIME", required=False, many=True),),
+    ),
+    Command(
+        "cost",
+        "session",
+        "show tokens and money by task or model",
+        "repl.commands.session_commands:cost",
+        "/cost --by model",
+        surfaces=("slash",),
+        flags=(Flag("--by", "task or model", "WHAT", choices=("task", "model")),),
+    ),
+    Command(
+        "history",
+        "session",
+        "search earlier inputs of this project",
+        "repl.commands.session_commands:history",
+        "/history signup",
+        surfaces=("slash",),
+        arguments=(Argument("words", "only inputs that hold this", required=False, many=True),),
+    ),
+    Command(
+        "keys",
+        "session",
+        "show the keys, and the ids that rebind them",
+        "repl.commands.session_commands:keys",
+        "/keys",
+        surfaces=("slash",),
+    ),
+    Command(
+        "live",
+        "session",
+        "show the answer's text while it arrives",
+        "repl.commands.session_commands:live",
+        "/live on",
+        surfaces=("slash",),
+        arguments=(Argument("switch", "on or off", choices=("on", "off")),),
+    ),
+    Command(
+        "plain",
+        "session",
+        "no colour, no moving line, ASCII",
+        "repl.commands.session_commands:plain",
+        "/plain on",
+        surfaces=("slash",),
+        arguments=(Argument("switch", "on or off", choices=("on", "off")),),
+    ),
+    Command(
+        "theme",
+        "session",
+        "show or choose the full screen's colours",
+        "repl.commands.session_commands:theme",
+        "/theme dark",
+        surfaces=("slash",),
+        arguments=(
+            Argument(
+                "name",
+                "a theme",
+                required=False,
+                values="theme",
+                choices=("auto", "dark", "light", "high-contrast", "mono"),
+            ),
+        ),
+    ),
+    Command(
+        "screen",
+        "session",
+        "go on in full screen",
+        "repl.commands.session_commands:screen",
+        "/screen",
+        surfaces=("slash",),
+    ),
+    Command(
+        "line",
+        "session",
+        "go on in line mode",
+        "repl.commands.session_commands:line",
+        "/line",
+        surfaces=("slash",),
+    ),
+    Command(
+        "clear",
+        "session",
+        "clear the screen, keep the state",
+        "repl.commands.session_commands:clear",
+        "/clear",
+        surfaces=("slash",),
+    ),
+    Command(
+        "exit",
+        "session",
+        "leave; prints what is unfinished",
+        "repl.commands.session_commands:exit_",
+        "/exit",
+        surfaces=("slash",),
+        aliases=("quit",),
+    ),
+)

@@ -2,10 +2,162 @@
 
 from __future__ import annotations
 
-from repl.commands.spec import Argument, Command
+from typing import Literal, cast
 
-__all__ = ["TASK_COMMANDS"]
+from repl.commands.spec import Argument, Command, Flag, Values
+from runner.settings.declared import SETTINGS, Setting
+
+__all__ = ["TASK", "TASK_COMMANDS"]
 
 TASK = Argument("task", "task-015, a unique start of it, 15, or #3 (a row of the last list)", values="task")
+_MAYBE_TASK = TASK._replace(required=False)
+STATUSES = ("RUNNING", "AWAITING_RESPONSE", "UNFINISHED", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED")
+_KINDS: dict[str, Literal["text", "integer", "number", "duration"]] = {
+    "integer": "integer",
+    "number": "number",
+    "duration": "duration",
+}
 
-TASK_COMMANDS: tuple[Command, ...] = ()
+
+def _flag(setting: Setting) -> Flag:
+    """The flag that a setting declares."""
+    switch = setting.kind == "switch"
+    return Flag(
+        setting.flag,
+        setting.help + (f" (default {setting.default})" if setting.default not in {None, True, False} else ""),
+        "" if switch else setting.placeholder,
+        values=cast("Values", setting.values),
+        choices=setting.choices,
+        kind=_KINDS.get(setting.kind, "text"),
+        setting=setting.key,
+        negatable=switch,
+    )
+
+
+RUN_FLAGS = tuple(_flag(setting) for setting in SETTINGS if setting.flag)
+_LIMIT_FLAGS = tuple(flag for flag in RUN_FLAGS if flag.name in {"--max-iterations", "--timeout", "--budget-usd"})
+_OUTCOMES = (1, 3, 4, 5, 6, 8)
+
+TASK_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "run",
+        "task",
+        "submit a request, follow it, end with its verdict",
+        "repl.commands.run:run",
+        'pm run "add input validation to the signup form"',
+        arguments=(Argument("prompt", "the request; - reads stdin, @FILE reads a file", many=True, values="file"),),
+        flags=RUN_FLAGS,
+        exits=_OUTCOMES,
+        description="Every flag has an environment name (PM_EXECUTOR for --executor) and a config key (run.executor).",
+    ),
+    Command(
+        "resume",
+        "task",
+        "continue a task from its trace alone",
+        "repl.commands.run:resume",
+        "pm resume 15 --max-iterations 6",
+        arguments=(_MAYBE_TASK,),
+        flags=(Flag("--last", "the newest task of this project"), *_LIMIT_FLAGS),
+        exits=(*_OUTCOMES, 7),
+    ),
+    Command(
+        "respond",
+        "task",
+        "answer a task that waits at its limit",
+        "repl.commands.run:respond",
+        "pm respond 15 hint keep the public API",
+        arguments=(
+            TASK,
+            Argument("action", "continue, hint, accept or stop", choices=("continue", "hint", "accept", "stop")),
+            Argument("text", "the hint", required=False, many=True),
+        ),
+        flags=(Flag("--max-iterations", "further iterations to allow", "N", kind="integer"),),
+        exits=(*_OUTCOMES, 7),
+    ),
+    Command(
+        "stop",
+        "task",
+        "stop a running task at the next safe point; it stays resumable",
+        "repl.commands.run:stop",
+        "pm stop 15",
+        arguments=(TASK,),
+        exits=(7, 8),
+    ),
+    Command(
+        "retry",
+        "task",
+        "start a new task with the same request",
+        "repl.commands.run:retry",
+        "pm retry 15",
+        arguments=(TASK,),
+        flags=RUN_FLAGS,
+        exits=(*_OUTCOMES, 7),
+    ),
+    Command(
+        "tasks",
+        "task",
+        "list the tasks of this project",
+        "repl.commands.tasks:tasks",
+        "pm tasks --status UNFINISHED --since 7d",
+        arguments=(Argument("filter", "only tasks whose id, title or status holds this", required=False),),
+        flags=(
+            Flag("--status", "only this status", "S", values="status", choices=STATUSES),
+            Flag("--since", "only tasks with facts since then: 7d, 2h or 2026-01-31", "D"),
+            Flag("--limit", "at most so many (200)", "N", kind="integer"),
+        ),
+        exits=(8,),
+    ),
+    Command(
+        "show",
+        "task",
+        "show one task: status, cost, files, what to do next",
+        "repl.commands.tasks:show",
+        "pm show 15",
+        arguments=(_MAYBE_TASK,),
+        exits=(7, 8),
+    ),
+    Command(
+        "diff",
+        "task",
+        "show what a task changed",
+        "repl.commands.diff:diff",
+        "pm diff 15 --iteration 0",
+        arguments=(_MAYBE_TASK,),
+        flags=(
+            Flag("--iteration", "only this iteration's change, counted from 0", "N", kind="integer"),
+            Flag("--side-by-side", "old on the left, new on the right"),
+        ),
+        exits=(7, 8),
+    ),
+    Command(
+        "files",
+        "task",
+        "list the files a task changed, by iteration",
+        "repl.commands.diff:files",
+        "pm files 15",
+        arguments=(_MAYBE_TASK,),
+        flags=(Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer"),),
+        exits=(7, 8),
+    ),
+    Command(
+        "criteria",
+        "task",
+        "list what answers are judged by",
+        "repl.commands.criteria:criteria",
+        "pm criteria Q2",
+        arguments=(
+            Argument("id", "explain one of them", required=False, values="criterion"),
+            Argument("switch", "in a session: on or off for an optional one", required=False, choices=("on", "off")),
+        ),
+        exits=(3, 7),
+    ),
+    Command(
+        "demo",
+        "task",
+        "watch a bad answer be rejected and mended; needs no key and no network",
+        "repl.commands.demo:demo",
+        "pm demo",
+        flags=(Flag("--keep", "keep the folder to look around in"),),
+        exits=(1, 8),
+    ),
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from repl.commands.complete import Candidate, Sources
@@ -60,7 +59,8 @@ def sources_for(context: Context, surface: str) -> Sources:
 
 
 def _tasks(context: Context) -> list[Candidate]:
-    list_tasks = import_module("tracer.catalog").list_tasks
+    from tracer.catalog import list_tasks
+
     rows = list_tasks(context.state_dir, limit=_MOST)
     return [Candidate(row.task_id, f"{row.status} {row.title}".strip()) for row in rows]
 

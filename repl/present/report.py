@@ -7,7 +7,6 @@ import platform
 import sys
 import tempfile
 import traceback
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,10 +65,11 @@ def _write(text: str, context: Context) -> str:
 def _redacted(text: str, context: Context) -> str:
     """The text without secrets; without a working redactor only the names of the frames are kept."""
     try:
-        redactor = import_module("tracer.redaction.engine").build_redactor(
-            state_dir=context.state_root, environ=context.environ
-        )
-        return str(redactor.redact_text(text)[0])
+        from tracer.redaction.engine import build_redactor
+
+        with tempfile.TemporaryDirectory() as key:
+            redactor = build_redactor(state_dir=Path(key), environ=context.environ, rewrite_paths=True)
+            return redactor.redact_text(text)[0]
     except (PmError, OSError, ImportError):
         kept = [line for line in text.splitlines() if line.startswith(("pm ", "command:", "  File "))]
         return "\n".join(kept)

@@ -30,13 +30,13 @@ class Setting(NamedTuple):
     guarded: bool = False
     minimum: float | None = None
     values: str = ""
-    flag_only: bool = False
+    env_name: str = ""
 
     @property
     def env(self) -> str:
         """`PM_EXECUTOR` for `run.executor`, `PM_REPL_MODE` for `repl.mode`; empty for families."""
-        if self.key.endswith("*"):
-            return ""
+        if self.key.endswith("*") or self.env_name:
+            return self.env_name
         name = self.key.removeprefix("run.")
         return "PM_" + name.replace(".", "_").replace("-", "_").upper()
 
@@ -174,9 +174,26 @@ _OTHER: tuple[Setting, ...] = (
     Setting("repl.notify_command", "text", "command run for notify = command", guarded=True),
     Setting("repl.keys.*", "text", 'keys for an action, such as keys.stop = "escape"; /keys lists the actions'),
     Setting("executors.*", "text", "program to start for an executor, such as executors.claude", guarded=True),
+    Setting("agents.*", "list", "command of an Agent Client Protocol agent, run as acp:NAME", guarded=True),
+    Setting(
+        "sandbox.mode",
+        "text",
+        "bubblewrap around agents and their commands",
+        "auto",
+        ("auto", "on", "off"),
+        guarded=True,
+    ),
+    Setting("sandbox.network", "switch", "let sandboxed commands reach the network", default=False, guarded=True),
+    Setting(
+        "anthropic.allow_commands", "list", "commands allowed without a sandbox, beside the defaults", (), guarded=True
+    ),
     Setting("anthropic.base_url", "text", "where the Messages API is reached", guarded=True),
     Setting(
-        "anthropic.key_file", "path", "file with the API key; only its owner may read it (mode 0600)", guarded=True
+        "anthropic.key_file",
+        "path",
+        "file with the API key; only its owner may read it (mode 0600)",
+        env_name="PM_KEY_FILE",
+        guarded=True,
     ),
     Setting("criteria.options.*", "any", "options of single criteria; see the criteria page"),
     Setting("environment.allow", "list", "further environment variables that agents may see", (), guarded=True),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-_START = "import sys; from repl.cli import main; main()"
+_START = "import sys; from repl.cli import main; sys.exit(main())"
 
 
 class Ran(NamedTuple):

@@ -111,7 +111,7 @@ def test_ordinary_and_foreign_script_is_left_alone() -> None:
 
 
 def test_a_defect_leaves_a_report_and_exit_10(project: Path, tmp_path: Path) -> None:
-    start = "import repl.commands.about as a; a.overview_lines = None; import sys; from repl.cli import main; main()"
+    start = "import sys, repl.commands.about as a; a.overview_lines = None; from repl.cli import main; sys.exit(main())"
     words = command_line("help", "--json")
     done = subprocess.run(
         [*words[:-3], start, *words[-2:]],

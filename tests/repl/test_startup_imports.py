@@ -10,15 +10,33 @@ import pytest
 
 from tests.repl.support import environment
 
-_HEAVY = set(
-    "anthropic fastapi textual prompt_toolkit pydantic aiosqlite asyncio rich orjson yaml tree_sitter tomlkit re2"
-    " watchfiles dataclasses inspect logging subprocess socket tomllib".split()
-)
+_HEAVY = {
+    "anthropic",
+    "fastapi",
+    "textual",
+    "prompt_toolkit",
+    "pydantic",
+    "aiosqlite",
+    "asyncio",
+    "rich",
+    "orjson",
+    "yaml",
+    "tree_sitter",
+    "tomlkit",
+    "re2",
+    "watchfiles",
+    "dataclasses",
+    "inspect",
+    "logging",
+    "subprocess",
+    "socket",
+    "tomllib",
+}
 _START = """
 import atexit, sys
 atexit.register(lambda: sys.stderr.write("MODULES" + " ".join(sorted(sys.modules))))
 from repl.cli import main
-main()
+sys.exit(main())
 """
 
 

@@ -1,0 +1,198 @@
+"""`run`, `resume`, `respond`, `stop`, `retry`: give work to the supervisor and show it until it rests."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from repl.commands.context import Context
+from repl.present.progress import Progress, short_id
+from repl.present.watch import close_task, watch_task
+from repl.session import Session
+from runner.task import PersonAction, TaskOutcome
+from tracer.errors import NotFoundError, UsageError
+from tracer.reading import read_entries
+
+__all__ = ["respond", "resume", "retry", "run", "stop"]
+
+_LIMITS = {"max_iterations": "max_iterations", "timeout": "timeout_s", "budget_usd": "budget_usd"}
+_MOST_INPUT = 4 << 20
+
+
+async def run(context: Context, arguments: Namespace) -> int:
+    """`pm run PROMPT | - | @FILE`: submit, show, and end with the outcome's exit code."""
+    prompt = await asyncio.to_thread(_prompt, arguments.prompt, context)
+    async with _session(context) as (session, own):
+        ignored = session.settings.ignored_line()
+        if ignored and own:
+            context.output.note(ignored)
+        task_id = await session.submit(prompt)
+        return await _watch(context, session, task_id)
+
+
+async def resume(context: Context, arguments: Namespace) -> int:
+    """`pm resume TASK | --last`: go on from the trace alone; a COMPLETE task is left as it is."""
+    _one_of(arguments)
+    async with _session(context) as (session, _):
+        task = session.resolve(None if arguments.last else arguments.task)
+        after = len(read_entries(task.path)) - 1
+        overrides = {name: getattr(arguments, flag, None) for flag, name in _LIMITS.items()}
+        task_id = await session.resume(task.task_id, overrides=overrides)
+        outcome = session.supervisor.look(task_id)
+        if session.supervisor.status(task_id) is None and outcome.status == "COMPLETE":
+            context.output.note(f"{task_id} is COMPLETE: nothing to resume")
+            return _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
+        newer = session.resolve(task_id).path != task.path
+        return await _watch(context, session, task_id, after=-1 if newer else after)
+
+
+async def respond(context: Context, arguments: Namespace) -> int:
+    """`pm respond TASK continue|hint|accept|stop [TEXT]`: answer a task that waits at its limit."""
+    action: PersonAction = arguments.action
+    text = " ".join(arguments.text)
+    if action == "hint" and not text:
+        raise UsageError("a hint needs words", next_step="pm respond 15 hint keep the public API")
+    async with _session(context) as (session, _):
+        task = session.resolve(arguments.task)
+        after = len(read_entries(task.path)) - 1
+        task_id = await session.respond(task.task_id, action, text=text, more=arguments.max_iterations)
+        return await _watch(context, session, task_id, after=after)
+
+
+async def stop(context: Context, arguments: Namespace) -> int:
+    """`pm stop TASK`: ask whoever runs it to stop at the next safe point; it stays resumable."""
+    async with _session(context) as (session, _):
+        task = session.resolve(arguments.task)
+        if not await session.stop(task.task_id):
+            status = session.supervisor.look(task.task_id).status
+            raise NotFoundError(
+                f"{task.task_id} is not running", why=f"it is {status}", next_step=f"pm show {short_id(task.task_id)}"
+            )
+        short = short_id(task.task_id)
+        context.output.line(f"{task.task_id} stops at the next safe point   {_prefix(context)}resume {short} goes on")
+        context.output.result("stop", {"task_id": task.task_id, "stopping": True})
+        return 0
+
+
+async def retry(context: Context, arguments: Namespace) -> int:
+    """`pm retry TASK`: a new task with the same request."""
+    async with _session(context) as (session, _):
+        task = session.resolve(arguments.task)
+        first = next((e for e in read_entries(task.path) if e.event == "USER_REQUEST" and "action" not in e.data), None)
+        if first is None:
+            raise NotFoundError(f"{task.task_id} has no request to repeat", next_step="pm trace verify " + task.task_id)
+        task_id = await session.submit(str(first.data["prompt"]))
+        return await _watch(context, session, task_id)
+
+
+@asynccontextmanager
+async def _session(context: Context) -> AsyncGenerator[tuple[Session, bool]]:
+    """The session at hand, or one for this command alone (then the second value is true)."""
+    if context.session is not None:
+        yield context.session, False
+        return
+    interactive = context.output.interactive and not context.arguments.no_input and _asks()
+    async with Session(context, interactive=interactive) as session:
+        yield session, True
+
+
+def _asks() -> bool:
+    return bool(sys.stdin) and sys.stdin.isatty()
+
+
+async def _watch(context: Context, session: Session, task_id: str, *, after: int = -1) -> int:
+    context.running_task = task_id
+    if context.session is not None:
+        # At `pm>` the view follows every task of the session by itself: the command is done once the task has begun.
+        context.output.result(context.command, {"task_id": task_id})
+        return 0
+    progress = Progress(task_id, prefix=_prefix(context))
+    outcome = await watch_task(session, context.output, task_id, after=after, progress=progress)
+    while outcome.status == "AWAITING_RESPONSE" and session.interactive:
+        answer = await asyncio.to_thread(_ask_person, context, outcome)
+        if answer is None:
+            break
+        seen = len(read_entries(outcome.trace_file)) - 1
+        await session.respond(task_id, answer[0], text=answer[1])
+        outcome = await watch_task(session, context.output, task_id, after=seen, progress=progress)
+    context.running_task = ""
+    return _close(context, outcome, progress)
+
+
+def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
+    return close_task(context.output, context.command, outcome, progress)
+
+
+def _ask_person(context: Context, outcome: TaskOutcome) -> tuple[PersonAction, str] | None:
+    """What the person at the terminal wants; None leaves the task waiting (`pm respond`)."""
+    last = outcome.judgments[-1] if outcome.judgments else "none"
+    context.output.note(
+        f"{outcome.iterations} iterations, last verdict {last}. c continue, h TEXT hint, a accept, s stop, Enter later"
+    )
+    words: dict[str, PersonAction] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
+    while True:
+        context.output.stderr.write("? ")
+        context.output.stderr.flush()
+        line = sys.stdin.readline()
+        letter, _, text = line.strip().partition(" ")
+        if not letter:
+            return None
+        action = words.get(letter[0].lower())
+        if action == "hint" and not text.strip():
+            context.output.note("h needs the hint behind it: h keep the public API")
+        elif action is not None:
+            return action, text.strip()
+
+
+def _prefix(context: Context) -> str:
+    return "/" if context.session is not None else "pm "
+
+
+def _one_of(arguments: Namespace) -> None:
+    if bool(arguments.task) is bool(arguments.last):
+        raise UsageError("name a task or give --last", next_step="pm resume 15, or pm resume --last")
+
+
+def _prompt(words: list[str], context: Context) -> str:
+    """The request: the words, stdin for `-`, a file for `@FILE`.
+
+    Raises:
+        UsageError: nothing in it, an unreadable file, or text that is not UTF-8.
+
+    """
+    if words == ["-"]:
+        raw = sys.stdin.buffer.read(_MOST_INPUT + 1)
+        source = "stdin"
+    elif len(words) == 1 and words[0].startswith("@") and len(words[0]) > 1:
+        source = words[0][1:]
+        raw = _file_bytes(context.folder / Path(source).expanduser())
+    else:
+        return _filled(" ".join(words), "the request")
+    if len(raw) > _MOST_INPUT:
+        raise UsageError(
+            f"{source} holds more than {_MOST_INPUT >> 20} MB", next_step="put it in a file and name the file"
+        )
+    try:
+        return _filled(raw.decode("utf-8"), source)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{source} is not UTF-8", why=str(error)) from error
+
+
+def _filled(text: str, source: str) -> str:
+    if not text.strip():
+        raise UsageError(f"{source} is empty", next_step='pm run "add input validation to the signup form"')
+    return text.strip("\n")
+
+
+def _file_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_INPUT + 1)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {str(path)!r}", why=error.strerror or "", next_step="check the file name"
+        ) from error

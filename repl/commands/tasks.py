@@ -1,0 +1,147 @@
+"""`pm tasks`: the numbered list, on json and sqlite3 alone; `pm show`: one task in full."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from repl.present.escape import one_line, width_cut
+from repl.present.words import age_text, cost_text
+from tracer.catalog import TaskRow, list_tasks
+from tracer.clock import from_epoch_ms, now_epoch_ms
+from tracer.errors import UsageError
+
+if TYPE_CHECKING:
+    from repl.commands.context import Context
+
+__all__ = ["epoch_ms_of", "show", "since_iso", "tasks"]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_TITLE = 44
+
+
+def tasks(context: Context, arguments: Namespace) -> int:
+    """`pm tasks [FILTER] [--status S] [--since D] [--limit N]`."""
+    since = since_iso(arguments.since) if arguments.since else None
+    wanted = (arguments.filter or "").lower()
+    limit = arguments.limit if arguments.limit is not None else (None if wanted else 200)
+    if limit is not None and limit < 1:
+        raise UsageError("--limit must be 1 or more")
+    rows = list_tasks(context.state_dir, status=arguments.status, since=since, limit=None if wanted else limit)
+    if wanted:
+        rows = [row for row in rows if wanted in f"{row.task_id} {row.title} {row.status}".lower()][:limit]
+    output = context.output
+    if context.session is not None:
+        context.session.rows = [row.task_id for row in rows]
+    for row in rows:
+        output.record(_record(row))
+    output.lines(_table(rows))
+    if not rows:
+        output.note("no tasks in this project" if not (wanted or since or arguments.status) else "no task matches")
+        output.note('  next:  pm run "..."   or   pm demo')
+    elif limit is not None and len(rows) == limit:
+        output.note(f"the newest {limit}; --limit shows more")
+    output.result("tasks", {"tasks": [_record(row) for row in rows]} if output.form == "json" else {"count": len(rows)})
+    return 0
+
+
+def _table(rows: list[TaskRow]) -> list[str]:
+    if not rows:
+        return []
+    now = now_epoch_ms()
+    width = max(len(row.task_id) for row in rows)
+    lines = [f"{'#':>4}  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  title"]
+    for number, row in enumerate(rows, 1):
+        age = age_text(now - epoch_ms_of(row.updated_at))
+        title = width_cut(one_line(row.title), _TITLE)
+        cost = cost_text(row.cost_usd).removeprefix("cost ")
+        head = f"{number:>4}  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}"
+        lines.append(f"{head}  {cost:>9}  {age:>7}  {title}")
+    return lines
+
+
+def _record(row: TaskRow) -> dict[str, Any]:
+    return {**row._asdict(), "judgments": list(row.judgments)}
+
+
+def show(context: Context, arguments: Namespace) -> int:
+    """`pm show TASK`: how it stands, what it cost, what it changed, and what can be done next."""
+    from repl.commands.lookup import find_task
+
+    task = find_task(context, arguments.task)
+    row = list_tasks(context.state_dir, task_id=task.task_id)[0]
+    files = _files(task.path)
+    output = context.output
+    output.line(
+        f"{row.task_id} {row.status}" + (f" ({row.reason})" if row.reason else "") + f"   {one_line(row.title)}"
+    )
+    agent = one_line(" ".join(part for part in (row.executor, row.model) if part))
+    output.line(f"  executor    {agent or 'n/a'}")
+    output.line(f"  iterations  {row.iterations}" + (f"   {', '.join(row.judgments)}" if row.judgments else ""))
+    output.line(f"  cost        {cost_text(row.cost_usd).removeprefix('cost ')}")
+    output.line(f"  started     {row.created_at}   last fact {row.updated_at}")
+    shown = ", ".join(one_line(path) for path in files[:8]) + (f" … {len(files) - 8} more" if len(files) > 8 else "")
+    output.line(f"  files       {shown or 'none changed'}")
+    output.line(f"  trace       {row.trace_file}   {row.facts} facts")
+    for older in task.older:
+        output.line(f"  earlier     {older}")
+    if row.damaged:
+        output.line(f"  damaged     {row.damaged} lines: pm trace verify {row.task_id}")
+    output.note(f"  next:  {_next(row)}")
+    output.result("show", {**_record(row), "files_modified": files, "older": [str(path) for path in task.older]})
+    return 0
+
+
+def _files(path: Any) -> list[str]:
+    """The files of FINAL_SUMMARY, else of all answers so far."""
+    from tracer.reading import scan
+
+    found: dict[str, None] = {}
+    for entry in scan(path).entries:
+        listed = entry.data.get("files_modified")
+        if entry.event == "FINAL_SUMMARY" and isinstance(listed, list):
+            return [str(name) for name in listed]
+        if entry.event == "LLM_RESPONSE" and isinstance(listed, list):
+            found.update(dict.fromkeys(str(name) for name in listed))
+    return list(found)
+
+
+def _next(row: TaskRow) -> str:
+    short = row.task_id.removeprefix("task-").lstrip("0") or row.task_id
+    match row.status:
+        case "RUNNING":
+            return f"pm trace {short} --follow   or   pm stop {short}"
+        case "AWAITING_RESPONSE":
+            return f"pm respond {short} continue | hint TEXT | accept | stop"
+        case "COMPLETE":
+            return f"pm diff {short}   pm trace {short}"
+        case _:
+            return f"pm resume {short}   pm trace {short}"
+
+
+def epoch_ms_of(stamp: str) -> int:
+    """Milliseconds since 1970 of an ISO 8601 time in UTC; now where it is none."""
+    from calendar import timegm
+
+    try:
+        year, month, day = (int(part) for part in stamp[:10].split("-"))
+        hour, minute, second = (int(part) for part in stamp[11:19].split(":"))
+    except ValueError:
+        return now_epoch_ms()
+    return timegm((year, month, day, hour, minute, second, 0, 0, 0)) * 1000
+
+
+def since_iso(text: str) -> str:
+    """`30d`, `2h` or `2026-01-31` as the ISO time that facts are compared with.
+
+    Raises:
+        UsageError: neither a span nor a date.
+
+    """
+    unit = _UNITS.get(text[-1:].lower())
+    if unit and text[:-1].isdigit():
+        return from_epoch_ms(max(0, now_epoch_ms() - int(text[:-1]) * unit * 1000))
+    parts = text[:10].split("-")
+    if len(parts) == 3 and [len(part) for part in parts] == [4, 2, 2] and all(part.isdigit() for part in parts):
+        return text
+    raise UsageError(f"--since: {text!r} is neither a span nor a date", next_step="write 30d, 2h or 2026-01-31")

@@ -1,0 +1,87 @@
+"""Which agent does the work: the one asked for, or with `auto` the first that could answer here.
+
+`auto` prefers an API key, then the agent command lines on PATH. Nothing is started or imported to find out.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.executors.registry import AGENT_NAMES, EXECUTOR_NAMES
+from tracer.errors import CredentialsError, UsageError
+
+if TYPE_CHECKING:
+    from runner.executors.credentials import ApiKey
+    from runner.settings.layers import Settings
+
+__all__ = ["AUTO", "AgentFound", "choose_executor", "find_key", "found_agents", "no_credentials"]
+
+AUTO = "auto"
+
+
+class AgentFound(NamedTuple):
+    """An agent command line and where it is (None: not installed)."""
+
+    name: str
+    path: str | None
+
+
+def found_agents(settings: Settings, environ: Mapping[str, str]) -> list[AgentFound]:
+    """The known agent command lines, installed or not, in the order `auto` tries them."""
+    configured = settings.family("executors")
+    search = environ.get("PATH")
+    return [AgentFound(name, shutil.which(str(configured.get(name) or name), path=search)) for name in AGENT_NAMES]
+
+
+def find_key(settings: Settings, environ: Mapping[str, str]) -> ApiKey | None:
+    """The key for the model API.
+
+    Raises:
+        CredentialsError: the key file is not private.
+
+    """
+    from runner.executors.credentials import find_api_key
+
+    named = settings.get("anthropic.key_file")
+    return find_api_key(environ, key_file=Path(named).expanduser() if named else None)
+
+
+def choose_executor(settings: Settings, environ: Mapping[str, str], *, asked: str | None = None) -> str:
+    """The executor's name; `asked` (of the session) goes before the settings.
+
+    Raises:
+        CredentialsError: nothing that could answer is here: the three lines of a first run.
+        UsageError: there is no executor of that name.
+
+    """
+    name = asked or str(settings.get("run.executor") or AUTO)
+    if name != AUTO:
+        if name.partition(":")[0] not in EXECUTOR_NAMES:
+            raise UsageError(
+                f"there is no executor {name!r}", next_step=f"choose one of {', '.join((AUTO, *EXECUTOR_NAMES))}"
+            )
+        if name == "anthropic" and find_key(settings, environ) is None:
+            raise no_credentials(settings, environ)
+        return name
+    if find_key(settings, environ) is not None:
+        return "anthropic"
+    agents = [agent.name for agent in found_agents(settings, environ) if agent.path]
+    if not agents:
+        raise no_credentials(settings, environ)
+    return agents[0]
+
+
+def no_credentials(settings: Settings, environ: Mapping[str, str]) -> CredentialsError:
+    """What a first run says where there is neither a key nor an agent."""
+    agents = ", ".join(f"{a.name} ({'found' if a.path else 'not found'})" for a in found_agents(settings, environ))
+    named = settings.get("anthropic.key_file") or environ.get("PM_KEY_FILE")
+    return CredentialsError(
+        "no model credentials found",
+        why=f"looked in: PM_API_KEY, ANTHROPIC_API_KEY, key file ({named or 'none'}), executors on PATH: {agents}",
+        next_step=(
+            "export ANTHROPIC_API_KEY=...    or  install one of the executors    or try  pm demo   (no key needed)"
+        ),
+    )

@@ -1,0 +1,103 @@
+"""What was typed at `pm>`: JSON lines in the state dir (this project) and in the user's state folder (all projects).
+
+Secrets are masked before a line is written; a line that begins with a space is never written. Scopes: `session`,
+`project`, `all`. A file that cannot be read or written costs the history and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tracer.clock import now_iso
+from tracer.redaction.port import Redactor
+
+if TYPE_CHECKING:
+    from repl.session import Session
+
+__all__ = ["SCOPES", "History", "Scope"]
+
+Scope = Literal["session", "project", "all"]
+SCOPES: tuple[Scope, ...] = ("session", "project", "all")
+_KEPT = 5000
+_MOST_BYTES = 4 << 20
+
+
+class History:
+    """The inputs of one session over those of earlier ones, oldest first."""
+
+    def __init__(self, session: Session) -> None:
+        self._project = session.state_dir.root / "history.jsonl"
+        self._all = _user_state(session.environ) / "history.jsonl"
+        self._folder = str(session.folder)
+        self._state_root, self._environ = session.state_dir.root, session.environ
+        self._session: list[str] = []
+        self._redactor: Redactor | None = None
+
+    def entries(self, scope: Scope) -> list[str]:
+        """The inputs of `scope`, oldest first, repetitions in a row once."""
+        match scope:
+            case "session":
+                return list(self._session)
+            case "project":
+                return _read(self._project)
+            case _:
+                return _read(self._all)
+
+    def add(self, text: str) -> None:
+        """Remember `text`, unless it begins with a space or repeats the last one; blocks for a few milliseconds."""
+        if not text.strip() or text.startswith(" "):
+            return
+        masked = self._masked(text)
+        if self._session and self._session[-1] == masked:
+            return
+        self._session.append(masked)
+        record = {"ts": now_iso(), "text": masked, "folder": self._folder}
+        line = (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+        if self._state_root.is_dir():
+            _append(self._project, line)
+        _append(self._all, line)
+
+    def _masked(self, text: str) -> str:
+        if self._redactor is None:
+            from tracer.redaction.engine import build_redactor
+
+            self._redactor = build_redactor(state_dir=self._all.parent, environ=self._environ, pii=False)
+        return self._redactor.redact_text(text)[0]
+
+
+def _user_state(environ: Mapping[str, str]) -> Path:
+    base = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME") or str(Path.home()), ".local", "state")  # noqa: PTH118 - HOME may hold anything
+    return Path(base) / "pm-orchestrator"
+
+
+def _append(path: Path, line: bytes) -> None:
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        try:
+            os.write(handle, line)
+        finally:
+            os.close(handle)
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _MOST_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return []
+    found: list[str] = []
+    for line in lines[-_KEPT:]:
+        try:
+            text = json.loads(line)["text"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if isinstance(text, str) and (not found or found[-1] != text):
+            found.append(text)
+    return found

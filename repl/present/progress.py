@@ -1,0 +1,219 @@
+"""A running task as lines: each fact prints once, and one status line says what is going on now.
+
+`Progress.fact` turns a stored fact (the JSON object of its line) into finished lines; `Progress.status` is the moving
+line. Pure but for the clock that the caller hands in; `pm run`, line mode and full screen all use it, so that they say
+the same. Everything recorded is escaped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from repl.present.escape import escape, one_line
+from repl.present.words import cost_text, count_text, seconds_text, token_count, tokens_text
+from runner.executors.port import Live
+
+__all__ = ["Progress", "failed_text", "short_id"]
+
+_WAITS = {"rate_limit": "rate limited", "overloaded": "provider overloaded", "network": "network trouble"}
+
+
+def short_id(task_id: str) -> str:
+    """What people type for a task: `15` for `task-015`, else the id."""
+    digits = task_id.removeprefix("task-")
+    return str(int(digits)) if task_id.startswith("task-") and digits.isdigit() else task_id
+
+
+def failed_text(data: Mapping[str, Any]) -> str:
+    """`Q2 TODO left at src/a.py:41; Q3 …`: the failed criteria of a QUALITY_JUDGMENT."""
+    results = [r for r in data.get("criteria_results") or () if isinstance(r, dict) and r.get("passed") is False]
+    failed = [f"{r.get('id', '?')} {one_line(str(r.get('reason', '')), 160)}".strip() for r in results]
+    return "; ".join(failed)
+
+
+class Progress:
+    """The view of one task. `prefix` is what commands begin with in hints: `pm ` or `/`."""
+
+    def __init__(self, task_id: str, *, prefix: str = "pm ") -> None:
+        self.task_id = task_id
+        self.prefix = prefix
+        self.executor = ""
+        self.max_iterations = 0
+        self.iteration = 0
+        self.tokens = 0
+        self.cost: float | None = 0.0
+        self.phase = "starting"
+        self.since = 0.0
+        self.subtasks: dict[str, str] = {}
+        self.subtask_state: dict[str, str] = {}
+        self.final: Mapping[str, Any] | None = None
+        self.live_text = ""
+        self._waiting = ""
+        self._rejected = ""
+        self._mend = ""
+
+    def fact(self, fact: Mapping[str, Any], *, now: float) -> list[str]:
+        """The lines for one stored fact; most facts have one or none. `now` is monotonic seconds."""
+        data = fact.get("data")
+        if not isinstance(data, dict):
+            return []
+        handler = getattr(self, f"_{str(fact.get('event', '')).lower()}", None)
+        if handler is None:
+            return []
+        self.since, self._waiting = now, ""
+        index = fact.get("iteration_index")
+        self.iteration = index if isinstance(index, int) else self.iteration
+        lines: list[str] = handler(data, fact.get("subtask_id"))
+        return lines
+
+    def live(self, update: Live) -> None:
+        """A live update: decoration for the status line only."""
+        if update.kind == "waiting":
+            word = _WAITS.get(update.text, update.text or "waiting")
+            self._waiting = f"{word}, next try in {max(1, round(update.wait_s or 0))} s"
+        elif update.kind == "text":
+            self.live_text = (self.live_text + update.text)[-400:]
+        elif update.kind == "tool_started":
+            self.phase = one_line(f"{update.tool} {update.text}", 60)
+
+    def status(self, now: float) -> str:
+        """The moving line: what is going on, for how long, and after a while how to get out."""
+        elapsed = max(0.0, now - self.since)
+        if self._waiting:
+            return self._waiting
+        text = f"{self.phase} · {int(elapsed)} s"
+        if elapsed >= 60:
+            text += " · Esc stops, nothing is lost" if self.prefix == "/" else " · Ctrl+C stops, nothing is lost"
+        elif elapsed >= 10:
+            text += " · still waiting"
+        return text
+
+    def bar(self) -> str:
+        """`[########............] 1/4 subtasks`, or an empty text for a task in one piece."""
+        if not self.subtasks:
+            return ""
+        done = sum(state == "done" for state in self.subtask_state.values())
+        filled = 20 * done // len(self.subtasks)
+        return f"[{'#' * filled}{'.' * (20 - filled)}] {done}/{len(self.subtasks)} subtasks"
+
+    def _user_request(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:
+        action = data.get("action")
+        if action:
+            return [f"  you: {escape(str(action))} {one_line(str(data.get('prompt', '')), 100)}".rstrip()]
+        executor, limits = data.get("executor"), data.get("limits")
+        self.executor = escape(str(executor.get("name", ""))) if isinstance(executor, dict) else ""
+        count = limits.get("max_iterations") if isinstance(limits, dict) else None
+        self.max_iterations = count if isinstance(count, int) else 0
+        self.phase = "preparing"
+        parts = [f"{self.task_id} started", self.executor]
+        if self.max_iterations:
+            parts.append(f"up to {count_text(self.max_iterations, 'iteration')}")
+        return [" · ".join(part for part in parts if part)]
+
+    def _chunking_plan(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:
+        subtasks = [item for item in data.get("subtasks") or () if isinstance(item, dict)]
+        if len(subtasks) < 2:
+            return []
+        lines = [f"  plan  {len(subtasks)} subtasks"]
+        for number, item in enumerate(subtasks, 1):
+            title = one_line(str(item.get("title") or item.get("description") or ""), 40)
+            self.subtasks[str(item.get("id"))] = f"{number} {title}"
+            self.subtask_state[str(item.get("id"))] = "wait"
+        names = list(self.subtasks)
+        for item in subtasks:
+            needs = [str(names.index(need) + 1) for need in item.get("dependencies") or () if need in names]
+            after = f"after {', '.join(needs)}" if needs else ""
+            lines.append(f"  wait  {self.subtasks[str(item.get('id'))]:<30}{after}".rstrip())
+        return lines
+
+    def _llm_request(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
+        self.phase = f"asking {self.executor or escape(str(data.get('executor', 'agent')))}"
+        self.live_text = ""
+        if subtask in self.subtasks:
+            self.subtask_state[subtask] = "run"
+            return [f"  run   {self.subtasks[subtask]:<30}it {self.iteration}   asking"]
+        return []
+
+    def _llm_response(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
+        self.phase, self.live_text = "judging", ""
+        tokens = token_count(data.get("usage"))
+        self.tokens += tokens or 0
+        cost = data.get("cost_usd")
+        known = isinstance(cost, int | float) and self.cost is not None
+        self.cost = self.cost + cost if known and self.cost is not None and isinstance(cost, int | float) else None
+        if subtask in self.subtasks:
+            return []
+        status = str(data.get("status", ""))
+        word = "answered" if status == "COMPLETE" else f"answered {escape(status)}"
+        error = data.get("error")
+        if isinstance(error, dict):
+            kind, message = escape(str(error.get("kind", "error"))), one_line(str(error.get("message", "")), 120)
+            return [f"  [{self.iteration}] {kind:<8} {message}"]
+        time = seconds_text(data.get("duration_ms"))
+        files = [str(path) for path in data.get("files_modified") or ()]
+        shown = (
+            one_line(files[0], 60) + (f" +{len(files) - 1}" if len(files) > 1 else "") if files else "no file changed"
+        )
+        return [f"  [{self.iteration}] {word:<30} {time:>8}   {tokens_text(tokens):>10}   {shown}"]
+
+    def _quality_judgment(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
+        judgment = escape(str(data.get("judgment", "")))
+        results = [r for r in data.get("criteria_results") or () if isinstance(r, dict)]
+        failed = failed_text(data)
+        self._rejected = ", ".join(str(r.get("id")) for r in results if r.get("passed") is False)
+        if subtask in self.subtasks:
+            return self._subtask_judged(subtask, judgment)
+        passed = " ".join(escape(str(r.get("id"))) for r in results if r.get("passed"))
+        detail = passed if judgment == "PASS" else failed or one_line(str(data.get("summary", "")), 160)
+        self._mend = _suggestions(data)
+        return [f"  [{self.iteration}] {judgment:<8} {detail}".rstrip()]
+
+    def _rejection_details(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
+        if subtask in self.subtasks:
+            return []
+        mend = self._mend or one_line(str(data.get("modification_prompt", "")).removeprefix("Fix: "), 160)
+        return [f"      fix: {mend}"] if mend else []
+
+    def _subtask_judged(self, subtask: str, judgment: str) -> list[str]:
+        name = self.subtasks[subtask]
+        if judgment == "PASS":
+            self.subtask_state[subtask] = "done"
+            return [f"  done  {name:<30}{self.iteration + 1} it"]
+        again = f"{judgment} {self._rejected}".strip()
+        return [f"  run   {name:<30}it {self.iteration}   {again}, asking again"]
+
+    def _iteration_end(self, _data: Mapping[str, Any], _subtask: Any) -> list[str]:
+        self.phase = "preparing the next request"
+        return []
+
+    def _final_summary(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:
+        self.final = data
+        self.phase = "ended"
+        return []
+
+    def closing(self, *, status: str, iterations: int, files: int, duration_ms: int | None) -> str:
+        """The last line of a task: `task-015 COMPLETE · 2 iterations · 1 file · 4,750 tok · $0.04 · 7.9 s`."""
+        parts = [
+            f"{self.task_id} {status}",
+            count_text(iterations, "iteration"),
+            count_text(files, "file"),
+            tokens_text(self.tokens or None),
+            cost_text(self.cost if self.tokens or self.cost else None),
+            seconds_text(duration_ms),
+        ]
+        return " · ".join(part for part in parts if part)
+
+    def hints(self) -> str:
+        """The commands that show more."""
+        short = short_id(self.task_id)
+        return f"{self.prefix}diff {short}   {self.prefix}trace {short}"
+
+
+def _suggestions(data: Mapping[str, Any]) -> str:
+    found: list[str] = []
+    for issue in data.get("issues") or ():
+        mend = one_line(str(issue.get("suggestion", "")), 100) if isinstance(issue, dict) else ""
+        if mend and mend not in found:
+            found.append(mend)
+    return ", ".join(found[:3])

@@ -1,0 +1,62 @@
+"""Numbers as people read them: tokens, money, time, ages and counts. What is unknown says so and is never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["age_text", "cost_text", "count_text", "seconds_text", "token_count", "tokens_text"]
+
+
+def count_text(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def cost_text(dollars: float | None) -> str:
+    """`$0.04`, `<$0.01`, `cost n/a`."""
+    if dollars is None:
+        return "cost n/a"
+    return "<$0.01" if 0 < dollars < 0.005 else f"${dollars:,.2f}"
+
+
+def token_count(usage: Any) -> int | None:
+    """Input and output tokens of a recorded usage together; None where neither is known."""
+    if not isinstance(usage, Mapping):
+        return None
+    known = [usage.get(key) for key in ("input_tokens", "output_tokens")]
+    numbers = [value for value in known if isinstance(value, int)]
+    return sum(numbers) if numbers else None
+
+
+def tokens_text(count: int | None, *, short: bool = False) -> str:
+    """`4,750 tok`, shortened `14.2k tok`, `tokens n/a`."""
+    if count is None:
+        return "tokens n/a"
+    if short and count >= 10_000:
+        return f"{count / 1000:.1f}k tok" if count < 1_000_000 else f"{count / 1_000_000:.1f}M tok"
+    return f"{count:,} tok"
+
+
+def seconds_text(milliseconds: Any) -> str:
+    """`7.9 s`, `2 min 05 s`, `1 h 02 min`; an empty text where unknown."""
+    if not isinstance(milliseconds, int | float):
+        return ""
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def age_text(milliseconds: int) -> str:
+    """How long ago: `now`, `5 min`, `3 h`, `2 d`."""
+    seconds = max(0, milliseconds // 1000)
+    for limit, size, unit in ((3600, 60, "min"), (86400, 3600, "h"), (1 << 62, 86400, "d")):
+        if seconds < 60:
+            return "now"
+        if seconds < limit:
+            return f"{seconds // size} {unit}"
+    return ""

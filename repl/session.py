@@ -1,0 +1,273 @@
+"""One sitting at `pm>` (or one `pm run`): settings, choices, running tasks and the queue of inputs behind them.
+
+Line mode and full screen are two views of one `Session`; switching skin hands the same object over and loses nothing.
+
+    async with Session(context) as session:
+        task_id = await session.submit("add rate limits")      # returns once the request is durable
+        outcome = await session.wait(task_id)
+        async for seq, line in session.facts(task_id): ...      # stored bytes, from the start, until the task rests
+
+Views read `running`, `current`, `queue`, `choices`, and may `listen` for live updates (decoration only) and changes.
+Facts always come from the trace file through `facts`, never from callbacks: a slow view cannot hold a task back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from repl.commands.context import Context
+from repl.executor_choice import choose_executor
+from repl.task_request import executor_settings, expand_criteria, task_request
+from runner.effects import make_effects
+from runner.executors.port import Executor, Live
+from runner.executors.registry import make_executor
+from runner.settings.layers import Settings
+from runner.state import Request
+from runner.supervisor import Supervisor
+from runner.task import PersonAction, TaskOutcome
+from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.follow import follow
+from tracer.lookup import TaskRef, resolve_task, trace_files
+from tracer.reading import iter_lines
+from tracer.statedir import StateDir
+
+__all__ = ["CHOICES", "Listener", "Session"]
+
+Listener = Callable[[Live | None], None]
+# What a session can choose for itself, over the settings: /executor, /model, /limits, /criteria.
+CHOICES = ("executor", "model", "max_iterations", "budget_usd", "timeout", "permissions", "criteria")
+_ENDED = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
+
+
+class Session:
+    """The state every view of one sitting shares; an async context manager that leaves nothing running.
+
+    `choices` are this session's own `run.*` values, `queue` the inputs waiting behind the running task, `current` the
+    running or last task, `rows` the task ids of the last list shown (`#3`), `asking` the tasks that wait for a person,
+    `started` every task this session began, `view` the skin at hand (a `repl.shell.View`).
+    """
+
+    def __init__(self, context: Context, *, interactive: bool = False, concurrency: int | None = None) -> None:
+        self.context = context
+        self.folder: Path = context.folder
+        self.environ = context.environ
+        self.state_dir: StateDir = context.state_dir
+        self.settings: Settings = context.settings()
+        self.interactive = interactive
+        self.choices: dict[str, Any] = {}
+        self.queue: list[str] = []
+        self.current: str | None = None
+        self.rows: list[str] = []
+        self.asking: set[str] = set()
+        self.started: list[str] = []
+        self.view: Any = None
+        self._listeners: list[Listener] = []
+        self.supervisor = Supervisor(
+            self.state_dir,
+            make_executor=self._executor,
+            make_effects=make_effects,
+            live=self._live,
+            concurrency=concurrency or int(self.settings.get("tasks.parallel")),
+        )
+        self._waits: dict[str, asyncio.Task[TaskOutcome]] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.supervisor.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.supervisor.__aexit__(kind, error, traceback)
+        for waiting in self._waits.values():
+            waiting.cancel()
+        await asyncio.gather(*self._waits.values(), return_exceptions=True)
+
+    @property
+    def running(self) -> list[str]:
+        """The tasks of this session that have not come to rest, oldest first."""
+        return [task_id for task_id, waiting in self._waits.items() if not waiting.done()]
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every live update, and with None when a task starts or rests; returns the way out."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def reload(self) -> None:
+        """Read the settings again, after one was changed.
+
+        Raises:
+            ConfigError: a file that cannot be used; the old settings stay.
+
+        """
+        self.context._settings = None  # noqa: SLF001 - the session owns its context
+        self.settings = self.context.settings()
+
+    def choose(self, name: str, value: Any) -> None:
+        """Choose a `run.*` value for this session (None: back to the settings).
+
+        Raises:
+            UsageError: nothing a session can choose, or no such executor or criterion.
+
+        """
+        if name not in CHOICES:
+            raise UsageError(f"{name!r} is not chosen by session", next_step="pm config set")
+        if value is None:
+            self.choices.pop(name, None)
+            return
+        if name == "executor":
+            choose_executor(self.settings, self.environ, asked=value)
+        if name == "criteria":
+            expand_criteria(tuple(value))
+        self.choices[name] = value
+
+    def chosen(self, name: str) -> tuple[Any, str]:
+        """The value of `run.<name>` that the next task gets, and where it comes from."""
+        if name in self.choices:
+            return self.choices[name], "this session"
+        origin = self.settings.origin(f"run.{name}")
+        return self.settings.get(f"run.{name}"), f"{origin.layer} {origin.where}".strip()
+
+    def executor_name(self) -> str:
+        """The executor that the next task gets.
+
+        Raises:
+            CredentialsError: none could answer here.
+
+        """
+        return choose_executor(self.settings, self.environ, asked=self.choices.get("executor"))
+
+    def resolve(self, selector: str | None) -> TaskRef:
+        """The task that a person means: `#3` is a row of the last list, nothing is the current or newest one.
+
+        Raises:
+            NotFoundError: nothing, or more than one thing, answers.
+
+        """
+        if selector is None and self.current is not None:
+            selector = self.current
+        if selector and selector.startswith("#") and selector[1:].isdigit() and self.rows:
+            row = int(selector[1:])
+            if not 1 <= row <= len(self.rows):
+                raise NotFoundError(f"the last list has no row {selector}", next_step="/tasks")
+            selector = self.rows[row - 1]
+        return resolve_task(self.state_dir, selector)
+
+    async def submit(self, prompt: str) -> str:
+        """Start a task; returns its id once the request is durable.
+
+        Raises:
+            PmError: no executor, an unusable setting, or a record that cannot be written.
+
+        """
+        request = task_request(
+            prompt,
+            settings=self.settings,
+            folder=self.folder,
+            executor=self.executor_name(),
+            interactive=self.interactive,
+            overrides=self.choices,
+        )
+        return self._started(await self.supervisor.submit(request))
+
+    async def resume(self, task_id: str, *, overrides: dict[str, Any] | None = None) -> str:
+        """Go on with a task from its trace alone; see `Supervisor.resume`."""
+        return self._started(await self.supervisor.resume(task_id, overrides=overrides))
+
+    async def respond(self, task_id: str, action: PersonAction, *, text: str = "", more: int | None = None) -> str:
+        """Give a waiting task its answer and go on; see `Supervisor.respond`."""
+        self.asking.discard(task_id)
+        return self._started(await self.supervisor.respond(task_id, action, text=text, max_iterations=more))
+
+    async def stop(self, task_id: str) -> bool:
+        """Stop a task at the next safe point, here or in another process; False if nobody runs it."""
+        return await self.supervisor.stop(task_id)
+
+    async def wait(self, task_id: str) -> TaskOutcome:
+        """How the task stands once it rests."""
+        waiting = self._waits.get(task_id)
+        if waiting is not None and not waiting.done():
+            return await asyncio.shield(waiting)
+        return await self.supervisor.wait(task_id)
+
+    async def facts(self, task_id: str, *, after: int = -1) -> AsyncGenerator[tuple[int, bytes]]:
+        """(seq, stored line) of the task's newest file, until it rests; everything durable by then is included."""
+        path = trace_files(self.state_dir, task_id)[0]
+        resting = asyncio.ensure_future(self._at_rest(task_id))
+        try:
+            async with aclosing(follow(path, after)) as lines:
+                while True:
+                    following = asyncio.ensure_future(anext(lines, None))
+                    await asyncio.wait({following, resting}, return_when=asyncio.FIRST_COMPLETED)
+                    if not following.done():
+                        following.cancel()
+                        with suppress(asyncio.CancelledError):
+                            await following
+                        break
+                    found = following.result()
+                    if found is None:
+                        return
+                    after = found[0]
+                    yield found
+            for seq, line in await asyncio.to_thread(lambda: list(iter_lines(path, after=after))):
+                yield seq, line
+        finally:
+            resting.cancel()
+            with suppress(asyncio.CancelledError):
+                await resting
+
+    def unfinished(self) -> list[str]:
+        """The tasks of this session that could be resumed."""
+        return [task_id for task_id in self._waits if not self._ended(task_id)]
+
+    def _ended(self, task_id: str) -> bool:
+        waiting = self._waits[task_id]
+        if not waiting.done() or waiting.cancelled() or waiting.exception() is not None:
+            return False
+        return waiting.result().status in _ENDED
+
+    async def _at_rest(self, task_id: str) -> None:
+        with suppress(PmError):
+            await self.wait(task_id)
+
+    def _started(self, task_id: str) -> str:
+        self.current = task_id
+        if task_id not in self.started:
+            self.started.append(task_id)
+        waiting = asyncio.get_running_loop().create_task(self._watched(task_id), name=f"wait-{task_id}")
+        self._waits[task_id] = waiting
+        self._live(None)
+        return task_id
+
+    async def _watched(self, task_id: str) -> TaskOutcome:
+        try:
+            outcome = await self.supervisor.wait(task_id)
+            if outcome.status == "AWAITING_RESPONSE":
+                self.asking.add(task_id)
+            return outcome
+        finally:
+            asyncio.get_running_loop().call_soon(self._live, None)
+
+    def _live(self, update: Live | None) -> None:
+        for listener in list(self._listeners):
+            listener(update)
+
+    def _executor(self, request: Request) -> Executor:
+        """The executor a recorded request names; a resumed task gets the one it had, with today's credentials."""
+        recorded = request.executor
+        name = str(recorded.get("name") or "")
+        if name == "anthropic":
+            choose_executor(self.settings, self.environ, asked=name)
+        made = executor_settings(
+            self.settings,
+            state_dir=self.state_dir.root,
+            environ=self.environ,
+            script=recorded.get("script"),
+            model=recorded.get("model"),
+        )
+        return make_executor(name, made)

@@ -1,0 +1,230 @@
+"""What a line typed at `pm>` does: the one interpreter under line mode, piped lines and full screen.
+
+`interpret` is pure: plain text is a task, `/name args` a command by exact name or unique prefix, anything else an
+error that names the nearest; nothing runs on a fuzzy match. `Shell.run` performs it and returns the exit code; errors
+are printed as three lines and never raised. A view gives the `Output` that words go to and answers the `View` calls.
+
+    shell = Shell(session, output=output, view=view)
+    code = await shell.run("/trace 15 --latest")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from argparse import Namespace
+from typing import Any, Literal, NamedTuple, Protocol
+
+from repl.commands.complete import resolve_slash
+from repl.commands.context import Context
+from repl.commands.parse import parse_arguments
+from repl.commands.registry import find_command, split_words
+from repl.commands.spec import Command
+from repl.dispatch import load_handler
+from repl.exit_codes import ExitCode, code_of
+from repl.present.output import Output
+from repl.present.progress import short_id
+from repl.present.report import report_defect
+from repl.session import Session
+from tracer.errors import PmError, UsageError
+
+__all__ = ["Shell", "Typed", "View", "for_session", "interpret"]
+
+
+class View(Protocol):
+    """What session commands ask of the skin that shows them."""
+
+    name: Literal["line", "screen", "pipe"]
+
+    def leave(self, to: str = "") -> None:
+        """End this skin after the present command; `to` is `line`, `screen` or nothing (leave pm)."""
+        ...
+
+    def clear(self) -> None:
+        """Empty the screen; state stays."""
+        ...
+
+    def set_option(self, name: str, value: Any) -> None:
+        """Change `live` (bool), `plain` (bool) or `theme` (name) of this skin."""
+        ...
+
+    def key_rows(self) -> list[tuple[str, str, str]]:
+        """(action id, keys as shown, what it does) of the live keymap."""
+        ...
+
+    async def open_trace(self, task_id: str) -> None:
+        """Show a task's trace in full screen and come back."""
+        ...
+
+
+class Typed(NamedTuple):
+    """A line as understood. `echo` is the full name where a prefix was typed."""
+
+    kind: Literal["nothing", "task", "command", "keys"]
+    text: str = ""
+    command: Command | None = None
+    words: tuple[str, ...] = ()
+    echo: str = ""
+
+
+def interpret(line: str) -> Typed:
+    """What `line` means.
+
+    Raises:
+        UsageError: an unknown or ambiguous command, or quotes that do not close.
+
+    """
+    text = line.strip()
+    if not text:
+        return Typed("nothing")
+    if text == "?":
+        return Typed("keys", text)
+    if not text.startswith("/") or text.startswith("//"):
+        return Typed("task", text[1:] if text.startswith("//") else text)
+    name, _, rest = text[1:].partition(" ")
+    if "\n" in name:
+        name, _, rest = text[1:].partition("\n")
+    command, echo = _command(name)
+    if command.arguments and command.arguments[0].rest:
+        return Typed("command", text, command, (rest.strip(),) if rest.strip() else (), echo)
+    words = _split(rest, command)
+    full, left = split_words([command.name, *words])
+    deeper = find_command(full)
+    if deeper is not None and "slash" in deeper.surfaces:
+        command, words = deeper, left
+    return Typed("command", text, command, tuple(words), echo)
+
+
+def _command(name: str) -> tuple[Command, str]:
+    command, like = resolve_slash(name)
+    if command is not None:
+        exact = name in {command.name, *command.aliases}
+        return command, "" if exact else f"/{command.name}"
+    if len(like) > 1:
+        names = ", ".join(f"/{one}" for one in like)
+        raise UsageError(f"/{name} could be {names}", next_step="type more of it")
+    hint = f" · did you mean /{like[0]}?" if like else ""
+    raise UsageError(f"unknown command /{name}{hint}", next_step="/help")
+
+
+def _split(text: str, command: Command) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"/{command.name}: {error}", next_step=f"/help {command.name}") from error
+
+
+def for_session(error: PmError) -> PmError:
+    """The same error with its next step as it is typed at `pm>`."""
+    step = error.next_step
+    if step.startswith("pm "):
+        step = "/" + step.removeprefix("pm ")
+    error.next_step = step.replace("   pm ", "   /").replace("try  pm demo", "try  /demo")
+    error.why = error.why.replace("usage: pm ", "usage: /").replace("did you mean pm ", "did you mean /")
+    return error
+
+
+class Shell:
+    """Runs lines for one view. `worst` is the highest exit code so far: what a pipe of lines ends with."""
+
+    def __init__(self, session: Session, *, output: Output, view: View) -> None:
+        self.session = session
+        self.output = output
+        self.view = view
+        self.worst = 0
+        session.view = view
+
+    async def run(self, line: str) -> int:
+        """Do what `line` says; the exit code it would have had as a command of its own."""
+        code = await self._guarded(line)
+        self.worst = max(self.worst, code)
+        return code
+
+    async def _guarded(self, line: str) -> int:
+        session = self.session
+        context = Context(output=self.output, environ=session.environ, arguments=_no_arguments(), session=session)
+        self.output.ended = False
+        try:
+            return await self._perform(interpret(line), context)
+        except PmError as error:
+            self.output.failure(context.command, error, code_of(error.code))
+            self.output.error(for_session(error))
+            return int(code_of(error.code))
+        except BrokenPipeError:
+            raise
+        except Exception as defect:  # noqa: BLE001 - top of the interactive program: a defect must not end the session
+            report = report_defect(defect, context)
+            self.output.failure(context.command, report, ExitCode.INTERNAL)
+            self.output.error(report)
+            return int(ExitCode.INTERNAL)
+
+    async def _perform(self, typed: Typed, context: Context) -> int:
+        match typed.kind:
+            case "nothing":
+                return 0
+            case "keys":
+                for action, keys, text in self.view.key_rows():
+                    self.output.line(f"{keys:<16} {text:<44} {action}")
+                return 0
+            case "task":
+                return await self.submit(typed.text)
+        command = typed.command
+        if command is None:
+            return 0
+        if typed.echo:
+            self.output.note(typed.echo)
+        context.command = command.name
+        context.arguments = parse_arguments(command, list(typed.words))
+        if context.arguments.help:
+            from repl.commands.about import show_help
+
+            return show_help(context, command)
+        return await run_handler(command, context)
+
+    async def submit(self, prompt: str) -> int:
+        """Start a task, or queue its text behind the one that runs."""
+        if self.session.running and self.view.name != "pipe":
+            self.session.queue.append(prompt)
+            self.output.note(f"queued {len(self.session.queue)}")
+            return 0
+        task_id = await self.session.submit(prompt)
+        self.output.record({"type": "started", "task_id": task_id})
+        return 0
+
+    async def run_queued(self) -> bool:
+        """Start the first waiting input, if nothing runs; whether there was one."""
+        if self.session.running or not self.session.queue:
+            return False
+        line = self.session.queue.pop(0)
+        await self.run(line)
+        return True
+
+    def status_line(self) -> str:
+        """The idle toolbar: executor, limits, criteria, tasks."""
+        try:
+            executor = self.session.executor_name()
+        except PmError:
+            executor = "no executor"
+        limit = self.session.chosen("max_iterations")[0]
+        criteria = self.session.chosen("criteria")[0]
+        shown = ",".join(criteria) if criteria else "Q1-Q6"
+        current = f"last {short_id(self.session.current)}" if self.session.current else ""
+        return " · ".join(part for part in (executor, f"max {limit}", shown, current) if part)
+
+
+async def run_handler(command: Command, context: Context) -> int:
+    """Run a handler inside the running loop; plain ones work in a thread, so that the view stays alive."""
+    handler = load_handler(command.name)
+    if _is_plain(handler):
+        return int(await asyncio.to_thread(handler, context, context.arguments))
+    returned = handler(context, context.arguments)
+    return int(returned if isinstance(returned, int) else await returned)
+
+
+def _is_plain(handler: Any) -> bool:
+    """Whether the handler only reads and prints; those of the session touch the view and stay in its thread."""
+    return not asyncio.iscoroutinefunction(handler) and not handler.__module__.endswith("session_commands")
+
+
+def _no_arguments() -> Namespace:
+    return Namespace(directory=None, state_dir=None, config=None, help=False, no_input=False, yes=False)

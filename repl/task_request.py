@@ -1,0 +1,121 @@
+"""From settings and a session's own choices to the request a supervisor takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from runner.executors.registry import ExecutorSettings
+from runner.settings.layers import Settings
+from runner.task import TaskRequest
+from tracer.errors import UsageError
+
+__all__ = ["executor_settings", "expand_criteria", "task_request"]
+
+_KINDS = ("test", "lint", "typecheck")
+_RANGE = re.compile(r"[Qq](\d+)\s*-\s*[Qq]?(\d+)")
+_ONE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+
+
+def expand_criteria(parts: tuple[str, ...]) -> list[str]:
+    """`("Q1-Q3", "Q7")` → `["Q1", "Q2", "Q3", "Q7"]`; names of team criteria pass as they are.
+
+    Raises:
+        UsageError: neither an id nor a range of them.
+
+    """
+    found: list[str] = []
+    for part in parts:
+        spread = _RANGE.fullmatch(part.strip())
+        if spread:
+            first, last = int(spread[1]), int(spread[2])
+            if not 1 <= first <= last <= 9:
+                raise UsageError(f"{part!r} is no range of criteria", next_step="write Q1-Q6 or Q1-Q9")
+            found.extend(f"Q{number}" for number in range(first, last + 1))
+        elif _ONE.fullmatch(part.strip()) and not (
+            re.fullmatch(r"[Qq]\d+", part.strip()) and not "1" <= part.strip()[1:] <= "9"
+        ):
+            found.append(part.strip().upper() if re.fullmatch(r"[Qq]\d", part.strip()) else part.strip())
+        else:
+            raise UsageError(f"{part!r} is no criterion", next_step="pm criteria lists them")
+    return list(dict.fromkeys(found))
+
+
+def task_request(
+    prompt: str,
+    *,
+    settings: Settings,
+    folder: Path,
+    executor: str,
+    interactive: bool,
+    overrides: Mapping[str, Any] | None = None,
+) -> TaskRequest:
+    """The request for `prompt` in `folder`; `overrides` are `run.*` values chosen in the session (keys without `run.`).
+
+    Raises:
+        UsageError: criteria that are none.
+
+    """
+
+    def value(name: str) -> Any:
+        chosen = (overrides or {}).get(name)
+        return settings.get(f"run.{name}") if chosen is None else chosen
+
+    chosen = value("criteria")
+    ask = value("on_limit") == "ask" or (value("on_limit") == "auto" and interactive)
+    limits: dict[str, Any] = {"on_limit": "ask" if ask else "fail", "max_iterations": value("max_iterations")}
+    script = value("script")
+    kind: Literal["change", "question", "investigation", "auto"] = value("kind")
+    return TaskRequest(
+        prompt=prompt,
+        workspace=str(folder),
+        title=value("title") or "",
+        kind=kind,
+        executor=executor,
+        model=value("model"),
+        script=str((folder / Path(script).expanduser()).absolute()) if script else None,
+        permissions=value("permissions"),
+        continue_session=bool(value("continue_session")),
+        timeout_s=value("timeout"),
+        budget_usd=value("budget_usd"),
+        chunk=value("chunk"),
+        task_id=value("task_id"),
+        checks=_checks(settings, value, expand_criteria(tuple(chosen)) if chosen else None),
+        **limits,
+    )
+
+
+def _checks(settings: Settings, value: Any, criteria: list[str] | None) -> dict[str, Any]:
+    given = {kind: value(kind) for kind in _KINDS if value(kind) and settings.origin(f"run.{kind}").layer == "flag"}
+    configured = {kind: value(kind) for kind in _KINDS if value(kind) and kind not in given}
+    return {
+        "criteria": criteria,
+        "given": given,
+        "configured": configured,
+        "detect": settings.trusted,
+        "allow_test_changes": bool(value("allow_test_changes")),
+        "options": settings.family("criteria.options"),
+    }
+
+
+def executor_settings(
+    settings: Settings, *, state_dir: Path, environ: Mapping[str, str], script: str | None, model: str | None
+) -> ExecutorSettings:
+    """What an executor is made from."""
+    key_file = settings.get("anthropic.key_file")
+    return ExecutorSettings(
+        state_dir=state_dir,
+        environ=dict(environ),
+        script=Path(script) if script else None,
+        model=model,
+        base_url=settings.get("anthropic.base_url"),
+        key_file=Path(key_file).expanduser() if key_file else None,
+        programs={name: str(path) for name, path in settings.family("executors").items()},
+        agents={name: tuple(command) for name, command in settings.family("agents").items()},
+        allow_commands=tuple(settings.get("anthropic.allow_commands") or ()),
+        sandbox=str(settings.get("sandbox.mode")),
+        network=bool(settings.get("sandbox.network")),
+        extra_environment=tuple(settings.get("environment.allow") or ()),
+    )

@@ -51,6 +51,7 @@ def _stand_in(value: bytes) -> bool:
 
 def _assigned(value: bytes) -> bool:
     """A value given to a name such as `password`: neither a stand-in nor a piece of code."""
+    value = value.strip(b"\"'")
     return not (_stand_in(value) or _NAME.match(value) or _CODE.search(value) or _CALL.match(value))
 
 

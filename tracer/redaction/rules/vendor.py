@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["convert"]
 
-_KEPT = ("id", "regex", "entropy", "keywords", "secretGroup")
+_KEPT = ("id", "regex", "entropy", "keywords", "secretGroup", "path")
 _TARGET = Path(__file__).with_name("gitleaks.json")
 
 
@@ -34,8 +34,6 @@ def convert(toml_text: str, version: str) -> dict[str, Any]:
 
 def _rule(rule: dict[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {key: rule[key] for key in _KEPT if key in rule}
-    if "regex" not in rule:
-        kept["path"] = rule["path"]
     allow = [_allow(entry) for entry in rule.get("allowlists", ()) if _judges_text(entry)]
     return kept | ({"allow": allow} if allow else {})
 

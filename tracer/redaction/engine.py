@@ -103,8 +103,9 @@ class ProjectRedactor:
         marks = self._scanner.marks(data)
         if not marks and not counts:
             return text, {}
-        counts.update(mark.rule for mark in marks if mark.replacement is None)
-        return self._replaced(data, marks).decode("utf-8", "surrogatepass"), dict(counts)
+        replaced, more = self.apply(data, marks)
+        counts.update(more)
+        return replaced.decode("utf-8", "surrogatepass"), dict(counts)
 
     def redact_value(self, value: Any) -> Redacted:
         """A JSON value with every string in it (keys too) redacted; the value itself comes back when nothing was found.
@@ -151,8 +152,22 @@ class ProjectRedactor:
 
     def touched(self, text: str) -> list[Touched]:
         """What `redact_text` would mark in `text`, for reports and for the second look at exports."""
-        marks = self._scanner.marks(text.encode("utf-8", "surrogatepass"))
-        return [Touched(mark.start, mark.end, mark.rule) for mark in marks]
+        return [Touched(mark.start, mark.end, mark.rule) for mark in self.marks(text.encode("utf-8", "surrogatepass"))]
+
+    def marks(self, data: bytes) -> list[Mark]:
+        """What to replace in UTF-8 `data`, left to right, without overlaps. Marks hold the secrets: let none out."""
+        return self._scanner.marks(data)
+
+    def apply(self, data: bytes, marks: Iterable[Mark]) -> tuple[bytes, dict[str, int]]:
+        """`data` with `marks` carried out, and how many each rule left (paths are not counted)."""
+        chosen = list(marks)
+        counts = Counter(mark.rule for mark in chosen if mark.replacement is None)
+        return self._replaced(data, chosen), dict(counts)
+
+    @property
+    def longest_known_value(self) -> int:
+        """Bytes of the longest spelling of a known value: no window may be narrower."""
+        return int(self._known.longest)
 
     def touched_value(self, value: Any) -> dict[str, int]:
         """How many marks each rule would leave in a JSON value (paths included, as `path`)."""

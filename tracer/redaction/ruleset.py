@@ -151,7 +151,9 @@ class RuleSet:
         self._words = words
         self._prefilter = literals(words)
         self._inside = {word: [other for other in words if other != word and other in word] for word in words}
-        self._overlaps = literals(sorted({both for word in words for other in words for both in _overlaps(word, other)}))
+        self._overlaps = literals(
+            sorted({both for word in words for other in words for both in _overlaps(word, other)})
+        )
 
     def finds(self, data: bytes) -> Iterator[Find]:
         """Every find of every rule whose keyword occurs in `data`."""

@@ -1,0 +1,111 @@
+"""Makes up a secret for any rule from its own expression, so that no secret-looking literal stands in the repository.
+
+The expression is read by Python's parser after its case flags are dropped (that only narrows what is made up), a
+text is drawn from it, and kept once the rule itself finds a secret in it: entropy and allow-lists included.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import re
+import string
+from collections.abc import Iterator
+from re import _constants as ops  # the parser's node names; there is no public reader of expressions
+from re import _parser as parser
+from typing import Any, NamedTuple
+
+from tracer.redaction.ruleset import Rule, build_rules
+
+__all__ = ["Positive", "all_rules", "positive"]
+
+_FLAGS = re.compile(r"\(\?-?[is]+\)")
+_FLAG_GROUP = re.compile(r"\(\?-?[is]+:")
+_PRINTABLE = string.ascii_letters + string.digits + "-_.~+/=,:;!#%&*@ "
+_CATEGORIES = {
+    ops.CATEGORY_DIGIT: string.digits,
+    ops.CATEGORY_WORD: string.ascii_letters + string.digits + "_",
+    ops.CATEGORY_SPACE: " ",
+    ops.CATEGORY_NOT_SPACE: string.ascii_letters + string.digits,
+    ops.CATEGORY_NOT_DIGIT: string.ascii_letters,
+    ops.CATEGORY_NOT_WORD: "-",
+}
+_TRIES = 4000
+
+
+class Positive(NamedTuple):
+    """A text in which `rule` finds `secret`."""
+
+    rule: str
+    text: str
+    secret: str
+
+
+def all_rules() -> list[Rule]:
+    """Every rule the engine runs on text, ours and the vendored."""
+    return build_rules({})
+
+
+def positive(rule: Rule, seed: int = 0) -> Positive:
+    """One made-up positive of `rule`, the same for the same seed."""
+    if rule.id == "basic-auth":  # base64 of `name:password`, which no expression tells
+        secret = base64.b64encode(f"app:pw{seed}-x7Q".encode()).decode()
+        return Positive(rule.id, f"Basic {secret}", secret)
+    tree = parser.parse(_plain(rule.regex))
+    draw = random.Random(f"{rule.id}/{seed}")
+    for _ in range(_TRIES):
+        text = _named("".join(_text(tree, draw)), rule)
+        for find in rule.finds(f"\n{text}\n".encode()):
+            return Positive(rule.id, text, find.secret.decode())
+    raise AssertionError(f"no positive found for {rule.id}: {rule.regex}")
+
+
+def _named(text: str, rule: Rule) -> str:
+    """`text` with a keyword of the rule before it where it has none: without one, no gitleaks rule looks."""
+    lowered = text.lower().encode()
+    return text if any(word in lowered for word in rule.keywords) else f"{rule.keywords[0].decode()}\n{text}"
+
+
+def _plain(regex: str) -> str:
+    return _FLAG_GROUP.sub("(?:", _FLAGS.sub("", regex)).replace(r"\z", r"\Z").replace("[:alnum:]", "A-Za-z0-9")
+
+
+def _text(nodes: Any, draw: random.Random) -> Iterator[str]:
+    for op, value in nodes:
+        match op:
+            case ops.LITERAL:
+                yield chr(value)
+            case ops.NOT_LITERAL:
+                yield draw.choice([sign for sign in _PRINTABLE if sign != chr(value)])
+            case ops.ANY:
+                yield draw.choice(string.ascii_letters + string.digits)
+            case ops.IN:
+                yield draw.choice(_members(value))
+            case ops.BRANCH:
+                yield from _text(draw.choice(value[1]), draw)
+            case ops.SUBPATTERN:
+                yield from _text(value[-1], draw)
+            case ops.MAX_REPEAT | ops.MIN_REPEAT:
+                least, most, inner = value
+                more = min(most - least, 30) if op is ops.MAX_REPEAT else 0
+                for _ in range(least + draw.choice((0, more // 2, more))):
+                    yield from _text(inner, draw)
+            case ops.AT:
+                pass
+            case _:
+                raise AssertionError(f"no idea how to draw from {op}")
+
+
+def _members(nodes: Any) -> str:
+    negated = any(op is ops.NEGATE for op, _ in nodes)
+    members = ""
+    for op, value in nodes:
+        if op is ops.LITERAL:
+            members += chr(value)
+        elif op is ops.RANGE:
+            members += "".join(map(chr, range(value[0], value[1] + 1)))
+        elif op is ops.CATEGORY:
+            members += _CATEGORIES[value]
+    if negated:
+        return "".join(sign for sign in _PRINTABLE if sign not in members)
+    return members

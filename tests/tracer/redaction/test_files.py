@@ -1,0 +1,69 @@
+"""Whole files: a clean copy, and the leaks in a folder, without ever showing a secret."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tracer.errors import NotFoundError, TraceError
+from tracer.redaction.engine import ProjectRedactor
+from tracer.redaction.files import Leak, audit, redact_file
+
+KEY = "sk-" + "proj-9Zx81kQ29pLmV4tR7"
+
+
+def test_json_lines_stay_json_and_clean_lines_stay_to_the_byte(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    source, target = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    clean = '{"event": "X",  "data": {"n": 1.50, "s": "caf\\u00e9"}}\n'
+    source.write_text(clean + json.dumps({"data": {"prompt": f"use {KEY}", "n": 10**30}}) + '\n{"torn": "' + KEY)
+    path, counts = redact_file(redactor, source, target)
+    lines = target.read_text().split("\n")
+    assert path == target
+    assert lines[0] + "\n" == clean
+    assert json.loads(lines[1])["data"]["prompt"].startswith("use [REDACTED:secret-key:")
+    assert lines[2].startswith('{"torn": "[REDACTED:')
+    assert counts == {"secret-key": 2}
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_other_text_is_redacted_with_any_bytes_around_kept(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    source = tmp_path / "log.txt"
+    source.write_bytes(b"\xff\xfe caf\xc3\xa9\n" * 200_000 + KEY.encode() + b"\r\nend\n")
+    redact_file(redactor, source, source)
+    data = source.read_bytes()
+    assert data.startswith(b"\xff\xfe caf\xc3\xa9\n" * 200_000 + b"[REDACTED:secret-key:")
+    assert data.endswith(b"]\r\nend\n")
+
+
+def test_a_missing_source_and_an_unwritable_target_are_told_apart(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        redact_file(redactor, tmp_path / "none", tmp_path / "out")
+    source = tmp_path / "s.txt"
+    source.write_text("x")
+    with pytest.raises(TraceError):
+        redact_file(redactor, source, tmp_path / "no" / "out")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".txt") == ["s.txt"]
+
+
+def test_an_audit_names_file_line_and_rule_of_each_leak(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.jsonl").write_text('{"ok":1}\n' + json.dumps({"d": [KEY, KEY]}) + "\n")
+    (folder / "deep" / "notes.md").write_text("# notes\n\n" + "word " * 400_000 + f"\nkey {KEY}\n")
+    (folder / "clean.txt").write_text(redactor.redact_text(KEY)[0])
+    (folder / "binary.bin").write_bytes(b"\0" + KEY.encode())
+    (folder / "me.p12").write_bytes(b"x")
+    (folder / "link.jsonl").symlink_to(folder / "a.jsonl")
+    assert audit(redactor, folder) == [
+        Leak("a.jsonl", 2, "secret-key", 2),
+        Leak("me.p12", 0, "pkcs12-file", 1),
+        Leak("deep/notes.md", 4, "secret-key", 1),
+    ]
+
+
+def test_an_audit_of_nothing_is_an_error(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        audit(redactor, tmp_path / "none")

@@ -1,0 +1,216 @@
+"""Whole files: a redacted copy of one, and the leaks in a folder of existing traces.
+
+Reading is by lines of bounded length, so memory stays bounded for a file of any size. Symbolic links are not
+followed, and what is reported is the rule and the place, never the secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import orjson
+
+from tracer.clock import short_token
+from tracer.errors import NotFoundError, TraceError
+from tracer.redaction.stream import StreamRedactor
+
+if TYPE_CHECKING:
+    from tracer.redaction.engine import ProjectRedactor
+
+__all__ = ["Leak", "RedactedFile", "audit", "redact_file"]
+
+_PIECE = 1 << 20
+_LONGEST_LINE = 8 << 20
+_OVERLAP = 4096
+_BINARY_PROBE = 8192
+# Key stores are secret as whole files: gitleaks' one rule that goes by the name (`pkcs12-file`).
+_KEY_STORE = re.compile(r"\.p(?:12|fx)$", re.IGNORECASE)
+_OURS = frozenset({"redaction.key", "serve-token"})
+
+
+class Leak(NamedTuple):
+    """What an audit found: so many `finds` of `rule` in one line (from 1; 0 for the file's name) of `path`."""
+
+    path: str
+    line: int
+    rule: str
+    finds: int
+
+
+class RedactedFile(NamedTuple):
+    """A redacted copy: where it is, and how many marks each rule left in it."""
+
+    path: Path
+    counts: dict[str, int]
+
+
+def redact_file(redactor: ProjectRedactor, source: Path, target: Path) -> RedactedFile:
+    """Write a redacted copy of `source` to `target` (mode 0600), whole or not at all; the two may be the same file.
+
+    JSON Lines are taken line by line, each string judged with its key, and stay JSON; any other text is taken as a
+    stream. Raises `NotFoundError` when `source` cannot be read and `TraceError` when `target` cannot be written.
+    """
+    whole = redactor.untruncated()
+    counts: Counter[str] = Counter()
+    aside = target.with_name(f".{target.name}.{short_token()}")
+    try:
+        with _opened(source) as file:
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as out:
+                is_lines = source.suffix == ".jsonl"
+                for piece in _redacted_lines(whole, file, counts) if is_lines else _redacted_text(whole, file, counts):
+                    out.write(piece)
+                out.flush()
+                os.fsync(out.fileno())
+        aside.replace(target)
+    except OSError as error:
+        raise TraceError(
+            f"the redacted copy {target} could not be written",
+            why=str(error),
+            next_step="choose another place with -o",
+        ) from error
+    finally:
+        aside.unlink(missing_ok=True)
+    return RedactedFile(target, dict(counts))
+
+
+def _opened(source: Path) -> BinaryIO:
+    try:
+        return source.open("rb")
+    except OSError as error:
+        raise NotFoundError(f"{source} cannot be read", why=str(error), next_step="check the path") from error
+
+
+def _redacted_text(redactor: ProjectRedactor, file: BinaryIO, counts: Counter[str]) -> Iterator[bytes]:
+    stream = StreamRedactor(redactor)
+    while piece := file.read(_PIECE):
+        yield stream.feed_bytes(piece)
+    yield stream.close_bytes()
+    counts.update(stream.counts)
+
+
+def _redacted_lines(redactor: ProjectRedactor, file: BinaryIO, counts: Counter[str]) -> Iterator[bytes]:
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+            yield from _redacted_long_line(redactor, line, file, counts)
+            continue
+        redacted, more = _redacted_line(redactor, line)
+        counts.update(more)
+        yield redacted
+
+
+def _redacted_line(redactor: ProjectRedactor, line: bytes) -> tuple[bytes, dict[str, int]]:
+    """A JSON line as JSON, unchanged to the byte where nothing was found; any other line as text."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return redactor.apply(line, redactor.marks(line))
+    redacted, counts = redactor.redact_value(value)
+    if redacted is value:
+        return line, {}
+    try:
+        return orjson.dumps(redacted) + b"\n", dict(counts)
+    except TypeError:
+        return json.dumps(redacted, separators=(",", ":")).encode() + b"\n", dict(counts)
+
+
+def _redacted_long_line(
+    redactor: ProjectRedactor, start: bytes, file: BinaryIO, counts: Counter[str]
+) -> Iterator[bytes]:
+    """A line too long to hold: as a stream of text, up to its end."""
+    stream = StreamRedactor(redactor)
+    yield stream.feed_bytes(start)
+    while piece := file.readline(_PIECE):
+        yield stream.feed_bytes(piece)
+        if piece.endswith(b"\n"):
+            break
+    yield stream.close_bytes()
+    counts.update(stream.counts)
+
+
+def audit(redactor: ProjectRedactor, folder: Path, *, progress: Callable[[str], None] | None = None) -> list[Leak]:
+    """Every leak in the text files below `folder` (or in that one file), by path and line.
+
+    Paths are relative to `folder`. Binary files and symbolic links are passed over; a file that cannot be read is
+    reported under the rule `unreadable`, since it cannot be called clean. Raises `NotFoundError` without `folder`.
+    """
+    if not folder.exists():
+        raise NotFoundError(f"{folder} does not exist", why="nothing to audit", next_step="check the path")
+    leaks: list[Leak] = []
+    for path in _files(folder):
+        name = str(path.relative_to(folder)) if path != folder else path.name
+        if progress is not None:
+            progress(name)
+        if _KEY_STORE.search(name):
+            leaks.append(Leak(name, 0, "pkcs12-file", 1))
+            continue
+        try:
+            leaks.extend(_leaks(redactor.untruncated(), path, name))
+        except OSError:
+            leaks.append(Leak(name, 0, "unreadable", 1))
+    return leaks
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_file():
+        yield folder
+        return
+    for root, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(root) / name
+            if name not in _OURS and path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _leaks(redactor: ProjectRedactor, path: Path, name: str) -> Iterator[Leak]:
+    with path.open("rb") as file:
+        if b"\0" in file.read(_BINARY_PROBE):
+            return
+        file.seek(0)
+        if path.suffix == ".jsonl":
+            yield from _leaks_in_lines(redactor, file, name)
+        else:
+            yield from _leaks_in_text(redactor, file, name)
+
+
+def _leaks_in_lines(redactor: ProjectRedactor, file: BinaryIO, name: str) -> Iterator[Leak]:
+    number, before = 1, b""
+    while line := file.readline(_LONGEST_LINE):
+        found: Counter[str] = Counter()
+        try:
+            found.update(redactor.touched_value(json.loads(line)))
+        except (ValueError, RecursionError):
+            found.update(mark.rule for mark in redactor.marks(before + line) if mark.end > len(before))
+        ended = line.endswith(b"\n")
+        # A line too long to hold comes in pieces: each is seen together with the end of the one before.
+        before = b"" if ended else line[-max(_OVERLAP, redactor.longest_known_value) :]
+        yield from (Leak(name, number, rule, count) for rule, count in sorted(found.items()))
+        number += ended
+
+
+def _leaks_in_text(redactor: ProjectRedactor, file: BinaryIO, name: str) -> Iterator[Leak]:
+    """Finds by line; pieces overlap, so that a find at a seam is seen whole (and told once)."""
+    overlap = max(_OVERLAP, redactor.longest_known_value)
+    held, first_line, told = b"", 1, 0
+    offset = 0
+    while True:
+        piece = file.read(_PIECE)
+        data = held + piece
+        for mark in redactor.marks(data):
+            at = offset + mark.start
+            if at >= told and (mark.end < len(data) - overlap or not piece):
+                yield Leak(name, first_line + data.count(b"\n", 0, mark.start), mark.rule, 1)
+                told = offset + mark.end
+        if not piece:
+            return
+        keep = min(len(data), 2 * overlap)
+        first_line += data.count(b"\n", 0, len(data) - keep)
+        offset += len(data) - keep
+        held = data[-keep:]

@@ -74,10 +74,13 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
         "scripted": _scripted,
         "replay": _replay,
         "anthropic": _anthropic,
+        "claude": _agent,
+        "codex": _agent,
+        "gemini": _agent,
     }
-    if kind not in EXECUTOR_NAMES or kind not in factories:
+    if kind not in factories:
         raise UsageError(f"there is no executor {name!r}", next_step=f"choose one of {', '.join(EXECUTOR_NAMES)}")
-    return factories[kind](settings, agent)
+    return factories[kind](settings, agent or kind)
 
 
 def _need_script(settings: ExecutorSettings, name: str) -> Path:
@@ -106,6 +109,13 @@ def _anthropic(settings: ExecutorSettings, _agent: str) -> Executor:
         base_url=settings.base_url or settings.environ.get("ANTHROPIC_BASE_URL") or None,
         model=settings.model or DEFAULT_MODEL,
     )
+
+
+def _agent(settings: ExecutorSettings, name: str) -> Executor:
+    from runner.executors.agents.executor import AgentExecutor
+    from runner.executors.detection import DIALECTS
+
+    return AgentExecutor(DIALECTS[name], settings)
 
 
 def _toolbox_factory(settings: ExecutorSettings) -> Callable[[Ask], Any]:

@@ -1,0 +1,141 @@
+"""From what an agent's records said and how its process ended to the answer. Pure.
+
+Truth over claims: COMPLETE needs a result record of success and an exit code that agrees. A command line that exits 0
+without a result record (as one does when it is terminated), or says success and exits 1, has not answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runner.executors.agents.progress import Progress
+from runner.executors.agents.trouble import classify_message
+from runner.executors.port import Answer, AnswerError, AnswerStatus, Ask
+from runner.processes import Ending
+from tracer.prices import price_source
+
+__all__ = ["Run", "conclude"]
+
+_LIMIT_STOPS = frozenset({"max_tokens", "max_turns", "model_context_window_exceeded", "max_output_tokens"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One finished run. `why_ended`: "budget", "output", "lingering" where we ended it, else ""."""
+
+    name: str
+    version: str
+    progress: Progress
+    ending: Ending
+    stderr: str
+    why_ended: str = ""
+    resumed: bool = False
+    native_path: str | None = None
+    silence_s: float | None = None
+    login_hint: str = ""
+
+
+def conclude(run: Run, request: Ask) -> Answer:
+    """The answer that is recorded."""
+    status, error = _verdict(run, request)
+    progress = run.progress
+    if error is not None and error.kind == "auth" and not error.next_step:
+        error = replace(error, next_step=run.login_hint)
+    if status == "COMPLETE" and progress.edits and progress.failed_edits == progress.edits:
+        status = "INCOMPLETE"
+    reference = f"{run.name}:{progress.session_id}" if progress.session_id else None
+    model = progress.model or request.model
+    return Answer(
+        output=progress.output,
+        status=status,
+        model=model,
+        usage=progress.usage,
+        cost_usd=progress.cost_usd,
+        session_ref=reference,
+        stop_reason=progress.stop_reason,
+        error=error,
+        extra=_extra(run, model),
+    )
+
+
+def _extra(run: Run, model: str | None) -> dict[str, Any]:
+    progress = run.progress
+    extra: dict[str, Any] = {
+        "cli_version": run.version,
+        "exit_code": run.ending.exit_code,
+        "tool_calls": list(progress.calls),
+        "tool_call_count": progress.call_count,
+        "edits": {"attempted": progress.edits, "failed": progress.failed_edits},
+        "session_resumed": run.resumed,
+        "price_source": price_source(model),
+    }
+    if progress.session_id:
+        extra["native_session"] = {"id": progress.session_id, "path": run.native_path}
+    if progress.by_model:
+        extra["usage_by_model"] = progress.by_model
+    if progress.unreadable_count:
+        extra["unreadable_lines"] = {"count": progress.unreadable_count, "first": list(progress.unreadable)}
+    if progress.denied:
+        extra["denied_calls"] = progress.denied
+    if run.why_ended:
+        extra["ended_by_pm"] = run.why_ended
+    return extra
+
+
+def _verdict(run: Run, request: Ask) -> tuple[AnswerStatus, AnswerError | None]:
+    progress, ending = run.progress, run.ending
+    if run.why_ended == "budget":
+        message = f"stopped at the budget of ${request.budget_usd or 0:.4f}"
+        return "INCOMPLETE", AnswerError(kind="budget", message=message, next_step="raise --budget-usd")
+    if ending.kind == "timeout":
+        message = f"no finished answer within {request.timeout_s or 0:g} s"
+        return "TIMEOUT", AnswerError(kind="timeout", message=message, next_step="raise --timeout")
+    if ending.kind == "idle":
+        message = f"{run.name} wrote nothing for {run.silence_s or 0:g} s and was ended"
+        return "TIMEOUT", AnswerError(kind="timeout", message=message, next_step="try again, or raise run.silence")
+    if run.why_ended == "output":
+        return "ERROR", AnswerError(kind="crash", message=f"{run.name} wrote more than may be read and was ended")
+    if progress.finished is not None:
+        return _by_record(run)
+    return "ERROR", _no_record(run)
+
+
+def _by_record(run: Run) -> tuple[AnswerStatus, AnswerError | None]:
+    progress, ending = run.progress, run.ending
+    if not progress.finished:
+        if progress.stop_reason in _LIMIT_STOPS:
+            return "INCOMPLETE", None
+        error = progress.error or _no_record(run)
+        if error.kind == "budget":
+            return "INCOMPLETE", error
+        return ("BLOCKED" if error.kind == "refusal" else "ERROR"), error
+    if ending.exit_code != 0 and run.why_ended != "lingering":
+        how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit_code}"
+        message = f"{run.name} reported success but ended with {how}: {_last_words(run.stderr)}"
+        return "ERROR", AnswerError(kind="crash", message=message, next_step="try again")
+    if progress.stop_reason == "refusal":
+        return "BLOCKED", AnswerError(kind="refusal", message=progress.output or "the model refused the request")
+    return ("INCOMPLETE" if progress.stop_reason in _LIMIT_STOPS else "COMPLETE"), None
+
+
+def _no_record(run: Run) -> AnswerError:
+    """Why there is no result: the agent's own words, else the output that could not be read, else how it ended."""
+    ending = run.ending
+    if run.progress.error is not None:
+        return run.progress.error
+    how = f"was ended by signal {ending.signal}" if ending.signal else f"ended with exit code {ending.exit_code}"
+    said = _last_words(run.stderr)
+    if said and ending.exit_code != 0:
+        return classify_message(f"{run.name} {how}: {said}")
+    if run.progress.unreadable:
+        first = " | ".join(run.progress.unreadable)
+        return AnswerError(
+            kind="crash", message=f"the output of {run.name} could not be read: {first}", next_step="`pm doctor`"
+        )
+    return AnswerError(kind="crash", message=f"{run.name} {how} without a result", next_step="try again")
+
+
+def _last_words(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith("    at ")]
+    return " ".join(lines[-6:])[-800:]

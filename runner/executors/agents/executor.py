@@ -1,0 +1,240 @@
+"""An agent's command line as an executor: started, watched, limited, ended whole, and concluded from its records.
+
+Everything that goes wrong is an Answer with an error; only cancellation gets out, after the whole process tree has
+ended. The run is registered under the state folder before it starts, so that the next `pm` ends it if this one dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from runner import sandbox
+from runner.executors.agents.conclude import Run, conclude
+from runner.executors.agents.dialect import Confinement, Dialect, Launch, Session
+from runner.executors.agents.own_sandbox import probe_own_sandbox
+from runner.executors.agents.progress import Progress, Reader
+from runner.executors.detection import find_program, login_state
+from runner.executors.port import Answer, AnswerError, ErrorKind, Ask, Live, LiveSink, ignore_live
+from runner.executors.registry import ExecutorSettings
+from runner.processes import Process, agent_environment
+
+__all__ = ["AgentExecutor"]
+
+_MAX_OUTPUT_BYTES = 1 << 30
+_LINE_LIMIT = 32 << 20
+_LINGER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal(Exception):  # noqa: N818 - becomes an answer
+    error: AnswerError
+
+
+class AgentExecutor:
+    """Runs one of the command lines, one process a question."""
+
+    continues_sessions = True
+
+    def __init__(self, dialect: Dialect, settings: ExecutorSettings) -> None:
+        self.name = dialect.name
+        self._dialect = dialect
+        self._settings = settings
+
+    async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
+        """See `Executor.ask`."""
+        try:
+            launch = await asyncio.to_thread(self._prepare, request)
+        except _Refusal as refusal:
+            return Answer(output="", status="ERROR", error=refusal.error)
+
+        def tell(update: Live) -> None:
+            live(replace(update, task_id=request.task_id, subtask_id=request.subtask_id))
+
+        try:
+            return await self._run(launch, tell)
+        except (FileNotFoundError, PermissionError) as error:
+            message = f"{self.name} could not be started: {error}"
+            return Answer(output="", status="ERROR", error=self._error("unavailable", message, "`pm doctor`"))
+
+    async def close(self) -> None:
+        """Nothing is kept between questions."""
+
+    def _prepare(self, request: Ask) -> Launch:
+        settings, dialect = self._settings, self._dialect
+        program = find_program(dialect, settings.environ, settings.programs.get(self.name))
+        if program is None:
+            message = (
+                f"{self.name} is not installed (looked on PATH for {settings.programs.get(self.name, self.name)!r})"
+            )
+            raise self._refuse("unavailable", message, f"npm install -g {dialect.package}, or another --executor")
+        version = program.version or dialect.oldest
+        if version < dialect.oldest:
+            message = f"{self.name} {version} is too old: {dialect.oldest} or newer is needed"
+            raise self._refuse("unavailable", message, f"npm install -g {dialect.package}@latest")
+        if login_state(self.name, settings.environ)[0] == "no":
+            raise self._refuse("auth", f"{self.name} is not logged in", dialect.login_hint)
+        session = self._session(request)
+        launch = Launch(
+            request=request,
+            program=program.path,
+            version=version,
+            environ=settings.environ,
+            session=session,
+            network=settings.network,
+            base_url=settings.base_url,
+            allowed_commands=settings.allow_commands,
+            extra_arguments=settings.extra_arguments.get(self.name, ()),
+        )
+        return replace(launch, confinement=self._confinement(launch))
+
+    def _session(self, request: Ask) -> Session | None:
+        """The session to go on in: only one of this command line whose file is still there."""
+        kind, _, session_id = (request.session_ref or "").partition(":")
+        if kind != self.name or not session_id:
+            return None
+        path = self._dialect.find_session(self._settings.environ, session_id, request.workspace)
+        return Session(session_id, path) if path is not None else None
+
+    def _confinement(self, launch: Launch) -> Confinement:
+        """Whose sandbox holds the run. Full permission means none but the one that was asked for by name."""
+        settings = self._settings
+        if settings.sandbox == "on" or (settings.sandbox == "auto" and sandbox.probe().available):
+            capability = sandbox.probe()
+            if not capability.available:
+                raise self._refuse("unavailable", f"no sandbox: {capability.why}", capability.next_step)
+            return "ours"
+        if launch.request.permissions == "full":
+            return "none"
+        cache = settings.state_dir / "control" if settings.state_dir is not None else None
+        own = probe_own_sandbox(self.name, launch.program, launch.version, environ=settings.environ, cache=cache)
+        if own.works:
+            return "own"
+        if sandbox.probe().available:
+            return "ours"
+        raise self._refuse(
+            "unavailable", own.why, "install bubblewrap, or give --permissions full in a machine of its own"
+        )
+
+    def _argv(self, launch: Launch) -> list[str]:
+        argv = self._dialect.arguments(launch)
+        if launch.confinement != "ours":
+            return argv
+        folders = self._dialect.private_folders(launch.environ)
+        for folder in folders:
+            if not folder.suffix:
+                folder.mkdir(parents=True, exist_ok=True)
+        policy = sandbox.SandboxPolicy(
+            workspace=Path(launch.request.workspace),
+            state_dir=self._settings.state_dir,
+            network=True,  # the agent itself must reach its model
+            home="read-only",
+            writable=folders,
+        )
+        return sandbox.wrap(argv, policy)
+
+    async def _run(self, launch: Launch, tell: LiveSink) -> Answer:
+        request, settings = launch.request, self._settings
+        progress = Progress()
+        reader = self._dialect.reader(launch, progress)
+        process = Process(
+            self._argv(launch),
+            cwd=request.workspace,
+            env=agent_environment(
+                self._dialect.provider,
+                settings.environ,
+                extra_names=settings.extra_environment,
+                values=self._dialect.environment(launch),
+            ),
+            stdin=self._dialect.prompt(launch).encode("utf-8", "replace"),
+            timeout_s=request.timeout_s,
+            idle_timeout_s=settings.silence_s,
+            line_limit=_LINE_LIMIT,
+            state_dir=settings.state_dir,
+            label=request.task_id,
+        )
+        async with process:
+            why = await self._watch(process, reader, request, tell)
+            ending = await process.wait()
+            stderr = (await process.stderr_tail()).decode("utf-8", "replace")
+        path = await asyncio.to_thread(self._after, launch, progress)
+        run = Run(
+            name=self.name,
+            version=str(launch.version),
+            progress=progress,
+            ending=ending,
+            stderr=stderr,
+            why_ended=why,
+            resumed=launch.session is not None,
+            native_path=path,
+            silence_s=settings.silence_s,
+            login_hint=self._dialect.login_hint,
+        )
+        return conclude(run, request)
+
+    async def _watch(self, process: Process, reader: Reader, request: Ask, tell: LiveSink) -> str:
+        """Read to the end of the output; why we ended the run, or ""."""
+        progress, seen = reader.progress, 0
+        lingering: asyncio.TimerHandle | None = None
+        ended: list[asyncio.Task[Any]] = []
+        try:
+            async for line in process.lines():
+                seen += len(line.data) + line.dropped_bytes
+                if seen > _MAX_OUTPUT_BYTES:
+                    await process.end("output")
+                    return "output"
+                _take(reader, line.data, whole=not line.dropped_bytes, tell=tell)
+                if _over_budget(request, progress):
+                    await process.end()
+                    return "budget"
+                if progress.finished is not None and lingering is None:
+                    loop = asyncio.get_running_loop()
+                    lingering = loop.call_later(_LINGER_S, lambda: ended.append(asyncio.ensure_future(process.end())))
+        finally:
+            if lingering is not None:
+                lingering.cancel()
+        return "lingering" if ended else ""
+
+    def _after(self, launch: Launch, progress: Progress) -> str | None:
+        """The session's own file, and what only it tells."""
+        if progress.session_id is None:
+            return None
+        path = self._dialect.find_session(self._settings.environ, progress.session_id, launch.request.workspace)
+        if path is not None:
+            self._dialect.complete(progress, path)
+        return str(path) if path is not None else None
+
+    def _error(self, kind: ErrorKind, message: str, next_step: str) -> AnswerError:
+        return AnswerError(kind=kind, message=message, next_step=next_step)
+
+    def _refuse(self, kind: ErrorKind, message: str, next_step: str) -> _Refusal:
+        return _Refusal(self._error(kind, message, next_step))
+
+
+def _take(reader: Reader, data: bytes, *, whole: bool, tell: LiveSink) -> None:
+    """One line: a record, or noise that is counted."""
+    if not data.strip():
+        return
+    try:
+        record = json.loads(data) if whole else None
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        reader.progress.note_unreadable(data)
+        return
+    reader.progress.records += 1
+    for update in reader.feed(record):
+        tell(update)
+
+
+def _over_budget(request: Ask, progress: Progress) -> bool:
+    """Whether the run has spent its money and is still going."""
+    return (
+        request.budget_usd is not None
+        and progress.cost_usd is not None
+        and progress.cost_usd > request.budget_usd
+        and progress.finished is None
+    )

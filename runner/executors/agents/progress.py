@@ -1,0 +1,91 @@
+"""What an agent's records have said so far, whichever command line wrote them. Pure.
+
+A reader folds records into a `Progress` and gives the live updates of each. Success is what the result record says,
+never what an exit code or a text suggests; unknown records are noise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from runner.executors.port import AnswerError, Live, Usage
+
+__all__ = ["Progress", "Reader", "as_mapping", "as_text", "summarize_arguments", "whole_number"]
+
+_KEPT_CALLS = 200
+_SUMMARY = 500
+
+
+@dataclass(slots=True)
+class Progress:
+    """`finished` is None until a result record came; then whether it says success. Costs are of this run alone."""
+
+    session_id: str | None = None
+    model: str | None = None
+    output: str = ""
+    finished: bool | None = None
+    stop_reason: str | None = None
+    error: AnswerError | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    by_model: dict[str, dict[str, Any]] = field(default_factory=dict)
+    records: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    unreadable_count: int = 0
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    call_count: int = 0
+    edits: int = 0
+    failed_edits: int = 0
+    denied: int = 0
+
+    def note_call(self, name: str, summary: str, *, ok: bool | None, edit: bool) -> None:
+        """A finished tool call; `ok` None where nobody can tell."""
+        self.call_count += 1
+        self.calls.append({"name": name, "summary": summary[:_SUMMARY], "ok": ok})
+        del self.calls[:-_KEPT_CALLS]
+        if edit:
+            self.edits += 1
+            self.failed_edits += ok is False
+
+    def note_unreadable(self, line: bytes) -> None:
+        """A line of the output that is no record; the first three are kept for the message."""
+        self.unreadable_count += 1
+        if len(self.unreadable) < 3:
+            self.unreadable.append(line[:300].decode("utf-8", "replace"))
+
+
+class Reader(Protocol):
+    """Folds the records of one run."""
+
+    progress: Progress
+
+    def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
+        """Take one record; gives the live updates that follow from it."""
+        ...
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """`value` where it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_text(value: object) -> str:
+    """`value` where it is a text, else ""."""
+    return value if isinstance(value, str) else ""
+
+
+def whole_number(value: object) -> int | None:
+    """`value` where it is a count."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def summarize_arguments(arguments: Mapping[str, Any]) -> str:
+    """One line for people: the command, the path, or all arguments cut short."""
+    for name in ("command", "cmd", "file_path", "path", "pattern", "query", "url"):
+        value = arguments.get(name)
+        if isinstance(value, str) and value:
+            return value[:_SUMMARY]
+    return json.dumps(dict(arguments), ensure_ascii=False, default=str)[:_SUMMARY] if arguments else ""

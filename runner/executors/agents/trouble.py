@@ -1,0 +1,95 @@
+"""What went wrong with an agent's command line, told from its words and numbers. Pure.
+
+The command lines give no common error codes: a status number decides where there is one, else known phrases.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from runner.executors.port import AnswerError, ErrorKind
+
+__all__ = ["classify_message", "seconds_to_wait"]
+
+_STATUS: Final = re.compile(r"(?:status(?: code)?[: ]+|\bAPI Error:? |\bcode\"?: ?|\()(\d{3})\b", re.IGNORECASE)
+_WAIT: Final = re.compile(
+    r"(?:retry[- ]after|try again in|retry in|retrying (?:after|in)|retryDelay\"?:)\D{0,3}(\d+(?:\.\d+)?) ?(ms|s|m)?",
+    re.IGNORECASE,
+)
+_PHRASES: Final[tuple[tuple[ErrorKind, re.Pattern[str]], ...]] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        ("crash", r"root/sudo privileges|unknown option|unexpected argument"),
+        (
+            "auth",
+            r"not logged in|please run /login|invalid api key|incorrect api key|api[ _]key (?:not valid|is invalid)"
+            r"|api_key_invalid|authentication[_ ](?:failed|error)|unauthorized|missing environment variable"
+            r"|invalid auth method|credit balance|billing|permission[_ ]denied|oauth token|forbidden"
+            r"|auth(?:entication)? method|set an auth method|must specify the \w*_?API_KEY",
+        ),
+        ("rate_limit", r"rate[ _-]?limit|too many requests|quota|resource[_ ]exhausted|usage limit"),
+        ("overloaded", r"overloaded|at capacity|service unavailable|server_is_overloaded|\bunavailable\b"),
+        ("timeout", r"timed? ?out|deadline exceeded"),
+        (
+            "network",
+            r"econnrefused|econnreset|enotfound|eai_again|fetch failed|network|connection (?:error|refused|reset|closed)"
+            r"|stream disconnected|stream ended|error sending request|cut off|mid-response|internal server error"
+            r"|bad gateway|dns|socket|server[_ ]error|finish reason",
+        ),
+        ("unavailable", r"model .{0,80}(?:not (?:found|exist|supported)|may not exist)|issue with the selected model"),
+        ("refusal", r"safeguards stopped|usage policy|refus(?:ed|al)|safety classifier"),
+    )
+)
+_BY_STATUS: Final[dict[int, ErrorKind]] = {
+    401: "auth",
+    402: "auth",
+    403: "auth",
+    404: "unavailable",
+    408: "timeout",
+    429: "rate_limit",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+_NEXT: Final[dict[str, str]] = {
+    "rate_limit": "wait, or lower the number of parallel tasks",
+    "overloaded": "try again in a while, or choose another model",
+    "network": "check the connection, then `pm resume`",
+    "timeout": "try again, or raise --timeout",
+    "unavailable": "check --model",
+    "refusal": "put the request differently",
+}
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def seconds_to_wait(message: str) -> float | None:
+    """The wait that `message` asks for, e.g. 3.5 for `try again in 3.5s`."""
+    found = _WAIT.search(message)
+    if found is None:
+        return None
+    return float(found[1]) * _UNITS[(found[2] or "s").lower()]
+
+
+def classify_message(message: str, *, status: int | None = None, default: ErrorKind = "crash") -> AnswerError:
+    """The port's view of an error text of a command line."""
+    kind = _kind(message, status) or default
+    return AnswerError(
+        kind=kind,
+        message=message.strip()[:2000] or "no reason given",
+        retry_after_s=seconds_to_wait(message) if kind in {"rate_limit", "overloaded"} else None,
+        next_step=_NEXT.get(kind, ""),
+    )
+
+
+def _kind(message: str, status: int | None) -> ErrorKind | None:
+    if status is None:
+        found = _STATUS.search(message)
+        status = int(found[1]) if found else None
+    known = _BY_STATUS.get(status) if status is not None else None
+    if known is not None:
+        return known
+    for kind, pattern in _PHRASES:
+        if pattern.search(message):
+            return kind
+    return "network" if status is not None and status >= 500 else None

@@ -1,0 +1,206 @@
+"""Codex, headless: `codex exec --json`.
+
+Reasoning summaries are asked for by a setting; without it there is no text of thoughts at all. The usage it prints is
+the whole thread's, so what earlier runs used is read from the thread's file and taken off. It tells no cost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from runner.executors.agents.dialect import Launch, Version
+from runner.executors.agents.native import CodexTotals, codex_home, codex_model, codex_session, codex_totals
+from runner.executors.agents.progress import Progress, Reader, as_mapping, as_text, summarize_arguments, whole_number
+from runner.executors.agents.trouble import classify_message
+from runner.executors.port import Live, Usage
+from tracer.prices import Tokens, cost_usd
+
+__all__ = ["CodexDialect", "CodexReader"]
+
+
+class CodexDialect:
+    """How Codex is started and read."""
+
+    name = "codex"
+    provider: Final = "openai"
+    package = "@openai/codex"
+    oldest = Version(0, 50, 0)
+    login_hint = "run `codex login`, or set CODEX_API_KEY"
+
+    def arguments(self, launch: Launch) -> list[str]:
+        """See `Dialect.arguments`; options stand before `resume`, where old versions want them."""
+        request = launch.request
+        argv = [launch.program, "exec", "--json", "--skip-git-repo-check"]
+        argv += ["-c", "check_for_update_on_startup=false"]
+        if request.model:
+            argv += ["-m", request.model]
+        if request.thinking:
+            argv += ["-c", 'model_reasoning_summary="detailed"']
+        if launch.base_url:
+            argv += _provider_options(launch)
+        argv += self._permissions(launch)
+        argv += launch.extra_arguments
+        if launch.session is not None:
+            argv += ["resume", launch.session.id]
+        return [*argv, "-"]
+
+    def _permissions(self, launch: Launch) -> list[str]:
+        if launch.request.permissions == "full" or launch.confinement == "ours":
+            return ["--dangerously-bypass-approvals-and-sandbox"]
+        if launch.request.permissions == "read":
+            return ["--sandbox", "read-only"]
+        network = ["-c", "sandbox_workspace_write.network_access=true"] if launch.network else []
+        return ["--sandbox", "workspace-write", *network]
+
+    def environment(self, launch: Launch) -> dict[str, str]:
+        """See `Dialect.environment`."""
+        return {}
+
+    def prompt(self, launch: Launch) -> str:
+        """See `Dialect.prompt`; the rules come first in a new thread, and are in it already when it goes on."""
+        request = launch.request
+        return f"{request.rules}\n\n{request.prompt}" if request.rules and launch.session is None else request.prompt
+
+    def reader(self, launch: Launch, progress: Progress) -> Reader:
+        """See `Dialect.reader`."""
+        progress.model = launch.request.model
+        before = codex_totals(launch.session.path) if launch.session is not None else CodexTotals()
+        return CodexReader(progress, before=before)
+
+    def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:  # noqa: ARG002 - a thread is found by its id alone
+        """See `Dialect.find_session`."""
+        return codex_session(environ, session_id)
+
+    def complete(self, progress: Progress, path: Path) -> None:
+        """See `Dialect.complete`: the model, which sets the price, where none was asked for."""
+        usage = progress.usage
+        if progress.model is None:
+            progress.model = codex_model(path)
+        if usage is not None and progress.cost_usd is None:
+            sent, cached = usage.input_tokens or 0, usage.cached_tokens or 0
+            tokens = Tokens(fresh=max(sent - cached, 0), cached=cached, output=usage.output_tokens or 0)
+            progress.cost_usd = cost_usd(progress.model, tokens, one_request=False)
+
+    def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
+        """See `Dialect.private_folders`."""
+        return (codex_home(environ),)
+
+
+def _provider_options(launch: Launch) -> list[str]:
+    """A provider of our own for a base URL that is not OpenAI's; the key stays in the environment."""
+    key = "CODEX_API_KEY" if launch.environ.get("CODEX_API_KEY") else "OPENAI_API_KEY"
+    base = (launch.base_url or "").rstrip("/")
+    values = {
+        "name": "pm",
+        "base_url": base,
+        "env_key": key,
+        "wire_api": "responses",
+    }
+    inner = ",".join(f"{name}={json.dumps(value)}" for name, value in values.items())
+    table = f"model_providers.pm={{{inner},request_max_retries=1,stream_max_retries=1}}"
+    return ["-c", 'model_provider="pm"', "-c", table]
+
+
+class CodexReader:
+    """Folds `codex exec --json` records."""
+
+    def __init__(self, progress: Progress, *, before: CodexTotals | None) -> None:
+        self.progress = progress
+        self._before = before
+        self._last_error = ""
+
+    def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
+        """See `Reader.feed`."""
+        match record.get("type"):
+            case "thread.started":
+                self.progress.session_id = as_text(record.get("thread_id")) or None
+            case "item.started":
+                yield from self._started(as_mapping(record.get("item")))
+            case "item.completed":
+                yield from self._completed(as_mapping(record.get("item")))
+            case "turn.completed":
+                self.progress.finished = True
+                self.progress.stop_reason = "end_turn"
+                self._count(as_mapping(record.get("usage")))
+                yield Live(kind="usage", usage=self.progress.usage, cost_usd=self.progress.cost_usd)
+            case "error":
+                self._last_error = as_text(record.get("message"))
+                yield Live(kind="notice", text=self._last_error)
+            case "turn.failed":
+                told = as_text(as_mapping(record.get("error")).get("message")) or self._last_error
+                self.progress.finished = False
+                self.progress.error = classify_message(told)
+            case _:
+                pass
+
+    def _started(self, item: Mapping[str, Any]) -> Iterable[Live]:
+        named = _named(item)
+        if named is not None:
+            yield Live(kind="tool_started", tool=named[0], text=named[1])
+
+    def _completed(self, item: Mapping[str, Any]) -> Iterable[Live]:
+        text = as_text(item.get("text"))
+        match item.get("type"):
+            case "agent_message":
+                self.progress.output = text
+                yield Live(kind="text", text=text)
+            case "reasoning":
+                yield Live(kind="thinking", text=text)
+            case "error":
+                yield Live(kind="notice", text=as_text(item.get("message")))
+            case _:
+                named = _named(item)
+                if named is not None:
+                    name, summary = named
+                    code = item.get("exit_code")
+                    ok = item.get("status") != "failed" and code in {None, 0}
+                    self.progress.note_call(name, summary, ok=ok, edit=name == "file_change")
+                    yield Live(kind="tool_finished", tool=name, text=summary, ok=ok)
+
+    def _count(self, told: Mapping[str, Any]) -> None:
+        """This run's counts: those of the thread less those of its earlier runs; unknown where these are."""
+        before = self._before
+        if before is None or not told:
+            return
+        total = CodexTotals(
+            whole_number(told.get("input_tokens")) or 0,
+            whole_number(told.get("cached_input_tokens")) or 0,
+            whole_number(told.get("output_tokens")) or 0,
+            whole_number(told.get("reasoning_output_tokens")) or 0,
+        )
+        spent = total
+        if all(now >= then for now, then in zip(total, before, strict=True)):  # else it counts this run only
+            spent = CodexTotals(*(now - then for now, then in zip(total, before, strict=True)))
+        self.set_usage(spent)
+
+    def set_usage(self, spent: CodexTotals) -> None:
+        """Record the counts of this run; the price needs a model name."""
+        self.progress.usage = Usage(
+            input_tokens=spent.input,
+            output_tokens=spent.output,
+            cached_tokens=spent.cached,
+            thinking_tokens=spent.reasoning,
+        )
+        tokens = Tokens(fresh=max(spent.input - spent.cached, 0), cached=spent.cached, output=spent.output)
+        self.progress.cost_usd = cost_usd(self.progress.model, tokens, one_request=False)
+
+
+def _named(item: Mapping[str, Any]) -> tuple[str, str] | None:
+    """A tool item's name and summary; None for what is no tool."""
+    match item.get("type"):
+        case "command_execution":
+            return "command", as_text(item.get("command"))
+        case "file_change":
+            changes = item.get("changes")
+            paths = [as_text(as_mapping(change).get("path")) for change in changes] if isinstance(changes, list) else []
+            return "file_change", ", ".join(paths)
+        case "mcp_tool_call":
+            name = f"{as_text(item.get('server'))}.{as_text(item.get('tool'))}"
+            return name, summarize_arguments(as_mapping(item.get("arguments")))
+        case "web_search":
+            return "web_search", as_text(item.get("query"))
+        case _:
+            return None

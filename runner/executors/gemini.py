@@ -1,0 +1,185 @@
+"""Gemini CLI, headless: `gemini -o stream-json`.
+
+It exits 0 when it is terminated and calls a failed shell command a success: only a result record of success counts,
+and a shell call's outcome is unknown. Thoughts are not printed; they are in its session file. Its own defaults are
+filled in from `gemini_defaults.json` at the lowest rank, where every setting of the user's wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from runner.executors.agents.dialect import Launch, Version
+from runner.executors.agents.native import gemini_session, home_of
+from runner.executors.agents.progress import Progress, Reader, as_mapping, as_text, summarize_arguments, whole_number
+from runner.executors.agents.trouble import classify_message
+from runner.executors.port import Live, Usage
+from tracer.prices import Tokens, cost_usd
+
+__all__ = ["GeminiDialect", "GeminiReader"]
+
+_EDITING: Final = frozenset({"write_file", "replace", "edit"})
+_SHELL: Final = "run_shell_command"
+_DEFAULTS: Final = Path(__file__).with_name("gemini_defaults.json")
+
+
+class GeminiDialect:
+    """How Gemini CLI is started and read."""
+
+    name = "gemini"
+    provider: Final = "google"
+    package = "@google/gemini-cli"
+    oldest = Version(0, 20, 2)
+    login_hint = "run `gemini` once and log in, or set GEMINI_API_KEY"
+
+    def arguments(self, launch: Launch) -> list[str]:
+        """See `Dialect.arguments`."""
+        request = launch.request
+        argv = [launch.program, "-o", "stream-json"]
+        if request.model:
+            argv += ["-m", request.model]
+        if launch.session is not None:
+            argv += ["--resume", launch.session.id]
+        return [*argv, *self._permissions(launch), *launch.extra_arguments]
+
+    def _permissions(self, launch: Launch) -> list[str]:
+        match launch.request.permissions:
+            case "full":
+                return ["--approval-mode", "yolo"]
+            case "read":
+                return ["--approval-mode", "default"]
+            case _ if launch.confinement == "ours":
+                return ["--approval-mode", "yolo"]
+            case _:
+                allowed = [f"{_SHELL}({command.removesuffix(' *')})" for command in launch.allowed_commands]
+                chosen = ["--allowed-tools", ",".join(allowed)] if allowed else []
+                return ["--approval-mode", "auto_edit", *chosen]
+
+    def environment(self, launch: Launch) -> dict[str, str]:
+        """See `Dialect.environment`: asking for a run here is trust in this folder."""
+        values = {"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+        if launch.environ.get("GEMINI_API_KEY") and "GEMINI_CLI_SYSTEM_DEFAULTS_PATH" not in launch.environ:
+            values["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = str(_DEFAULTS)
+        if launch.base_url:
+            values["GOOGLE_GEMINI_BASE_URL"] = launch.base_url
+        return values
+
+    def prompt(self, launch: Launch) -> str:
+        """See `Dialect.prompt`; the rules come first in a new session."""
+        request = launch.request
+        return f"{request.rules}\n\n{request.prompt}" if request.rules and launch.session is None else request.prompt
+
+    def reader(self, launch: Launch, progress: Progress) -> Reader:
+        """See `Dialect.reader`."""
+        progress.model = launch.request.model
+        return GeminiReader(progress)
+
+    def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:  # noqa: ARG002 - ids are unique
+        """See `Dialect.find_session`."""
+        return gemini_session(environ, session_id)
+
+    def complete(self, progress: Progress, path: Path) -> None:
+        """See `Dialect.complete`: the records said it all."""
+
+    def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
+        """See `Dialect.private_folders`."""
+        return (home_of(environ) / ".gemini",)
+
+
+class GeminiReader:
+    """Folds stream-json records."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self._open: dict[str, tuple[str, str]] = {}
+        self._text = ""
+        self._last_error = ""
+
+    def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
+        """See `Reader.feed`."""
+        progress = self.progress
+        match record.get("type"):
+            case "init":
+                progress.session_id = as_text(record.get("session_id")) or None
+                progress.model = as_text(record.get("model")) or progress.model
+            case "message" if record.get("role") == "assistant":
+                piece = as_text(record.get("content"))
+                self._text = self._text + piece if record.get("delta") else piece
+                progress.output = self._text
+                yield Live(kind="text", text=piece)
+            case "tool_use":
+                self._text = ""
+                name = as_text(record.get("tool_name"))
+                summary = summarize_arguments(as_mapping(record.get("parameters")))
+                self._open[as_text(record.get("tool_id"))] = (name, summary)
+                yield Live(kind="tool_started", tool=name, text=summary)
+            case "tool_result":
+                yield self._tool_result(record)
+            case "error":
+                self._last_error = as_text(record.get("message"))
+                yield Live(kind="notice", text=self._last_error)
+            case "result":
+                yield from self._result(record)
+            case _:
+                pass
+
+    def _tool_result(self, record: Mapping[str, Any]) -> Live:
+        name, summary = self._open.pop(as_text(record.get("tool_id")), ("tool", ""))
+        failed = record.get("status") != "success"
+        # A shell command that failed is reported as a success: nobody can tell from here.
+        ok = False if failed else None if name == _SHELL else True
+        if as_mapping(record.get("error")).get("type") == "tool_not_registered":
+            self.progress.denied += 1
+        self.progress.note_call(name, summary, ok=ok, edit=name in _EDITING)
+        return Live(kind="tool_finished", tool=name, text=summary, ok=ok)
+
+    def _result(self, record: Mapping[str, Any]) -> Iterable[Live]:
+        progress = self.progress
+        progress.finished = record.get("status") == "success"
+        if progress.finished:
+            progress.stop_reason = "end_turn"
+        else:
+            told = as_text(as_mapping(record.get("error")).get("message")) or self._last_error
+            progress.error = classify_message(told or "Gemini CLI reported an error without a reason")
+        self._count(as_mapping(record.get("stats")))
+        yield Live(kind="usage", usage=progress.usage, cost_usd=progress.cost_usd)
+
+    def _count(self, stats: Mapping[str, Any]) -> None:
+        """This run's counts. `total` holds the thoughts, which are billed as output and told nowhere else."""
+        total = whole_number(stats.get("total_tokens"))
+        if not total:
+            return
+        models = {name: as_mapping(row) for name, row in as_mapping(stats.get("models")).items()}
+        rows = {name: _row(row) for name, row in (models or {self.progress.model or "": stats}).items()}
+        whole = _row(stats)
+        thinking = whole["thinking_tokens"]
+        self.progress.usage = Usage(
+            input_tokens=whole["input_tokens"],
+            output_tokens=whole["output_tokens"],
+            cached_tokens=whole["cached_tokens"],
+            thinking_tokens=thinking,
+        )
+        costs = [_cost(name, row) for name, row in rows.items()]
+        self.progress.cost_usd = None if None in costs else round(sum(cost or 0.0 for cost in costs), 9)
+        self.progress.by_model = {name: {**row, "cost_usd": _cost(name, row)} for name, row in rows.items()}
+
+
+def _row(stats: Mapping[str, Any]) -> dict[str, int]:
+    sent = whole_number(stats.get("input_tokens")) or 0
+    said = whole_number(stats.get("output_tokens")) or 0
+    total = whole_number(stats.get("total_tokens")) or 0
+    return {
+        "input_tokens": sent,
+        "output_tokens": said,
+        "cached_tokens": whole_number(stats.get("cached")) or 0,
+        "thinking_tokens": max(total - sent - said, 0),
+    }
+
+
+def _cost(model: str, row: Mapping[str, int]) -> float | None:
+    cached = row["cached_tokens"]
+    fresh = max(row["input_tokens"] - cached, 0)
+    tokens = Tokens(fresh=fresh, cached=cached, output=row["output_tokens"] + row["thinking_tokens"])
+    return cost_usd(model, tokens, one_request=False)

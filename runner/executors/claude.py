@@ -97,6 +97,10 @@ class ClaudeDialect:
     def complete(self, progress: Progress, path: Path) -> None:
         """See `Dialect.complete`: the records said it all."""
 
+    def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
+        """See `Dialect.trouble_in`."""
+        return None
+
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         """See `Dialect.private_folders`."""
         home = home_of(environ)

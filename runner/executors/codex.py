@@ -15,7 +15,7 @@ from runner.executors.agents.dialect import Launch, Version
 from runner.executors.agents.native import CodexTotals, codex_home, codex_model, codex_session, codex_totals
 from runner.executors.agents.progress import Progress, Reader, as_mapping, as_text, summarize_arguments, whole_number
 from runner.executors.agents.trouble import classify_message
-from runner.executors.port import Live, Usage
+from runner.executors.port import AnswerError, Live, Usage
 from tracer.prices import Tokens, cost_usd
 
 __all__ = ["CodexDialect", "CodexReader"]
@@ -55,7 +55,7 @@ class CodexDialect:
         network = ["-c", "sandbox_workspace_write.network_access=true"] if launch.network else []
         return ["--sandbox", "workspace-write", *network]
 
-    def environment(self, launch: Launch) -> dict[str, str]:
+    def environment(self, launch: Launch) -> dict[str, str]:  # noqa: ARG002 - nothing depends on it
         """See `Dialect.environment`."""
         return {}
 
@@ -83,6 +83,10 @@ class CodexDialect:
             sent, cached = usage.input_tokens or 0, usage.cached_tokens or 0
             tokens = Tokens(fresh=max(sent - cached, 0), cached=cached, output=usage.output_tokens or 0)
             progress.cost_usd = cost_usd(progress.model, tokens, one_request=False)
+
+    def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
+        """See `Dialect.trouble_in`."""
+        return None
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         """See `Dialect.private_folders`."""
@@ -161,7 +165,7 @@ class CodexReader:
                     yield Live(kind="tool_finished", tool=name, text=summary, ok=ok)
 
     def _count(self, told: Mapping[str, Any]) -> None:
-        """This run's counts: those of the thread less those of its earlier runs; unknown where these are."""
+        """Count this run: those of the thread less those of its earlier runs; unknown where these are."""
         before = self._before
         if before is None or not told:
             return

@@ -1,12 +1,13 @@
 """Gemini CLI, headless: `gemini -o stream-json`.
 
 It exits 0 when it is terminated and calls a failed shell command a success: only a result record of success counts,
-and a shell call's outcome is unknown. Thoughts are not printed; they are in its session file. Its own defaults are
-filled in from `gemini_defaults.json` at the lowest rank, where every setting of the user's wins.
+and a shell call's outcome is unknown. Thoughts are not printed; they are in its session file. It tries again by itself
+for minutes, and tells that on standard error only: the first such line ends the run, and the loop waits as it should.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,14 +16,14 @@ from runner.executors.agents.dialect import Launch, Version
 from runner.executors.agents.native import gemini_session, home_of
 from runner.executors.agents.progress import Progress, Reader, as_mapping, as_text, summarize_arguments, whole_number
 from runner.executors.agents.trouble import classify_message
-from runner.executors.port import Live, Usage
+from runner.executors.port import AnswerError, Live, Usage
 from tracer.prices import Tokens, cost_usd
 
 __all__ = ["GeminiDialect", "GeminiReader"]
 
 _EDITING: Final = frozenset({"write_file", "replace", "edit"})
 _SHELL: Final = "run_shell_command"
-_DEFAULTS: Final = Path(__file__).with_name("gemini_defaults.json")
+_RETRYING: Final = re.compile(r"^Attempt \d+ failed.*?retrying .*$", re.IGNORECASE | re.MULTILINE)
 
 
 class GeminiDialect:
@@ -32,7 +33,10 @@ class GeminiDialect:
     provider: Final = "google"
     package = "@google/gemini-cli"
     oldest = Version(0, 20, 2)
-    login_hint = "run `gemini` once and log in, or set GEMINI_API_KEY"
+    login_hint = (
+        "run `gemini` once and log in, or set GEMINI_API_KEY (with a base URL also security.auth.selectedType = "
+        '"gemini-api-key" in ~/.gemini/settings.json)'
+    )
 
     def arguments(self, launch: Launch) -> list[str]:
         """See `Dialect.arguments`."""
@@ -60,8 +64,6 @@ class GeminiDialect:
     def environment(self, launch: Launch) -> dict[str, str]:
         """See `Dialect.environment`: asking for a run here is trust in this folder."""
         values = {"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
-        if launch.environ.get("GEMINI_API_KEY") and "GEMINI_CLI_SYSTEM_DEFAULTS_PATH" not in launch.environ:
-            values["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = str(_DEFAULTS)
         if launch.base_url:
             values["GOOGLE_GEMINI_BASE_URL"] = launch.base_url
         return values
@@ -82,6 +84,12 @@ class GeminiDialect:
 
     def complete(self, progress: Progress, path: Path) -> None:
         """See `Dialect.complete`: the records said it all."""
+
+    def trouble_in(self, stderr: str) -> AnswerError | None:
+        """See `Dialect.trouble_in`: a rate limit or overload that it would sit out for minutes."""
+        found = _RETRYING.search(stderr)
+        error = classify_message(found[0]) if found is not None else None
+        return error if error is not None and error.kind in {"rate_limit", "overloaded"} else None
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         """See `Dialect.private_folders`."""
@@ -147,7 +155,7 @@ class GeminiReader:
         yield Live(kind="usage", usage=progress.usage, cost_usd=progress.cost_usd)
 
     def _count(self, stats: Mapping[str, Any]) -> None:
-        """This run's counts. `total` holds the thoughts, which are billed as output and told nowhere else."""
+        """Count this run. `total` holds the thoughts, which are billed as output and told nowhere else."""
         total = whole_number(stats.get("total_tokens"))
         if not total:
             return

@@ -6,6 +6,7 @@ name that starts with `acp:` runs the agent command of that name from `settings.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -119,6 +120,7 @@ def _agent(settings: ExecutorSettings, name: str) -> Executor:
 
 
 def _toolbox_factory(settings: ExecutorSettings) -> Callable[[Ask], Any]:
+    from runner import sandbox
     from runner.executors.anthropic.command import DEFAULT_ALLOWED, CommandTool
     from runner.executors.anthropic.files import WorkspaceFiles
     from runner.executors.anthropic.toolbox import Toolbox
@@ -127,9 +129,14 @@ def _toolbox_factory(settings: ExecutorSettings) -> Callable[[Ask], Any]:
         workspace = Path(request.workspace)
         if not workspace.is_dir():
             raise ConfigError(f"the workspace {request.workspace!r} is not a folder", next_step="check -C DIR")
+        policy = sandbox.SandboxPolicy(
+            workspace=Path(os.path.realpath(workspace)), state_dir=settings.state_dir, network=settings.network
+        )
+        capability = sandbox.probe()
         commands = CommandTool(
-            workspace=workspace,
-            wrap=None,
+            workspace=policy.workspace,
+            wrap=functools.partial(sandbox.wrap, policy=policy) if capability.available else None,
+            why_no_sandbox=capability.why,
             permissions=request.permissions,
             allowed=(*DEFAULT_ALLOWED, *settings.allow_commands),
             state_dir=settings.state_dir,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from runner.executors.agents.progress import Progress, Reader
-from runner.executors.port import Ask
+from runner.executors.port import AnswerError, Ask
 from runner.processes.environment import Provider
 
 __all__ = ["Dialect", "Launch", "Session", "Version", "parse_version"]
@@ -27,7 +27,7 @@ class Version(NamedTuple):
     minor: int = 0
     patch: int = 0
 
-    def __str__(self) -> str:
+    def __str__(self) -> str:  # type: ignore[explicit-override]  # typing.override is newer than Python 3.11
         """As printed by the program."""
         return f"{self.major}.{self.minor}.{self.patch}"
 
@@ -70,10 +70,14 @@ class Dialect(Protocol):
     """One command line."""
 
     name: str
-    provider: Provider
     package: str
     oldest: Version
     login_hint: str
+
+    @property
+    def provider(self) -> Provider:
+        """Whose documented variables it may see."""
+        ...
 
     def arguments(self, launch: Launch) -> list[str]:
         """The whole argument list, program first."""
@@ -97,6 +101,10 @@ class Dialect(Protocol):
 
     def complete(self, progress: Progress, path: Path) -> None:
         """Add what only the session's own file tells."""
+        ...
+
+    def trouble_in(self, stderr: str) -> AnswerError | None:
+        """Trouble told on standard error alone while the program goes on trying; None where there is none."""
         ...
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:

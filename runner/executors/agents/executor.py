@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, replace
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from runner.executors.agents.dialect import Confinement, Dialect, Launch, Sessio
 from runner.executors.agents.own_sandbox import probe_own_sandbox
 from runner.executors.agents.progress import Progress, Reader
 from runner.executors.detection import find_program, login_state
-from runner.executors.port import Answer, AnswerError, ErrorKind, Ask, Live, LiveSink, ignore_live
+from runner.executors.port import Answer, AnswerError, Ask, ErrorKind, Live, LiveSink, ignore_live
 from runner.executors.registry import ExecutorSettings
 from runner.processes import Process, agent_environment
 
@@ -27,11 +28,13 @@ __all__ = ["AgentExecutor"]
 _MAX_OUTPUT_BYTES = 1 << 30
 _LINE_LIMIT = 32 << 20
 _LINGER_S = 10.0
+_STDERR_EVERY_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
 class _Refusal(Exception):  # noqa: N818 - becomes an answer
-    error: AnswerError
+    def __init__(self, error: AnswerError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 class AgentExecutor:
@@ -132,6 +135,7 @@ class AgentExecutor:
             state_dir=self._settings.state_dir,
             network=True,  # the agent itself must reach its model
             home="read-only",
+            readable=_install_folders(launch.program),
             writable=folders,
         )
         return sandbox.wrap(argv, policy)
@@ -156,8 +160,10 @@ class AgentExecutor:
             state_dir=settings.state_dir,
             label=request.task_id,
         )
-        async with process:
+        async with process, asyncio.TaskGroup() as group:
+            watcher = group.create_task(self._watch_stderr(process, progress))
             why = await self._watch(process, reader, request, tell)
+            watcher.cancel()
             ending = await process.wait()
             stderr = (await process.stderr_tail()).decode("utf-8", "replace")
         path = await asyncio.to_thread(self._after, launch, progress)
@@ -174,6 +180,16 @@ class AgentExecutor:
             login_hint=self._dialect.login_hint,
         )
         return conclude(run, request)
+
+    async def _watch_stderr(self, process: Process, progress: Progress) -> None:
+        """End a run that only standard error tells to be in trouble."""
+        while True:
+            await asyncio.sleep(_STDERR_EVERY_S)
+            error = self._dialect.trouble_in((await process.stderr_tail()).decode("utf-8", "replace"))
+            if error is not None and progress.finished is None:
+                progress.finished, progress.error = False, error
+                await process.end()
+                return
 
     async def _watch(self, process: Process, reader: Reader, request: Ask, tell: LiveSink) -> str:
         """Read to the end of the output; why we ended the run, or ""."""
@@ -212,6 +228,13 @@ class AgentExecutor:
 
     def _refuse(self, kind: ErrorKind, message: str, next_step: str) -> _Refusal:
         return _Refusal(self._error(kind, message, next_step))
+
+
+def _install_folders(program: str) -> tuple[Path, ...]:
+    """What must be readable for the program to start, should it be installed where the sandbox hides things."""
+    real = Path(os.path.realpath(program))
+    packages = [folder for folder in real.parents if folder.name == "node_modules"]
+    return (Path(program).parent, packages[-1] if packages else real.parent)
 
 
 def _take(reader: Reader, data: bytes, *, whole: bool, tell: LiveSink) -> None:

@@ -17,30 +17,49 @@ _WAIT: Final = re.compile(
     r"(?:retry[- ]after|try again in|retry in|retrying (?:after|in)|retryDelay\"?:)\D{0,3}(\d+(?:\.\d+)?) ?(ms|s|m)?",
     re.IGNORECASE,
 )
-_PHRASES: Final[tuple[tuple[ErrorKind, re.Pattern[str]], ...]] = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in (
-        ("crash", r"root/sudo privileges|unknown option|unexpected argument"),
+_WORDS: Final[tuple[tuple[ErrorKind, tuple[str, ...]], ...]] = (
+    ("crash", ("root/sudo privileges", "unknown option", "unexpected argument")),
+    (
+        "auth",
         (
-            "auth",
-            r"not logged in|please run /login|invalid api key|incorrect api key|api[ _]key (?:not valid|is invalid)"
-            r"|api_key_invalid|authentication[_ ](?:failed|error)|unauthorized|missing environment variable"
-            r"|invalid auth method|credit balance|billing|permission[_ ]denied|oauth token|forbidden"
-            r"|auth(?:entication)? method|set an auth method|must specify the \w*_?API_KEY",
+            "not logged in",
+            "please run /login",
+            "(?:invalid|incorrect) api key",
+            "api[ _]key (?:not valid|is invalid)",
+            "api_key_invalid",
+            "authentication[_ ](?:failed|error)",
+            "unauthorized",
+            "forbidden",
+            "missing environment variable",
+            "auth(?:entication)? method",
+            "credit balance",
+            "billing",
+            "permission[_ ]denied",
+            "oauth token",
+            r"must specify the \w*_?API_KEY",
         ),
-        ("rate_limit", r"rate[ _-]?limit|too many requests|quota|resource[_ ]exhausted|usage limit"),
-        ("overloaded", r"overloaded|at capacity|service unavailable|server_is_overloaded|\bunavailable\b"),
-        ("timeout", r"timed? ?out|deadline exceeded"),
+    ),
+    ("rate_limit", ("rate[ _-]?limit", "too many requests", "quota", "resource[_ ]exhausted", "usage limit")),
+    ("overloaded", ("overloaded", "at capacity", "service unavailable", r"\bunavailable\b")),
+    ("timeout", ("timed? ?out", "deadline exceeded")),
+    (
+        "network",
         (
-            "network",
-            r"econnrefused|econnreset|enotfound|eai_again|fetch failed|network|connection (?:error|refused|reset|closed)"
-            r"|stream disconnected|stream ended|error sending request|cut off|mid-response|internal server error"
-            r"|bad gateway|dns|socket|server[_ ]error|finish reason",
+            "econnrefused|econnreset|enotfound|eai_again",
+            "fetch failed|error sending request",
+            r"network|\bdns\b|socket",
+            "connection (?:error|refused|reset|closed)",
+            "stream (?:disconnected|ended)|mid-response|finish reason",
+            "internal server error|bad gateway|server[_ ]error",
         ),
-        ("unavailable", r"model .{0,80}(?:not (?:found|exist|supported)|may not exist)|issue with the selected model"),
-        ("refusal", r"safeguards stopped|usage policy|refus(?:ed|al)|safety classifier"),
-    )
+    ),
+    (
+        "unavailable",
+        ("model .{0,80}(?:not (?:found|exist|supported)|may not exist)", "issue with the selected model"),
+    ),
+    ("refusal", ("safeguards stopped", "usage policy", "refus(?:ed|al)", "safety classifier")),
 )
+_PHRASES: Final = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in _WORDS)
 _BY_STATUS: Final[dict[int, ErrorKind]] = {
     401: "auth",
     402: "auth",

@@ -12,6 +12,7 @@ import pytest
 from runner.executors.port import Answer, Ask, Live
 from runner.executors.registry import ExecutorSettings, make_executor
 from tests.support.model_server import Call, ModelServer, Turn, counts
+from tests.support.tools import need_program
 from tracer.errors import ConfigError, CredentialsError
 
 KEY = "sk-ant-test-0123456789"
@@ -300,3 +301,14 @@ async def test_a_private_key_file_is_used(project: Path, tmp_path: Path) -> None
 def test_a_base_url_that_is_no_address_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError):
         make_executor("anthropic", ExecutorSettings(environ={"PM_API_KEY": KEY}, base_url="localhost:1"))
+
+
+async def test_commands_run_in_the_sandbox_where_only_the_workspace_can_be_written(project: Path) -> None:
+    need_program("bwrap", how="install bubblewrap")
+    outside = project.parent / "outside.txt"
+    command = f"echo in > inside.txt; echo out > {outside}; ls ~ | wc -l"
+    answer, _, server = await play([Turn(calls=[call("run", command=command)]), Turn(text="ok")], project)
+    assert answer.status == "COMPLETE"
+    assert (project / "inside.txt").read_text() == "in\n"
+    assert not outside.exists()
+    assert server.requests[1].body["messages"][-1]["content"][0]["content"].startswith("exit code 0")

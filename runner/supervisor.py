@@ -24,7 +24,7 @@ from runner.stops import clear_stop, request_stop, stop_requests
 from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
 from tracer.clock import short_token
 from tracer.conversation import ConversationTracer
-from tracer.errors import InternalError, PmError, UsageError
+from tracer.errors import ConflictError, InternalError, PmError, UsageError
 from tracer.events import Draft
 from tracer.lookup import resolve_task
 from tracer.statedir import StateDir
@@ -186,15 +186,15 @@ class Supervisor:
         """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
 
         Raises:
-            UsageError: the task has ended, or runs right now.
+            ConflictError: the task has ended, or runs right now.
             LockedError: another process runs it.
 
         """
         if task_id in self._running:
-            raise UsageError(f"{task_id} is running", next_step=f"pm stop {task_id}")
+            raise ConflictError(f"{task_id} is running", next_step=f"pm stop {task_id}")
         path = resolve_task(self.state_dir, task_id).path
         if fold(ConversationTracer.read_trace(path)).final is not None:
-            raise UsageError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
+            raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
         tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)
         try:
             answer: dict[str, Any] = {"prompt": text, "action": action}

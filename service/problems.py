@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from tracer.errors import LockedError, PmError
+from tracer.errors import ConflictError, LockedError, PmError
 
 __all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_response", "responses"]
 
@@ -73,7 +73,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(PmError)
     async def on_pm_error(_request: Request, error: PmError) -> JSONResponse:
-        status = 409 if isinstance(error, LockedError) else _STATUS.get(error.code, 500)
+        status = 409 if isinstance(error, LockedError | ConflictError) else _STATUS.get(error.code, 500)
         detail = f"{error.what}: {error.why}" if error.why else error.what
         return problem_response(status, error.code, detail, next_step=error.next_step)
 

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -121,7 +122,7 @@ class RateLimit:
 
 
 class Gate:
-    """ASGI middleware: host, origin, rate and credentials are checked before any route sees the request."""
+    """ASGI middleware: host, origin, rate, size and credentials are checked before any route sees the request."""
 
     def __init__(
         self,
@@ -130,12 +131,14 @@ class Gate:
         token: str,
         hosts: Iterable[str] = (),
         rate: RateLimit | None = None,
+        max_body: int = 4 << 20,
         own_credentials: tuple[str, ...] = (),
     ) -> None:
         self._app = app
         self._token = token
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._rate = rate or RateLimit(per_second=500, burst=2000)
+        self._max_body = max_body
         self._own_credentials = own_credentials
         self._signer = TimestampSigner(hmac.digest(token.encode(), b"pm browser session", "sha256"))
         self._codes: set[str] = set()
@@ -155,7 +158,7 @@ class Gate:
         if answer is not None:
             await answer(scope, receive, _with_headers(send))
             return
-        await self._app(scope, receive, _with_headers(send))
+        await self._app(scope, _limited(receive, self._max_body), _with_headers(send))
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
@@ -170,6 +173,9 @@ class Gate:
             return problem_response(
                 429, "limit", "too many requests", headers={"retry-after": str(max(1, round(wait)))}
             )
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:18]) > self._max_body:
+            return problem_response(413, "limit", f"the body is over {self._max_body} bytes")
         path = scope["path"]
         if path == "/login":
             return self._login(scope)
@@ -236,3 +242,18 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+def _limited(receive: Receive, max_body: int) -> Receive:
+    """`receive`, refusing a body that grows past `max_body` bytes whatever its Content-Length said."""
+    seen = 0
+
+    async def receiving() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > max_body:
+            raise HTTPException(413, f"the body is over {max_body} bytes")
+        return message
+
+    return receiving

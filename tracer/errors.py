@@ -5,6 +5,7 @@ line turns into an exit status and the HTTP service into a problem document; it 
 
     PmError
     ├── UsageError            a request that makes no sense as it was typed
+    │   └── ConflictError     it makes sense, but not in the state things are in
     ├── ConfigError           configuration invalid or untrusted
     ├── CredentialsError      no key, or a key that was refused
     ├── UnavailableError      provider, network or executor not reachable
@@ -23,6 +24,7 @@ from typing import ClassVar
 
 __all__ = [
     "ConfigError",
+    "ConflictError",
     "CredentialsError",
     "InternalError",
     "LimitError",
@@ -53,6 +55,10 @@ class UsageError(PmError):
     """The request makes no sense as it was typed."""
 
     code = "usage"
+
+
+class ConflictError(UsageError):
+    """The request makes sense, but not in the state things are in (a task that has ended, or runs)."""
 
 
 class ConfigError(PmError):

@@ -1,0 +1,27 @@
+"""Run every benchmark, or those named: `python -m benchmarks [journal reading startup loop …]`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+import benchmarks
+
+# The criteria's corpus is its own command: it measures judgment, not time.
+_LEFT_OUT = {"harness", "criteria"}
+
+
+def main(names: list[str]) -> int:
+    """Run each module's `main`; returns 0."""
+    found = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
+    for name in names or [name for name in found if not name.startswith("_") and name not in _LEFT_OUT]:
+        module = importlib.import_module(f"benchmarks.{name}")
+        if hasattr(module, "main"):
+            sys.stdout.write(f"\n# {name}\n")
+            module.main()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

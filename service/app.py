@@ -1,0 +1,94 @@
+"""The HTTP application: task API, live events, health; one gate in front, problem documents behind every error.
+
+`create_app` binds it to one supervisor. Starting and stopping (uvicorn, signals) is `service.server`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+
+from runner.supervisor import Supervisor
+from runner.task import TaskRequest
+from service import tasks
+from service.problems import Problem, add_problem_handlers, responses
+from service.schemas import Health, NewTask
+from service.security import Gate
+from service.state import ServiceState, state_of
+from tracer.errors import UnavailableError
+from tracer.statedir import StateDir
+
+__all__ = ["create_app"]
+
+
+def create_app(
+    *,
+    state_dir: StateDir,
+    supervisor: Supervisor,
+    task_request: Callable[[NewTask], TaskRequest],
+    token: str,
+    version: str = "",
+    hosts: Iterable[str] = (),
+) -> FastAPI:
+    """The application over `supervisor`, which it enters and leaves with its own lifetime.
+
+    `hosts` are further names this service answers to, beside loopback.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with supervisor:
+            app.state.service = ServiceState(state_dir=state_dir, supervisor=supervisor, task_request=task_request)
+            yield
+            app.state.service.closing.set()
+
+    app = FastAPI(
+        title="PM Orchestrator",
+        version=version,
+        summary="Tasks put to coding agents, judged, and recorded.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    add_problem_handlers(app)
+    app.include_router(tasks.router)
+
+    @app.get("/healthz", tags=["health"], responses=responses(403, 429))
+    async def healthz() -> Health:
+        """The process is alive."""
+        return Health(status="ok")
+
+    @app.get("/readyz", tags=["health"], responses=responses(403, 429, 503))
+    async def readyz(request: Request) -> Health:
+        """The state directory can be used."""
+        place = state_of(request).state_dir
+        if not await asyncio.to_thread(place.traces.is_dir):
+            raise UnavailableError("the state directory is not there", next_step="pm doctor")
+        return Health(status="ok")
+
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.add_middleware(Gate, token=token, hosts=tuple(hosts))
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, made true: errors are problem documents, the bearer token is the security scheme."""
+    if app.openapi_schema:
+        return app.openapi_schema
+    document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            if path not in {"/healthz", "/readyz"}:
+                operation["security"] = [{"bearer": []}]
+    app.openapi_schema = document
+    return document

@@ -1,0 +1,187 @@
+"""The task endpoints (contracts 7, seed 001 section 5.2): list, read, follow, submit, respond, cancel, resume.
+
+No logic of its own: each calls the function that the command line calls. Ids are matched exactly and never become
+paths. `raw` streams the file's bytes; events are Server-Sent Events whose id is the line number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from runner.supervisor import Supervisor
+from runner.task import TaskRequest
+from service.problems import responses
+from service.schemas import (
+    Accepted,
+    NewTask,
+    PersonAnswer,
+    TaskDetail,
+    TaskPage,
+    TaskRowModel,
+    TraceDocument,
+    TraceSummary,
+)
+from service.state import ServiceState, state_of
+from tracer.catalog import TaskRow, list_tasks
+from tracer.conversation import ConversationTracer
+from tracer.errors import NotFoundError
+from tracer.events import encode
+from tracer.follow import follow
+from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
+from tracer.statedir import StateDir
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/tasks", tags=["tasks"])
+
+TaskId = Annotated[str, PathParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["task-001"])]
+_NDJSON = "application/x-ndjson"
+
+
+async def found_task(request: Request, task_id: TaskId) -> TaskRef:
+    """The task of the path; looked up before the answer starts, so that a stream can still be a 404."""
+    ref = await asyncio.to_thread(resolve_task, state_of(request).state_dir, task_id)
+    if ref.task_id != task_id:  # over HTTP an id is whole: shortened ones are for people who type
+        raise NotFoundError(f"no task {task_id!r}", next_step="GET /api/tasks lists them")
+    return ref
+
+
+Found = Annotated[TaskRef, Depends(found_task)]
+_RAW: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The conversation as JSON, or with `raw` the stored lines",
+        "content": {_NDJSON: {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.get("", responses=responses(401, 403, 422, 429))
+async def tasks(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    after: Annotated[str | None, Query(max_length=100)] = None,
+    status: Annotated[str | None, Query(max_length=30)] = None,
+) -> TaskPage:
+    """The tasks, newest first."""
+    state = state_of(request)
+    rows = await asyncio.to_thread(list_tasks, state.state_dir, after=after, status=status, limit=limit + 1)
+    shown = rows[:limit]
+    following = shown[-1].task_id if len(rows) > limit and shown else None
+    return TaskPage(tasks=[_row(row, state) for row in shown], next=following)
+
+
+@router.get("/{task_id}", responses=responses(401, 403, 404, 422, 429))
+async def task(request: Request, ref: Found) -> TaskDetail:
+    """One task."""
+    state = state_of(request)
+    rows = await asyncio.to_thread(list_tasks, state.state_dir, task_id=ref.task_id)
+    if not rows:
+        raise NotFoundError(f"no task {ref.task_id!r}")
+    row = rows[0]
+    return TaskDetail(
+        **_row(row, state).model_dump(),
+        judgments=list(row.judgments),
+        executor=row.executor,
+        model=row.model,
+        reason=row.reason,
+        last_event=row.last_event,
+        facts=row.facts,
+        trace_file=_relative(ref.path, state.state_dir),
+        older_files=[_relative(path, state.state_dir) for path in ref.older],
+    )
+
+
+@router.get("/{task_id}/trace", response_model=TraceDocument, responses=_RAW | responses(401, 403, 404, 422, 429, 500))
+async def trace(request: Request, ref: Found, *, latest: bool = False, raw: bool = False) -> Response | TraceDocument:
+    """The conversation of a task; `latest` keeps the latest iteration, `raw` answers with the stored lines."""
+    state = state_of(request)
+    if raw and not latest:
+        return FileResponse(ref.path, media_type=_NDJSON)
+    entries = await asyncio.to_thread(ConversationTracer.read_trace, ref.path)
+    shown = latest_iteration(entries) if latest else entries
+    if raw:
+        return Response(b"".join(encode(entry) for entry in shown), media_type=_NDJSON)
+    return TraceDocument(
+        task_id=ref.task_id,
+        trace_file=_relative(ref.path, state.state_dir),
+        entries=[entry.to_dict() for entry in shown],
+        summary=TraceSummary.model_validate(summarize(entries).to_dict()),
+    )
+
+
+@router.get("/{task_id}/events", response_class=EventSourceResponse, responses=responses(401, 403, 404, 422, 429))
+async def events(
+    request: Request,
+    ref: Found,
+    last_event_id: Annotated[str | None, Header()] = None,
+    after: Annotated[int, Query(ge=-1)] = -1,
+) -> AsyncIterator[ServerSentEvent]:
+    """Every fact as it becomes durable; `id` is its sequence number, `Last-Event-ID` resumes behind it."""
+    state = state_of(request)
+    if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
+        after = int(last_event_id[:18])
+    async for seq, line in state.until_shutdown(follow(ref.path, after=after)):
+        yield ServerSentEvent(raw_data=line.decode().rstrip("\n"), id=str(seq), event="fact")
+    yield ServerSentEvent(raw_data="{}", event="end")
+
+
+@router.post("", status_code=202, responses=responses(401, 403, 413, 422, 429, 500, 503))
+async def submit(request: Request, body: NewTask) -> Accepted:
+    """Start a task; answers when the request is on disk."""
+    state = state_of(request)
+    task_request: TaskRequest = state.task_request(body)
+    return Accepted(task_id=await _supervisor(request).submit(task_request))
+
+
+@router.post("/{task_id}/respond", status_code=202, responses=responses(401, 403, 404, 409, 413, 422, 429, 500))
+async def respond(request: Request, ref: Found, body: PersonAnswer) -> Accepted:
+    """Record a person's answer and go on with the task."""
+    answered = await _supervisor(request).respond(
+        ref.task_id, body.action, text=body.text, max_iterations=body.max_iterations
+    )
+    return Accepted(task_id=answered)
+
+
+@router.post("/{task_id}/cancel", status_code=202, responses=responses(401, 403, 404, 409, 422, 429, 500))
+async def cancel(request: Request, ref: Found) -> Accepted:
+    """End the task as CANCELLED."""
+    await _supervisor(request).cancel(ref.task_id)
+    return Accepted(task_id=ref.task_id)
+
+
+@router.post("/{task_id}/resume", status_code=202, responses=responses(401, 403, 404, 409, 422, 429, 500, 503))
+async def resume(request: Request, ref: Found) -> Accepted:
+    """Go on with an unfinished task, or take up one that ended short; a COMPLETE one stays as it is."""
+    return Accepted(task_id=await _supervisor(request).resume(ref.task_id))
+
+
+def _supervisor(request: Request) -> Supervisor:
+    return state_of(request).supervisor
+
+
+def _row(row: TaskRow, state: ServiceState) -> TaskRowModel:
+    status: Any = state.supervisor.status(row.task_id) or row.status
+    return TaskRowModel(
+        task_id=row.task_id,
+        title=row.title,
+        status=status,
+        iterations=row.iterations,
+        cost_usd=row.cost_usd,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _relative(path: Path | str, state_dir: StateDir) -> str:
+    try:
+        return Path(path).resolve().relative_to(state_dir.project.resolve()).as_posix()
+    except ValueError:
+        return Path(path).name

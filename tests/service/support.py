@@ -1,0 +1,94 @@
+"""The service on a real loopback port, with tasks that a script answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import uvicorn
+
+from runner.effects import make_effects
+from runner.executors.scripted import ScriptedExecutor
+from runner.state import Request
+from runner.supervisor import Supervisor
+from runner.task import TaskRequest
+from service.app import create_app
+from service.schemas import NewTask
+from tracer.statedir import StateDir
+
+TOKEN = "test-token-" + "0" * 32
+BAD = {"output": "TODO: implement this", "files": {"login.py": "# TODO: implement this\n"}}
+GOOD = {"output": "Fully implemented", "files": {"login.py": "READY = True\n"}}
+
+
+class Served(NamedTuple):
+    """A running service: an authorised client, its address and its project."""
+
+    client: httpx2.Client
+    url: str
+    project: Path
+    app: Any
+
+    def until_ended(self, task_id: str) -> dict[str, Any]:
+        """The task once it stands still."""
+        for _attempt in range(400):
+            found: dict[str, Any] = self.client.get(f"/api/tasks/{task_id}").json()
+            if found["status"] not in {"QUEUED", "RUNNING", "UNFINISHED"}:
+                return found
+            threading.Event().wait(0.02)
+        raise AssertionError(f"{task_id} did not end: {found}")
+
+
+def build_app(project: Path, replies: list[dict[str, Any]], **limits: Any) -> Any:
+    """The application over `project`, its tasks answered by `replies`."""
+    state_dir = StateDir(project / ".pm-orchestrator")
+    script = project.parent / "script.jsonl"
+    script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+
+    def make_executor(_request: Request) -> ScriptedExecutor:
+        return ScriptedExecutor(script, state_dir=state_dir.root)
+
+    def task_request(body: NewTask) -> TaskRequest:
+        return TaskRequest(
+            prompt=body.prompt,
+            title=body.title or "",
+            workspace=str(project),
+            executor="scripted",
+            max_iterations=body.max_iterations or 3,
+            checks={"criteria": body.criteria},
+            **limits,
+        )
+
+    supervisor = Supervisor(state_dir, make_executor=make_executor, make_effects=make_effects)
+    return create_app(
+        state_dir=state_dir, supervisor=supervisor, task_request=task_request, token=TOKEN, version="0.0.0"
+    )
+
+
+@contextmanager
+def serving(project: Path, replies: list[dict[str, Any]], **limits: Any) -> Iterator[Served]:
+    """Serve on a free loopback port while the block runs."""
+    app = build_app(project, replies, **limits)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{port}"
+        with httpx2.Client(base_url=url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=20) as client:
+            while not server.started:
+                threading.Event().wait(0.01)
+            yield Served(client, url, project, app)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()

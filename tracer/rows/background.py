@@ -11,6 +11,7 @@ from typing import Final
 
 from tracer.clock import monotonic
 from tracer.filters import Filter
+from tracer.rows.digest import Digest
 from tracer.rows.file import RowFile
 from tracer.rows.search import FilterScan
 
@@ -21,12 +22,13 @@ _STEP_S: Final = 0.004
 
 
 class Background:
-    """Keeps `file` indexed and `scan` complete until `stop`."""
+    """Keeps `file` indexed, `scan` and `digest` complete until `stop`."""
 
     def __init__(self, file: RowFile) -> None:
         self.file = file
         self.version = 0
         self.scan: FilterScan | None = None
+        self.digest = Digest(file)
         self._stop = Event()
         self._wake = Event()
         self._thread = Thread(target=self._work, name="trace-rows", daemon=True)
@@ -68,6 +70,7 @@ class Background:
             more = self.file.index_some(1 << 18)
             scan = self.scan
             more = (scan is not None and scan.step(16)) or more
+            more = self.digest.step(16) or more
             busy = busy or more
             if not more:
                 break

@@ -1,0 +1,75 @@
+"""Recorded text for terminal cells: nothing in it can move the cursor, and every terminal agrees on its width.
+
+Beside what `repl.present.escape` makes visible, joiners, variation selectors and skin tones are left out (terminals
+disagree about the width of what they join) and invisible characters are shown. Copying and raw views keep the bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+from repl.present.escape import escape
+
+__all__ = ["cell_len", "fit", "matches_in", "shown", "wrap"]
+
+_TAB: Final = "    "
+_HIDDEN: Final = {
+    0x09: _TAB, 0x200D: "", 0xFE0E: "", 0xFE0F: "",
+    **{point: "" for point in range(0x1F3FB, 0x1F400)},
+    **{point: f"\\u{point:04x}" for point in (0xAD, 0x061C, 0x180E, 0x200B, 0x200C, *range(0x2060, 0x2066), 0xFEFF, 0x115F,
+                                             0x1160, 0x3164, 0xFFA0)},
+}  # fmt: skip
+_STACKED: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{4,}")
+
+
+def shown(text: str) -> str:
+    """One line of recorded text, safe for a cell grid; newlines become `\\n`, tabs four blanks."""
+    if text.isascii() and text.isprintable():
+        return text
+    safe = escape(text).replace("\n", "\\n").translate(_HIDDEN)
+    return _STACKED.sub(lambda found: found.group()[:3], safe)
+
+
+def fit(text: str, width: int) -> str:
+    """`text` cut or padded to exactly `width` cells; a cut ends in `…`."""
+    if width <= 0:
+        return ""
+    if text.isascii():
+        return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+    return set_cell_size(text, width) if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+def wrap(text: str, width: int) -> Iterator[str]:
+    """`text` (already safe) in pieces of at most `width` cells, broken at a blank where one is near."""
+    width = max(width, 2)
+    if not text.isascii():
+        yield from chop_cells(text, width) if text else [""]
+        return
+    start, size = 0, len(text)
+    if not size:
+        yield ""
+    while start < size:
+        stop = start + width
+        if stop < size:
+            blank = text.rfind(" ", start + width // 2, stop + 1)
+            stop = blank + 1 if blank > 0 else stop
+        yield text[start:stop]
+        start = stop
+
+
+def matches_in(text: str, needle: str) -> list[tuple[int, int]]:
+    """Where `needle` (lower case) occurs in `text`, as character ranges; capitals do not matter."""
+    if not needle:
+        return []
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text
+    spans, position = [], lowered.find(needle)
+    while position >= 0 and len(spans) < 200:
+        spans.append((position, position + len(needle)))
+        position = lowered.find(needle, position + len(needle))
+    return spans

@@ -1,0 +1,198 @@
+"""A fact's detail as lines of text: readable, as indented JSON, or exactly as stored; long values folded. Pure.
+
+Every line is safe for a terminal. A folded value shows its first lines and says how many are hidden; its `path` names
+it for unfolding. Lines longer than the pane are wrapped by the caller's `width`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, Literal
+
+import orjson
+
+from repl.screen.cells import shown, wrap
+from tracer.rows.model import Decoded, Row
+
+__all__ = ["FOLD_LINES", "MODES", "Line", "Mode", "detail_lines", "plain_text"]
+
+Mode = Literal["readable", "pretty", "raw"]
+MODES: Final[tuple[Mode, ...]] = ("readable", "pretty", "raw")
+Tone = Literal["", "title", "key", "dim", "good", "bad", "fold"]
+FOLD_LINES: Final = 20
+_MAX_LINES: Final = 50_000
+_MAX_ITEMS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One displayed line; `path` names the value it unfolds or folds, empty for none."""
+
+    text: str
+    tone: Tone = ""
+    path: str = ""
+
+
+def detail_lines(
+    row: Row, decoded: Decoded, *, width: int, mode: Mode = "readable", unfolded: frozenset[str] = frozenset()
+) -> list[Line]:
+    """All lines of `row` at `width` cells; at most 50,000, the rest counted in the last one."""
+    maker = _raw if mode == "raw" or decoded.value is None else _pretty if mode == "pretty" else _readable
+    return list(islice(_capped(maker(row, decoded, max(width, 10), unfolded)), _MAX_LINES + 1))
+
+
+def plain_text(row: Row, decoded: Decoded) -> str:
+    """The fact's main text, as recorded, for copying: the prompt, the output, the text; else indented JSON."""
+    value = decoded.value
+    if value is None:
+        return decoded.raw.decode("utf-8", "backslashreplace")
+    data = value.get("data") if isinstance(value.get("data"), dict) else value
+    for key in ("output", "modification_prompt", "prompt", "rules", "text"):
+        text = data.get(key) if isinstance(data, dict) else None
+        if isinstance(text, str) and text:
+            return text
+    return _indented(value)
+
+
+def _capped(lines: Iterator[Line]) -> Iterator[Line]:
+    for count, line in enumerate(lines):
+        if count >= _MAX_LINES:
+            yield Line(f"… more than {_MAX_LINES:,} lines; e opens it in the editor", "fold")
+            return
+        yield line
+
+
+def _indented(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode("utf-8", "backslashreplace")
+
+
+def _title(row: Row) -> Iterator[Line]:
+    number = "?" if row.seq is None else str(row.seq)
+    group = "" if row.group.iteration is None else f"[{row.group.iteration}]"
+    yield Line(f"{number} {shown(row.event)}{group}", "title")
+    about = [part for part in (row.time, row.group.subtask or "", f"{row.size:,} bytes") if part]
+    yield Line(shown("  ".join(about)), "dim")
+
+
+def _raw(row: Row, decoded: Decoded, width: int, unfolded: frozenset[str]) -> Iterator[Line]:
+    yield from _title(row)
+    if decoded.problem:
+        for piece in wrap(shown(decoded.problem), width):
+            yield Line(piece, "bad")
+    yield Line("")
+    text = decoded.raw.decode("utf-8", "backslashreplace")
+    yield from _block(text, width, "", unfolded, indent="", fold=False)
+
+
+def _pretty(row: Row, decoded: Decoded, width: int, unfolded: frozenset[str]) -> Iterator[Line]:
+    yield from _title(row)
+    yield Line("")
+    for line in _indented(decoded.value).split("\n"):
+        for piece in wrap(shown(line), width):
+            yield Line(piece)
+
+
+def _readable(row: Row, decoded: Decoded, width: int, unfolded: frozenset[str]) -> Iterator[Line]:
+    value = decoded.value or {}
+    yield from _title(row)
+    nested = {"conversation": "data", "tracepack": "data", "capture": "payload"}.get(row.family, "")
+    body = value.get(nested) if nested else None
+    hidden = {"timestamp", "event", "session_id", "task_id", "subtask_id", "iteration_index", "type", "ts"}
+    if isinstance(body, dict):
+        outer = {key: item for key, item in value.items() if key not in hidden | {nested}}
+    else:
+        outer, body = {}, {key: item for key, item in value.items() if key not in hidden}
+    for key, item in (*outer.items(), *body.items()):
+        yield from _value(str(key), item, str(key), width, unfolded)
+
+
+def _value(key: str, item: Any, path: str, width: int, unfolded: frozenset[str]) -> Iterator[Line]:
+    name = shown(key.replace("_", " "))
+    special = _SPECIAL.get(key)
+    if special is not None and isinstance(item, list) and all(isinstance(part, dict) for part in item):
+        yield Line(name, "key")
+        for part in item[:_MAX_ITEMS]:
+            yield from special(part, width)
+        return
+    if isinstance(item, str) and ("\n" in item or len(item) + len(name) + 2 > width):
+        yield Line(name, "key")
+        yield from _block(item, width, path, unfolded, indent="  ")
+        return
+    if isinstance(item, list) and all(isinstance(part, str) and len(part) < width for part in item):
+        text = "  ".join(shown(part) for part in item[:_MAX_ITEMS]) or "none"
+        yield from _pair(name, text, width)
+        return
+    if isinstance(item, dict | list) and item:
+        yield Line(name, "key")
+        yield from _block(_indented(item), width, path, unfolded, indent="  ")
+        return
+    text = item if isinstance(item, str) else orjson.dumps(item).decode()
+    yield from _pair(name, shown(text), width)
+
+
+def _pair(name: str, text: str, width: int) -> Iterator[Line]:
+    pieces = list(wrap(text, max(width - len(name) - 2, 10)))
+    yield Line(f"{name}  {pieces[0]}")
+    for piece in pieces[1:]:
+        yield Line(" " * (len(name) + 2) + piece)
+
+
+def _block(
+    text: str, width: int, path: str, unfolded: frozenset[str], *, indent: str, fold: bool = True
+) -> Iterator[Line]:
+    """The lines of a long value; folded to `FOLD_LINES` unless `path` is unfolded."""
+    room = width - len(indent)
+    if not fold or path in unfolded:
+        for line in text.split("\n"):
+            for piece in wrap(shown(line), room):
+                yield Line(indent + piece, path=path)
+        return
+    pieces = (piece for line in text.split("\n") for piece in wrap(shown(line[: FOLD_LINES * room * 2]), room))
+    first = list(islice(pieces, FOLD_LINES + 3))
+    if len(first) <= FOLD_LINES + 2:
+        for piece in first:
+            yield Line(indent + piece)
+        return
+    for piece in first[:FOLD_LINES]:
+        yield Line(indent + piece)
+    hidden = _estimated(text, room) - FOLD_LINES
+    yield Line(f"{indent}… {hidden:,} more lines (x shows them)", "fold", path)
+
+
+def _estimated(text: str, room: int) -> int:
+    return sum(max(1, -(-len(line) // room)) for line in text.split("\n"))
+
+
+def _criterion(part: dict[str, Any], width: int) -> Iterator[Line]:
+    passed = part.get("passed")
+    mark = "v" if passed is True else "x" if passed is False else "?"
+    reason = part.get("reason")
+    text = f"{mark} {part.get('id', '?')} {part.get('name', '')}"
+    if isinstance(reason, str) and reason and passed is not True:
+        text += f": {reason}"
+    tone: Tone = "good" if passed is True else "bad"
+    for number, piece in enumerate(wrap(shown(text), width - 4)):
+        yield Line(("  " if not number else "    ") + piece, tone)
+
+
+def _issue(part: dict[str, Any], width: int) -> Iterator[Line]:
+    place = ":".join(str(part[key]) for key in ("path", "line") if part.get(key) is not None)
+    text = " ".join(str(word) for word in (part.get("criterion", ""), place, part.get("excerpt") or "") if word)
+    for number, piece in enumerate(wrap(shown(text), width - 4)):
+        yield Line(("  " if not number else "    ") + piece)
+    if part.get("suggestion"):
+        for piece in wrap(shown(f"fix: {part['suggestion']}"), width - 6):
+            yield Line("    " + piece, "dim")
+
+
+def _subtask(part: dict[str, Any], width: int) -> Iterator[Line]:
+    needs = part.get("dependencies")
+    after = f"  after {', '.join(str(name) for name in needs)}" if isinstance(needs, list) and needs else ""
+    text = f"{part.get('id', '?')}  {part.get('title') or part.get('description', '')}{after}"
+    for number, piece in enumerate(wrap(shown(text), width - 4)):
+        yield Line(("  " if not number else "    ") + piece)
+
+
+_SPECIAL: Final = {"criteria_results": _criterion, "issues": _issue, "subtasks": _subtask}

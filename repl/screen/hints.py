@@ -1,0 +1,131 @@
+"""The line of keys at the foot of a screen, made from the bindings in force, and the help that lists them all.
+
+Nothing is written twice: a rebound key shows as it is bound now. Hints drop from the right where the line is narrow;
+a key that does nothing here is dimmed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Static
+
+from repl.screen.cells import cell_len
+
+__all__ = ["HelpScreen", "Hints", "KeyRow", "key_name", "key_rows", "key_table"]
+
+_NAMES = {
+    "escape": "Esc", "enter": "Enter", "space": "space", "tab": "Tab", "left": "left", "right": "right",
+    "question_mark": "?", "slash": "/", "equals_sign": "=", "colon": ":", "ampersand": "&", "backslash": "\\",
+    "pageup": "PgUp", "pagedown": "PgDn", "less_than_sign": "<", "greater_than_sign": ">", "full_stop": ".",
+    "up": "up", "down": "down", "home": "Home", "end": "End",
+}  # fmt: skip
+
+
+def key_name(key: str) -> str:
+    """A key as people write it: `question_mark` → `?`, `ctrl+p` stays."""
+    *modifiers, last = key.split("+")
+    name = _NAMES.get(last, last.upper() if last.startswith("f") and last[1:].isdecimal() else last)
+    return "+".join([*modifiers, name])
+
+
+class KeyRow(NamedTuple):
+    """One action: its keys, what it does, whether it can act now, and whether the hints show it."""
+
+    keys: tuple[str, ...]
+    what: str
+    enabled: bool
+    show: bool
+
+
+def key_rows(screen: Screen[Any]) -> list[KeyRow]:
+    """Every binding in force, the focused widget's first; keys of one action together."""
+    rows: dict[tuple[str, str], KeyRow] = {}
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        if not binding.description or binding.system:
+            continue
+        name = binding.key_display or key_name(binding.key)
+        old = rows.get((binding.action, binding.description))
+        keys = (*old.keys, name) if old else (name,)
+        rows[binding.action, binding.description] = KeyRow(keys, binding.description, active.enabled, binding.show)
+    return list(rows.values())
+
+
+def key_table(rows: list[KeyRow]) -> str:
+    """The rows as aligned text."""
+    width = max((cell_len(" ".join(row.keys)) for row in rows), default=0)
+    return "\n".join(
+        f"{' '.join(row.keys).ljust(width)}  {row.what}{'' if row.enabled else '  (not now)'}" for row in rows
+    )
+
+
+class Hints(Widget):
+    """One line of keys for the focused widget and its screen."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"hints--key", "hints--off"}
+    DEFAULT_CSS = """
+    Hints { height: 1; dock: bottom; & > .hints--key { text-style: bold; } & > .hints--off { text-style: dim; } }
+    """
+
+    def on_mount(self) -> None:
+        """Draw anew whenever the bindings in force change."""
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+
+    def _changed(self, _screen: Screen[Any]) -> None:
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """As many hints as fit, from the left."""
+        width = self.size.width
+        if y:
+            return Strip.blank(width, self.rich_style)
+        segments: list[Segment] = []
+        used = 0
+        off: Style = self.get_component_rich_style("hints--off", partial=True)
+        strong: Style = self.get_component_rich_style("hints--key", partial=True)
+        for row in key_rows(self.screen):
+            needed = cell_len(row.keys[0]) + cell_len(row.what) + 3
+            if not row.show:
+                continue
+            if used + needed > width:
+                break
+            segments.append(Segment(f" {row.keys[0]}", strong if row.enabled else off))
+            segments.append(Segment(f" {row.what} ", None if row.enabled else off))
+            used += needed
+        return Strip(segments).adjust_cell_length(width).apply_style(self.rich_style)
+
+
+class HelpScreen(ModalScreen[None]):
+    """Every key in force for the pane that had the focus, and what the pane is for."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1,enter", "close", "close", id="help.close")]
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle;
+        & > VerticalScroll { width: 76; max-width: 96%; height: auto; max-height: 90%; border: round $border; padding: 0 1; }
+    }
+    """
+
+    def __init__(self, title: str, about: str, rows: list[KeyRow]) -> None:
+        super().__init__()
+        self._heading, self._about, self._rows = title, about, rows
+
+    def compose(self) -> ComposeResult:
+        """About the pane, then its keys."""
+        with VerticalScroll() as box:
+            box.border_title = self._heading
+            box.border_subtitle = "Esc closes"
+            text = f"{self._about}\n\n" if self._about else ""
+            yield Static(f"{text}{key_table(self._rows)}\n\nSelect text with the mouse while Shift is held.", markup=False)
+
+    def action_close(self) -> None:
+        """Back to the pane."""
+        self.dismiss()

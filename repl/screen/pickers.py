@@ -1,0 +1,91 @@
+"""Small questions on top of a screen: choose from a list, or answer yes or no. The safe answer is always Esc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Key
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from repl.screen.cells import shown
+
+__all__ = ["Choice", "Question"]
+
+
+class Choice(ModalScreen[int | None]):
+    """Pick one of `options`; answers its index, None for Esc."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss(None)", "close", id="choice.close"),
+        Binding("j", "down", "down", show=False, id="choice.down"),
+        Binding("k", "up", "up", show=False, id="choice.up"),
+    ]
+    DEFAULT_CSS = """
+    Choice { align: center middle;
+        & > Vertical { width: 64; max-width: 96%; height: auto; max-height: 80%; border: round $border; }
+        OptionList { height: auto; max-height: 100%; border: none; }
+    }
+    """
+
+    def __init__(self, title: str, options: Sequence[str], *, start: int = 0) -> None:
+        super().__init__()
+        self._heading, self._options, self._start = title, options, start
+
+    def compose(self) -> ComposeResult:
+        """The list in a frame."""
+        with Vertical() as box:
+            box.border_title = self._heading
+            box.border_subtitle = "Enter chooses, Esc closes"
+            yield OptionList(*(Option(Content(shown(text))) for text in self._options))
+
+    def on_mount(self) -> None:
+        """Start on the present choice."""
+        listing = self.query_one(OptionList)
+        listing.highlighted = min(self._start, len(self._options) - 1) if self._options else None
+        listing.focus()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Answer."""
+        self.dismiss(event.option_index)
+
+    def action_down(self) -> None:
+        """One further."""
+        self.query_one(OptionList).action_cursor_down()
+
+    def action_up(self) -> None:
+        """One back."""
+        self.query_one(OptionList).action_cursor_up()
+
+
+class Question(ModalScreen[str]):
+    """Answered by one of `keys`; every other key but Esc is ignored, Esc answers the empty text."""
+
+    DEFAULT_CSS = """
+    Question { align: center middle;
+        & > Static { width: auto; min-width: 40; max-width: 96%; height: auto; border: round $warning; padding: 0 1; }
+    }
+    """
+
+    def __init__(self, text: str, keys: str) -> None:
+        super().__init__()
+        self._text, self._keys = text, keys
+
+    def compose(self) -> ComposeResult:
+        """The question alone."""
+        yield Static(self._text, markup=False)
+
+    def on_key(self, event: Key) -> None:
+        """Take an answer; nothing behind sees the key."""
+        event.stop()
+        event.prevent_default()
+        if event.key == "escape":
+            self.dismiss("")
+        elif event.character and event.character in self._keys:
+            self.dismiss(event.character)

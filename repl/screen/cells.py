@@ -17,11 +17,13 @@ from repl.present.escape import escape
 __all__ = ["cell_len", "fit", "matches_in", "shown", "wrap"]
 
 _TAB: Final = "    "
+_INVISIBLE: Final = (
+    0xAD, 0x061C, 0x115F, 0x1160, 0x180E, 0x200B, 0x200C, *range(0x2060, 0x2066), 0x3164, 0xFEFF, 0xFFA0,
+)  # fmt: skip
 _HIDDEN: Final = {
     0x09: _TAB, 0x200D: "", 0xFE0E: "", 0xFE0F: "",
-    **{point: "" for point in range(0x1F3FB, 0x1F400)},
-    **{point: f"\\u{point:04x}" for point in (0xAD, 0x061C, 0x180E, 0x200B, 0x200C, *range(0x2060, 0x2066), 0xFEFF, 0x115F,
-                                             0x1160, 0x3164, 0xFFA0)},
+    **dict.fromkeys(range(0x1F3FB, 0x1F400), ""),
+    **{point: f"\\u{point:04x}" for point in _INVISIBLE},
 }  # fmt: skip
 _STACKED: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{4,}")
 
@@ -68,7 +70,8 @@ def matches_in(text: str, needle: str) -> list[tuple[int, int]]:
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
-    spans, position = [], lowered.find(needle)
+    spans: list[tuple[int, int]] = []
+    position = lowered.find(needle)
     while position >= 0 and len(spans) < 200:
         spans.append((position, position + len(needle)))
         position = lowered.find(needle, position + len(needle))

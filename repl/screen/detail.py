@@ -14,6 +14,7 @@ from textual.geometry import Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from typing_extensions import override
 
 from repl.screen.cells import matches_in
 from repl.screen.detail_lines import MODES, Line, Mode, detail_lines
@@ -23,7 +24,7 @@ from tracer.rows.model import Decoded, Row
 __all__ = ["Detail"]
 
 
-class Detail(ScrollView, can_focus=True):
+class Detail(ScrollView, can_focus=True, inherit_bindings=False):
     """Shows `row` with its decoded line; empty until `show` is called."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -114,6 +115,7 @@ class Detail(ScrollView, can_focus=True):
         """What is shown, as plain text."""
         return "\n".join(line.text for line in self._lines)
 
+    @override
     def render_line(self, y: int) -> Strip:
         """The line at `y` of the pane."""
         width, base = self.size.width, self.rich_style

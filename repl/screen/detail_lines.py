@@ -43,7 +43,7 @@ def detail_lines(
     return list(islice(_capped(maker(row, decoded, max(width, 10), unfolded)), _MAX_LINES + 1))
 
 
-def plain_text(row: Row, decoded: Decoded) -> str:
+def plain_text(decoded: Decoded) -> str:
     """The fact's main text, as recorded, for copying: the prompt, the output, the text; else indented JSON."""
     value = decoded.value
     if value is None:
@@ -86,7 +86,7 @@ def _raw(row: Row, decoded: Decoded, width: int, unfolded: frozenset[str]) -> It
     yield from _block(text, width, "", unfolded, indent="", fold=False)
 
 
-def _pretty(row: Row, decoded: Decoded, width: int, unfolded: frozenset[str]) -> Iterator[Line]:
+def _pretty(row: Row, decoded: Decoded, width: int, _unfolded: frozenset[str]) -> Iterator[Line]:
     yield from _title(row)
     yield Line("")
     for line in _indented(decoded.value).split("\n"):
@@ -123,6 +123,9 @@ def _value(key: str, item: Any, path: str, width: int, unfolded: frozenset[str])
     if isinstance(item, list) and all(isinstance(part, str) and len(part) < width for part in item):
         text = "  ".join(shown(part) for part in item[:_MAX_ITEMS]) or "none"
         yield from _pair(name, text, width)
+        return
+    if isinstance(item, dict) and item and all(isinstance(part, int | float | None) for part in item.values()):
+        yield from _pair(name, "  ".join(f"{shown(str(k))} {orjson.dumps(v).decode()}" for k, v in item.items()), width)
         return
     if isinstance(item, dict | list) and item:
         yield Line(name, "key")

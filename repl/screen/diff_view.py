@@ -18,6 +18,7 @@ from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
+from typing_extensions import override
 
 from repl.screen.cells import fit, shown
 from repl.screen.diff_lines import DiffLine
@@ -80,6 +81,7 @@ class DiffView(ScrollView, can_focus=True):
         if later:
             self.scroll_to(y=later[-1 if backwards else 0], animate=False, immediate=True)
 
+    @override
     def render_line(self, y: int) -> Strip:
         """The row at `y` of the pane."""
         width, base = self.size.width, self.rich_style
@@ -122,6 +124,7 @@ class DiffScreen(Screen[None]):
         self._heading = title
         self._diff = lines
 
+    @override
     def compose(self) -> ComposeResult:
         """Title, diff, keys."""
         yield Static(shown(self._heading), id="diff-title", markup=False)

@@ -6,6 +6,7 @@ cursor, `x` and `v` failure and success, `v`/`>` before a group whether it is op
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,6 +17,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from typing_extensions import override
 
 from repl.screen.cells import fit, matches_in, shown
 from repl.screen.trace_model import TraceModel
@@ -48,11 +50,12 @@ def relative_time(epoch_ms: int | None, first_ms: int | None) -> str:
     return f"{sign}{int(seconds // 3600)}h{int(seconds % 3600 // 60):02d}"
 
 
-class FactList(ScrollView, can_focus=True):
+class FactList(ScrollView, can_focus=True, inherit_bindings=False):
     """The list. Posts `Moved` when the cursor comes to another row, by whomever it was moved."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "fact-list--cursor", "fact-list--group", "fact-list--bad", "fact-list--good", "fact-list--dim", "fact-list--hit",
+        "fact-list--cursor", "fact-list--group", "fact-list--bad", "fact-list--good", "fact-list--dim",
+        "fact-list--hit",
     }  # fmt: skip
     DEFAULT_CSS = """
     FactList {
@@ -81,6 +84,7 @@ class FactList(ScrollView, can_focus=True):
         self.model = model
         self._drawn = 0
 
+    @override
     def on_mount(self) -> None:
         """Take the size the model has now."""
         self.resized()
@@ -101,8 +105,8 @@ class FactList(ScrollView, can_focus=True):
     def watch_cursor(self, old: int, new: int) -> None:
         """Bring the new row into view and tell."""
         self.show_cursor()
-        self.refresh_line(old - self.scroll_offset.y)
-        self.refresh_line(new - self.scroll_offset.y)
+        self.draw_line(old - self.scroll_offset.y)
+        self.draw_line(new - self.scroll_offset.y)
         self.post_message(self.Moved(new))
 
     def watch_needle(self) -> None:
@@ -113,14 +117,17 @@ class FactList(ScrollView, can_focus=True):
         """Scroll just as far as the cursor needs."""
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
 
-    def refresh_line(self, y: int) -> None:
+    def draw_line(self, y: int) -> None:
         """Draw one visible line anew."""
         if 0 <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
     def on_click(self, event: Click) -> None:
         """A click selects a row; on a group's header it folds or unfolds."""
-        index = event.y + self.scroll_offset.y
+        inside = event.get_content_offset(self)
+        if inside is None:
+            return
+        index = inside.y + self.scroll_offset.y
         if index >= len(self.model.timeline):
             return
         item = self.model.item(index)
@@ -164,6 +171,7 @@ class FactList(ScrollView, can_focus=True):
             index = timeline.index_of(position)
         self.cursor = index
 
+    @override
     def render_line(self, y: int) -> Strip:
         """The displayed row at `y` of the pane."""
         width = self.size.width
@@ -200,7 +208,8 @@ class FactList(ScrollView, can_focus=True):
         tone = {"x": "bad", "v": "good", "": "dim"}[row.mark]
         event = fit(shown(row.event), _EVENT_CELLS)
         left = [
-            Segment(f"{number} "), Segment(f"{when} ", self._style("dim")), Segment(f"{row.mark or ' '} ", self._style(tone)),
+            Segment(f"{number} "), Segment(f"{when} ", self._style("dim")),
+            Segment(f"{row.mark or ' '} ", self._style(tone)),
             Segment(event, self._style(tone) if row.mark else None),
         ]  # fmt: skip
         room = width - 18 - _EVENT_CELLS - 1
@@ -222,7 +231,7 @@ def painted(line: Strip, spans: list[tuple[int, int]], style: Style) -> list[Seg
     for segment in line:
         stop = start + len(segment.text)
         cuts = sorted({start, stop, *(edge for span in spans for edge in span if start < edge < stop)})
-        for low, high in zip(cuts, cuts[1:], strict=False):
+        for low, high in pairwise(cuts):
             hit = any(first <= low < last for first, last in spans)
             pieces.append(Segment(segment.text[low - start : high - start], style if hit else segment.style))
         start = stop

@@ -17,6 +17,7 @@ from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
+from typing_extensions import override
 
 from repl.screen.cells import cell_len
 
@@ -83,6 +84,7 @@ class Hints(Widget):
     def _changed(self, _screen: Screen[Any]) -> None:
         self.refresh()
 
+    @override
     def render_line(self, y: int) -> Strip:
         """As many hints as fit, from the left."""
         width = self.size.width
@@ -107,10 +109,13 @@ class Hints(Widget):
 class HelpScreen(ModalScreen[None]):
     """Every key in force for the pane that had the focus, and what the pane is for."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1,enter", "close", "close", id="help.close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,f1,enter", "close", "close", id="help.close")
+    ]
     DEFAULT_CSS = """
     HelpScreen { align: center middle;
-        & > VerticalScroll { width: 76; max-width: 96%; height: auto; max-height: 90%; border: round $border; padding: 0 1; }
+        & > VerticalScroll { width: 76; max-width: 96%; height: auto; max-height: 90%; }
+        & > VerticalScroll { border: round $border; padding: 0 1; }
     }
     """
 
@@ -118,13 +123,16 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._heading, self._about, self._rows = title, about, rows
 
+    @override
     def compose(self) -> ComposeResult:
         """About the pane, then its keys."""
         with VerticalScroll() as box:
             box.border_title = self._heading
             box.border_subtitle = "Esc closes"
             text = f"{self._about}\n\n" if self._about else ""
-            yield Static(f"{text}{key_table(self._rows)}\n\nSelect text with the mouse while Shift is held.", markup=False)
+            yield Static(
+                f"{text}{key_table(self._rows)}\n\nSelect text with the mouse while Shift is held.", markup=False
+            )
 
     def action_close(self) -> None:
         """Back to the pane."""

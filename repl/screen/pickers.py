@@ -13,6 +13,7 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
+from typing_extensions import override
 
 from repl.screen.cells import shown
 
@@ -38,6 +39,7 @@ class Choice(ModalScreen[int | None]):
         super().__init__()
         self._heading, self._options, self._start = title, options, start
 
+    @override
     def compose(self) -> ComposeResult:
         """The list in a frame."""
         with Vertical() as box:
@@ -77,6 +79,7 @@ class Question(ModalScreen[str]):
         super().__init__()
         self._text, self._keys = text, keys
 
+    @override
     def compose(self) -> ComposeResult:
         """The question alone."""
         yield Static(self._text, markup=False)

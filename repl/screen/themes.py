@@ -38,8 +38,8 @@ _COLOURLESS: Final = dict.fromkeys(
 THEMES: Final[tuple[Theme, ...]] = (
     Theme(
         name="auto", ansi=True, dark=True, primary="ansi_blue", secondary="ansi_cyan", warning="ansi_yellow",
-        error="ansi_red", success="ansi_green", accent="ansi_cyan", foreground="ansi_default", background="ansi_default",
-        surface="ansi_default", panel="ansi_default", boost="ansi_default", variables=_ANSI,
+        error="ansi_red", success="ansi_green", accent="ansi_cyan", foreground="ansi_default",
+        background="ansi_default", surface="ansi_default", panel="ansi_default", boost="ansi_default", variables=_ANSI,
     ),
     Theme(
         name="dark", dark=True, primary="#7aa2f7", secondary="#7dcfff", warning="#e0af68", error="#f7768e",

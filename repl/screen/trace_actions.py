@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from threading import Event
-from typing import Any
 
 from textual import work
 from textual.reactive import reactive
@@ -213,7 +212,7 @@ class TraceActions(Screen[None]):
         """Copy the selected fact's text."""
         row, decoded = self.detail.row, self.detail.decoded
         if row is not None and decoded is not None:
-            self._copy(plain_text(row, decoded), "the text")
+            self._copy(plain_text(decoded), "the text")
 
     def action_copy_raw(self) -> None:
         """Copy the stored line."""
@@ -229,7 +228,7 @@ class TraceActions(Screen[None]):
         """Open the selected fact's text in the editor or the pager."""
         row, decoded = self.detail.row, self.detail.decoded
         if row is not None and decoded is not None:
-            open_outside(self.app, plain_text(row, decoded), program=program)
+            open_outside(self.app, plain_text(decoded), program=program)
 
     @work(exclusive=True, group="walk")
     async def action_previous(self) -> None:
@@ -244,7 +243,7 @@ class TraceActions(Screen[None]):
 
     @work(exclusive=True, group="walk")
     async def action_compare(self) -> None:
-        """This answer beside the previous one; a prompt beside the next."""
+        """The selected answer beside the previous one; a prompt beside the next."""
         row = self.facts.row()
         if row is None:
             return
@@ -257,7 +256,9 @@ class TraceActions(Screen[None]):
 
         old, new = pair
         lines = await asyncio.to_thread(compare, self._text(old), self._text(new))
-        title = f" line {old.seq} {old.event}[{old.group.iteration}]  →  line {new.seq} {new.event}[{new.group.iteration}]"
+        title = (
+            f" line {old.seq} {old.event}[{old.group.iteration}]  →  line {new.seq} {new.event}[{new.group.iteration}]"
+        )
         await self.app.push_screen(DiffScreen(title, lines))
 
     def _pair(self, row: Row) -> tuple[Row, Row] | None:
@@ -269,7 +270,7 @@ class TraceActions(Screen[None]):
         return None if previous is None else (previous, row)
 
     def _text(self, row: Row) -> str:
-        return plain_text(row, self.model.decode(row))
+        return plain_text(self.model.decode(row))
 
     # -- search -----------------------------------------------------------------------------------------------------
 
@@ -281,27 +282,35 @@ class TraceActions(Screen[None]):
             self.search_on(backwards=backwards)
 
     @work(exclusive=True, group="search")
-    async def search_on(self, *, backwards: bool) -> None:
-        """Find the next match in a thread and go there."""
+    async def search_on(self, *, backwards: bool, here: bool = False) -> None:
+        """Find the next match (`here`: the selected line counts) in a thread, past the end from the other end."""
         self._stop_search.set()
         stop = self._stop_search = Event()
         needle = self.facts.needle
         self.model.show_head()
         row = self.facts.row()
-        start = row.seq if row is not None and row.seq is not None else -1
+        start = row.seq if row is not None and row.seq is not None else 0
+        start -= 1 if here else 0
         try:
-            found = await asyncio.to_thread(
-                self.model.search, needle, start, backwards=backwards, stopped=stop.is_set
-            )
+            found, wrapped = await asyncio.to_thread(self._search, needle, start, backwards, stop)
         finally:
             stop.set()
         position = None if found is None else self.model.position_of(found)
         if position is None:
-            where = "before" if backwards else "after"
-            self.notify(f"{needle!r} does not occur {where} this line", severity="information", markup=False)
-        else:
-            self.facts.go_to(position)
+            self.notify(f"{needle!r} does not occur", severity="information", markup=False)
+            return
+        if wrapped:
+            self.notify(f"past the {'beginning' if backwards else 'end'}, on from the other end")
+        self.facts.go_to(position)
+        self.show_detail()
         self.detail.find_needle()
+
+    def _search(self, needle: str, start: int, backwards: bool, stop: Event) -> tuple[int | None, bool]:  # noqa: FBT001 - internal
+        found = self.model.search(needle, start, backwards=backwards, stopped=stop.is_set)
+        if found is not None or stop.is_set():
+            return found, False
+        other_end = self.model.file.count if backwards else -1
+        return self.model.search(needle, other_end, backwards=backwards, stopped=stop.is_set), True
 
     # -- leaving ----------------------------------------------------------------------------------------------------
 
@@ -309,13 +318,11 @@ class TraceActions(Screen[None]):
         """One level back: input line, detail, highlighting, filter, and then the screen itself."""
         if self.query_one("#trace-input", Input).display:
             self.close_input()
-        elif not self._stop_search.is_set() and self.facts.needle:
-            self._stop_search.set()
-            self.facts.needle = self.detail.needle = ""
         elif self.detail.has_focus or self.has_class("-detail"):
             self.remove_class("-detail")
             self.facts.focus()
         elif self.facts.needle:
+            self._stop_search.set()
             self.facts.needle = self.detail.needle = ""
         elif self.model.wanted != Filter():
             self.apply_filter("")
@@ -325,12 +332,8 @@ class TraceActions(Screen[None]):
     def action_leave(self) -> None:
         """Back to where the viewer was opened from; as the only screen, the program ends."""
         self._stop_search.set()
-        if len(self.app.screen_stack) <= 2:
-            leave = getattr(self.app, "leave_viewer", None)
-            if leave is not None and leave():
-                return
-        self.dismiss()
-
-    def action_blocked(self, reason: Any) -> None:
-        """Say why a key does nothing now."""
-        self.notify(str(reason), severity="information", markup=False)
+        leave = getattr(self.app, "leave_viewer", None)
+        if leave is None:
+            self.dismiss()
+        else:
+            leave()

@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
 from textual.widgets import Input, Static
+from typing_extensions import override
 
 from repl.screen.cells import shown
 from repl.screen.detail import Detail
@@ -32,6 +33,22 @@ __all__ = ["TraceScreen"]
 _TICK_S = 0.1
 _NARROW = 100
 _LARGE = 64 << 10
+_SAMPLED = 200
+
+
+class TraceInput(Input):
+    """The line at the foot; Tab completes a filter."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", "complete", show=False, id="trace.complete")]
+
+    def action_complete(self) -> None:
+        """Take the first completion of the filter; nothing for searches and line numbers."""
+        screen = self.screen
+        if isinstance(screen, TraceScreen) and screen.asked == "filter":
+            offered = screen.completions(self.value)
+            if offered:
+                self.value = offered[0]
+                self.cursor_position = len(self.value)
 
 
 class TraceScreen(TraceActions):
@@ -54,7 +71,6 @@ class TraceScreen(TraceActions):
         Binding("ampersand", "ask('filter')", "filter", id="trace.filter"),
         Binding("g", "ask('go to line')", "goto", id="trace.goto"),
         Binding("y", "copy", "copy", id="trace.copy"),
-        Binding("question_mark,f1", "app.help", "help", id="trace.help"),
         Binding("p", "previous", "previous iteration's same fact", show=False, id="trace.previous"),
         Binding("n", "next_match(False)", "next match", show=False, id="trace.next"),
         Binding("N", "next_match(True)", "previous match", show=False, id="trace.previous_match"),
@@ -103,6 +119,7 @@ class TraceScreen(TraceActions):
         if wanted:
             self.model.filter(filters.parse(wanted))
 
+    @override
     def compose(self) -> ComposeResult:
         """Title and follow state, filter, panes, keys."""
         with Horizontal(id="trace-top"):
@@ -115,7 +132,7 @@ class TraceScreen(TraceActions):
             yield facts
             yield Detail(id="detail")
         yield Hints()
-        yield Input(id="trace-input", select_on_focus=False)
+        yield TraceInput(id="trace-input", select_on_focus=False)
 
     def on_mount(self) -> None:
         """Begin to index once the first screen is painted."""
@@ -158,6 +175,7 @@ class TraceScreen(TraceActions):
             self.show_detail()
         self.show_state()
 
+    @override
     def show_state(self) -> None:
         """Write title, follow state and filter line; unchanged text is not painted again."""
         self._write("#trace-title", " " + title_text(self.model))
@@ -188,6 +206,7 @@ class TraceScreen(TraceActions):
         await asyncio.sleep(0.05)
         self.show_detail()
 
+    @override
     def show_detail(self) -> None:
         """Decode the selected fact and show it."""
         row = self.facts.row()
@@ -234,10 +253,11 @@ class TraceScreen(TraceActions):
         if self.asked == "search":
             self.facts.needle = self.detail.needle = text.lower()
             if text:
-                self.search_on(backwards=False)
+                self.search_on(backwards=False, here=True)
         elif self.asked == "go to line":
             self.go_to_line(text)
 
+    @override
     def apply_filter(self, text: str) -> bool:
         """Show only what the filter `text` keeps; whether it could be read."""
         try:
@@ -256,12 +276,23 @@ class TraceScreen(TraceActions):
         self.show_state()
         return True
 
+    def completions(self, text: str) -> list[str]:
+        """What the filter `text` can become, from this trace's own events, subtasks and iterations."""
+        model = self.model
+        groups = list(model.file.index.groups)
+        events = dict.fromkeys(row.event for row in map(model.file.row, range(min(model.file.count, _SAMPLED))))
+        iterations = max((group.iteration + 1 for group in groups if group.iteration is not None), default=0)
+        subtasks = dict.fromkeys(group.subtask for group in groups if group.subtask)
+        return filters.complete(text, events=events, subtasks=subtasks, iterations=iterations)
+
+    @override
     def close_input(self) -> None:
         """Back to the timeline."""
         line = self.query_one("#trace-input", Input)
         line.display = False
         self.facts.focus()
 
+    @override
     def check_action(self, action: str, parameters: tuple[Any, ...]) -> bool | None:
         """Dim what cannot act now; typing into the input line is never taken for keys."""
         del parameters

@@ -1,0 +1,72 @@
+"""The smallest program around the trace viewer: what `pm trace T --screen` opens; nothing of the rest is loaded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from typing_extensions import override
+
+from repl.screen.themes import THEMES, theme_for
+from repl.screen.trace_view import TraceScreen
+
+__all__ = ["Themed", "ViewerApp", "wanted_colours"]
+
+
+def wanted_colours() -> bool:
+    """Whether colours are wanted: NO_COLOR counts when it is set and not empty."""
+    return not os.environ.get("NO_COLOR")
+
+
+class Themed(App[int]):
+    """An app with our five themes, NO_COLOR read as everywhere in `pm`, and help for the focused pane."""
+
+    ENABLE_COMMAND_PALETTE = False
+    ESCAPE_TO_MINIMIZE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "quit", show=False, id="app.quit"),
+        Binding("question_mark,f1", "help", "help", id="app.help"),
+    ]
+    CSS = """
+    Screen { layers: base overlay; }
+    ToastRack { margin-bottom: 1; }
+    """
+
+    def __init__(self, *, theme: str = "auto") -> None:
+        kept = os.environ.get("NO_COLOR")
+        no_colour = not wanted_colours()
+        super().__init__()
+        # Textual takes NO_COLOR out of the environment and counts an empty one; programs we start still want it.
+        if kept is not None:
+            os.environ["NO_COLOR"] = kept
+        self.no_color = no_colour
+        for known in THEMES:
+            self.register_theme(known)
+        self.theme = theme_for(theme, no_colour=no_colour)
+
+    def action_help(self) -> None:
+        """Every key in force, and what the screen is for."""
+        from repl.screen.hints import HelpScreen, key_rows
+
+        self.push_screen(HelpScreen("Help", str(getattr(self.screen, "HELP", "")), key_rows(self.screen)))
+
+
+class ViewerApp(Themed):
+    """One trace, full screen; leaving the viewer ends the program with 0."""
+
+    def __init__(self, path: Path, *, follow: bool = False, wanted: str = "", theme: str = "auto") -> None:
+        super().__init__(theme=theme)
+        self.viewer = TraceScreen(path, follow=follow, wanted=wanted)
+
+    @override
+    def get_default_screen(self) -> TraceScreen:
+        """The viewer itself is the first screen: nothing is painted before it."""
+        return self.viewer
+
+    def leave_viewer(self) -> bool:
+        """Nothing lies behind the viewer."""
+        self.exit(0)
+        return True

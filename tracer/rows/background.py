@@ -67,10 +67,10 @@ class Background:
     def _steps(self, until: float) -> bool:
         busy = False
         while monotonic() < until and not self._stop.is_set():
-            more = self.file.index_some(1 << 18)
             scan = self.scan
+            more = self.file.index_some(1 << 18)
             more = (scan is not None and scan.step(16)) or more
-            more = self.digest.step(16) or more
+            more = more or self.digest.step(16)
             busy = busy or more
             if not more:
                 break

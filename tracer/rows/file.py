@@ -26,6 +26,7 @@ __all__ = ["MAX_DECODE", "RowFile"]
 _CHUNK: Final = 1 << 20
 _BACK: Final = 1 << 18
 _SMALL: Final = 16 << 10
+_END: Final = 2048
 _CACHED_ROWS: Final = 2048
 MAX_DECODE: Final = 32 << 20
 _CUT: Final = 64 << 10
@@ -244,7 +245,7 @@ class RowFile:
             text = f"line {number} too long to decode, {size:,} bytes"
             return Row(seq, offset, size, "unreadable", "other", "?", mark="x", summary=text)
         else:
-            mark, summary = summary_from_head(head, start, size)
+            mark, summary = summary_from_head(head, start, self._read(offset + size - _END, _END), size)
         when = epoch_ms(head.time)
         return Row(seq, offset, size, "fact", head.family, head.event, head.time, when, head.group, mark, summary)
 

@@ -16,6 +16,7 @@ from tracer.rows.model import Head
 __all__ = ["SUMMARY_CHARS", "mark_and_summary", "summary_from_head"]
 
 SUMMARY_CHARS: Final = 200
+_LOOKED_AT: Final = 2048
 Mark = Literal["", "x", "v"]
 _BAD_STATUS: Final = frozenset({"INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT", "CANCELLED", "error", "failed"})
 _FIRST_STRING: Final = re.compile(
@@ -44,11 +45,11 @@ def mark_and_summary(head: Head, fields: dict[str, Any]) -> tuple[Mark, str]:
     return "", _pairs(fields)
 
 
-def summary_from_head(head: Head, start: bytes, size: int) -> tuple[Mark, str]:
-    """The same for a line known only by its first bytes `start`; `size` is the whole line's, in bytes."""
-    found = _FIRST_STRING.search(start, head.body)
+def summary_from_head(head: Head, start: bytes, end: bytes, size: int) -> tuple[Mark, str]:
+    """The same for a line known only by its first and last bytes; `size` is the whole line's, in bytes."""
+    found = _FIRST_STRING.search(start, head.body, head.body + _LOOKED_AT)
     text = _unescaped(found.group(1)) if found else f"{size:,} bytes"
-    status = _HEAD_STATUS.search(start, head.body)
+    status = _HEAD_STATUS.search(start, head.body, head.body + _LOOKED_AT) or _HEAD_STATUS.search(end)
     word = status.group(1).decode() if status else ""
     mark: Mark = "x" if word in _BAD_STATUS or word == "REJECT" else "v" if word == "PASS" else ""
     return mark, _line(text)

@@ -108,6 +108,28 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(8,),
     ),
     Command(
+        "tasks prune",
+        "task",
+        "delete the traces of old finished tasks; shows them first",
+        "repl.commands.keep:prune",
+        "pm tasks prune --older-than 30d --keep 50",
+        flags=(
+            Flag("--older-than", "only tasks without a fact since then: 30d, 12h", "AGE"),
+            Flag("--keep", "keep so many of the newest", "N", kind="integer"),
+        ),
+        exits=(8,),
+        description="Nothing is deleted without --yes. Unfinished tasks are never deleted.",
+    ),
+    Command(
+        "gc",
+        "task",
+        "free space: blobs no record names, leftovers of crashes; shows them first",
+        "repl.commands.keep:gc",
+        "pm gc --yes",
+        exits=(8,),
+        description="Nothing is deleted without --yes.",
+    ),
+    Command(
         "show",
         "task",
         "show one task: status, cost, files, what to do next",

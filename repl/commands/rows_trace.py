@@ -27,4 +27,17 @@ TRACE_COMMANDS: tuple[Command, ...] = (
         exits=(7, 8),
         description="Without a task: the current or newest one. Damaged or incomplete lines are named on stderr.",
     ),
+    Command(
+        "trace verify",
+        "trace",
+        "check a trace: framing, order, values and hash chain",
+        "repl.commands.verify:verify",
+        "pm trace verify 15",
+        arguments=(TASK._replace(required=False),),
+        flags=(
+            Flag("--head", "a chain head that was kept elsewhere, 64 hex digits", "HEX"),
+            Flag("--session", "check a session's TracePack log instead: an id, its beginning, or last", "ID"),
+        ),
+        exits=(7, 8),
+    ),
 )

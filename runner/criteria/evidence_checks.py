@@ -8,6 +8,7 @@ from runner.criteria.answer import Answer, read_answer
 from runner.criteria.finding import at, finding_of
 from runner.criteria.kind import asks_for_change, effective_kind
 from runner.criteria.model import Evidence, Finding, Place
+from runner.criteria.prose import early_ends
 
 __all__ = ["q1_files", "q5_evidence", "q6_termination"]
 
@@ -108,6 +109,9 @@ def q6_termination(evidence: Evidence) -> Finding:
     if evidence.status in _ENDED_BADLY:
         places.append(at("status", _ENDED_BADLY[evidence.status], suggestion="finish the task"))
     answer = read_answer(evidence.answer)
+    changed = any(file.before != file.after for file in evidence.files)
+    if evidence.kind not in {"question", "investigation"} and (changed or _wants_change(evidence)):
+        places.extend(early_ends(answer.prose, changed=changed))
     places.extend(_unproven(evidence, answer))
     return finding_of(places)
 
@@ -117,8 +121,7 @@ def _unproven(evidence: Evidence, answer: Answer) -> list[Place]:
         return []
     if _NOTHING.search(evidence.answer):
         return []
-    wanted = effective_kind(evidence) == "change" or asks_for_change(evidence.request)
-    if not wanted:
+    if not _wants_change(evidence):
         return []
     for prose in answer.prose:
         if claim := _CLAIMS_DONE.search(prose.text):
@@ -132,3 +135,7 @@ def _unproven(evidence: Evidence, answer: Answer) -> list[Place]:
                 )
             ]
     return []
+
+
+def _wants_change(evidence: Evidence) -> bool:
+    return effective_kind(evidence) == "change" or asks_for_change(evidence.request)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from runner.criteria.command_checks import q7_test, q8_lint, q9_typecheck
 from runner.criteria.evidence_checks import q1_files, q5_evidence, q6_termination
 from runner.criteria.model import CommandKind, Criterion
-from runner.criteria.plain import q2_marks, q3_omissions, q4_syntax
+from runner.criteria.review import q2_marks, q3_omissions, q4_syntax
 
 __all__ = ["BUILT_IN", "KIND_OF", "criteria_in_force"]
 

@@ -1,0 +1,279 @@
+"""The comments of a source, told apart from everything else, and what in them stands for missing work.
+
+Line comments that stand directly under each other are read as one; docstrings count as comments. Quotations, doctests,
+examples and dividers inside a comment are not the author's own voice and are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tree_sitter
+
+from runner.criteria import wording
+from runner.criteria.languages import Language, by_name
+from runner.criteria.scanner import scan
+from runner.criteria.source import Source
+
+__all__ = ["Comment", "Hit", "comments_of", "read_comment"]
+
+_LEAD = re.compile(
+    r"^\s*(?:\{/\*+|/\*+!?|\*+/|\*(?![*/])|//+[!/]?|#\||#+!?|--+(?:\[\[)?|<!--+|;+|%+|[rRbBuUfF]{0,2}(?:\"\"\"|''')|REM\b|rem\b|::|<#|=begin|\{-|\{#)?[ \t]?"
+)
+_TRAIL = re.compile(r"\s*(?:\*+/\}?|--+>|\"\"\"|'''|#>|=end|-\}|\]\])\s*$")
+_QUOTE = re.compile(
+    r"`[^`\n]+`|\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|『[^』\n]{1,200}』|«[^»\n]{1,200}»|„[^“”\n]{1,200}[“”]"
+    r"|(?<!\w)'[^'\n]{1,120}'(?!\w)|\{@(?:code|link) [^}]*\}|<code>.*?</code>"
+)
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_EXAMPLE = re.compile(r"^\s*(?:>>>|\.\.\.(?:\s|$)|\$ |@example\b|\* @example\b|In \[\d+\])")
+_CODE_LINE = re.compile(
+    r"[;{}]\s*$|^\s*(?:return|if|for|while|const|let|var|import|def|function|class|throw|raise)\b.*[(={;:]|^\s*[\w.]+\(.*\)\s*;?\s*$|^\s*@\w+\("
+)
+_LINE_LIMIT = 400
+_EMPTY = (b"", b"*/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """One comment: its lines with their numbers, its bytes, and how it stands.
+
+    `own` is true where nothing but the comment is on its lines, `doc` where it documents behaviour (`/** */`, `///`,
+    a docstring). `node` is its first syntax node, None from the scanner.
+    """
+
+    lines: tuple[tuple[int, str], ...]
+    start: int
+    end: int
+    own: bool
+    doc: bool
+    node: tree_sitter.Node | None = None
+
+    @property
+    def text(self) -> str:
+        """All lines, cleaned of leaders, joined by blanks."""
+        return " ".join(clean(text) for _, text in self.lines).strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A place in a comment: `criterion` Q2 or Q3, the words found, and its 1-based line."""
+
+    criterion: str
+    words: str
+    line: int
+    excerpt: str
+
+
+def clean(line: str) -> str:
+    """A comment's line without its leader and trailer."""
+    return _TRAIL.sub("", _LEAD.sub("", line, count=1))
+
+
+def comments_of(source: Source) -> list[Comment]:
+    """All comments of `source` in order; by its tree, or by the scanner where there is none."""
+    spans = list(_spans(source))
+    spans.sort(key=lambda span: span[0])
+    merged: list[Comment] = []
+    run: list[tuple[int, int, tree_sitter.Node | None]] = []
+    for start, end, node, doc in spans:
+        if doc or b"\n" in source.text[start:end].rstrip(b"\n") or not source.starts_line(start):
+            merged += _flush(source, run)
+            run = []
+            merged.append(_comment(source, [(start, end, node)], doc=doc))
+            continue
+        if run and not _joins(source, run[-1], start):
+            merged += _flush(source, run)
+            run = []
+        run.append((start, end, node))
+    return merged + _flush(source, run)
+
+
+def _flush(source: Source, run: list[tuple[int, int, tree_sitter.Node | None]]) -> list[Comment]:
+    return [_comment(source, run, doc=False)] if run else []
+
+
+def _joins(source: Source, before: tuple[int, int, object], start: int) -> bool:
+    between = source.text[before[1] : start]
+    return between.count(b"\n") + source.text[before[0] : before[1]].endswith(b"\n") == 1 and not between.strip()
+
+
+def _comment(source: Source, run: list[tuple[int, int, tree_sitter.Node | None]], *, doc: bool) -> Comment:
+    start, end = run[0][0], run[-1][1]
+    first = source.line_at(start)
+    raw = source.text[start:end].decode("utf-8", "replace")
+    lines = tuple((first + index, line[:_LINE_LIMIT]) for index, line in enumerate(raw.split("\n")))
+    after = source.text[end : end + 200].split(b"\n", 1)[0].strip() if not raw.endswith("\n") else b""
+    return Comment(
+        lines=lines,
+        start=start,
+        end=end,
+        own=source.starts_line(start) and after in {b"", b"}", b"*/", b"-->"},
+        doc=doc or raw.startswith(("/**", "///", "//!", "##", "(**")),
+        node=run[0][2],
+    )
+
+
+def _spans(source: Source) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
+    if source.tree is None or source.language.name == "make":
+        yield from ((start, end, None, False) for start, end in _scanned(source.text, source.language))
+        return
+    for node in source.nodes(source.language.comments):
+        if source.text[node.start_byte : node.start_byte + 2] != b"#!" or node.start_byte:
+            yield node.start_byte, node.end_byte, node, False
+    if source.language.name == "python":
+        yield from _docstrings(source)
+    if source.language.name == "html":
+        for element in source.nodes(("script_element", "style_element")):
+            inner = by_name("javascript" if element.type == "script_element" else "css")
+            yield from _inside(source, element, "raw_text", inner)
+    if source.language.name == "php":
+        for text in source.nodes(("text",)):
+            yield from _offset(source, text, by_name("html"))
+
+
+def _inside(
+    source: Source, element: tree_sitter.Node, kind: str, language: Language | None
+) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
+    for child in element.children:
+        if child.type == kind:
+            yield from _offset(source, child, language)
+
+
+def _offset(
+    source: Source, node: tree_sitter.Node, language: Language | None
+) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
+    if language is not None:
+        for start, end in scan(source.text[node.start_byte : node.end_byte], language).comments:
+            yield node.start_byte + start, node.start_byte + end, None, False
+
+
+def _scanned(text: bytes, language: Language) -> tuple[tuple[int, int], ...]:
+    return scan(text, language).comments if language.line or language.block else ()
+
+
+def _docstrings(source: Source) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
+    for node in source.nodes(("expression_statement",)):
+        if node.named_child_count != 1 or node.parent is None:
+            continue
+        child = node.named_children[0]
+        if child.type == "string" and _is_first(node):
+            yield child.start_byte, child.end_byte, child, True
+
+
+def _is_first(statement: tree_sitter.Node) -> bool:
+    before = statement.prev_named_sibling
+    while before is not None and before.type == "comment":
+        before = before.prev_named_sibling
+    parent = statement.parent
+    return (
+        before is None
+        and parent is not None
+        and parent.type in {"module", "block"}
+        and (
+            parent.type == "module"
+            or (parent.parent is not None and parent.parent.type in {"function_definition", "class_definition"})
+        )
+    )
+
+
+def read_comment(comment: Comment, *, mentions_marks: bool = False) -> list[Hit]:
+    """What in `comment` stands for missing work. `mentions_marks` is for code whose own subject is such marks."""
+    voice = _voice(comment)
+    hits = [hit for number, text, raw in voice if (hit := _mark(number, text, raw, mentions_marks=mentions_marks))]
+    marked = {hit.line for hit in hits}
+    for number, text, raw in _sentences(voice):
+        if number in marked:
+            continue
+        if found := wording.MISSING.search(text):
+            hits.append(Hit(criterion="Q2", words=_short(found.group()), line=number, excerpt=raw))
+        elif found := _left_out(comment, text):
+            hits.append(Hit(criterion="Q3", words=_short(found.group()), line=number, excerpt=raw))
+    if not hits and not comment.doc and (dots := _dots(comment, voice)):
+        hits.append(dots)
+    return hits
+
+
+def _left_out(comment: Comment, text: str) -> re.Match[str] | None:
+    found = wording.LEFT_OUT_STRICT.search(text)
+    if found is None and not comment.doc:
+        found = wording.LEFT_OUT_DOTS.search(text)
+        if found is None and comment.own and (weak := wording.LEFT_OUT.search(text)) and not _followed(comment):
+            found = weak
+    return found
+
+
+def _followed(comment: Comment) -> bool:
+    """Whether code of the same block comes after the comment."""
+    after = comment.node.next_named_sibling if comment.node is not None else None
+    while after is not None and "comment" in after.type and after.start_byte < comment.end:
+        after = after.next_named_sibling
+    return after is not None and "comment" not in after.type
+
+
+def _dots(comment: Comment, voice: list[tuple[int, str, str]]) -> Hit | None:
+    said = [line for line in voice if line[1].strip()]
+    if len(said) == 1 and wording.ELLIPSIS_ONLY.match(said[0][1]) and comment.own:
+        return Hit(criterion="Q3", words="...", line=said[0][0], excerpt=said[0][2])
+    return None
+
+
+def _mark(number: int, text: str, raw: str, *, mentions_marks: bool) -> Hit | None:
+    if found := wording.MARK.match(text):
+        after = text[found.end() :]
+        upper = found["mark"].upper().lstrip("@")
+        plain = not after.lstrip(" ").startswith((":", "(", "!", "["))
+        if not (plain and (wording.DOMAIN.match(after) or (mentions_marks and wording.MENTION.search(text)))):
+            return Hit(criterion="Q2", words=upper, line=number, excerpt=raw)
+        return None
+    if (found := wording.MARK_LOOSE.search(text)) and not mentions_marks:
+        words = found["a"] or found["b"] or found["c"]
+        if not wording.MENTION.search(text) and not (found["a"] and wording.DOMAIN.match(text[found.end("a") :])):
+            return Hit(criterion="Q2", words=words, line=number, excerpt=raw)
+    return None
+
+
+def _voice(comment: Comment) -> list[tuple[int, str, str]]:
+    """(line, own words, raw) without examples, fences and quotations."""
+    kept: list[tuple[int, str, str]] = []
+    fenced = False
+    example = False
+    for number, raw in comment.lines:
+        text = clean(raw)
+        if _FENCE.match(text):
+            fenced = not fenced
+            continue
+        if _EXAMPLE.match(text) and (comment.doc or example or ">>>" in text or "@example" in text):
+            example = True
+            continue
+        example = example and bool(text.strip())
+        if fenced or example:
+            continue
+        kept.append((number, _QUOTE.sub(lambda match: " " * len(match.group()), text), raw))
+    return kept
+
+
+def _sentences(voice: list[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
+    """Each line, and for a sentence that runs over two lines the two together, at the first one's place."""
+    seen: set[int] = set()
+    for index, (number, text, raw) in enumerate(voice):
+        if not text.strip() or number in seen or (_CODE_LINE.search(text) and "..." not in text):
+            continue
+        yield number, text, raw
+        following = voice[index + 1] if index + 1 < len(voice) else None
+        if (
+            following
+            and following[0] == number + 1
+            and following[1][:1].strip()
+            and text.rstrip()[-1:] not in {".", "!", "?", ":", ";", "。"}
+        ):
+            joined = f"{text.rstrip()} {following[1].strip()}"
+            if not following[1].lstrip().startswith(("-", "*", "•", "@", ":")):
+                yield number, joined, raw
+
+
+def _short(words: str) -> str:
+    flat = " ".join(words.split()).strip(" -:#/*(")
+    return flat if len(flat) <= 60 else flat[:59] + "…"

@@ -1,0 +1,58 @@
+"""Markdown and plain prose as files: marks and unwritten sections in the author's own text, an unclosed fence.
+
+Code blocks show, they do not deliver; checklists, changelogs, road maps and to-do lists are content.
+"""
+
+from __future__ import annotations
+
+import re
+
+from runner.criteria import wording
+from runner.criteria.answer import read_answer
+from runner.criteria.comments import Hit
+
+__all__ = ["read_markdown", "unclosed_fence"]
+
+_LISTS_WORK = re.compile(
+    r"(?:^|/)[^/]*(?:todo|roadmap|backlog|change-?log|changes|history|news|release|issues|plan|ideas|wish)[^/]*$",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
+_SAYS_ONLY = re.compile(r"^[\s>*_|`-]*(?P<mark>TODO|FIXME|TBD|XXX|WIP)[\s*_|.:!…-]*$")
+_STARTS = re.compile(r"^[\s>*_-]*(?:\[ \]\s+)?[*_]{0,2}(?P<mark>TODO|FIXME|TBD)[*_]{0,2}\s*(?:[:(]|[-–—]\s)")
+_INSIDE = re.compile(r"(?:(?<=[.;:!?)]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD)\b\s*(?:[:)]|$)")
+_CELL = re.compile(r"\|\s*(?P<mark>TODO|FIXME|TBD)\s*(?=\|)")
+_HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|$)")
+_REST = re.compile(
+    r"^\W*(?:\[)?\W*(?:the )?(?:rest|remainder) of (?:the |this )?(?:document|section|file|guide|content|readme|page|text)\b.{0,40}\b(?:unchanged|the same|omitted|remains?|as before|stays?)\b",
+    re.IGNORECASE,
+)
+
+
+def read_markdown(path: str, text: str) -> list[Hit]:
+    """What in a Markdown or prose file stands for missing work."""
+    if _LISTS_WORK.search(path):
+        return []
+    return [hit for line in read_answer(text).prose if (hit := _line(line.text, line.raw, line.line))]
+
+
+def _line(text: str, raw: str, number: int) -> Hit | None:
+    for comment in _HTML_COMMENT.finditer(text):
+        said = comment.group(1).strip()
+        if (mark := wording.MARK.match(said)) and not wording.DOMAIN.match(said[mark.end() :]):
+            return Hit(criterion="Q2", words=mark["mark"].upper(), line=number, excerpt=raw)
+        if (left := wording.LEFT_OUT_STRICT.search(said)) or (left := wording.LEFT_OUT_DOTS.search(said)):
+            return Hit(criterion="Q3", words=left.group()[:60], line=number, excerpt=raw)
+    if _HEADING.match(text) or "<!--" in text:
+        return None
+    for pattern in (_SAYS_ONLY, _STARTS, _INSIDE, _CELL):
+        if found := pattern.search(text):
+            return Hit(criterion="Q2", words=found["mark"], line=number, excerpt=raw)
+    if (found := wording.TO_BE_WRITTEN.search(text)) or (found := _REST.search(text)):
+        return Hit(criterion="Q3", words=found.group().strip()[:60], line=number, excerpt=raw)
+    return None
+
+
+def unclosed_fence(text: str) -> int | None:
+    """The line of a fence that never closes, None where all do."""
+    return next((fence.line for fence in read_answer(text).fences if not fence.closed), None)

@@ -1,0 +1,277 @@
+"""Code that stands for missing work: empty bodies, `...` in place of statements, and "not implemented" raised.
+
+A body counts as empty where it has no statement but `pass`, `...` or the like; `context` says where that is by
+design, and a comment or docstring that gives the reason is believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tree_sitter
+
+from runner.criteria import wording
+from runner.criteria.context import context_of, may_be_empty, may_raise, name_of
+from runner.criteria.source import Source
+
+__all__ = ["Stub", "stubs_of"]
+
+_WRAPPERS = {
+    "statement_list",
+    "statements",
+    "block",
+    "function_body",
+    "compound_statement",
+    "statement_block",
+    "body_statement",
+}
+_NOT_DONE = (
+    rb"not (?:yet )?(?:been )?implemented|\bunimplemented\b|\bimplement (?:me|this)\b|\btodo\b|to be implemented|not supported yet|not yet supported|"
+    rb"implementation (?:missing|pending)|\bstub\b|"
+    + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|pas encore implémenté|구현되지|미구현".encode()
+)
+_RAISE = {
+    "python": rb"\braise\s+(?:NotImplementedError|NotImplemented)\b(?P<rest>[^\n]*(?:\n[^\n]*)?)|\braise\s+\w+\s*\(\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
+    "rust": rb"(?<![\w.])(?:todo|unimplemented)!\s*[\(\[{](?P<rest>[^\n]*)|\bpanic!\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
+    "kotlin": rb"(?<![\w.\"])TODO\s*\((?P<rest>[^\n]*)|\b(?:throw\s+\w+|error)\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)|\bthrow\s+NotImplementedError\b(?P<more>[^\n]*)",
+    "scala": rb"(?<![?\w])\?\?\?(?![?\w])|\bthrow\s+new\s+(?:NotImplementedError|\w+\s*\(\s*\"(?=[^\n\"]*(?:%s)))(?P<text>[^\n]*)",
+    "c_sharp": rb"\bthrow\s+new\s+(?:System\.)?NotImplementedException\b(?P<rest>[^\n]*)|\bthrow\s+new\s+\w+\s*\(\s*\$?\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
+    "ruby": rb"\braise\s*\(?\s*(?:::)?NotImplementedError\b(?P<rest>[^\n]*)|\braise\s*\(?\s*[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
+    "go": rb"\bpanic\(\s*(?:errors\.New\(|fmt\.\w+\(|\w+\()?\s*[\"`](?=[^\n\"`]*(?:%s))(?P<text>[^\n]*)",
+    "swift": rb"\b(?:fatalError|preconditionFailure|assertionFailure)\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
+    "java": rb"\bthrow\s+new\s+(?:NotImplementedException\b|[\w.]+\s*\(\s*\"(?=[^\n\"]*(?:%s)))(?P<text>[^\n]*)",
+    "php": rb"\bthrow\s+new\s+[\w\\]+\s*\(\s*[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
+    "c": rb"\b(?:assert|abort_with|panic)\s*\(\s*(?:0\s*&&\s*|!)?\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)|^\s*#\s*error\b(?=[^\n]*(?:%s))(?P<more>[^\n]*)",
+    "cpp": rb"\b(?:throw\s+[\w:]+|assert|panic)\s*[({]\s*(?:0\s*&&\s*|!|false\s*&&\s*)?\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
+    "js": rb"(?:\bthrow\s+(?:new\s+)?[\w.]*\s*\(?|\breject\s*\(\s*(?:new\s+)?\w*\s*\(?)\s*[\"'`](?=[^\n\"'`]*(?:%s))(?P<text>[^\n]*)|\bthrow\s+new\s+NotImplemented\w*\b(?P<rest>[^\n]*)",
+}
+_RAISING = {
+    name: re.compile(pattern.replace(b"%s", _NOT_DONE), re.IGNORECASE | re.MULTILINE)
+    for name, pattern in _RAISE.items()
+}
+_ALIAS = {"javascript": "js", "typescript": "js", "tsx": "js"}
+_SAYS = re.compile(
+    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|echo|puts|p|fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|return|return nil,)?"
+    rb"\s*\(?\s*(?:errors\.New\(|fmt\.Errorf\()?(?:stderr,\s*)?[\"'`](?:TODO\b\s*[:\- ]|FIXME\b|[\w '.()]{0,40}(?:not (?:yet )?implemented|not implemented yet|implement me)\b)[^\"'`{$%]*[\"'`]\)*\s*;?$",
+    re.IGNORECASE,
+)
+_EMPTY_TEST = re.compile(
+    rb"\b(?:it|test)\s*\(\s*(['\"`])[^\n]*?\1\s*,\s*(?:async\s*)?(?:\(\s*\)\s*=>|function\s*\(\s*\))\s*\{\s*\}\s*\)"
+)
+_CONDITIONAL = {"if_statement", "else_clause", "elif_clause", "match_statement", "case_clause", "switch_case", "switch_default", "if_expression", "match_arm", "when_entry", "conditional", "if", "else", "unless", "expression_case", "default_case", "catch_clause", "except_clause", "case", "when"}  # fmt: skip
+_MANY = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stub:
+    """One stub: `criterion` Q2 (raised) or Q3 (left empty), what to say, and its bytes."""
+
+    criterion: str
+    message: str
+    start: int
+    end: int
+
+
+def stubs_of(source: Source) -> list[Stub]:
+    """All stubs of a parsed source, in order; none where there is no tree."""
+    if source.tree is None:
+        return []
+    found = [*_empty_bodies(source), *_raising(source), *_ellipses(source)]
+    found.extend(
+        Stub(criterion="Q3", message="empty test", start=match.start(), end=match.end())
+        for match in _EMPTY_TEST.finditer(source.text)
+        if source.language.name in _ALIAS and _is_code(source, match.start())
+    )
+    return sorted(found, key=lambda stub: stub.start)[:_MANY]
+
+
+def _empty_bodies(source: Source) -> Iterator[Stub]:
+    for node in source.nodes(source.language.functions):
+        body = _body(node)
+        if body is None and source.language.name != "ruby":
+            continue
+        statements, documents, comments = _statements(body)
+        if len(statements) > 1:
+            continue
+        if statements and not _is_nothing(statements[0]):
+            if _SAYS.match((statements[0].text or b"").strip()):
+                yield from _only_says(source, node, body, statements[0])
+            continue
+        context = context_of(source, node, body)
+        said = b" ".join([*documents, *comments]).decode("utf-8", "replace")
+        if wording.DELIBERATE.search(said) or may_be_empty(source, context, documented=bool(documents)):
+            continue
+        yield Stub(criterion="Q3", message=f"empty body of {context.name}()", start=node.start_byte, end=node.end_byte)
+
+
+def _only_says(
+    source: Source, node: tree_sitter.Node, body: tree_sitter.Node | None, statement: tree_sitter.Node
+) -> Iterator[Stub]:
+    context = context_of(source, node, body)
+    if not may_raise(source, context, statement.text or b"", conditional=False):
+        yield Stub(
+            criterion="Q2",
+            message=f"{context.name}() is not implemented",
+            start=statement.start_byte,
+            end=statement.end_byte,
+        )
+
+
+def _body(node: tree_sitter.Node) -> tree_sitter.Node | None:
+    body = node.child_by_field_name("body")
+    if body is None:
+        body = next((child for child in node.children if child.type in _WRAPPERS), None)
+    if body is not None and body.type == "ruby":
+        return None
+    return body
+
+
+def _statements(body: tree_sitter.Node | None) -> tuple[list[tree_sitter.Node], list[bytes], list[bytes]]:
+    """The statements of a body, its docstring, and its comments."""
+    documents: list[bytes] = []
+    comments: list[bytes] = []
+    while body is not None:
+        if body.type not in _WRAPPERS:
+            return [body], documents, comments
+        if body.named_child_count > 12:
+            return [body, body], documents, comments
+        children = body.named_children
+        comments += [child.text or b"" for child in children if "comment" in child.type]
+        rest = [child for child in children if "comment" not in child.type]
+        if (
+            rest
+            and rest[0].type == "expression_statement"
+            and rest[0].named_child_count == 1
+            and rest[0].named_children[0].type == "string"
+            and body.type == "block"
+        ):
+            documents.append(rest[0].text or b"")
+            rest = rest[1:]
+        if len(rest) == 1 and rest[0].type in _WRAPPERS:
+            body = rest[0]
+            continue
+        return rest, documents, comments
+    return [], documents, comments
+
+
+def _is_nothing(statement: tree_sitter.Node) -> bool:
+    text = (statement.text or b"").strip()
+    if statement.type in {
+        "command",
+        "expression_statement",
+        "pass_statement",
+        "empty_statement",
+        "nil",
+        "unit",
+        "tuple_expression",
+    }:
+        return text in {b"pass", b"...", b":", b"true", b";", b"nil", b"()"}
+    return False
+
+
+def _ellipses(source: Source) -> Iterator[Stub]:
+    """`...` as a statement beside others: Python's only way to leave code out that still parses."""
+    if source.language.name != "python" or b"..." not in source.text or source.path.endswith(".pyi"):
+        return
+    for node in source.nodes(("expression_statement",)):
+        if node.text != b"..." or node.parent is None:
+            continue
+        block = node.parent
+        owner = block.parent if block.type == "block" else block
+        alone = sum("comment" not in child.type for child in block.named_children) == 1
+        if owner is None or (owner.type == "function_definition" and (alone or _documented_only(block))):
+            continue
+        if alone and owner.type in {
+            "class_definition",
+            "except_clause",
+            "with_statement",
+            "while_statement",
+            "for_statement",
+            "finally_clause",
+        }:
+            continue
+        if alone and owner.type in {"if_statement", "else_clause"} and _excluded_branch(owner):
+            continue
+        if owner.type == "class_definition" and _documented_only(block):
+            continue
+        yield Stub(criterion="Q3", message="`...` in place of code", start=node.start_byte, end=node.end_byte)
+
+
+def _documented_only(block: tree_sitter.Node) -> bool:
+    rest = [child for child in block.named_children if "comment" not in child.type]
+    return (
+        len(rest) == 2
+        and rest[0].type == "expression_statement"
+        and (rest[0].text or b"").lstrip(b"rRbBuU")[:1] in {b'"', b"'"}
+    )
+
+
+def _excluded_branch(owner: tree_sitter.Node) -> bool:
+    condition = owner.child_by_field_name("condition")
+    return condition is not None and b"TYPE_CHECKING" in (condition.text or b"")
+
+
+def _raising(source: Source) -> Iterator[Stub]:
+    name = source.language.name
+    pattern = _RAISING.get(_ALIAS.get(name, name))
+    if pattern is None:
+        return
+    for count, match in enumerate(pattern.finditer(source.text)):
+        if count >= _MANY:
+            return
+        node = _node_at(source, match.start())
+        if node is None or not _is_code(source, match.start()):
+            continue
+        function, conditional = _enclosing(source, node)
+        context = context_of(source, function or node, _body(function) if function else None)
+        rest = match.groupdict()
+        statement = next((value for value in rest.values() if value), b"")
+        if name == "rust" and b"todo!" in match.group().lower()[:6] and not context.in_tests:
+            pass
+        elif may_raise(
+            source,
+            context,
+            match.group() if not statement else b'"' + statement if b'"' not in statement[:3] else statement,
+            conditional=conditional,
+        ):
+            continue
+        words = match.group().split(b"\n")[0].decode("utf-8", "replace").strip()
+        where = f" in {name_of(function)}()" if function is not None and name_of(function) else ""
+        yield Stub(
+            criterion="Q2",
+            message=f"not implemented ({' '.join(words.split())[:50]}){where}",
+            start=match.start(),
+            end=match.end(),
+        )
+
+
+def _node_at(source: Source, offset: int) -> tree_sitter.Node | None:
+    if source.tree is None:
+        return None
+    return source.tree.root_node.descendant_for_byte_range(offset, offset + 1)
+
+
+def _is_code(source: Source, offset: int) -> bool:
+    node = _node_at(source, offset)
+    kinds = {*source.language.strings, *source.language.comments}
+    while node is not None:
+        if node.type in kinds:
+            return False
+        if node.type in {"template_substitution", "interpolation"}:
+            return True
+        node = node.parent
+    return True
+
+
+def _enclosing(source: Source, node: tree_sitter.Node) -> tuple[tree_sitter.Node | None, bool]:
+    """The function around `node`, and whether a condition stands between."""
+    conditional = False
+    above: tree_sitter.Node | None = node
+    while above is not None:
+        if above.type in source.language.functions:
+            return above, conditional
+        conditional = conditional or above.type in _CONDITIONAL
+        above = above.parent
+    return None, conditional

@@ -1,0 +1,140 @@
+"""Q4 on one text: whether it parses, by a real parser where there is one, else by its grammar against what was before.
+
+A grammar is trusted as far as it is good (`Language.trust`): known gaps and languages whose valid code it refuses fail
+only where brackets or block words are left open, or where the text ends inside something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import tree_sitter
+
+from runner.criteria.real_parsers import Fault, fault_in
+from runner.criteria.scanner import scan
+from runner.criteria.source import Source, open_source
+
+__all__ = ["count_errors", "fault_of"]
+
+_REAL = {"python", "json", "jsonl", "toml", "yaml"}
+_MANY = 200
+_BLOCK_WORDS = re.compile(
+    rb"(?:^|[;&|({]|\bthen\b|\bdo\b|\belse\b)[ \t]*(?P<word>if|fi|for|while|until|do|done|case|esac|select)\b",
+    re.MULTILINE,
+)
+_OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
+_PREPROCESSED = re.compile(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
+
+
+def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = False) -> Fault | None:
+    """The fault that counts in `source`, None where it parses, was no better before, or the grammar cannot be trusted.
+
+    `before` is the whole file as it was; `fragment` marks a block of an answer.
+    """
+    language = source.language
+    if language.name in _REAL:
+        found = fault_in(language.name, source.path, source.text, fragment=fragment)
+        if found is not None and before is not None and fault_in(language.name, source.path, before) is not None:
+            return None
+        return found
+    if language.name == "markdown" or source.tree is None or not source.tree.root_node.has_error:
+        return None
+    if before is not None and not _is_worse(source, before):
+        return None
+    if language.known_gaps is not None and language.known_gaps.search(source.text):
+        return _left_open(source)
+    if language.trust == "judge":
+        return _first_error(source)
+    if language.trust == "balance":
+        return _left_open(source)
+    return _ends_inside(source)
+
+
+def count_errors(tree: tree_sitter.Tree) -> int:
+    """How many ERROR and MISSING nodes a tree has, at most 200."""
+    return sum(1 for _, _ in zip(_errors(tree.root_node), range(_MANY), strict=False))
+
+
+def _is_worse(source: Source, before: bytes) -> bool:
+    old = open_source(source.path, before, source.language)
+    if old is None or old.tree is None or source.tree is None:
+        return True
+    return count_errors(source.tree) > count_errors(old.tree)
+
+
+def _errors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.is_error or current.is_missing:
+            yield current
+        elif current.has_error:
+            stack.extend(reversed(current.children))
+
+
+def _first_error(source: Source) -> Fault | None:
+    if source.tree is None:
+        return None
+    for node in _errors(source.tree.root_node):
+        line = node.start_point.row + 1
+        if node.is_missing:
+            return Fault(line, f"does not parse (missing {node.type!r})" if node.type else "does not parse")
+        return Fault(line, "does not parse" + (f" (near {_near(node)!r})" if _near(node) else ""))
+    return None
+
+
+def _near(node: tree_sitter.Node) -> str:
+    return " ".join((node.text or b"")[:60].decode("utf-8", "replace").split())[:40]
+
+
+def _left_open(source: Source) -> Fault | None:
+    """A bracket, string or comment that never closes, or a shell block without its end."""
+    text = source.text
+    if source.language.name == "bash":
+        return _open_shell_block(source)
+    seen = scan(text, source.language)
+    if seen.unclosed:
+        return Fault(None, f"does not parse (the file ends inside a {seen.unclosed})")
+    at = seen.open_at if seen.open_at is not None else seen.stray
+    if at is not None:
+        return Fault(source.line_at(at), f"does not parse ({text[at : at + 1].decode()!r} without its pair)")
+    return None
+
+
+def _open_shell_block(source: Source) -> Fault | None:
+    if source.tree is None:
+        return None
+    masked = bytearray(source.text)
+    for node in source.nodes((*source.language.strings, *source.language.comments)):
+        masked[node.start_byte : node.end_byte] = b" " * (node.end_byte - node.start_byte)
+    words = [match["word"] for match in _BLOCK_WORDS.finditer(bytes(masked))]
+    for start, end in _OPENS.items():
+        if words.count(start) > words.count(end):
+            return Fault(None, f"does not parse ({start.decode()!r} without {end.decode()!r})")
+    missing = next(
+        (node for node in _errors(source.tree.root_node) if node.is_missing and node.type in {"}", ")", "]]", "]"}),
+        None,
+    )
+    if missing is not None:
+        return Fault(missing.start_point.row + 1, f"does not parse (missing {missing.type!r})")
+    return None
+
+
+def _ends_inside(source: Source) -> Fault | None:
+    """For grammars that refuse valid code: only a text that stops in the middle."""
+    if source.language.name in {"c", "cpp"} and _PREPROCESSED.search(source.text):
+        return None
+    if source.language.name == "html":
+        tail = source.text.rstrip()[-400:]
+        opened = tail.rfind(b"<")
+        if opened >= 0 and b">" not in tail[opened:] and re.match(rb"<[a-zA-Z/!]", tail[opened:]):
+            return Fault(source.line_at(len(source.text.rstrip()) - 1), "does not parse (the file ends inside a tag)")
+        return None
+    if source.language.name == "dockerfile":
+        return None
+    seen = scan(source.text, source.language)
+    if seen.open_at is not None or seen.unclosed == "comment":
+        line = source.line_at(seen.open_at) if seen.open_at is not None else None
+        return Fault(line, "does not parse (the file ends before a bracket or comment is closed)")
+    return None

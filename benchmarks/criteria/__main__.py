@@ -76,9 +76,11 @@ def table(half: str, rows: dict[str, Score]) -> str:
     lines = [
         f"### {half.capitalize()} half: {count} cases",
         "",
-        f"False rejects {100 * total['fp'] / max(1, total['fp'] + total['tn']):.1f} % of what should pass, "
-        f"misses {100 * total['fn'] / max(1, total['fn'] + total['tp']):.1f} % of what should be rejected. "
-        f"The word scan is wrong on {100 * (scan['fp'] + scan['fn']) / count:.0f} %.",
+        "{} {} {}".format(
+            f"False rejects {100 * total['fp'] / max(1, total['fp'] + total['tn']):.1f} % of what should pass,",
+            f"misses {100 * total['fn'] / max(1, total['fn'] + total['tp']):.1f} % of what should be rejected.",
+            f"The word scan is wrong on {100 * (scan['fp'] + scan['fn']) / count:.0f} %.",
+        ),
         "",
         "| | cases | to reject | precision | recall | false rejects | misses |",
         "|---|---|---|---|---|---|---|",

@@ -9,7 +9,8 @@ from runner.criteria.model import Evidence
 __all__ = ["word_scan"]
 
 _WORDS = re.compile(
-    r"\b(?:TODO|FIXME|TBD|HACK|XXX|not implemented|NotImplemented\w*|unimplemented|placeholder|omitted)\b|\.\.\.|…|rest of|"
+    r"\b(?:TODO|FIXME|TBD|HACK|XXX|not implemented|NotImplemented\w*|unimplemented|placeholder|omitted)\b|"
+    r"\.\.\.|…|rest of|"
     r"existing code|same as|残り|省略|以下同様|^\s*pass\s*$",
     re.IGNORECASE | re.MULTILINE,
 )

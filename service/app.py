@@ -15,10 +15,10 @@ from fastapi.openapi.utils import get_openapi
 
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
-from service import tasks
+from service import pages, tasks
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
-from service.security import Gate
+from service.security import Gate, OneTimeCodes
 from service.state import ServiceState, state_of
 from tracer.errors import UnavailableError
 from tracer.statedir import StateDir
@@ -32,12 +32,14 @@ def create_app(
     supervisor: Supervisor,
     task_request: Callable[[NewTask], TaskRequest],
     token: str,
+    codes: OneTimeCodes | None = None,
     version: str = "",
     hosts: Iterable[str] = (),
 ) -> FastAPI:
     """The application over `supervisor`, which it enters and leaves with its own lifetime.
 
-    `hosts` are further names this service answers to, beside loopback.
+    `codes` let a browser in once at `/login?code=…`; `hosts` are further names this service answers to, beside
+    loopback.
     """
 
     @asynccontextmanager
@@ -57,6 +59,7 @@ def create_app(
     )
     add_problem_handlers(app)
     app.include_router(tasks.router)
+    app.include_router(pages.router)
 
     @app.get("/healthz", tags=["health"], responses=responses(403, 429))
     async def healthz() -> Health:
@@ -72,7 +75,7 @@ def create_app(
         return Health(status="ok")
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    app.add_middleware(Gate, token=token, hosts=tuple(hosts))
+    app.add_middleware(Gate, token=token, codes=codes or OneTimeCodes(), hosts=tuple(hosts))
     return app
 
 

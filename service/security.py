@@ -26,7 +26,7 @@ from service.problems import problem_response
 from tracer.clock import monotonic
 from tracer.errors import ConfigError, RecordError
 
-__all__ = ["COOKIE", "Gate", "RateLimit", "read_or_make_token"]
+__all__ = ["COOKIE", "Gate", "OneTimeCodes", "RateLimit", "read_or_make_token"]
 
 COOKIE: Final = "pm_session"
 _COOKIE_AGE_S: Final = 12 * 3600
@@ -121,6 +121,27 @@ class RateLimit:
         return 0.0
 
 
+class OneTimeCodes:
+    """Codes that open `/login?code=…` once, for the person who started the service."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+
+    def new(self) -> str:
+        """A fresh code."""
+        code = secrets.token_urlsafe(24)
+        self._open.add(code)
+        return code
+
+    def redeem(self, given: str) -> bool:
+        """Whether `given` is an unused code; it is used up then."""
+        match = next((code for code in self._open if hmac.compare_digest(code.encode(), given.encode())), None)
+        if match is None:
+            return False
+        self._open.discard(match)
+        return True
+
+
 class Gate:
     """ASGI middleware: host, origin, rate, size and credentials are checked before any route sees the request."""
 
@@ -129,6 +150,7 @@ class Gate:
         app: ASGIApp,
         *,
         token: str,
+        codes: OneTimeCodes,
         hosts: Iterable[str] = (),
         rate: RateLimit | None = None,
         max_body: int = 4 << 20,
@@ -141,13 +163,7 @@ class Gate:
         self._max_body = max_body
         self._own_credentials = own_credentials
         self._signer = TimestampSigner(hmac.digest(token.encode(), b"pm browser session", "sha256"))
-        self._codes: set[str] = set()
-
-    def login_code(self) -> str:
-        """A code that opens `/login?code=…` once."""
-        code = secrets.token_urlsafe(24)
-        self._codes.add(code)
-        return code
+        self._codes = codes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
@@ -207,12 +223,10 @@ class Gate:
 
     def _login(self, scope: Scope) -> Response:
         given = parse_qs(scope.get("query_string", b"").decode("ascii", "replace")).get("code", [""])[0]
-        match = next((code for code in self._codes if hmac.compare_digest(code.encode(), given.encode())), None)
-        if match is None or scope["method"] != "GET":
+        if scope["method"] != "GET" or not self._codes.redeem(given):
             return problem_response(
                 403, "credentials", "this link is used up", next_step="start pm serve again for a new one"
             )
-        self._codes.discard(match)
         response = RedirectResponse("/", status_code=303)
         response.set_cookie(
             COOKIE,

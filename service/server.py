@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import socket
+
+import uvicorn
 from fastapi import FastAPI
 
-__all__ = ["serve"]
+__all__ = ["run_server"]
+
+_LOOK_S = 0.1
 
 
-async def serve(app: FastAPI, *, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM; open streams are told to end and given a second.
-
-    Raises:
-        SystemExit: uvicorn could not bind the address (it has said so on stderr).
-
-    """
-    import uvicorn  # 40 ms: only `pm serve` pays it
-
+async def run_server(app: FastAPI, listener: socket.socket) -> None:
+    """Serve on `listener` until SIGINT or SIGTERM, then end open streams and leave tasks resumable."""
     config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=1,
-        server_header=False,
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
     )
-    await uvicorn.Server(config).serve()
+    server = uvicorn.Server(config)
+    # uvicorn raises the signal again once it is done: a graceful end is exit 0 here, not a KeyboardInterrupt.
+    previous = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    closing = asyncio.create_task(_end_streams(app, server))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        closing.cancel()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        listener.close()
+
+
+async def _end_streams(app: FastAPI, server: uvicorn.Server) -> None:
+    """Tell open event streams to end as soon as the server is asked to: they would hold its shutdown."""
+    while not server.should_exit:  # noqa: ASYNC110 - uvicorn sets a flag and has no event
+        await asyncio.sleep(_LOOK_S)
+    app.state.service.closing.set()

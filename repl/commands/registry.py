@@ -7,6 +7,7 @@ docs (tests compare both).
 
 from __future__ import annotations
 
+from repl.commands.rows_service import SERVICE_COMMANDS
 from repl.commands.rows_session import SESSION_COMMANDS
 from repl.commands.rows_settings import SETTINGS_COMMANDS
 from repl.commands.rows_task import TASK_COMMANDS
@@ -37,7 +38,13 @@ GLOBAL_FLAGS: tuple[Flag, ...] = (
     Flag("--yes", "answer yes to questions", short="-y"),
 )
 
-COMMANDS: tuple[Command, ...] = (*TASK_COMMANDS, *TRACE_COMMANDS, *SETTINGS_COMMANDS, *SESSION_COMMANDS)
+COMMANDS: tuple[Command, ...] = (
+    *TASK_COMMANDS,
+    *TRACE_COMMANDS,
+    *SERVICE_COMMANDS,
+    *SETTINGS_COMMANDS,
+    *SESSION_COMMANDS,
+)
 
 _BY_NAME: dict[str, Command] = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 

@@ -16,6 +16,7 @@ HANDLERS: dict[str, str] = {
     "demo": "repl.commands.demo:demo",
     "trace": "repl.commands.trace:trace",
     "trace verify": "repl.commands.verify:verify",
+    "serve": "repl.commands.serve:serve",
     "config show": "repl.commands.config:show",
     "config": "repl.commands.config:show",
     "config get": "repl.commands.config:get",

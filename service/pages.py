@@ -1,0 +1,188 @@
+"""The pages a person opens: tasks, a task, its facts, agent sessions. Rendered here, complete without JavaScript.
+
+Templates escape everything; nothing recorded becomes markup, a link target or a path: ids are looked up exactly, and a
+session's file name is matched against the folder's own listing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from importlib import resources
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from service.agentic import agentic_rows, agentic_view
+from service.state import state_of
+from service.views import fact_rows, task_view
+from tracer.blobs import DirectoryBlobs
+from tracer.catalog import list_tasks
+from tracer.conversation import ConversationTracer
+from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.filters import NO_FILTER, parse
+from tracer.lookup import TaskRef, resolve_task
+from tracer.statedir import StateDir
+
+__all__ = ["explained", "render", "router", "static_text"]
+
+router = APIRouter(include_in_schema=False)
+
+_PAGE_ROWS: Final = 100
+_PAGE_FACTS: Final = 500
+_STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": "text/javascript; charset=utf-8"}
+_REASONS: Final = {
+    "passed": "every criterion in force passed",
+    "accepted": "accepted by a person",
+    "max_iterations": "the limit of iterations was reached",
+    "budget": "the budget was used up",
+    "timeout": "the time limit was reached",
+    "retries": "the agent could not be reached, or gave no answer, several times in a row",
+    "auth": "the agent refused the credentials or the request",
+    "cancelled": "stopped for good by a person",
+    "dependency": "something it depends on failed",
+    "record": "the record could not be written",
+    "undecided": "a person has to decide whether nothing was to be changed",
+}
+
+
+def explained(status: str, reason: str) -> str:
+    """Why a task stands as it does, in words."""
+    if status == "AWAITING_RESPONSE":
+        return f"waits for a person: {_REASONS.get(reason, reason)}"
+    return _REASONS.get(reason, reason)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("service"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(template: str, **values: Any) -> str:
+    """The page `template` with `values`, everything escaped."""
+    return _templates().get_template(template).render(**values)
+
+
+def static_text(name: str) -> str:
+    """A static file's text; only the listed ones exist."""
+    return resources.files("service").joinpath("static", name).read_text(encoding="utf-8")
+
+
+@router.get("/static/{name}")
+async def static(name: str) -> Response:
+    """Style sheet and script."""
+    if name not in _STATIC:
+        raise NotFoundError(f"no file {name!r}")
+    return Response(static_text(name), media_type=_STATIC[name], headers={"cache-control": "private, max-age=3600"})
+
+
+@router.get("/")
+async def tasks_page(request: Request, after: Annotated[str | None, Query(max_length=100)] = None) -> HTMLResponse:
+    """All tasks, live."""
+    state = state_of(request)
+    rows = await asyncio.to_thread(list_tasks, state.state_dir, after=after, limit=_PAGE_ROWS + 1)
+    shown = [row._replace(status=state.supervisor.status(row.task_id) or row.status) for row in rows[:_PAGE_ROWS]]
+    following = shown[-1].task_id if len(rows) > _PAGE_ROWS else None
+    return HTMLResponse(render("tasks.html", rows=shown, next=following, project=state.state_dir.project.name))
+
+
+@router.get("/tasks/{task_id}")
+async def task_page(request: Request, task_id: str) -> HTMLResponse:
+    """One task as a timeline; follows it while it runs."""
+    state = state_of(request)
+    page = await asyncio.to_thread(_task_page, state.state_dir, task_id, state.supervisor.status(task_id))
+    return HTMLResponse(page)
+
+
+@router.get("/tasks/{task_id}/trace")
+async def trace_page(
+    request: Request,
+    task_id: str,
+    q: Annotated[str, Query(max_length=500)] = "",
+    start: Annotated[int, Query(ge=0, alias="from")] = 0,
+) -> HTMLResponse:
+    """The facts of a task as rows, filtered."""
+    state = state_of(request)
+    return HTMLResponse(await asyncio.to_thread(_trace_page, state.state_dir, task_id, q, start))
+
+
+@router.get("/agentic")
+async def agentic_page(request: Request) -> HTMLResponse:
+    """The distilled agent sessions."""
+    rows = await asyncio.to_thread(agentic_rows, state_of(request).state_dir)
+    return HTMLResponse(render("agentic_list.html", rows=rows))
+
+
+@router.get("/agentic/{name}")
+async def agentic_one(request: Request, name: str) -> HTMLResponse:
+    """One agent session: thoughts, tools, errors, loops marked."""
+    view = await asyncio.to_thread(agentic_view, state_of(request).state_dir, name)
+    return HTMLResponse(render("agentic.html", **view))
+
+
+def _find(state_dir: StateDir, task_id: str) -> TaskRef:
+    ref = resolve_task(state_dir, task_id)
+    if ref.task_id != task_id:
+        raise NotFoundError(f"no task {task_id!r}", next_step="open the list of tasks")
+    return ref
+
+
+def _task_page(state_dir: StateDir, task_id: str, running: str | None) -> str:
+    ref = _find(state_dir, task_id)
+    entries = ConversationTracer.read_trace(ref.path)
+    view = task_view(entries, diff_of=diff_reader(state_dir))
+    ended = entries[-1].event == "FINAL_SUMMARY" if entries else False
+    status = view.status if ended or view.status == "AWAITING_RESPONSE" else running
+    if status is None:
+        status = "RUNNING" if state_dir.writer_of(task_id) is not None else view.status
+    return render(
+        "task.html",
+        task=view,
+        status=status,
+        explained=explained(view.status, view.reason),
+        ended=ended,
+        exported=False,
+        redactions=0,
+    )
+
+
+def diff_reader(state_dir: StateDir) -> Any:
+    """Reads a diff blob's text; None where the blob is gone (a diff is a convenience, the facts are in the trace)."""
+    blobs = DirectoryBlobs(state_dir.blobs)
+
+    def read(blob_id: str) -> str | None:
+        try:
+            return blobs.read(blob_id).decode("utf-8", "replace")
+        except PmError:
+            return None
+
+    return read
+
+
+def _trace_page(state_dir: StateDir, task_id: str, query: str, start: int) -> str:
+    ref = _find(state_dir, task_id)
+    entries = ConversationTracer.read_trace(ref.path)
+    problem = ""
+    try:
+        wanted = parse(query)
+    except UsageError as error:
+        wanted, problem = NO_FILTER, f"{error.what}: {error.why}" if error.why else error.what
+    rows = [row for row in fact_rows(entries, wanted) if row.seq >= start]
+    following = rows[_PAGE_FACTS].seq if len(rows) > _PAGE_FACTS else None
+    return render(
+        "trace.html",
+        task_id=task_id,
+        rows=rows[:_PAGE_FACTS],
+        total=len(entries),
+        query=query,
+        problem=problem,
+        following=following,
+    )

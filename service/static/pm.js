@@ -1,0 +1,41 @@
+// Live pages: a page that carries data-follow is told of each new fact and fetches its own content anew, at most twice
+// a second. Without this script the page is complete, only not live.
+"use strict";
+(() => {
+  const live = document.querySelector("[data-follow], [data-refresh]");
+  if (!live) return;
+  const status = document.getElementById("live-status");
+  const say = (text) => { if (status) status.textContent = text; };
+  let pending = false;
+  const opened = () => new Set([...live.querySelectorAll("details[open][id]")].map((each) => each.id));
+  async function renew() {
+    if (pending) return;
+    pending = true;
+    try {
+      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (!answer.ok) throw new Error(String(answer.status));
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = page.getElementById(live.id);
+      const open = opened();
+      for (const id of open) fresh.querySelector("#" + CSS.escape(id))?.setAttribute("open", "");
+      live.replaceChildren(...fresh.childNodes);
+    } catch (error) {
+      say("connection lost, trying again");
+    } finally {
+      setTimeout(() => { pending = false; }, 500);
+    }
+  }
+  if (live.dataset.refresh) {
+    setInterval(renew, Number(live.dataset.refresh));
+    return;
+  }
+  const source = new EventSource(live.dataset.follow);
+  let timer = null;
+  source.addEventListener("fact", () => {
+    say("live");
+    clearTimeout(timer);
+    timer = setTimeout(renew, 150);
+  });
+  source.addEventListener("end", () => { source.close(); say("ended"); setTimeout(renew, 600); });
+  source.onerror = () => say("connection lost, trying again");
+})();

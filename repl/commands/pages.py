@@ -1,0 +1,121 @@
+"""The generated pages of the documentation: every command, every setting, every exit code, from their declarations."""
+
+from __future__ import annotations
+
+from repl.commands.registry import COMMANDS, GLOBAL_FLAGS, GROUPS
+from repl.commands.spec import Command, Flag
+from repl.exit_codes import MEANINGS, RETRY, ExitCode
+from runner.settings.declared import SETTINGS, Setting
+
+__all__ = ["commands_page", "configuration_page"]
+
+_GENERATED = "<!-- Written by `make docs`; change the declarations, not this page. -->\n"
+
+
+def commands_page() -> str:
+    """docs/commands.md."""
+    parts = [
+        "# Commands\n",
+        _GENERATED,
+        (
+            "The same names work as `pm NAME` on the command line and as `/NAME` at the `pm>` prompt, where a table does "
+            "not say otherwise.\n"
+        ),
+        "## Global flags\n",
+        "Before or after the command.\n",
+        _flag_table(GLOBAL_FLAGS),
+    ]
+    for group, heading in GROUPS.items():
+        members = [command for command in COMMANDS if command.group == group and not command.hidden]
+        if members:
+            parts.append(f"## {heading}\n")
+            parts += [_command(command) for command in members]
+    parts += ["## Exit codes\n", _exit_codes()]
+    return "\n".join(parts)
+
+
+def _command(command: Command) -> str:
+    mark = "pm " if "cli" in command.surfaces else "/"
+    lines = [f"### {command.name}\n", f"{_sentence(command.summary)}\n", f"```\n{mark}{command.usage}\n```\n"]
+    if command.description:
+        lines.append(f"{command.description}\n")
+    if command.arguments:
+        rows = [f"| `{each.name.upper()}` | {_cell(each.help)} |" for each in command.arguments]
+        lines.append("\n".join(["| argument | meaning |", "|---|---|", *rows]) + "\n")
+    if command.flags:
+        lines.append(_flag_table(command.flags))
+    notes = [f"Example: `{command.example}`"]
+    if command.aliases:
+        notes.append(f"also `{'`, `'.join(command.aliases)}`")
+    if command.surfaces != ("cli", "slash"):
+        notes.append("on the command line only" if command.surfaces == ("cli",) else "at the prompt only")
+    if command.exits:
+        notes.append(f"exit codes beside the common ones: {', '.join(str(int(code)) for code in command.exits)}")
+    lines.append(" · ".join(notes) + "\n")
+    return "\n".join(lines)
+
+
+def _flag_table(flags: tuple[Flag, ...]) -> str:
+    rows = []
+    for flag in flags:
+        names = f"`{flag.short}`, `{flag.name}`" if flag.short else f"`{flag.name}`"
+        value = f" `{flag.value}`" if flag.value else ""
+        rows.append(f"| {names}{value} | {_cell(flag.help)} |")
+    return "\n".join(["| flag | meaning |", "|---|---|", *rows]) + "\n"
+
+
+def _exit_codes() -> str:
+    rows = [
+        f"| {int(code)} | {code.name.lower()} | {_cell(MEANINGS[code])} | {RETRY.get(code, '')} |" for code in ExitCode
+    ]
+    return "\n".join(["| code | name | meaning | try again? |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def configuration_page() -> str:
+    """docs/configuration.md."""
+    sections: dict[str, list[Setting]] = {}
+    for setting in SETTINGS:
+        sections.setdefault(setting.section, []).append(setting)
+    parts = [
+        "# Configuration\n",
+        _GENERATED,
+        (
+            "Layers, highest first: flags, `PM_*` environment variables, `.pm-orchestrator/config.local.toml` (not "
+            "committed), `.pm-orchestrator/config.toml` (committed), your user file, defaults. `pm config show` says which "
+            "layer won and what it overrode; `pm config path` lists the files.\n"
+        ),
+        (
+            "A project's files are used for guarded settings (marked *guarded*) only after `pm config trust` in that "
+            "folder; trust is bound to the files' content. Secrets are never settings: they belong into the environment or into a "
+            "key file with mode 0600.\n"
+        ),
+    ]
+    for section, members in sections.items():
+        parts += [f"## {section}\n", _settings_table(members)]
+    return "\n".join(parts)
+
+
+def _settings_table(members: list[Setting]) -> str:
+    rows = []
+    for setting in members:
+        values = ", ".join(f"`{choice}`" for choice in setting.choices) or setting.kind
+        guarded = " *guarded*" if setting.guarded else ""
+        names = " ".join(f"`{name}`" for name in (setting.flag, setting.env) if name)
+        rows.append(f"| `{setting.key}` | {_cell(setting.help)}{guarded} | {values} | {_default(setting)} | {names} |")
+    return "\n".join(["| key | meaning | value | default | flag, variable |", "|---|---|---|---|---|", *rows]) + "\n"
+
+
+def _default(setting: Setting) -> str:
+    if setting.default is None or setting.default == ():
+        return ""
+    if isinstance(setting.default, bool):
+        return "`true`" if setting.default else "`false`"
+    return f"`{setting.default}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

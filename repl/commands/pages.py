@@ -18,8 +18,8 @@ def commands_page() -> str:
         "# Commands\n",
         _GENERATED,
         (
-            "The same names work as `pm NAME` on the command line and as `/NAME` at the `pm>` prompt, where a table does "
-            "not say otherwise.\n"
+            "The same names work as `pm NAME` on the command line and as `/NAME` at the `pm>` prompt, where a table "
+            "does not say otherwise.\n"
         ),
         "## Global flags\n",
         "Before or after the command.\n",
@@ -81,13 +81,13 @@ def configuration_page() -> str:
         _GENERATED,
         (
             "Layers, highest first: flags, `PM_*` environment variables, `.pm-orchestrator/config.local.toml` (not "
-            "committed), `.pm-orchestrator/config.toml` (committed), your user file, defaults. `pm config show` says which "
-            "layer won and what it overrode; `pm config path` lists the files.\n"
+            "committed), `.pm-orchestrator/config.toml` (committed), your user file, defaults. `pm config show` says "
+            "which layer won and what it overrode; `pm config path` lists the files.\n"
         ),
         (
             "A project's files are used for guarded settings (marked *guarded*) only after `pm config trust` in that "
-            "folder; trust is bound to the files' content. Secrets are never settings: they belong into the environment or into a "
-            "key file with mode 0600.\n"
+            "folder; trust is bound to the files' content. Secrets are never settings: they belong into the "
+            "environment or into a key file with mode 0600.\n"
         ),
     ]
     for section, members in sections.items():

@@ -109,7 +109,7 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         "sessions",
         "what the hook runs: distill the session named on stdin",
         "repl.commands.hooks:run",
-        "pm hooks run claude < event.json",
+        "pm hooks run claude",
         arguments=(_CLAUDE,),
         surfaces=("cli",),
         hidden=True,

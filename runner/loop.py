@@ -123,7 +123,7 @@ class TaskLoop:
     async def _ask(self, state: TaskState, step: AskAgent) -> TaskState:
         request = _request(state)
         await self._wait(state, step)
-        label = f"{state.task_id}-{step.subtask_id or 'main'}-{step.iteration_index}"
+        label = f"{state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
         base = step.base or await self._effects.baseline(label)
         asked: dict[str, Any] = {
             "prompt": step.prompt,

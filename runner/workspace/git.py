@@ -14,11 +14,23 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from runner.processes.environment import command_environment
 from tracer.clock import monotonic
 
-__all__ = ["Git", "GitError", "GitStopped", "Stopper", "find_repository", "git_version"]
+__all__ = [
+    "Git",
+    "GitError",
+    "GitStopped",
+    "RawEntry",
+    "Stopper",
+    "find_repository",
+    "git_version",
+    "listed",
+    "parse_raw",
+    "scratch_repository",
+]
 
 _SETTINGS = {
     "core.fsmonitor": "false",
@@ -31,7 +43,7 @@ _SETTINGS = {
     "core.safecrlf": "false",
     "core.quotePath": "false",
     "core.looseCompression": "1",
-    "core.fsync": "all",
+    "core.fsync": "objects,reference",
     "core.fsyncMethod": "batch",
     "core.alternateRefsCommand": "false",
     "core.bare": "false",
@@ -45,6 +57,7 @@ _SETTINGS = {
     "submodule.recurse": "false",
     "advice.addEmbeddedRepo": "false",
 }
+_NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
 _TIME_LIMIT_S = 900.0
 
 
@@ -54,6 +67,29 @@ class GitError(Exception):
 
 class GitStopped(GitError):  # noqa: N818 - it names what happened, not a fault
     """We stopped it: the comparison was cancelled or took longer than 15 minutes."""
+
+
+class RawEntry(NamedTuple):
+    """One line of git's raw diff format: modes and ids on both sides."""
+
+    path: bytes
+    modes: tuple[str, str]
+    ids: tuple[str, str]
+
+
+def parse_raw(output: bytes) -> list[RawEntry]:
+    """The entries of `--raw -z` output without renames."""
+    parts = output.split(b"\0")
+    entries = []
+    for head, path in zip(parts[0::2], parts[1::2], strict=False):
+        before_mode, after_mode, before_id, after_id, _ = head.decode("ascii").lstrip(":").split(" ")
+        entries.append(RawEntry(path, (before_mode, after_mode), (before_id, after_id)))
+    return entries
+
+
+def listed(items: Iterable[bytes]) -> bytes:
+    """Input for a command that takes NUL-ended items."""
+    return b"".join(item + b"\0" for item in items)
 
 
 class Git:
@@ -76,7 +112,7 @@ class Git:
     def with_index(self, index: Path | None) -> Git:
         """The same repository with another index."""
         other = Git(self.git_dir, self.top, index=index, stopper=self.stopper)
-        other._filters = self._filters
+        other._filters = self._filter_names()
         return other
 
     def run(
@@ -101,7 +137,7 @@ class Git:
             ["--git-dir", str(self.git_dir), "--work-tree", str(self.top), *arguments],
             cwd=self.top,
             settings=settings,
-            env={**({"GIT_INDEX_FILE": str(self.index)} if self.index else {}), **(env or {})},
+            env={"GIT_INDEX_FILE": str(self.index or self.git_dir / _NO_INDEX), **(env or {})},
             stdin=stdin,
             stopper=self.stopper,
             ok_codes=ok_codes,
@@ -110,6 +146,10 @@ class Git:
     def line(self, *arguments: str) -> str:
         """The output as one line of text."""
         return os.fsdecode(self.run(*arguments).rstrip(b"\n"))
+
+    def has(self, tree: str) -> bool:
+        """Whether the repository still holds this tree."""
+        return self.run("cat-file", "-t", tree, ok_codes=(0, 128)).strip() == b"tree"
 
     def _filter_names(self) -> tuple[str, ...]:
         if self._filters is None:
@@ -157,6 +197,20 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
             raise
         return Git(Path(os.fsdecode(out.rstrip(b"\n"))), top, stopper=stopper)
     return None
+
+
+def scratch_repository(git_dir: Path, top: Path, *, sha256: bool, stopper: Stopper) -> Git:
+    """A new empty repository at `git_dir` with the working folder `top`."""
+    _run(
+        ["init", "-q", "--bare", f"--object-format={'sha256' if sha256 else 'sha1'}", "--template=", str(git_dir)],
+        cwd=top,
+        settings={},
+        env={},
+        stdin=b"",
+        stopper=stopper,
+        ok_codes=(0,),
+    )
+    return Git(git_dir, top, stopper=stopper)
 
 
 @lru_cache(maxsize=1)

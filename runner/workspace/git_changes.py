@@ -10,15 +10,17 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.workspace.git import Git, GitError, GitStopped, find_repository
+from runner.workspace.git import Git, GitError, GitStopped, RawEntry, find_repository, parse_raw
 from runner.workspace.model import Change, Limits, Side, safe_text
 from runner.workspace.notes import is_note
+from runner.workspace.pointers import is_pointer, media_of, same_content
 
 __all__ = ["TreeChanges", "compare_trees"]
 
 _GITLINK = "160000"
 _SYMLINK = "120000"
 _ABSENT = "000000"
+_MOST_NAMED = 2000  # paths on a command line
 
 
 class TreeChanges(NamedTuple):
@@ -27,12 +29,6 @@ class TreeChanges(NamedTuple):
     changes: list[Change]
     diff: bytes
     notes: list[str]
-
-
-class _Entry(NamedTuple):
-    path: bytes
-    modes: tuple[str, str]
-    ids: tuple[str, str]
 
 
 class _Budget:
@@ -65,10 +61,16 @@ def _compare(git: Git, base: str, now: str, *, folder: Path, prefix: bytes, budg
     if base == now:
         return result
     raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, now)
-    entries = _parsed(raw)
+    entries = parse_raw(raw)
     plain = [entry for entry in entries if _GITLINK not in entry.modes]
     result.changes.extend(_changes(git, plain, folder=folder, prefix=prefix, budget=budget))
-    diff = _diff(git, base, now, prefix=prefix, budget=budget) if plain else b""
+    hidden = len(plain) - len(result.changes)  # pointers whose file is what it was
+    only = (
+        [change.path.removeprefix(prefix) for change in result.changes]
+        if hidden > 0 and len(plain) < _MOST_NAMED
+        else []
+    )
+    diff = _diff(git, base, now, only=only, prefix=prefix, budget=budget) if result.changes else b""
     for entry in entries:
         if _GITLINK in entry.modes:
             inner = _nested(git, entry, folder=folder, prefix=prefix, budget=budget)
@@ -78,16 +80,7 @@ def _compare(git: Git, base: str, now: str, *, folder: Path, prefix: bytes, budg
     return result._replace(diff=diff)
 
 
-def _parsed(raw: bytes) -> list[_Entry]:
-    parts = raw.split(b"\0")
-    entries = []
-    for head, path in zip(parts[0::2], parts[1::2], strict=False):
-        before_mode, after_mode, before_id, after_id, _ = head.decode("ascii").lstrip(":").split(" ")
-        entries.append(_Entry(path, (before_mode, after_mode), (before_id, after_id)))
-    return entries
-
-
-def _changes(git: Git, entries: list[_Entry], *, folder: Path, prefix: bytes, budget: _Budget) -> list[Change]:
+def _changes(git: Git, entries: list[RawEntry], *, folder: Path, prefix: bytes, budget: _Budget) -> list[Change]:
     wanted = {
         blob
         for entry in entries
@@ -97,14 +90,22 @@ def _changes(git: Git, entries: list[_Entry], *, folder: Path, prefix: bytes, bu
     contents = _contents(git, wanted, budget)
     changes = []
     for entry in entries:
+        old, new = (contents.get(blob) for blob in entry.ids)
+        if old is not None and is_pointer(old) and _ABSENT not in entry.modes:
+            whole = new if new is not None else git.run("cat-file", "blob", entry.ids[1])
+            if entry.modes[0] == entry.modes[1] and same_content(old, whole):
+                continue
         before, after = (
-            None if mode == _ABSENT else _side(contents.get(blob), budget, mode)
-            for mode, blob in zip(entry.modes, entry.ids, strict=True)
+            None if mode == _ABSENT else _side(content, budget, mode)
+            for mode, content in zip(entry.modes, (old, new), strict=True)
         )
-        if after is not None and is_note(contents.get(entry.ids[1]) or b""):
+        if before is not None and old is not None:
+            if is_note(old):
+                before = Side(b"", cut=True)
+            elif is_pointer(old):
+                before = media_of(old, git.git_dir, limit=budget.file)
+        if after is not None and new is not None and is_note(new):
             after = _from_disk(folder / os.fsdecode(entry.path), budget)
-        if before is not None and is_note(contents.get(entry.ids[0]) or b""):
-            before = Side(b"", cut=True)
         changes.append(Change(prefix + entry.path, before, after))
     return changes
 
@@ -147,11 +148,12 @@ def _contents(git: Git, wanted: set[str], budget: _Budget) -> dict[str, bytes]:
     return contents
 
 
-def _diff(git: Git, base: str, now: str, *, prefix: bytes, budget: _Budget) -> bytes:
+def _diff(git: Git, base: str, now: str, *, only: list[bytes], prefix: bytes, budget: _Budget) -> bytes:
     where = os.fsdecode(prefix)
     diff = git.run(
         *("diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--full-index"),
         *("--no-color", "--ignore-submodules=all", f"--src-prefix=a/{where}", f"--dst-prefix=b/{where}", base, now),
+        *(["--", *map(os.fsdecode, only)] if only else []),
     )
     kept = diff[: max(budget.diff, 0)]
     budget.diff -= len(kept)
@@ -160,7 +162,7 @@ def _diff(git: Git, base: str, now: str, *, prefix: bytes, budget: _Budget) -> b
     return kept
 
 
-def _nested(git: Git, entry: _Entry, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:
+def _nested(git: Git, entry: RawEntry, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:
     """What changed inside a nested repository; one that came or went is all added or all deleted."""
     inner = folder / os.fsdecode(entry.path)
     path = prefix + entry.path
@@ -179,7 +181,7 @@ def _nested(git: Git, entry: _Entry, *, folder: Path, prefix: bytes, budget: _Bu
         return _unknown(entry, path, str(error))
 
 
-def _unknown(entry: _Entry, path: bytes, why: str) -> TreeChanges:
+def _unknown(entry: RawEntry, path: bytes, why: str) -> TreeChanges:
     note = f"the repository inside {safe_text(path)} changed but cannot be compared: {why}"
     before, after = (None if mode == _ABSENT else Side(b"", cut=True) for mode in entry.modes)
     return TreeChanges([Change(path, before, after)], b"", [note])

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.workspace.git import Git, GitError, GitStopped, find_repository
+from runner.workspace.git import Git, GitError, GitStopped, RawEntry, find_repository, listed, parse_raw
 from runner.workspace.model import Limits, safe_text
 from runner.workspace.notes import FileHashes, note_for
 from tracer.clock import short_token
 
-__all__ = ["Snapshot", "SnapshotMaker", "SnapshotPlace"]
+__all__ = ["Found", "Look", "Snapshot", "SnapshotMaker", "SnapshotPlace"]
 
 _ATTEMPTS = 3
 _MOST_NESTED = 8
@@ -32,15 +32,17 @@ _FIXED_PERSON = {
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "0 +0000"))
 }
+_GITLINK_MODE = b"\x00\x00\xe0\x00"
 _FLAGGED = re.compile(rb"(?:\A|\0)([a-zS]) \d+ [0-9a-f]+ \d\t([^\0]+)")
 _GITLINKS = re.compile(rb"(?:\A|\0)[A-Za-z?] 160000 ([0-9a-f]+) \d\t([^\0]+)")
 
 
 class Snapshot(NamedTuple):
-    """A tree of the workspace and the index that goes with it."""
+    """A tree of the workspace and the index that goes with it; `plain`: without submodules or special flags."""
 
     tree: str
     index_file: Path
+    plain: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +61,20 @@ class SnapshotPlace:
     notes: list[str] = field(default_factory=list)
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
+    """Paths to remove from an index, to read from disk, and entries to put in as they are."""
+
     removed: list[bytes]
     added: list[bytes]
-    entries: list[bytes]  # for --index-info: notes and nested repositories
+    entries: list[bytes]
+
+
+class Look(NamedTuple):
+    """What differs between an index and the disk; `is_plain`: no submodules, conflicts or flags that hide changes."""
+
+    changed: list[RawEntry]
+    others: set[bytes]
+    is_plain: bool
 
 
 class SnapshotMaker:
@@ -72,6 +84,7 @@ class SnapshotMaker:
         self._repository = git
         self._place = place
         self._depth = depth
+        self._plain = False
         self._top = os.fsencode(git.top)
         self._prefix = os.fsencode(folder.relative_to(git.top)) + b"/" if folder != git.top else b""
         self._scope = ["--", os.fsdecode(self._prefix)] if self._prefix else []
@@ -94,43 +107,48 @@ class SnapshotMaker:
         self._place.store.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = self._place.store / f"snapshot-{short_token(16)}.index"
         git = self._repository.with_index(own)
+        is_ours = index is not None or tree is not None
         try:
-            if index is not None:
-                shutil.copy2(index, own)  # with its time: git tells by it which entries it must read again
-            else:
-                self._copy_users_index(git, own)
-                if tree is not None:
-                    git.run("read-tree", "--reset", self._wrapped(git, tree))
-            made = self._update(git, is_ours=index is not None or tree is not None)
+            try:
+                self._start(git, own, index=index, tree=tree)
+                made = self._update(git, is_ours=is_ours)
+            except GitStopped:
+                raise
+            except GitError as error:  # the index may be damaged: a tree is the next best start, and only a start
+                own.unlink(missing_ok=True)
+                self._start_afresh(git, tree)
+                made = self._update(git, is_ours=is_ours)
+                self._place.notes.append(f"git's index could not be used ({error}); the comparison read every file")
             self._keep(git, made)
         except BaseException:
             own.unlink(missing_ok=True)
             raise
         finally:
             Path(f"{own}.lock").unlink(missing_ok=True)
-        return Snapshot(made, own)
+        return Snapshot(made, own, self._plain)
 
-    def _copy_users_index(self, git: Git, own: Path) -> None:
+    def _start(self, git: Git, own: Path, *, index: Path | None, tree: str | None) -> None:
+        if index is not None:
+            shutil.copy2(index, own)  # with its time: git tells by it which entries it must read again
+            return
         try:
             shutil.copy2(git.git_dir / "index", own)
         except FileNotFoundError:  # nothing was ever added
-            git.run("read-tree", "--empty")
+            self._start_afresh(git, tree)
             return
-        try:
-            unmerged = git.run("ls-files", "--unmerged", "-z")
-        except GitStopped:
-            raise
-        except GitError:  # damaged: HEAD is the next best start, and only a start
-            own.unlink()
-            git.run("read-tree", "--empty")
-            with suppress(GitError):
-                git.run("read-tree", "HEAD")
-            self._place.notes.append("git's index is damaged; the comparison started from HEAD")
-            return
-        if self._prefix and unmerged:  # a conflict outside of the workspace would keep a tree from being written
-            paths = {entry.split(b"\t", 1)[1] for entry in unmerged.split(b"\0") if entry}
-            outside = [path for path in paths if not path.startswith(self._prefix)]
-            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=_listed(outside))
+        if tree is not None:
+            git.run("read-tree", "--reset", self._wrapped(git, tree))
+        elif self._prefix:  # a conflict outside of the workspace would keep a tree from being written
+            unmerged = git.run("ls-files", "--unmerged", "-z").split(b"\0")
+            outside = {entry.split(b"\t", 1)[1] for entry in unmerged if entry}
+            outside = {path for path in outside if not path.startswith(self._prefix)}
+            if outside:
+                git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(outside))
+
+    def _start_afresh(self, git: Git, tree: str | None) -> None:
+        git.run("read-tree", "--empty")
+        with suppress(GitError):  # no commit yet: everything is untracked
+            git.run("read-tree", self._wrapped(git, tree) if tree is not None else "HEAD")
 
     def _wrapped(self, git: Git, tree: str) -> str:
         """The tree of the whole repository in which the workspace's folder has the tree `tree`."""
@@ -139,6 +157,7 @@ class SnapshotMaker:
         return tree
 
     def _update(self, git: Git, *, is_ours: bool) -> str:
+        """Bring the index up to the disk and write its tree."""
         for attempt in range(_ATTEMPTS):
             try:
                 self._take_in(git, is_ours=is_ours, careful=attempt > 0)
@@ -148,42 +167,74 @@ class SnapshotMaker:
             except GitError:  # files come and go while we look
                 if attempt == _ATTEMPTS - 1:
                     raise
+        return self.write_tree(git)
+
+    def write_tree(self, git: Git) -> str:
+        """The tree of the workspace's folder in git's index."""
         if not self._prefix:
             return git.line("write-tree", "--missing-ok")
         if not git.run("ls-files", "-z", *self._scope):
             return git.line("mktree")
         return git.line("write-tree", "--missing-ok", f"--prefix={os.fsdecode(self._prefix)}")
 
-    def _take_in(self, git: Git, *, is_ours: bool, careful: bool) -> None:
-        listed = git.run("ls-files", "-z", "-v", "-s", *self._scope)
-        self._clear_flags(git, listed)
-        gitlinks = {path: commit.decode() for commit, path in _GITLINKS.findall(listed)}
-        entries, dropped = self._follow_gitlinks(gitlinks, is_ours=is_ours)
-        if dropped:
-            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=_listed(dropped))
-        with ThreadPoolExecutor(2) as pool:
-            others = pool.submit(git.run, "ls-files", "-z", "--others", "--exclude-standard", *self._scope)
-            changed = git.run(
-                "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all", *self._scope
-            )
-            paths = {*changed.split(b"\0"), *others.result().split(b"\0")} - {b""} - gitlinks.keys()
-        found = self._sorted_out(git, paths, careful=careful)
-        if found.removed:
-            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=_listed(found.removed))
-        if found.added:
-            git.run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=_listed(found.added))
-        if entries or found.entries:
-            git.run("update-index", "-z", "--replace", "--index-info", stdin=_listed([*entries, *found.entries]))
+    def look(self, git: Git, *, known_plain: bool) -> Look:
+        """What differs between the index and the disk; the commands run side by side."""
+        commands = [
+            ("diff-files", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all", *self._scope),
+            ("ls-files", "-z", "--others", "--exclude-standard", *self._scope),
+        ]
+        if not known_plain:
+            commands.append(("ls-files", "-z", "-v", *self._scope))
+        with ThreadPoolExecutor(len(commands)) as pool:
+            changed, others, *tags = pool.map(lambda command: git.run(*command), commands)
+        is_plain = known_plain or (_all_usual(tags[0]) and not self._may_have_gitlinks(git))
+        return Look(parse_raw(changed), set(others.split(b"\0")) - {b""}, is_plain)
 
-    def _clear_flags(self, git: Git, listed: bytes) -> None:
+    @staticmethod
+    def _may_have_gitlinks(git: Git) -> bool:
+        """Whether the bytes of a gitlink's mode occur in the index, or part of the index is in another file."""
+        if any(git.git_dir.glob("sharedindex.*")):
+            return True
+        return git.index is not None and git.index.exists() and _GITLINK_MODE in git.index.read_bytes()
+
+    def _take_in(self, git: Git, *, is_ours: bool, careful: bool) -> None:
+        look = self.look(git, known_plain=False)
+        self._plain = look.is_plain
+        gitlinks: dict[bytes, str] = {}
+        entries: list[bytes] = []
+        if not look.is_plain:
+            known = git.run("ls-files", "-z", "-v", "-s", *self._scope)
+            self._clear_flags(git, known)
+            gitlinks = {path: commit.decode() for commit, path in _GITLINKS.findall(known)}
+            entries, dropped = self._follow_gitlinks(gitlinks, is_ours=is_ours)
+            if dropped:
+                git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(dropped))
+            look = self.look(git, known_plain=True)
+        paths = {entry.path for entry in look.changed} | look.others
+        found = self.sort_out(git, paths - gitlinks.keys(), careful=careful)
+        self.put(git, found)
+        if entries:
+            git.run("update-index", "-z", "--replace", "--index-info", stdin=listed(entries))
+
+    @staticmethod
+    def put(git: Git, found: Found) -> None:
+        """Bring the index up to what was found on disk."""
+        if found.removed:
+            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(found.removed))
+        if found.added:
+            git.run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=listed(found.added))
+        if found.entries:
+            git.run("update-index", "-z", "--replace", "--index-info", stdin=listed(found.entries))
+
+    def _clear_flags(self, git: Git, known: bytes) -> None:
         """Flags by which the user's index asks git not to look must not hide what an agent did."""
-        flagged = _FLAGGED.findall(listed)
+        flagged = _FLAGGED.findall(known)
         assumed = [path for tag, path in flagged if tag != b"S"]
         skipped = [path for tag, path in flagged if tag in b"Ss" and os.path.lexists(self._absolute(path))]
         if assumed:
-            git.run("update-index", "-z", "--no-assume-unchanged", "--stdin", stdin=_listed(assumed))
+            git.run("update-index", "-z", "--no-assume-unchanged", "--stdin", stdin=listed(assumed))
         if skipped:
-            git.run("update-index", "-z", "--no-skip-worktree", "--stdin", stdin=_listed(skipped))
+            git.run("update-index", "-z", "--no-skip-worktree", "--stdin", stdin=listed(skipped))
 
     def _follow_gitlinks(self, gitlinks: Mapping[bytes, str], *, is_ours: bool) -> tuple[list[bytes], list[bytes]]:
         """Entries for submodules as they are on disk, and submodules that are none any more."""
@@ -198,8 +249,9 @@ class SnapshotMaker:
                 dropped.append(path)
         return entries, dropped
 
-    def _sorted_out(self, git: Git, paths: Iterable[bytes], *, careful: bool) -> _Found:
-        found = _Found([], [], [])
+    def sort_out(self, git: Git, paths: Iterable[bytes], *, careful: bool) -> Found:
+        """What has to be done to the index for `paths` to be as they are on disk."""
+        found = Found([], [], [])
         folders = {b"": True}
         for path in sorted(paths):
             if self._is_excluded(path):
@@ -222,7 +274,7 @@ class SnapshotMaker:
             known[parent] = all(_is_folder(folder) for folder in here)
         return known[parent]
 
-    def _sort_out_file(self, path: bytes, found: _Found, *, careful: bool) -> None:
+    def _sort_out_file(self, path: bytes, found: Found, *, careful: bool) -> None:
         absolute = self._absolute(path)
         try:
             facts = os.lstat(absolute)
@@ -245,7 +297,7 @@ class SnapshotMaker:
         else:  # a folder, or a thing that has no content: pipe, socket, device
             found.removed.append(path)
 
-    def _sort_out_folder(self, git: Git, path: bytes, found: _Found, *, careful: bool) -> None:
+    def _sort_out_folder(self, git: Git, path: bytes, found: Found, *, careful: bool) -> None:
         """A repository inside the repository; where the outer one has files of that folder, they stay single files."""
         folder = path.rstrip(b"/")
         inner = None if git.run("ls-files", "-z", "--", os.fsdecode(path)) else self._nested(folder)
@@ -306,8 +358,9 @@ def _fixed_commit(git: Git, tree: str) -> str:
     return git.run("commit-tree", tree, "-m", "snapshot", env=_FIXED_PERSON).decode().strip()
 
 
-def _listed(items: Iterable[bytes]) -> bytes:
-    return b"".join(item + b"\0" for item in items)
+def _all_usual(tags: bytes) -> bool:
+    """Whether every entry of `ls-files -v -z` has the tag of an ordinary one."""
+    return tags.count(b"\0") == tags.count(b"\0H ") + tags.startswith(b"H ")
 
 
 def _is_folder(path: bytes) -> bool:

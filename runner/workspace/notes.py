@@ -9,9 +9,9 @@ import hashlib
 import os
 import re
 
-__all__ = ["FileHashes", "is_note", "note_for"]
+__all__ = ["FileHashes", "is_note", "note_for", "note_hash"]
 
-_NOTE = re.compile(rb"\Apm-orchestrator: content not kept\nsize \d+\n(?:sha256 [0-9a-f]{64}|changed \d+)\n\Z")
+_NOTE = re.compile(rb"\Apm-orchestrator: content not kept\nsize \d+\n(?:sha256 ([0-9a-f]{64})|changed \d+)\n\Z")
 _BLOCK = 1 << 20
 
 
@@ -45,3 +45,9 @@ def note_for(path: bytes, facts: os.stat_result, hashes: FileHashes) -> bytes:
 def is_note(content: bytes) -> bool:
     """Whether this is such a text."""
     return _NOTE.match(content) is not None
+
+
+def note_hash(content: bytes) -> str | None:
+    """The sha256 of the file that a note stands for; None for any other content."""
+    match = _NOTE.match(content)
+    return match[1].decode() if match and match[1] else None

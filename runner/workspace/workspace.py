@@ -8,7 +8,6 @@ is written but objects and refs under `refs/pm-orchestrator/`.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -17,7 +16,10 @@ from typing import TypeVar
 
 from runner.workspace.git import Git, GitError, GitStopped, Stopper, find_repository
 from runner.workspace.git_changes import compare_trees
+from runner.workspace.git_lost import compare_without_repository, index_of, remember_place
+from runner.workspace.git_quick import changed_trees
 from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.guard import StateGuard, Undone
 from runner.workspace.manifest import Manifest, read_manifest, take_manifest
 from runner.workspace.manifest_changes import compare_with_disk
 from runner.workspace.model import Blobs, Changes, ComparisonError, Limits
@@ -54,8 +56,9 @@ class Workspace:
         self._excluded = (state_dir, folder / ".pdd" / "agentic-traces")
         self._store = state_dir / "control" / "workspace"
         self._hashes = FileHashes()
-        self._indexes: dict[str, tuple[Path, str]] = {}
+        self._indexes: dict[str, tuple[Snapshot, tuple[int, ...]]] = {}
         self._manifests: dict[str, Manifest] = {}
+        self._guard = StateGuard(state_dir)
         self.notes: tuple[str, ...] = ()
 
     async def baseline(self, label: str) -> str:
@@ -87,13 +90,18 @@ class Workspace:
             raise
 
     def _baseline(self, label: str, stopper: Stopper) -> str:
+        base = self._recorded(label, stopper)
+        self._guard.take(base)
+        return base
+
+    def _recorded(self, label: str, stopper: Stopper) -> str:
         notes: list[str] = []
         try:
             git = self._repository(stopper)
             if git is not None:
                 place = self._place(label, notes)
                 made = SnapshotMaker(git, self.folder, place=place).make()
-                self._remember(made)
+                self._remember(made, git)
                 self.notes = tuple(notes)
                 return f"git:{made.tree}"
         except GitStopped:
@@ -122,25 +130,26 @@ class Workspace:
 
     def _changes(self, base: str, stopper: Stopper) -> Changes:
         notes: list[str] = []
+        undone = self._guard.undo(base)
+        notes.extend(undone.notes)
         kind, _, name = base.partition(":")
         if kind == "git":
-            changes = self._git_changes(name, stopper, notes)
+            changes = self._git_changes(name, stopper, undone, notes)
         elif kind == "manifest":
-            changes = self._manifest_changes(name, notes)
+            changes = self._manifest_changes(name, undone, notes)
         else:
             raise ComparisonError(f"{base!r} is not a workspace baseline", next_step="start the task again")
         self.notes = changes.notes
         return changes
 
-    def _git_changes(self, tree: str, stopper: Stopper, notes: list[str]) -> Changes:
+    def _git_changes(self, tree: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
         try:
             git = self._repository(stopper)
-            if git is None:
-                raise GitError("the repository is not there any more")
-            maker = SnapshotMaker(git, self.folder, place=self._place(None, notes))
-            made = maker.make(index=self._known_index(tree), tree=tree)
-            made.index_file.unlink(missing_ok=True)
-            found = compare_trees(git, tree, made.tree, folder=self.folder, limits=self._limits)
+            if git is not None and git.has(tree):
+                base, now = self._trees(git, tree, notes)
+                found = compare_trees(git, base, now, folder=self.folder, limits=self._limits)
+            else:
+                found = compare_without_repository(tree, self.folder, place=self._place(None, notes), stopper=stopper)
         except GitStopped:
             raise
         except GitError as error:
@@ -149,9 +158,22 @@ class Workspace:
                 why=str(error),
                 next_step="mend the repository (`git fsck`), then `pm resume`",
             ) from error
-        return Changes.of(found.changes, diff=found.diff, protected=(), notes=(*notes, *found.notes))
+        return Changes.of(found.changes, diff=found.diff, protected=undone.names, notes=(*notes, *found.notes))
 
-    def _manifest_changes(self, blob_id: str, notes: list[str]) -> Changes:
+    def _trees(self, git: Git, tree: str, notes: list[str]) -> tuple[str, str]:
+        """Two trees whose difference is what changed since `tree`."""
+        place = self._place(None, notes)
+        known = self._known_index(tree)
+        if known is not None and known.plain:
+            quick = changed_trees(git, self.folder, known.index_file, place=place)
+            if quick is not None:
+                return quick
+        maker = SnapshotMaker(git, self.folder, place=place)
+        made = maker.make(index=known.index_file if known else None, tree=tree)
+        made.index_file.unlink(missing_ok=True)
+        return tree, made.tree
+
+    def _manifest_changes(self, blob_id: str, undone: Undone, notes: list[str]) -> Changes:
         base = self._manifests.get(blob_id) or read_manifest(self._blobs, blob_id)
         self._manifests[blob_id] = base
         changes, diff = compare_with_disk(
@@ -162,15 +184,19 @@ class Workspace:
             limits=self._limits,
             notes=notes,
         )
-        return Changes.of(changes, diff=diff, protected=(), notes=tuple(notes))
+        return Changes.of(changes, diff=diff, protected=undone.names, notes=tuple(notes))
 
     def _repository(self, stopper: Stopper) -> Git | None:
         """The repository to compare by; None where there is none, or where it ignores the workspace altogether."""
         git = find_repository(self.folder, stopper=stopper)
         if git is None or git.top == self.folder:
             return git
-        inside = os.fspath(self.folder.relative_to(git.top))
-        ignored = git.run("check-ignore", "--no-index", "-z", "--stdin", stdin=os.fsencode(inside), ok_codes=(0, 1))
+        ignored = git.run(
+            *("check-ignore", "--no-index", "-z", "--stdin"),
+            stdin=b"./" + os.fsencode(self.folder.relative_to(git.top)),
+            env={"GIT_LITERAL_PATHSPECS": "0"},  # this command refuses the setting
+            ok_codes=(0, 1),
+        )
         return None if ignored else git
 
     def _place(self, label: str | None, notes: list[str]) -> SnapshotPlace:
@@ -186,26 +212,32 @@ class Workspace:
     def _excluded_names(self) -> frozenset[bytes]:
         return frozenset(os.fsencode(path) for path in self._excluded)
 
-    def _remember(self, made: Snapshot) -> None:
-        """Keep the index beside its tree, with a digest in memory: one that was tampered with is not trusted."""
-        kept = self._store / f"base-{made.tree}.index"
+    def _remember(self, made: Snapshot, git: Git) -> None:
+        """Keep the index beside its tree, and in memory how it looks: one that was tampered with is not trusted."""
+        kept = index_of(self._store, made.tree)
         made.index_file.replace(kept)
-        self._indexes[made.tree] = (kept, _digest(kept))
+        remember_place(kept, git)
+        self._indexes[made.tree] = (made._replace(index_file=kept), _identity(kept))
         known = sorted(self._store.glob("base-*.index"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
         for old in known[_INDEXES_KEPT:]:
             old.unlink(missing_ok=True)
+            old.with_suffix(".json").unlink(missing_ok=True)
 
-    def _known_index(self, tree: str) -> Path | None:
-        path, digest = self._indexes.get(tree, (None, ""))
+    def _known_index(self, tree: str) -> Snapshot | None:
+        """Our index of a baseline, where nobody touched it since."""
+        if tree not in self._indexes:
+            return None
+        made, identity = self._indexes[tree]
         try:
-            return path if path is not None and _digest(path) == digest else None
+            return made if _identity(made.index_file) == identity else None
         except OSError:
             return None
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _identity(path: Path) -> tuple[int, ...]:
+    """What changes with a file: the change time cannot be set back by a program."""
+    facts = path.stat()
+    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def _ref_name(label: str) -> str:

@@ -146,7 +146,7 @@ async def _check(root: Path, *, with_git: bool, before: list, after: list, agent
                 assert side == (b"" if kind == "link" else content)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=_OPERATIONS, after=_OPERATIONS, agent=_AGENT_GIT, restart=st.booleans())
 def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_repository(before, after, agent, restart):
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,224 @@
+"""What a task changed under pm's own state directory: found, undone, named.
+
+Guarded are the hand-written files of the state dir itself (settings, rules, keys) with their content, and the records
+of tasks that nobody is writing, by a second link. The record that is being written has a guard of its own: its writer
+stops when the file is not as it left it. An undone version is kept under `control/undone/`: it may have been the
+person's.
+"""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Guarded", "StateGuard", "Undone"]
+
+_GUARDED = ("*.toml", "*.md", ".gitignore", "serve-token", "redaction.key")
+# pm makes these at first use, so a new one is no trespass; a changed one is.
+_MADE_ON_DEMAND = frozenset({".gitignore", "serve-token", "redaction.key"})
+_RECORD_FOLDERS = ("traces", "tracepack", "agentic-traces")
+_MOST_LINKS = 500
+_LARGEST = 1 << 20
+_RECORDS_KEPT = 16
+
+
+class Guarded(NamedTuple):
+    """One hand-written file as it was; of a link or a large file `content` only describes it."""
+
+    mode: int
+    content: bytes
+    regular: bool = True
+
+
+class Undone(NamedTuple):
+    """What a look found: the names that were changed, and sentences about what could not be put back."""
+
+    names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class StateGuard:
+    """Guards one state directory for one task. Blocks; call it from a thread."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._root = state_dir
+        self._folder = state_dir / "control" / "guard"
+        self._files: dict[str, Guarded] | None = None
+        self._records: dict[str, list[int]] = {}
+        self._found: list[str] = []
+        self._unguarded: set[str] = set()
+        self._base = ""
+
+    def take(self, base: str) -> None:
+        """Remember how the state dir is now, before the agent is asked; what was found so far is forgotten."""
+        self._base = base
+        self._found = []
+        self._unguarded = {name for name in self._names() if (now := _read(self._root / name)) and not now.regular}
+        self._files = {
+            name: guarded
+            for name in self._names()
+            if (guarded := _read(self._root / name)) is not None and guarded.regular
+        }
+        self._records = dict(self._list_records())
+        self._link_records()
+        self._save()
+
+    def undo(self, base: str) -> Undone:
+        """Put back what was changed since `take`, and name everything found since then."""
+        if self._files is None and not self._load(base):
+            return Undone(())
+        notes: list[str] = []
+        files = self._files or {}
+        for name in sorted({*files, *self._names()}):
+            if self._put_back(name, files.get(name)):
+                self._found.append(name)
+        for name, facts in list(self._records.items()):
+            if (what := self._restore_record(name, facts)) is not None:
+                self._found.append(name)
+                notes.extend(what)
+        self._save()
+        return Undone(tuple(dict.fromkeys(self._found)), tuple(notes))
+
+    def _names(self) -> Iterable[str]:
+        with suppress(OSError), os.scandir(self._root) as inside:
+            names = [entry.name for entry in inside if not entry.is_dir(follow_symlinks=False)]
+            return [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in _GUARDED)]
+        return []
+
+    def _put_back(self, name: str, was: Guarded | None) -> bool:
+        path = self._root / name
+        now = _read(path)
+        if was is None:
+            if now is None or name in self._unguarded or name in _MADE_ON_DEMAND:
+                return False
+            self._set_aside(path, now)
+            path.unlink(missing_ok=True)
+            return True
+        if now == was:
+            return False
+        if now is not None:
+            self._set_aside(path, now)
+        aside = self._root / f".{name}.new"
+        aside.unlink(missing_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(was.content)
+            os.fchmod(file.fileno(), was.mode)
+            os.fsync(file.fileno())
+        aside.replace(path)
+        return True
+
+    def _set_aside(self, path: Path, now: Guarded) -> None:
+        folder = self._root / "control" / "undone"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept = folder / f"{path.name}-{hashlib.sha256(now.content).hexdigest()[:12]}"
+        kept.write_bytes(now.content)
+        kept.chmod(0o600)
+
+    def _list_records(self) -> Iterable[tuple[str, list[int]]]:
+        """Files of records, newest first: device, number, size, time."""
+        found = []
+        for folder in _RECORD_FOLDERS:
+            with suppress(OSError), os.scandir(self._root / folder) as inside:
+                for entry in inside:
+                    facts = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(facts.st_mode) and not entry.name.startswith("."):
+                        key = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
+                        found.append((f"{folder}/{entry.name}", key))
+        return sorted(found, key=lambda item: -item[1][3])
+
+    def _link_records(self) -> None:
+        """A second name for the newest records, so that a deleted one can come back."""
+        links = self._folder / "links"
+        links.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wanted = {}
+        for name, (device, number, _, _) in list(self._records.items())[:_MOST_LINKS]:
+            if not self._is_being_written(name):
+                wanted[f"{device}-{number}"] = name
+        present = set(os.listdir(links))  # noqa: PTH208 - names only
+        for gone in present - wanted.keys():
+            (links / gone).unlink(missing_ok=True)
+        for link in wanted.keys() - present:
+            with suppress(OSError):  # no second links on this file system: deletion is then only reported
+                os.link(self._root / wanted[link], links / link)
+
+    def _is_being_written(self, name: str) -> bool:
+        """Whether a writer holds it: its journal watches the number of names and must not be misled."""
+        stem = name.rpartition("/")[2].removeprefix("conversation-")
+        folder = self._root / "locks"
+        with suppress(OSError):
+            return any(stem.startswith(lock.removesuffix(".lock")) for lock in os.listdir(folder))  # noqa: PTH208
+        return False
+
+    def _restore_record(self, name: str, was: list[int]) -> list[str] | None:
+        """None where the record is as it was or has grown; else what could not be put back."""
+        path = self._root / name
+        try:
+            facts = path.lstat()
+        except OSError:
+            facts = None
+        if facts is not None and (facts.st_dev, facts.st_ino) == (was[0], was[1]):
+            if facts.st_size < was[2] or (facts.st_size == was[2] and facts.st_mtime_ns != was[3]):
+                self._records[name] = [was[0], was[1], facts.st_size, facts.st_mtime_ns]
+                return [f"{name} was overwritten and cannot be put back; `pm trace verify` shows what is left"]
+            return None
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            os.link(self._folder / "links" / f"{was[0]}-{was[1]}", path)
+        except OSError:
+            del self._records[name]
+            return [f"{name} was deleted and cannot be put back"]
+        return []
+
+    def _path(self, base: str) -> Path:
+        return self._folder / f"{hashlib.sha256(base.encode()).hexdigest()[:32]}.json"
+
+    def _save(self) -> None:
+        """For a resume in another process; a person's own task may be killed between the agent and the judge."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files = {
+            name: [guarded.mode, base64.b64encode(guarded.content).decode()]
+            for name, guarded in (self._files or {}).items()
+        }
+        aside = self._folder / "record.new"
+        aside.write_text(json.dumps({"files": files, "records": self._records, "found": self._found}), encoding="utf-8")
+        aside.chmod(0o600)
+        aside.replace(self._path(self._base))
+        kept = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        for old in kept[_RECORDS_KEPT:]:
+            old.unlink(missing_ok=True)
+
+    def _load(self, base: str) -> bool:
+        try:
+            record: dict[str, Any] = json.loads(self._path(base).read_bytes())
+            self._files = {
+                str(name): Guarded(int(mode), base64.b64decode(content))
+                for name, (mode, content) in record["files"].items()
+            }
+            self._records = {str(name): [int(part) for part in facts] for name, facts in record["records"].items()}
+            self._found = [str(name) for name in record["found"]]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return False
+        self._base = base
+        return True
+
+
+def _read(path: Path) -> Guarded | None:
+    """What is there; None for nothing."""
+    try:
+        facts = path.lstat()
+        if stat.S_ISLNK(facts.st_mode):
+            return Guarded(0o777, b"link to " + os.fsencode(path.readlink()), regular=False)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST:
+            return Guarded(0, f"{facts.st_size} bytes, time {facts.st_mtime_ns}".encode(), regular=False)
+        return Guarded(stat.S_IMODE(facts.st_mode), path.read_bytes())
+    except OSError:
+        return None

@@ -1,0 +1,98 @@
+"""What a task changes under pm's own state directory is undone and named."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runner.workspace import Workspace, open_workspace
+from tests.runner.workspace.support import MemoryBlobs, repository, state_dir, write
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    folder = repository(tmp_path / "project", {"a.py": "a = 1\n"})
+    state = state_dir(folder)
+    write(state / "config.toml", "[run]\nmax_iterations = 3\n")
+    write(state / "traces" / "conversation-task-001-2026-01-01T00-00-00.jsonl", "{}\n")
+    return folder
+
+
+def opened(folder: Path) -> Workspace:
+    return open_workspace(folder, state_dir=folder / ".pm-orchestrator", blobs=MemoryBlobs())
+
+
+async def test_a_changed_setting_is_put_back_and_named_and_the_other_version_kept(project):
+    state = project / ".pm-orchestrator"
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(state / "config.toml", "[run]\nmax_iterations = 999\n")
+    (state / "rules.md").write_text("anything goes\n")
+    changes = await workspace.changes(base)
+    assert changes.protected == ("config.toml", "rules.md")
+    assert changes.paths == ()
+    assert (state / "config.toml").read_text() == "[run]\nmax_iterations = 3\n"
+    assert not (state / "rules.md").exists()
+    assert sorted(path.read_text() for path in (state / "control" / "undone").iterdir()) == [
+        "[run]\nmax_iterations = 999\n",
+        "anything goes\n",
+    ]
+
+
+async def test_a_setting_replaced_by_a_link_is_a_file_again(project, tmp_path):
+    state = project / ".pm-orchestrator"
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    (tmp_path / "evil").write_text("evil")
+    (state / "config.toml").unlink()
+    (state / "config.toml").symlink_to(tmp_path / "evil")
+    assert (await workspace.changes(base)).protected == ("config.toml",)
+    assert not (state / "config.toml").is_symlink()
+    assert (tmp_path / "evil").read_text() == "evil"
+
+
+async def test_what_was_found_is_named_until_the_next_baseline(project):
+    workspace = opened(project)
+    first = await workspace.baseline("t/0")
+    (project / ".pm-orchestrator" / "config.toml").unlink()
+    assert (await workspace.changes(first)).protected == ("config.toml",)
+    assert (await workspace.changes(first)).protected == ("config.toml",)  # the judge looks later than the recorder
+    again = opened(project)  # and may be another process
+    assert (await again.changes(first)).protected == ("config.toml",)
+    await workspace.baseline("t/1")
+    assert (await workspace.changes(first)).protected == ()
+
+
+async def test_a_deleted_record_of_another_task_comes_back(project):
+    traces = project / ".pm-orchestrator" / "traces"
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    shutil.rmtree(traces)
+    name = "traces/conversation-task-001-2026-01-01T00-00-00.jsonl"
+    assert (await workspace.changes(base)).protected == (name,)
+    assert (project / ".pm-orchestrator" / name).read_text() == "{}\n"
+
+
+async def test_what_pm_writes_itself_is_no_trespass(project):
+    state = project / ".pm-orchestrator"
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    with (state / "traces" / "conversation-task-001-2026-01-01T00-00-00.jsonl").open("a") as file:
+        file.write("{}\n")
+    write(state / "traces" / "conversation-task-002-2026-01-01T00-00-00.jsonl", "{}\n")
+    write(state / "catalog.sqlite", "x")
+    write(state / "serve-token", "made at first start")
+    assert (await workspace.changes(base)).protected == ()
+    assert (state / "serve-token").exists()
+
+
+async def test_a_shortened_record_is_named_although_it_cannot_be_put_back(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    name = "traces/conversation-task-001-2026-01-01T00-00-00.jsonl"
+    (project / ".pm-orchestrator" / name).write_text("")
+    changes = await workspace.changes(base)
+    assert changes.protected == (name,)
+    assert "cannot be put back" in changes.notes[0]

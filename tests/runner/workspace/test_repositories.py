@@ -1,0 +1,306 @@
+"""Repositories as they are found in the wild, and what agents do to them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runner.workspace import ComparisonError, Workspace, open_workspace
+from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
+
+
+def opened(folder: Path) -> Workspace:
+    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs())
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    return repository(tmp_path / "project", {"a.py": "a = 1\n", "sub/b.py": "b = 1\n", ".gitignore": "*.log\n"})
+
+
+def user_view(folder: Path) -> tuple[str, ...]:
+    """Everything of the repository that belongs to the user."""
+    index = folder / ".git" / "index"
+    return (
+        git(folder, "status", "--porcelain"),
+        git(folder, "for-each-ref", "refs/heads", "refs/tags", "refs/stash"),
+        git(folder, "ls-files", "-s"),
+        (folder / ".git" / "HEAD").read_text(),
+        index.read_bytes().hex() if index.exists() else "",
+    )
+
+
+async def test_nothing_of_the_users_repository_changes_and_the_tree_is_kept_by_a_ref(project):
+    write(project / "a.py", "a = 2\n")
+    git(project, "add", "a.py")
+    write(project / "a.py", "a = 3\n")
+    write(project / "new.py", "n = 1\n")
+    git(project, "status")  # git itself refreshes the index once
+    before = user_view(project)
+    workspace = opened(project)
+    base = await workspace.baseline("task-001/0")
+    await workspace.changes(base)
+    assert user_view(project)[1:] == before[1:]
+    refs = git(project, "for-each-ref", "--format=%(refname) %(objectname)", "refs/pm-orchestrator").split()
+    assert refs == [f"refs/pm-orchestrator/task-001/0/{base[4:]}", base[4:]]
+    assert git(project, "ls-tree", "-r", "--name-only", base[4:]).split() == [
+        ".gitignore",
+        "a.py",
+        "new.py",
+        "sub/b.py",
+    ]
+    assert list((project / ".pm-orchestrator" / "control" / "workspace").glob("snapshot-*")) == []
+
+
+async def test_ignored_files_are_left_out_but_a_tracked_one_stays_in_view_when_it_becomes_ignored(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / "noise.log", "x\n")
+    write(project / ".gitignore", "*.log\n*.py\n")
+    write(project / "a.py", "a = 2\n")
+    git(project, "rm", "-q", "--cached", "a.py")
+    assert (await workspace.changes(base)).paths == (".gitignore", "a.py")
+
+
+async def test_a_repository_without_a_commit(tmp_path):
+    folder = repository(tmp_path / "empty")
+    write(folder / "a.py", "a = 1\n")
+    workspace = opened(folder)
+    base = await workspace.baseline("t")
+    assert base.startswith("git:")
+    write(folder / "b.py", "b = 1\n")
+    assert (await workspace.changes(base)).kinds == {"b.py": "added"}
+
+
+async def test_a_workspace_below_the_top_of_its_repository(project):
+    sub = project / "sub"
+    workspace = opened(sub)
+    base = await workspace.baseline("t")
+    write(project / "a.py", "a = 2\n")
+    write(sub / "b.py", "b = 2\n")
+    write(sub / "c.py", "c = 1\n")
+    again = opened(sub)
+    for looked in (workspace, again):
+        changes = await looked.changes(base)
+        assert changes.kinds == {"b.py": "modified", "c.py": "added"}
+    assert b"a/b.py" in changes.diff
+
+
+async def test_a_workspace_that_its_repository_ignores_is_compared_all_the_same(project):
+    inside = project / "x.log"
+    write(inside / "a.py", "a = 1\n")
+    workspace = opened(inside)
+    base = await workspace.baseline("t")
+    assert base.startswith("manifest:")
+    write(inside / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+async def test_a_worktree_of_a_repository(project, tmp_path):
+    tree = tmp_path / "tree"
+    git(project, "worktree", "add", "-q", str(tree), "-b", "side")
+    workspace = opened(tree)
+    base = await workspace.baseline("t")
+    write(tree / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+async def test_files_inside_submodules_and_nested_repositories_are_compared(project, tmp_path):
+    library = repository(tmp_path / "library", {"lib.py": "l = 1\n"})
+    git(project, "submodule", "add", "-q", str(library), "vendor/lib")
+    git(project, "commit", "-qm", "with library")
+    repository(project / "nested", {"n.py": "n = 1\n"})
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert (await workspace.changes(base)).paths == ()
+    write(project / "vendor/lib/lib.py", "l = 2\n")
+    write(project / "vendor/lib/more.py", "m = 1\n")
+    write(project / "nested/n.py", "n = 2\n")
+    git(project / "nested", "commit", "-qam", "the agent commits")
+    changes = await workspace.changes(base)
+    assert changes.kinds == {
+        "nested/n.py": "modified",
+        "vendor/lib/lib.py": "modified",
+        "vendor/lib/more.py": "added",
+    }
+    assert [file.before for file in changes.files] == [b"n = 1\n", b"l = 1\n", None]
+    assert b"+++ b/vendor/lib/lib.py" in changes.diff
+
+
+async def test_a_repository_made_inside_a_folder_with_files_hides_nothing(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    repository(project / "sub", {"hidden.py": "h = 1\n"})
+    write(project / "sub" / "b.py", "b = 2\n")
+    assert (await workspace.changes(base)).kinds == {"sub/b.py": "modified", "sub/hidden.py": "added"}
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+async def test_flags_of_the_users_index_hide_nothing(project, flag):
+    git(project, "update-index", flag, "a.py")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+    assert git(project, "ls-files", "-v", "a.py")[0] in "hS"
+
+
+async def test_a_sparse_checkout_misses_only_what_is_not_there(project):
+    git(project, "sparse-checkout", "set", "--cone", "--sparse-index", "other")
+    assert not (project / "sub").exists()
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert (await workspace.changes(base)).paths == ()
+    write(project / "a.py", "a = 2\n")
+    write(project / "sub" / "b.py", "b = 2\n")
+    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "sub/b.py": "modified"}
+
+
+async def test_programs_named_in_git_settings_are_never_run(project, tmp_path):
+    trap = tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\ncat\n")
+    trap.chmod(0o755)
+    write(project / ".gitattributes", "*.py filter=trap diff=trap\n*.txt text eol=crlf\n")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    for key in ("core.fsmonitor", "filter.trap.clean", "filter.trap.process", "diff.trap.textconv", "diff.external"):
+        git(project, "config", key, str(trap))
+    git(project, "config", "filter.trap.required", "true")
+    git(project, "config", "core.worktree", str(tmp_path))
+    hooks = project / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-index-change", "reference-transaction", "pre-commit"):
+        shutil.copy(trap, hooks / name)
+    write(project / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+    await workspace.baseline("t/1")
+    assert not (tmp_path / "sprung").exists()
+
+
+async def test_line_ending_conversion_makes_no_noise(project):
+    git(project, "config", "core.autocrlf", "true")
+    (project / "dos.txt").write_bytes(b"one\r\ntwo\r\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "dos")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    os.utime(project / "dos.txt", (1, 1))
+    assert (await workspace.changes(base)).paths == ()
+    (project / "dos.txt").write_bytes(b"one\r\nthree\r\n")
+    assert (await workspace.changes(base)).paths == ("dos.txt",)
+
+
+async def test_a_large_file_pointer_is_the_file_it_stands_for(project):
+    """As with git-lfs: the index holds a pointer, the disk holds the bytes."""
+    import hashlib
+
+    media = b"\x00media\xff" * 100
+    pointer = (
+        "version https://git-lfs.github.com/spec/v1\n"
+        f"oid sha256:{hashlib.sha256(media).hexdigest()}\nsize {len(media)}\n"
+    )
+    write(project / ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    write(project / "m.bin", pointer)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "pointer")
+    (project / "m.bin").write_bytes(media)
+    git(project, "config", "filter.lfs.clean", f"printf '%s' '{pointer}'")
+    os.utime(project / "m.bin", (1, 1))  # long before the index was written, as in any real repository
+    git(project, "add", "-A")
+    assert git(project, "status", "--porcelain") == ""
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert git(project, "cat-file", "-p", f"{base[4:]}:m.bin") == pointer
+    os.utime(project / "m.bin", (2, 2))
+    assert (await workspace.changes(base)).paths == ()
+    (project / "m.bin").write_bytes(media + b"more")
+    assert (await workspace.changes(base)).paths == ("m.bin",)
+
+
+async def test_a_conflict_in_progress_is_compared_as_it_lies_on_disk(project):
+    git(project, "switch", "-q", "-c", "side")
+    write(project / "a.py", "a = 'side'\n")
+    git(project, "commit", "-qam", "side")
+    git(project, "switch", "-q", "main")
+    write(project / "a.py", "a = 'main'\n")
+    git(project, "commit", "-qam", "main")
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(project, "merge", "side")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert (await workspace.changes(base)).paths == ()
+    write(project / "a.py", "a = 'solved'\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+    assert git(project, "ls-files", "-u")
+
+
+async def test_a_damaged_index_of_the_user_is_no_obstacle(project):
+    (project / ".git" / "index").write_bytes(b"DIRCgarbage")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert workspace.notes
+    write(project / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+async def test_when_the_agent_deletes_the_repository_the_changed_files_are_still_known(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    shutil.rmtree(project / ".git")
+    write(project / "a.py", "a = 2\n")
+    write(project / "new.py", "n = 1\n")
+    for looked in (workspace, opened(project)):
+        changes = await looked.changes(base)
+        assert changes.kinds == {".git": "deleted", "a.py": "modified", "new.py": "added"}
+        assert "not at hand" in changes.notes[0]
+    git(project, "init", "-q")
+    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "new.py": "added"}
+
+
+async def test_a_base_that_nobody_knows_is_an_error_and_never_no_change(project):
+    with pytest.raises(ComparisonError):
+        await opened(project).changes("git:" + "0" * 40)
+    with pytest.raises(ComparisonError):
+        await opened(project).changes("manifest:sha256:" + "0" * 64)
+    with pytest.raises(ComparisonError):
+        await opened(project).changes("something")
+
+
+async def test_a_repository_that_git_cannot_read_is_compared_without_it(tmp_path):
+    folder = repository(tmp_path / "project", {"a.py": "a = 1\n"})
+    git(folder, "config", "core.repositoryFormatVersion", "99")
+    workspace = opened(folder)
+    base = await workspace.baseline("t")
+    assert base.startswith("manifest:")
+    assert "git cannot be used" in workspace.notes[0]
+    write(folder / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+async def test_a_machine_without_git_compares_without_it(project, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert base.startswith("manifest:")
+    write(project / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+async def test_git_variables_of_the_caller_lead_nowhere(project, monkeypatch, tmp_path):
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"):
+        monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+async def test_a_repository_of_another_owner_is_compared(project):
+    for path in [project, *project.rglob("*")]:
+        os.lchown(path, 12345, 12345)
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert base.startswith("git:")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from runner.criteria.judge import judge
 from runner.criteria.model import CommandKind, Criterion, Kind, Verdict
@@ -26,6 +26,7 @@ from tracer.statedir import StateDir
 __all__ = ["TaskEffects", "make_effects"]
 
 Distill = Callable[..., Awaitable[str | None]]
+_LEAVE_SESSIONS: Final = frozenset({"claude", "codex", "gemini"})
 
 
 class TaskEffects:
@@ -109,8 +110,27 @@ class TaskEffects:
     async def distilled(self, answer: Answer, *, task_id: str, iteration_index: int) -> str | None:
         """The agentic trace of the session behind `answer`, where the executor left a native one."""
         if self._distill is None:
-            return None
+            return await self._distilled_session(answer)
         return await self._distill(answer, request=self._request, task_id=task_id, iteration_index=iteration_index)
+
+    async def _distilled_session(self, answer: Answer) -> str | None:
+        """The trace of the session an agent command line left; a session that cannot be read fails no task."""
+        executor, native = str(self._request.executor.get("name")), answer.extra.get("native_session")
+        if executor not in _LEAVE_SESSIONS or not answer.session_ref:
+            return None
+        from tracer.distill.runs import distill_after_run  # 60 ms, only where an agent left a session
+
+        path = native.get("path") if isinstance(native, dict) else None
+        made = await distill_after_run(
+            executor=executor,
+            session_ref=answer.session_ref,
+            native_path=path if isinstance(path, str) else None,
+            workspace=self._request.workspace,
+            state_dir=self._state_dir,
+            task_id=self._task_id,
+            success=answer.status == "COMPLETE",
+        )
+        return made.path
 
     async def _open(self) -> Workspace:
         if self._workspace is None:

@@ -68,6 +68,10 @@ class AgenticRow(NamedTuple):
     duration_s: float | None
     session_id: str
     tools: int | None
+    errors: int | None = None
+    thoughts: int | None = None
+    size: int = 0
+    native_bytes: int | None = None
 
 
 TASKS_SQL = """
@@ -85,7 +89,8 @@ where not exists (select 1 from traces n where n.number = t.number and n.task_id
 order by number desc, task_id desc
 """
 AGENTIC_SQL = """
-select name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools
+select name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools, errors,
+       thoughts, size, native_bytes
 from agentic
 where (:failed is null or success = 0) and (:since is null or ts >= :since)
   and (:operation is null or operation = :operation) and (:provider is null or provider = :provider)

@@ -22,7 +22,7 @@ from tracer.statedir import StateDir, parse_trace_name
 
 __all__ = ["SCHEMA_VERSION", "open_catalog", "refresh"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SETTLED_NS = 2_000_000_000
 _SCHEMA = """
 create table traces (
@@ -40,7 +40,8 @@ create table folders (name text primary key, mtime_ns integer not null) without 
 create table agentic (
   name text primary key, ts text not null, label text not null, operation text not null, module text not null,
   provider text not null, model text not null, success integer, cost_usd real, duration_s real,
-  session_id text not null, tools integer, size integer not null, mtime_ns integer not null
+  session_id text not null, tools integer, errors integer, thoughts integer, native_bytes integer,
+  size integer not null, mtime_ns integer not null
 ) without rowid;
 create index agentic_by_time on agentic (ts desc, name desc);
 """
@@ -259,10 +260,21 @@ def _agentic_row(folder: str, name: str, size: int, mtime: int, _earlier: object
         _number(meta.get("cost_usd")),
         _number(meta.get("duration_sec")),
         str(meta.get("session_id") or ""),
-        meta.get("tools") if type(meta.get("tools")) is int else None,
+        _count(meta.get("tools")),
+        _count(meta.get("errors")),
+        _total(meta.get("thoughts")),
+        _count(source.get("bytes") if isinstance(source := meta.get("source"), dict) else None),
         size,
         mtime,
     )
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 63 else None
+
+
+def _total(value: Any) -> int | None:
+    return sum(count for count in value.values() if type(count) is int) if isinstance(value, dict) else None
 
 
 def _number(value: Any) -> float | None:
@@ -297,7 +309,7 @@ _SOURCES = (
         "select name, size, mtime_ns from agentic where 0",
         "delete from agentic where name = ?",
         "select * from agentic where name = ?",
-        "insert or replace into agentic values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "insert or replace into agentic values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         _agentic_row,
     ),
 )

@@ -8,6 +8,7 @@ the session file and taken off. Retries of its own are kept short, so that a rat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,6 +119,7 @@ class ClaudeReader:
         self._partial = False
         self._usage: dict[str, Mapping[str, Any]] = {}
         self._message = ""
+        self._wait_s: float | None = None
 
     def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
         """See `Reader.feed`."""
@@ -144,7 +146,7 @@ class ClaudeReader:
             case "init":
                 self.progress.model = as_text(record.get("model")) or None
             case "api_retry":
-                seconds = (whole_number(record.get("retry_delay_ms")) or 0) / 1000
+                seconds = self._wait_s = (whole_number(record.get("retry_delay_ms")) or 0) / 1000
                 yield Live(kind="waiting", text=as_text(record.get("error")) or "the provider is busy", wait_s=seconds)
             case "permission_denied":
                 self.progress.denied += 1
@@ -236,7 +238,10 @@ class ClaudeReader:
         if progress.finished:
             progress.output = text or progress.output
         else:
-            progress.error = _error_of(record, text)
+            error = _error_of(record, text)
+            if error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
+                error = replace(error, retry_after_s=self._wait_s)
+            progress.error = error
             if record.get("subtype") == "error_max_turns":
                 progress.stop_reason = "max_turns"
         yield Live(kind="usage", usage=progress.usage, cost_usd=progress.cost_usd)

@@ -75,13 +75,12 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
         "scripted": _scripted,
         "replay": _replay,
         "anthropic": _anthropic,
-        "claude": _agent,
-        "codex": _agent,
-        "gemini": _agent,
+        **dict.fromkeys(AGENT_NAMES, functools.partial(_agent, kind)),
+        "acp": _acp,
     }
     if kind not in factories:
         raise UsageError(f"there is no executor {name!r}", next_step=f"choose one of {', '.join(EXECUTOR_NAMES)}")
-    return factories[kind](settings, agent or kind)
+    return factories[kind](settings, agent)
 
 
 def _need_script(settings: ExecutorSettings, name: str) -> Path:
@@ -112,11 +111,17 @@ def _anthropic(settings: ExecutorSettings, _agent: str) -> Executor:
     )
 
 
-def _agent(settings: ExecutorSettings, name: str) -> Executor:
+def _agent(name: str, settings: ExecutorSettings, _agent: str) -> Executor:
     from runner.executors.agents.executor import AgentExecutor
     from runner.executors.detection import DIALECTS
 
     return AgentExecutor(DIALECTS[name], settings)
+
+
+def _acp(settings: ExecutorSettings, agent: str) -> Executor:
+    from runner.executors.acp import AcpExecutor
+
+    return AcpExecutor(agent, settings)
 
 
 def _toolbox_factory(settings: ExecutorSettings) -> Callable[[Ask], Any]:

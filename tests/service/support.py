@@ -21,6 +21,7 @@ from runner.supervisor import Supervisor
 from runner.task import TaskRequest
 from service.app import create_app
 from service.schemas import NewTask
+from service.security import OneTimeCodes
 from tracer.statedir import StateDir
 
 TOKEN = "test-token-" + "0" * 32
@@ -46,7 +47,7 @@ class Served(NamedTuple):
         raise AssertionError(f"{task_id} did not end: {found}")
 
 
-def build_app(project: Path, replies: list[dict[str, Any]], **limits: Any) -> Any:
+def build_app(project: Path, replies: list[dict[str, Any]], *, codes: OneTimeCodes | None = None, **limits: Any) -> Any:
     """The application over `project`, its tasks answered by `replies`."""
     state_dir = StateDir(project / ".pm-orchestrator")
     script = project.parent / "script.jsonl"
@@ -68,7 +69,7 @@ def build_app(project: Path, replies: list[dict[str, Any]], **limits: Any) -> An
 
     supervisor = Supervisor(state_dir, make_executor=make_executor, make_effects=make_effects)
     return create_app(
-        state_dir=state_dir, supervisor=supervisor, task_request=task_request, token=TOKEN, version="0.0.0"
+        state_dir=state_dir, supervisor=supervisor, task_request=task_request, token=TOKEN, codes=codes, version="0.0.0"
     )
 
 

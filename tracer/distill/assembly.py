@@ -9,8 +9,9 @@ first, and never held against a session.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -19,16 +20,16 @@ from tracer.distill.clean import Cleaner
 from tracer.distill.model import AVAILABILITIES, Availability
 from tracer.distill.prompts import Prompts
 from tracer.distill.spool import Spool
-from tracer.distill.summarize import Call, describe, digest_output
+from tracer.distill.summarize import Call, describe, window_of
 
 __all__ = ["Assembly", "Usage"]
 
 _SEEN_LIMIT: Final = 200_000
 _PENDING_LIMIT: Final = 20_000
+_PENDING_CHARS: Final = 16 * 1024 * 1024
 _DONE_LIMIT: Final = 512
 _EARLY_BYTES: Final = 8 * 1024 * 1024
 
-Status = Literal["ok", "error", "no_result"]
 Key = tuple[str | None, str]
 
 
@@ -53,14 +54,13 @@ class Usage:
         return {"input": self.input, "output": self.output, "cached": self.cached, "thinking": self.thinking}
 
 
-@dataclass(slots=True)
-class Pending:
-    """A call whose result is awaited: its line's number in the spool and the fields so far."""
+class Pending(NamedTuple):
+    """A call whose result is awaited: its place in the spool and what it is."""
 
     number: int
     at_ms: int
+    name: str
     call: Call
-    fields: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Result:
     """What came back for a call.
 
     `output` is shortened, or left out where `silent` (a file's content); `extra` (lines, sha256) is taken as it is;
-    `lines_read` is the number of lines a read returned.
+    `lines_read` is the number of lines a read returned; `whole_file` says that a shell's output was a file.
     """
 
     output: str = ""
@@ -77,6 +77,7 @@ class Result:
     extra: dict[str, Any] = field(default_factory=dict)
     silent: bool = False
     lines_read: int | None = None
+    whole_file: bool = False
 
 
 class Assembly:
@@ -101,7 +102,9 @@ class Assembly:
         self._now_ms = 0
         self._seen: dict[int, None] = {}
         self._pending: dict[Key, Pending] = {}
-        self._done: dict[Key, Pending] = {}
+        self._pending_chars = 0
+        # Answered calls whose status may still turn out wrong, and unanswered ones that were too many to wait for.
+        self._done: dict[Key, tuple[int, int, dict[str, Any]]] = {}
         self._early: dict[Key, Result] = {}
         self._early_bytes = 0
 
@@ -143,22 +146,36 @@ class Assembly:
         if (moment := self.at(at_ms)) is None:
             return
         self.thoughts[availability] += 1
-        fields = {"type": "thought", "ts": _ts(moment), "text": self.cleaner.clean(text), "availability": availability}
-        self._file(moment, fields, agent)
+        number = self.spool.reserve(moment)
+
+        def done(cleaned: Sequence[str]) -> None:
+            fields = {"type": "thought", "ts": _ts(moment), "text": cleaned[0], "availability": availability}
+            self._put(number, moment, fields, agent)
+
+        self.cleaner.submit((text,), done)
 
     def message(self, at_ms: int | None, role: str, text: str, *, agent: str | None = None) -> None:
         """A message in the conversation."""
         if not text.strip() or (moment := self.at(at_ms)) is None:
             return
-        fields = {"type": "message", "ts": _ts(moment), "role": role, "text": self.cleaner.clean(text)}
-        self._file(moment, fields, agent)
+        number = self.spool.reserve(moment)
+
+        def done(cleaned: Sequence[str]) -> None:
+            self._put(number, moment, {"type": "message", "ts": _ts(moment), "role": role, "text": cleaned[0]}, agent)
+
+        self.cleaner.submit((text,), done)
 
     def error(self, at_ms: int | None, text: str, *, agent: str | None = None) -> None:
         """Trouble that is no tool's result: a failed request, a damaged record."""
         if (moment := self.at(at_ms)) is None:
             return
         self.errors += 1
-        self._file(moment, {"type": "error", "ts": _ts(moment), "text": self.cleaner.clean(text)}, agent)
+        number = self.spool.reserve(moment)
+
+        def done(cleaned: Sequence[str]) -> None:
+            self._put(number, moment, {"type": "error", "ts": _ts(moment), "text": cleaned[0]}, agent)
+
+        self.cleaner.submit((text,), done)
 
     def prompt(self, at_ms: int | None, text: str) -> None:
         """What a person asked: the first one is the task, later ones are messages."""
@@ -175,26 +192,21 @@ class Assembly:
         if (moment := self.at(at_ms)) is None:
             return
         call = describe(name, arguments, self.cleaner)
-        fields: dict[str, Any] = {
-            "type": "tool",
-            "ts": _ts(moment),
-            "name": self.cleaner.clean(name[:200]),
-            "args_summary": call.summary,
-            "status": "no_result",
-        }
-        if call.path is not None and call.operation != "shell":
-            fields["path"] = call.path
-        if agent is not None:
-            fields["agent"] = agent
         self.tools += 1
-        pending = Pending(self.spool.add(moment, _encode(fields)), moment, call, fields)
-        self._pending[key] = pending
-        if len(self._pending) > _PENDING_LIMIT:
-            del self._pending[next(iter(self._pending))]
+        self._pending[key] = Pending(self.spool.reserve(moment), moment, name[:200], call)
+        self._pending_chars += sum(map(len, call.pieces))
+        while len(self._pending) > _PENDING_LIMIT or self._pending_chars > _PENDING_CHARS:
+            oldest = next(iter(self._pending))
+            self._settle(oldest, self._take(oldest), None)
         early = self._early.pop(key, None)
         if early is not None:
             self._early_bytes -= len(early.output)
             self.result(call_id, early, agent=agent)
+
+    def _take(self, key: Key) -> Pending:
+        pending = self._pending.pop(key)
+        self._pending_chars -= sum(map(len, pending.call.pieces))
+        return pending
 
     def pending_call(self, call_id: str, *, agent: str | None = None) -> Call | None:
         """The call that waits for this result, if any."""
@@ -204,59 +216,81 @@ class Assembly:
     def result(self, call_id: str, result: Result, *, agent: str | None = None) -> None:
         """Join a result to its call. One that comes before its call waits; a second one is ignored."""
         key = (agent, call_id)
-        pending = self._pending.pop(key, None)
-        if pending is None:
-            if key not in self._done and self._early_bytes < _EARLY_BYTES and self.at(result.at_ms) is not None:
+        if key not in self._pending:
+            if not self.new("early", key) or self._early_bytes >= _EARLY_BYTES:
+                return
+            if self.at(result.at_ms) is not None:
                 self._early[key] = result
-                self._early_bytes += len(result.output)
+                self._early_bytes += len(result.output) + 100
             return
         if result.at_ms is not None:
             self.at(result.at_ms)
-        self._settle(pending, result)
-        self._done[key] = pending
-        if len(self._done) > _DONE_LIMIT:
-            del self._done[next(iter(self._done))]
+        self.errors += result.failed
+        self.new("early", key)  # a second answer is no early one
+        self._settle(key, self._take(key), result)
 
     def fail(self, call_id: str, *, agent: str | None = None) -> None:
         """A call already answered turns out to have failed (a command that ended after its first output)."""
-        done = self._done.get((agent, call_id))
-        if done is not None and done.fields["status"] == "ok":
-            done.fields["status"] = "error"
+        self.cleaner.flush()
+        number, at_ms, fields = self._done.get((agent, call_id), (0, 0, {}))
+        if fields.get("status") == "ok":
+            fields["status"] = "error"
             self.errors += 1
-            self.spool.replace(done.number, done.at_ms, _encode(done.fields))
+            self.spool.put(number, at_ms, _encode(fields))
 
     def finish(self) -> None:
-        """Say what was left over once everything is read."""
+        """Write what still waits, and say what was left over once everything is read."""
+        for key in list(self._pending):
+            self._settle(key, self._take(key), None)
         if self._early:
             self.error(None, f"{len(self._early)} tool results without a call in this session")
+        self.cleaner.flush()
 
-    def _settle(self, pending: Pending, result: Result) -> None:
-        agent = pending.fields.pop("agent", None)
-        path = pending.fields.pop("path", None)
-        fields = pending.fields
-        fields["status"] = "error" if result.failed else "ok"
-        self.errors += result.failed
-        if result.output and not result.silent:
-            digest = digest_output(result.output, self.cleaner, failed=result.failed)
-            if digest.tail:
-                fields["output_tail"] = digest.tail
-            if digest.diagnostics:
-                fields["diagnostics"] = digest.diagnostics
-        if path is not None:
-            fields["path"] = path
-        fields.update(result.extra)
-        if result.lines_read is not None and pending.call.operation == "read":
-            fields["args_summary"] = f"{pending.call.summary} ({result.lines_read} lines)"
-        if result.at_ms is not None and result.at_ms >= pending.at_ms:
-            fields["duration_ms"] = result.at_ms - pending.at_ms
+    def _settle(self, key: Key, pending: Pending, result: Result | None) -> None:
+        call, pieces = pending.call, (pending.name, *pending.call.pieces)
+        window = None
+        if result is not None and result.output and not result.silent:
+            window = window_of(result.output, failed=result.failed)
+        if result is not None:
+            result.output = ""
+
+        def done(cleaned: Sequence[str]) -> None:
+            own = cleaned[1 : len(pieces)]
+            fields: dict[str, Any] = {
+                "type": "tool",
+                "ts": _ts(pending.at_ms),
+                "name": cleaned[0],
+                "args_summary": call.summary(own),
+                "status": "no_result" if result is None else "error" if result.failed else "ok",
+            }
+            if window is not None:
+                tail, diagnostics = window.digest(cleaned[len(pieces) :])
+                fields["output_tail"] = tail
+                if diagnostics:
+                    fields["diagnostics"] = diagnostics
+            if call.has_path and (call.operation != "shell" or (result is not None and result.whole_file)):
+                fields["path"] = own[-1]
+            if result is not None:
+                _add_result(fields, pending, result)
+            self._put(pending.number, pending.at_ms, fields, key[0])
+            self._done[key] = (pending.number, pending.at_ms, fields)
+            if len(self._done) > _DONE_LIMIT:
+                del self._done[next(iter(self._done))]
+
+        self.cleaner.submit((*pieces, *window.pieces) if window is not None else pieces, done)
+
+    def _put(self, number: int, moment: int, fields: dict[str, Any], agent: str | None) -> None:
         if agent is not None:
             fields["agent"] = agent
-        self.spool.replace(pending.number, pending.at_ms, _encode(fields))
+        self.spool.put(number, moment, _encode(fields))
 
-    def _file(self, moment: int, fields: dict[str, Any], agent: str | None) -> None:
-        if agent is not None:
-            fields["agent"] = agent
-        self.spool.add(moment, _encode(fields))
+
+def _add_result(fields: dict[str, Any], pending: Pending, result: Result) -> None:
+    fields.update(result.extra)
+    if result.lines_read is not None and pending.call.operation == "read":
+        fields["args_summary"] += f" ({result.lines_read} lines)"
+    if result.at_ms is not None and result.at_ms >= pending.at_ms:
+        fields["duration_ms"] = result.at_ms - pending.at_ms
 
 
 def _ts(moment: int) -> str:

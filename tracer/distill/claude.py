@@ -14,7 +14,7 @@ from typing import Any, Final
 from tracer.distill.assembly import Assembly, Result
 from tracer.distill.model import Availability, NativeSession
 from tracer.distill.records import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
-from tracer.distill.summarize import fingerprint
+from tracer.distill.summarize import fingerprint, line_count
 
 __all__ = ["read_claude"]
 
@@ -26,7 +26,10 @@ _INJECTED: Final = (
 )  # fmt: skip
 _INTERRUPTED: Final = "[Request interrupted by user"
 _SAFE_NAME: Final = re.compile(r"[\w.-]{1,128}\.txt")
-_NOISE: Final = (b'{"type":"api-request', b'{"type":"queue-operation"', b'{"type":"last-prompt"')
+_NOISE: Final = (
+    b'{"type":"api-request', b'{"type":"queue-operation"', b'{"type":"last-prompt"', b'{"type":"summary"',
+    b'{"type":"file-history-snapshot"', b'{"type":"tools-used"', b'{"type":"atis-latch"', b'{"type":"mode"',
+)  # fmt: skip
 _TAIL_BYTES: Final = 64 * 1024
 _SIDECHAINS: Final = 50_000
 
@@ -50,6 +53,7 @@ class _Reader:
         self._source = source
         self._agent = agent
         self._outputs: dict[tuple[str | None, str], dict[str, int]] = {}
+        self._last_usage: object = None
         self._chains: dict[str, str] = {}
         self._cost_before: float | None = None
         self._damaged = 0
@@ -81,10 +85,7 @@ class _Reader:
             if isinstance(line, Unreadable):
                 self._assembly.error(None, f"a record of {line.length} bytes left out: too large", agent=self._agent)
                 continue
-            if line.startswith(_NOISE):
-                continue
-            if b'"user"' not in line and b'"assistant"' not in line and b'"cost-state"' not in line:
-                self._damaged += not (line.startswith(b"{") and line.rstrip().endswith(b"}"))
+            if line.startswith(_NOISE) or line.find(b'"attachment":{', 0, 200) > 0:
                 continue
             if too_dense(line):
                 self._assembly.error(None, f"a record of {len(line)} bytes left out: too many values")
@@ -167,6 +168,9 @@ class _Reader:
             assembly.result(str(block.get("tool_use_id") or ""), Result(failed=failed, at_ms=at_ms), agent=agent)
 
     def _count_usage(self, reply: str, agent: str | None, usage: Any, at_ms: int | None) -> None:
+        if (agent, reply, usage) == self._last_usage:
+            return
+        self._last_usage = (agent, reply, usage)
         if not isinstance(usage, dict) or self._assembly.at(at_ms) is None:
             return
         details = usage.get("output_tokens_details")
@@ -239,7 +243,7 @@ class _Reader:
         file = rich.get("file")
         if isinstance(file, dict) and isinstance(file.get("content"), str):
             text = file["content"]
-            result.lines_read = text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+            result.lines_read = line_count(text)
             if file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines"):
                 result.extra.update(fingerprint(text) or {})
         elif isinstance(rich.get("stdout"), str):

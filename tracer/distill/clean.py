@@ -1,5 +1,6 @@
-"""Makes one text fit to be written: absolute paths shortened, secrets replaced, marks counted.
+"""Makes texts fit to be written: absolute paths shortened, secrets replaced, marks counted.
 
+Texts are cleaned many at a time, since a scan costs more to begin than to go on; no secret is seen across two of them.
 Paths come first, so that a rule that masks user names cannot break a path in two. A cut is made after redaction, in a
 window with 4 KB of surroundings, so that no secret is halved or hidden by it.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Final
 
@@ -16,8 +18,15 @@ from tracer.redaction.port import Redactor
 __all__ = ["MARGIN", "Cleaner", "cut"]
 
 MARGIN: Final = 4096
+_BATCH_CHARS: Final = 64 * 1024
+_BATCH_TEXTS: Final = 500
+# No rule's value or separator class holds a record separator, so nothing joins two texts; if one ever does, the number
+# of pieces changes and each text is cleaned alone.
+_BETWEEN: Final = "\n\x1e\x1e\n"
 _HOME_OF: Final = re.compile(r"^(/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:\\Users\\[^\\]+)(?=[/\\]|$)")
 _OPEN_MARK: Final = re.compile(r"\[REDACTED:[^\]\s]{0,80}$")
+
+Done = Callable[[Sequence[str]], None]
 
 
 def cut(text: str, limit: int) -> str:
@@ -49,25 +58,57 @@ class Cleaner:
             (path, re.compile(r"(?<![\w.$-])" + re.escape(path) + r"(?![\w-]|\.\w)"), variable)
             for path, variable in sorted(replacements, key=lambda pair: -len(pair[0]))
         ]
+        self._texts: list[str] = []
+        self._waiting: list[tuple[int, Done]] = []
+        self._chars = 0
+
+    def submit(self, texts: Sequence[str], done: Done) -> None:
+        """Clean `texts` with others, sooner or later, and hand them to `done` in their order."""
+        self._texts.extend(texts)
+        self._waiting.append((len(texts), done))
+        for text in texts:
+            self._chars += len(text)
+        if self._chars > _BATCH_CHARS or len(self._texts) > _BATCH_TEXTS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Clean everything submitted so far."""
+        texts, waiting = self._texts, self._waiting
+        self._texts, self._waiting, self._chars = [], [], 0
+        cleaned = self._clean_all(texts)
+        at = 0
+        for count, done in waiting:
+            done(cleaned[at : at + count])
+            at += count
+
+    def _clean_all(self, texts: list[str]) -> list[str]:
+        if len(texts) < 2:
+            return [self.clean(text) for text in texts]
+        redacted, counts = self._redactor.redact_text(self._shorten(_BETWEEN.join(texts)))
+        pieces = redacted.split(_BETWEEN)
+        if len(pieces) != len(texts):
+            return [self.clean(text) for text in texts]
+        self.counts.update(counts)
+        return pieces
 
     def clean(self, text: str) -> str:
-        """`text` without absolute paths and secrets."""
+        """`text` without absolute paths and secrets, now."""
         if not text:
             return text
-        for path, pattern, variable in self._replacements:
-            if path in text:
-                text = pattern.sub(variable.replace("\\", "\\\\"), text)
-        text, counts = self._redactor.redact_text(text)
-        if counts:
-            self.counts.update(counts)
+        text, counts = self._redactor.redact_text(self._shorten(text))
+        self.counts.update(counts)
         return text
 
-    def path(self, path: str) -> str:
-        """`path` relative to the project where it lies inside, else with `$HOME`; cleaned."""
+    def _shorten(self, text: str) -> str:
+        for path, pattern, variable in self._replacements:
+            if path in text:
+                text = pattern.sub(variable, text)
+        return text
+
+    def relative(self, path: str) -> str:
+        """`path` relative to the project where it lies inside; not yet cleaned."""
         for root in self._roots:
             if path.startswith(root) and path[len(root) : len(root) + 1] in {"/", "\\"}:
                 inside = path[len(root) + 1 :]
-                if ".." not in PurePath(inside).parts:
-                    path = inside or "."
-                break
-        return self.clean(path[:MARGIN])
+                return path if ".." in PurePath(inside).parts else inside or "."
+        return path[:MARGIN]

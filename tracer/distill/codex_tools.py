@@ -69,9 +69,9 @@ class ToolBook:
         if call is not None and not failed:
             if call.operation in {"write", "edit"}:
                 result.silent = True
-            elif call.operation == "shell" and call.path is not None and whole is not None:
-                result.silent = True
-                result.extra = {"path": call.path, **(fingerprint(whole) or {})}
+            elif call.operation == "shell" and call.has_path and whole is not None:
+                result.silent = result.whole_file = True
+                result.extra = fingerprint(whole) or {}
         self._assembly.result(call_id, result, agent=self._agent)
 
     def event(self, event: dict[str, Any], at_ms: int | None) -> None:

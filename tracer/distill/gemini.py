@@ -16,7 +16,7 @@ from tracer.distill.assembly import Assembly, Result
 from tracer.distill.document import document_messages
 from tracer.distill.model import NativeSession
 from tracer.distill.records import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
-from tracer.distill.summarize import fingerprint
+from tracer.distill.summarize import fingerprint, line_count
 
 __all__ = ["read_gemini", "thought_text"]
 
@@ -262,7 +262,7 @@ def _shell(result: Result, shown: Any) -> None:
 
 def _whole_file(result: Result, arguments: Any) -> None:
     text = result.output
-    result.lines_read = text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+    result.lines_read = line_count(text)
     partial = isinstance(arguments, dict) and any(
         arguments.get(key) is not None for key in ("offset", "limit", "start_line", "end_line")
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tracer.distill.locate import session_by_id
+from tracer.distill.locate import session_at, session_by_id
 from tracer.distill.model import Outcome, Provider, Request
 from tracer.distill.session import distill
 from tracer.errors import PmError
@@ -40,13 +40,15 @@ async def distill_after_run(
     success: bool | None = None,
     cost_usd: float | None = None,
     since_ms: int | None = None,
+    native_path: str | None = None,
     environ: Mapping[str, str] | None = None,
     redactor: Redactor | None = None,
 ) -> RunTrace:
-    """Distill the session `session_ref` of `executor` under the label `run:<task_id>`.
+    """Distill the session `session_ref` (`<id>` or `<executor>:<id>`) of `executor` under the label `run:<task_id>`.
 
     One session is one trace: a later answer in the same session updates it. `since_ms` leaves out what the session
-    held before the task began. `environ` is the agent's environment (where it looks for its folders).
+    held before the task began. `native_path` is the session's file where the executor knows it; else it is looked for
+    by id, with `environ` as the agent's environment.
     """
     provider = _PROVIDERS.get(executor)
     if provider is None or not session_ref:
@@ -60,7 +62,11 @@ async def distill_after_run(
     )
 
     def work() -> RunTrace:
-        session = session_by_id(provider, session_ref, cwd=Path(workspace), environ=environ)
+        session_id = session_ref.removeprefix(f"{executor}:")
+        if native_path is not None:
+            session = session_at(Path(native_path), provider)
+        else:
+            session = session_by_id(provider, session_id, cwd=Path(workspace), environ=environ)
         path = distill(session, request, redactor=redactor).path
         project = state_dir.project.absolute()
         inside = path.absolute().is_relative_to(project)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,10 +40,15 @@ _PROMPT_LIMIT: Final = 4 * 1024 * 1024
 
 
 def make_redactor(state_dir: StateDir) -> Redactor:
-    """The project's redactor."""
-    from tracer.redaction.engine import build_redactor  # rules compile in 60 ms
+    """The project's redactor; kept for the next session, since its rules take 200 ms to compile."""
+    return _redactor(state_dir.root.absolute(), tuple(sorted(os.environ.items())))
 
-    return build_redactor(state_dir=state_dir.root, environ=os.environ)
+
+@lru_cache(maxsize=4)
+def _redactor(state_root: Path, environ: tuple[tuple[str, str], ...]) -> Redactor:
+    from tracer.redaction.engine import build_redactor  # 25 ms, not needed where a caller brings its own
+
+    return build_redactor(state_dir=state_root, environ=dict(environ), truncate=False)
 
 
 def output_folder(request: Request, state_dir: StateDir) -> Path:
@@ -166,20 +172,21 @@ def _meta(
     outcome, provider = request.outcome, PROVIDER_NAMES[session.provider]
     first_ms, last_ms = assembly.first_ms or session.modified_ms, assembly.last_ms or session.modified_ms
     duration = (last_ms - first_ms) / 1000
-    prompt_file = assembly.cleaner.path(str(request.prompt_file.absolute())) if request.prompt_file else None
+    cleaner = assembly.cleaner
+    named = cleaner.relative(str(request.prompt_file.absolute())) if request.prompt_file else None
     told = source.to_dict()
     if request.since_ms is not None:
         told["since"] = from_epoch_ms(request.since_ms)
     meta = {
         "type": "meta",
         "ts": from_epoch_ms(last_ms)[:19],
-        "label": assembly.cleaner.clean(request.label or f"session:{_folder_name(session, request)}"),
+        "label": cleaner.clean(request.label or f"session:{_folder_name(session, request)}"),
         "provider": provider,
         "model": outcome.model or assembly.model,
         "success": assembly.success if outcome.success is None else outcome.success,
         "cost_usd": _cost(assembly, provider) if outcome.cost_usd is None else outcome.cost_usd,
         "duration_sec": round(duration if outcome.duration_sec is None else outcome.duration_sec, 3),
-        "prompt_file": prompt_file,
+        "prompt_file": cleaner.clean(named) if named else None,
         "prompt_sha256": file_hash or assembly.prompts.task_sha256,
         "schema": SCHEMA,
         "session_id": session.session_id,
@@ -192,7 +199,7 @@ def _meta(
         "agents": assembly.prompts.to_list(),
         "source": told,
     }
-    meta["redactions"] = dict(sorted(assembly.cleaner.counts.items()))
+    meta["redactions"] = dict(sorted(cleaner.counts.items()))
     return meta
 
 

@@ -1,6 +1,6 @@
 """Where a trace's lines wait until the session is read to its end, in bounded memory.
 
-Lines come in file order and may be replaced later (a call's result arrives after other lines). They leave ordered by
+Places are reserved in file order and filled later (a call's result arrives after other lines). They leave ordered by
 time, equal times in the order they came. Beyond a few megabytes they lie in a nameless temporary SQLite database,
 which the system removes with the process. Only redacted text gets here.
 """
@@ -38,18 +38,17 @@ class Spool:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, at_ms: int, line: bytes) -> int:
-        """Keep `line`; the number returned names it in `replace`."""
+    def reserve(self, at_ms: int) -> int:
+        """A place for a line that comes later; the number returned names it in `put`."""
         number = self._count
         self._count += 1
         if at_ms < self._last_ms:
             self._in_order = False
         self._last_ms = at_ms
-        self._hold(number, at_ms, line)
         return number
 
-    def replace(self, number: int, at_ms: int, line: bytes) -> None:
-        """Put `line` in the place of the one `add` numbered; its time stays `at_ms` as added."""
+    def put(self, number: int, at_ms: int, line: bytes) -> None:
+        """Put `line` in the place `number`, reserved for the time `at_ms`; a second one replaces the first."""
         self._hold(number, at_ms, line)
 
     def lines(self) -> Iterator[bytes]:

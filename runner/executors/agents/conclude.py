@@ -17,12 +17,19 @@ from tracer.prices import price_source
 
 __all__ = ["Run", "conclude"]
 
-_LIMIT_STOPS = frozenset({"max_tokens", "max_turns", "model_context_window_exceeded", "max_output_tokens"})
+_AFTER_RESULT = frozenset({"lingering", "answered"})
+_LIMIT_STOPS = frozenset(
+    {"max_turn_requests", "max_tokens", "max_turns", "model_context_window_exceeded", "max_output_tokens"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One finished run. `why_ended`: "budget", "output", "lingering" where we ended it, else ""."""
+    """One finished run.
+
+    `why_ended` says why we ended it: "budget", "output", "lingering" (it went on after its result), "answered" (it is
+    a server that waits for more); "" where it ended by itself.
+    """
 
     name: str
     version: str
@@ -78,7 +85,7 @@ def _extra(run: Run, model: str | None) -> dict[str, Any]:
         extra["unreadable_lines"] = {"count": progress.unreadable_count, "first": list(progress.unreadable)}
     if progress.denied:
         extra["denied_calls"] = progress.denied
-    if run.why_ended:
+    if run.why_ended and run.why_ended != "answered":
         extra["ended_by_pm"] = run.why_ended
     return extra
 
@@ -110,7 +117,7 @@ def _by_record(run: Run) -> tuple[AnswerStatus, AnswerError | None]:
         if error.kind == "budget":
             return "INCOMPLETE", error
         return ("BLOCKED" if error.kind == "refusal" else "ERROR"), error
-    if ending.exit_code != 0 and run.why_ended != "lingering":
+    if ending.exit_code != 0 and run.why_ended not in _AFTER_RESULT:
         how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit_code}"
         message = f"{run.name} reported success but ended with {how}: {_last_words(run.stderr)}"
         return "ERROR", AnswerError(kind="crash", message=message, next_step="try again")

@@ -1,0 +1,116 @@
+"""Speed, memory and size of distillation on a generated corpus; no claim in the docs without a line of this output.
+
+python -m benchmarks.distill                         speed on one core against orjson.loads, memory, size
+python -m benchmarks.distill --many                  one process against the pool, many files
+python -m benchmarks.distill --against PROGRAM       PROGRAM -f md on the same files (claude-code-log from PyPI)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.distill_corpus import corpus
+
+MEGABYTE = 1_000_000
+_ONE = """
+import resource, sys
+from pathlib import Path
+from tracer.distill import distill_session
+out = Path(sys.argv[1])
+for name in sys.argv[2:]:
+    distill_session(name, provider="claude", project_root=out.parent, output_dir=out)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+_PARSE = """
+import sys, time, orjson
+from pathlib import Path
+spent = 0.0
+for name in sys.argv[1:]:
+    lines = Path(name).read_bytes().split(b"\\n")
+    begun = time.process_time()
+    for line in lines:
+        if line:
+            orjson.loads(line)
+    spent += time.process_time() - begun
+print(spent)
+"""
+_MANY = """
+import sys
+from pathlib import Path
+from tracer.distill.locate import session_at
+from tracer.distill.many import distill_many
+from tracer.distill.model import Request
+out = Path(sys.argv[1])
+request = Request(project_root=out.parent, output_dir=out)
+for _ in distill_many([session_at(Path(name)) for name in sys.argv[3:]], request, workers=int(sys.argv[2])):
+    pass
+"""
+
+
+def _python(code: str, *arguments: str) -> tuple[str, float, float]:
+    """Output, processor seconds and wall seconds of a fresh process."""
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - begun
+    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+
+
+def one_core(files: list[Path], folder: Path) -> None:
+    size, names = sum(path.stat().st_size for path in files), [str(path) for path in files]
+    parse = float(_python(_PARSE, *names)[0])
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        output, seconds, _ = _python(_ONE, f"{out}/traces", *names)
+        kept = sum(path.stat().st_size for path in Path(out, "traces").glob("*.jsonl"))
+    print(f"corpus                 {size / MEGABYTE:8.1f} MB in {len(files)} sessions")
+    print(f"orjson.loads           {parse:8.2f} s   {size / MEGABYTE / parse:7.1f} MB/s")
+    print(f"distill, one core      {seconds:8.2f} s   {size / MEGABYTE / seconds:7.1f} MB/s   (start-up included)")
+    print(f"ratio to orjson.loads  {parse / seconds:8.3f}     wanted >= 0.25")
+    print(f"peak memory            {float(output.split()[-1]):8.1f} MB   wanted <= 100")
+    print(f"size of traces         {100 * kept / size:8.2f} %    wanted <= 10")
+
+
+def many(files: list[Path], folder: Path) -> None:
+    for workers in (1, os.cpu_count() or 1):
+        with tempfile.TemporaryDirectory(dir=folder) as out:
+            wall = _python(_MANY, f"{out}/traces", str(workers), *map(str, files))[2]
+        print(f"{workers} at once: {wall:6.2f} s for {len(files)} sessions")
+
+
+def against(program: str, files: list[Path], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        ours = _python(_ONE, f"{out}/traces", *map(str, files))[2]
+        begun = time.perf_counter()
+        command = [program, str(files[0].parent), "-f", "md", "-o", f"{out}/md", "--no-cache"]
+        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        theirs = time.perf_counter() - begun
+    print(f"distill {ours:.1f} s, {program} {theirs:.1f} s (exit {done.returncode}): {theirs / ours:.1f} times as fast")
+    if done.returncode:
+        print(done.stderr[-500:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=300)
+    parser.add_argument("--each", type=int, default=10, help="megabytes a session")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "pm-benchmark-distill")
+    parser.add_argument("--many", action="store_true")
+    parser.add_argument("--against", metavar="PROGRAM")
+    options = parser.parse_args()
+    files = corpus(options.folder, options.megabytes * MEGABYTE, each=options.each * MEGABYTE)
+    if options.against:
+        against(options.against, files, options.folder)
+    elif options.many:
+        many(files, options.folder)
+    else:
+        one_core(files, options.folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The pages in a real browser: live updates, filters, hostile content that runs nothing, and accessibility."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, async_playwright, expect
+
+from service.security import OneTimeCodes
+from tests.service.support import BAD, GOOD, Served, serving
+from tests.support.tools import need_program
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+EVIL = (
+    "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "<svg onload=\"document.title='owned'\"></svg> [click](javascript:document.title='owned') \u202eabc\u0007\u001b[31m"
+)
+
+
+@pytest.fixture
+def codes() -> OneTimeCodes:
+    return OneTimeCodes()
+
+
+@pytest.fixture
+def served(project: Path, codes: OneTimeCodes) -> Iterator[Served]:
+    evil = {"output": EVIL, "files": {"page<b>.html": f"<p>{EVIL}</p>\n"}}
+    slow = {**GOOD, "delay_ms": 1500}
+    with serving(project, [BAD, slow, evil, GOOD], codes=codes) as running:
+        yield running
+
+
+@pytest.fixture
+async def page(served: Served, codes: OneTimeCodes) -> AsyncIterator[Page]:
+    chromium = need_program("chromium", "chromium-browser", "google-chrome", how="install Chromium")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        )
+        opened = await browser.new_page()
+        await opened.goto(f"{served.url}/login?code={codes.new()}")
+        yield opened
+        await browser.close()
+
+
+def start(served: Served, prompt: str = "Write login.py") -> str:
+    task_id: str = served.client.post("/api/tasks", json={"prompt": prompt}).json()["task_id"]
+    return task_id
+
+
+async def test_a_running_task_is_followed_to_its_end_without_a_reload(served: Served, page: Page) -> None:
+    task_id = start(served)
+    await page.goto(f"{served.url}/tasks/{task_id}")
+    await expect(page.get_by_text("Why it was sent back:")).to_be_visible(timeout=15_000)
+    await expect(page.locator("h1 + p .badge")).to_have_text("COMPLETE", timeout=20_000)
+    await expect(page.locator(".timeline > li")).to_have_count(2)
+
+
+async def test_the_list_shows_a_new_task_by_itself(served: Served, page: Page) -> None:
+    await expect(page.get_by_text("No tasks in this project yet")).to_be_visible()
+    start(served, "Add a page")
+    await expect(page.get_by_role("cell", name="Add a page")).to_be_visible(timeout=10_000)
+
+
+async def test_facts_are_filtered_and_a_link_leads_to_one_fact(served: Served, page: Page) -> None:
+    task_id = start(served)
+    served.until_ended(task_id)
+    await page.goto(f"{served.url}/tasks/{task_id}/trace")
+    await page.get_by_label("Filter").fill("event:QUALITY_JUDGMENT failed")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await page.goto(f"{served.url}/tasks/{task_id}/trace#fact-4")
+    await expect(page.locator("#fact-4")).to_be_in_viewport()
+    await page.goto(f"{served.url}/tasks/{task_id}/trace?q=colour:red")
+    await expect(page.get_by_role("alert")).to_contain_text("colour")
+
+
+async def test_hostile_text_runs_nothing_and_is_shown_as_text(served: Served, page: Page) -> None:
+    first = start(served)
+    served.until_ended(first)
+    task_id = start(served, EVIL)
+    served.until_ended(task_id)
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    for path in ("/", f"/tasks/{task_id}", f"/tasks/{task_id}/trace"):
+        await page.goto(served.url + path)
+        await page.wait_for_timeout(300)
+        assert await page.title() != "owned"
+        assert await page.locator("main script, main img, main svg[onload], main a[href^=javascript]").count() == 0
+    assert not dialogs
+    text = await page.locator("main").inner_text()
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_nothing_serious_is_wrong_for_people_who_use_other_means(served: Served, page: Page, scheme: Any) -> None:
+    task_id = start(served)
+    served.until_ended(task_id)
+    folder = served.project / ".pm-orchestrator" / "agentic-traces"
+    name = "trace_20260321_1457_run__task_google.jsonl"
+    call = {"type": "tool", "ts": "2026-03-21T14:55:47", "name": "run", "args_summary": "make", "status": "error"}
+    meta = {"type": "meta", "ts": "2026-03-21T14:57:45", "label": "run:task", "provider": "google", "success": False}
+    thought = {"type": "thought", "ts": "2026-03-21T14:55:46", "text": "Reading."}
+    lines = [meta, thought, call, call, call]
+    (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    await page.emulate_media(color_scheme=scheme)
+    for path in ("/", f"/tasks/{task_id}", f"/tasks/{task_id}/trace", "/agentic", f"/agentic/{name}"):
+        await page.goto(served.url + path)
+        results = await Axe().run(page)
+        serious = [each for each in results.response["violations"] if each["impact"] in {"serious", "critical"}]
+        assert not serious, (path, json.dumps(serious, indent=1)[:3000])
+    await expect(page.get_by_role("heading", name="Loops")).to_be_visible()
+
+
+async def test_a_narrow_page_does_not_scroll_sideways(served: Served, page: Page) -> None:
+    task_id = start(served)
+    served.until_ended(task_id)
+    await page.set_viewport_size({"width": 375, "height": 800})
+    for path in ("/", f"/tasks/{task_id}", f"/tasks/{task_id}/trace"):
+        await page.goto(served.url + path)
+        assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
+
+
+def test_the_pages_are_complete_without_javascript(served: Served) -> None:
+    task_id = start(served)
+    served.until_ended(task_id)
+    text = served.client.get(f"/tasks/{task_id}").text
+    for expected in ("Why it was sent back", "Q2: TODO found", "Changes on disk", "COMPLETE"):
+        assert expected in text

@@ -1,0 +1,56 @@
+"""Many sessions at once, one process a core; each session ends as its own trace or its own error."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import NamedTuple
+
+from tracer.distill.locate import with_agents
+from tracer.distill.model import Distilled, NativeSession, Request
+from tracer.distill.session import distill
+from tracer.errors import PmError
+
+__all__ = ["Outcome", "distill_many"]
+
+# Below this many bytes starting processes (150 ms each) costs more than it saves.
+_WORTH_IT = 8 * 1024 * 1024
+
+
+class Outcome(NamedTuple):
+    """What became of one session: a trace, or the error that kept it from one."""
+
+    session: NativeSession
+    distilled: Distilled | None
+    error: PmError | None
+
+
+def distill_many(
+    sessions: Sequence[NativeSession], request: Request, *, workers: int | None = None
+) -> Iterator[Outcome]:
+    """Distill every session, yielding each as it is done, in no order. `workers` defaults to the number of cores."""
+    count = min(workers or os.cpu_count() or 1, len(sessions))
+    if count < 2 or (workers is None and sum(session.size for session in sessions) < _WORTH_IT):
+        for session in sessions:
+            yield _one(session, request)
+        return
+    # Not fork: the caller may have threads.
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(count, mp_context=context) as pool:
+        # The largest first, so that no core waits for one that was started last.
+        ordered = sorted(sessions, key=lambda session: -session.size)
+        waiting = [pool.submit(_one, session, request) for session in ordered]
+        try:
+            for done in as_completed(waiting):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _one(session: NativeSession, request: Request) -> Outcome:
+    try:
+        return Outcome(session, distill(with_agents(session), request), None)
+    except PmError as error:
+        return Outcome(session, None, error)

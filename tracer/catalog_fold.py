@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["EMPTY_FOLD", "awaiting", "cost_of", "fold_fact", "title_of"]
+__all__ = ["awaiting", "cost_of", "fold_fact", "iterations_of", "judgments_of", "title_of"]
 
 _TITLE = 80
-EMPTY_FOLD: dict[str, Any] = {}
 
 
 def fold_fact(fold: dict[str, Any], fact: Any) -> None:
@@ -49,6 +48,18 @@ def cost_of(fold: dict[str, Any]) -> float | None:
 def title_of(fold: dict[str, Any]) -> str:
     """The request's title, else the first line of its prompt, at most 80 characters."""
     return str(fold.get("title", ""))
+
+
+def judgments_of(fold: dict[str, Any]) -> list[str]:
+    """One for every ITERATION_END; a trace without any (the seed's sample) counts its judgments."""
+    found: list[str] = fold.get("ended") or fold.get("judged") or []
+    return found
+
+
+def iterations_of(fold: dict[str, Any]) -> int:
+    """FINAL_SUMMARY's count, else that of the judgments."""
+    total: int = fold.get("total", len(judgments_of(fold)))
+    return total
 
 
 def _user_request(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
@@ -94,13 +105,13 @@ def _llm_response(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, A
 
 
 def _quality_judgment(fold: dict[str, Any], fact: dict[str, Any], data: dict[str, Any]) -> None:
-    fold.setdefault("judgments", []).append(str(data.get("judgment", "")))
+    fold.setdefault("judged", []).append(str(data.get("judgment", "")))
     _loop(fold, fact)[4] = bool(data.get("ask_person"))
 
 
 def _iteration_end(fold: dict[str, Any], fact: dict[str, Any], data: dict[str, Any]) -> None:
     judgment, loop = data.get("judgment"), _loop(fold, fact)
-    fold["iterations"] = fold.get("iterations", 0) + 1
+    fold.setdefault("ended", []).append(str(judgment or ""))
     loop[0], loop[1] = True, judgment == "PASS"
     loop[2] = loop[2] + 1 if judgment == "RETRY" else 0
     loop[3] += judgment != "RETRY"
@@ -110,7 +121,7 @@ def _final_summary(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, 
     fold["final"] = str(data.get("status", ""))
     fold["reason"] = str(data.get("reason") or "")
     if type(data.get("total_iterations")) is int:
-        fold["iterations"] = data["total_iterations"]
+        fold["total"] = data["total_iterations"]
     if type(data.get("cost_usd")) in {int, float}:
         fold["cost"], fold["cost_known"] = data["cost_usd"], True
 

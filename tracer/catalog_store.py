@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from tracer.catalog_fold import awaiting, cost_of, fold_fact, title_of
+from tracer.catalog_fold import awaiting, cost_of, fold_fact, iterations_of, judgments_of, title_of
 from tracer.clock import now_epoch_ms
 from tracer.errors import TraceError
 from tracer.statedir import StateDir, parse_trace_name
@@ -215,8 +215,8 @@ def _trace_row(
         fold.get("model", ""),
         fold.get("created_at", ""),
         fold.get("updated_at", ""),
-        fold.get("iterations", 0),
-        "\n".join(judgment.replace("\n", " ") for judgment in fold.get("judgments", [])),
+        iterations_of(fold),
+        "\n".join(judgment.replace("\n", " ") for judgment in judgments_of(fold)),
         cost_of(fold),
         fold.get("final"),
         fold.get("reason", ""),

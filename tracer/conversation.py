@@ -8,6 +8,7 @@ its first fact; after FINAL_SUMMARY nothing is added. Timestamps may step backwa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, Final, Self
 
 from tracer import clock
 from tracer.clean import clean_json, clean_text
-from tracer.errors import TraceError, UsageError
+from tracer.errors import RecordError, TraceError, UsageError
 from tracer.events import CriteriaResult, Draft, Entry, SubtaskPlan, encode, parse_line
 from tracer.journal import Journal
 from tracer.lookup import trace_files
@@ -166,7 +167,8 @@ class ConversationTracer:
             entry, line = self._complete(draft)
         await journal.append(line, last=entry.event == "FINAL_SUMMARY")
         if journal.finished:
-            await journal.sync_chain()
+            with contextlib.suppress(RecordError):  # the fact is durable; a lost chain line is added when it is missed
+                await journal.sync_chain()
         return entry
 
     def _complete(self, draft: Draft) -> tuple[Entry, bytes]:

@@ -191,6 +191,15 @@ class StateDir:
         """The process that writes `task_id`'s record now, or None."""
         return holder_of(self.task_lock(task_id))
 
+    def writers(self) -> dict[str, Holder]:
+        """Every task that is being written now, and by whom."""
+        try:
+            names = os.listdir(self.locks)  # noqa: PTH208 - names are all that is needed
+        except OSError:
+            return {}
+        ids = sorted(name.removesuffix(".lock") for name in names if name.endswith(".lock") and name != "allot.lock")
+        return {task_id: holder for task_id in ids if (holder := self.writer_of(task_id)) is not None}
+
     def trace_names(self) -> list[str]:
         """The file names of all conversation traces, in no order; empty where there is no state dir yet."""
         try:

@@ -28,11 +28,12 @@ class Summary(NamedTuple):
 
 
 def summarize(entries: Sequence[Entry]) -> Summary:
-    """Count every ITERATION_END (RETRY included); judgments without an ITERATION_END yet are listed too."""
-    ended = sum(entry.event == "ITERATION_END" for entry in entries)
-    judgments = tuple(str(entry.data["judgment"]) for entry in entries if entry.event == "QUALITY_JUDGMENT")
+    """Count every ITERATION_END (RETRY included); a trace without any (the seed's sample) counts its judgments."""
+    judgments = tuple(str(entry.data["judgment"]) for entry in entries if entry.event == "ITERATION_END")
+    if not judgments:
+        judgments = tuple(str(entry.data["judgment"]) for entry in entries if entry.event == "QUALITY_JUDGMENT")
     final = next((entry for entry in reversed(entries) if entry.event == "FINAL_SUMMARY"), None)
-    total = ended or len(judgments)  # the seed's own sample has no ITERATION_END
+    total = len(judgments)
     if final is not None and type(final.data.get("total_iterations")) is int:
         total = final.data["total_iterations"]
     return Summary(total, judgments, str(final.data.get("status")) if final else None)

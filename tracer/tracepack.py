@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +41,7 @@ EVENTS: Final = (
     "ERROR",
     "WARNING",
 )
+_NAME: Final = re.compile(r"trace-(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:_([1-9]\d*))?\.jsonl")
 _NEEDS_TASK: Final = frozenset(EVENTS[2:9])
 
 
@@ -51,8 +53,7 @@ class TracePack:
             raise UsageError(f"{session_id!r} cannot be a session id")
         self.state_dir = state_dir if isinstance(state_dir, StateDir) else StateDir(Path(state_dir))
         self.session_id = session_id
-        stamp = clock.now_iso()[:19].replace(":", "-")
-        self.path = self.state_dir.tracepack / f"trace-{session_id}-{stamp}.jsonl"
+        self.path = _free_path(self.state_dir.tracepack, session_id)
         self._redactor = redactor
         self._journal: Journal | None = None
         self._opening = asyncio.Lock()
@@ -94,10 +95,7 @@ class TracePack:
         async with self._opening:
             if self._journal is None:
                 await asyncio.to_thread(self.state_dir.ensure)
-                if await asyncio.to_thread(self.path.exists):  # the same session went on in another process
-                    self._journal = await Journal.open(self.path, chained=False)
-                else:
-                    self._journal = await Journal.create(self.path, chained=False)
+                self._journal = await Journal.create(self.path, chained=False)
             return self._journal
 
     async def close(self) -> None:
@@ -167,6 +165,13 @@ class TracePack:
         await self.append("VERIFICATION_RESULT", task_id=task_id, data=data)
 
 
+def _free_path(folder: Path, session_id: str) -> Path:
+    stamp, number = clock.now_iso()[:19].replace(":", "-"), 1
+    while (path := folder / f"trace-{session_id}-{stamp}{f'_{number}' if number > 1 else ''}.jsonl").exists():
+        number += 1
+    return path
+
+
 def read_session(path: Path | str) -> list[dict[str, Any]]:
     """The session log's objects in file order; a torn tail is left out.
 
@@ -190,28 +195,38 @@ def read_session(path: Path | str) -> list[dict[str, Any]]:
 
 
 def session_files(state_dir: StateDir) -> list[Path]:
-    """Every session log, newest name first."""
-    if not state_dir.tracepack.is_dir():
-        return []
-    return sorted(
-        state_dir.tracepack.glob("trace-*.jsonl"), key=lambda path: (path.name[-25:], path.name), reverse=True
-    )
+    """Every session log, the newest by its name's time first."""
+    found = []
+    for path in state_dir.tracepack.glob("trace-*.jsonl"):
+        match = _NAME.fullmatch(path.name)
+        if match:
+            found.append((match[2], int(match[3] or 1), path.name, path))
+    return [entry[-1] for entry in sorted(found, reverse=True)]
 
 
 def find_session(state_dir: StateDir, selector: str | None) -> Path:
-    """The log of the session that `selector` begins, or the newest one for None.
+    """The log of the session that `selector` names or begins, or the newest one for None.
 
     Raises:
         NotFoundError: none, or more than one session answers.
 
     """
-    files = session_files(state_dir)
-    if selector is not None:
-        exact = [path for path in files if path.name[6:-26] == selector]
-        files = exact or [path for path in files if path.name[6:].startswith(selector)]
-        names = {path.name[6:-26] for path in files}
-        if len(names) > 1:
-            raise NotFoundError(f"{selector!r} could be {len(names)} sessions: {', '.join(sorted(names)[:5])}")
-    if not files:
-        raise NotFoundError("no session is recorded here" if selector is None else f"no session matches {selector!r}")
-    return files[0]
+    sessions: dict[str, Path] = {}  # the newest log of each
+    for path in session_files(state_dir):
+        match = _NAME.fullmatch(path.name)
+        if match:
+            sessions.setdefault(match[1], path)
+    if selector is None:
+        names = list(sessions)[:1]
+    elif selector in sessions:
+        names = [selector]
+    else:
+        names = [name for name in sessions if selector and name.startswith(selector)]
+    if not names:
+        what = "no session is recorded here" if selector is None else f"no session matches {selector!r}"
+        raise NotFoundError(what, next_step="a session is recorded when a task runs")
+    if len(names) > 1:
+        raise NotFoundError(
+            f"{selector!r} could be {len(names)} sessions: {', '.join(names[:5])}", next_step="type more of the id"
+        )
+    return sessions[names[0]]

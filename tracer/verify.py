@@ -1,12 +1,13 @@
-"""`pm trace verify`: is this record whole, in order, and what was recorded? Pure checks over what was read.
+"""What `pm trace verify` finds: whether a record is whole, in order, and what was recorded.
 
-Levels: `damage` (not what the writer wrote: exit 8), `note` (unfinished, unchained, a torn tail that a crash left).
+Levels: `damage` (not what the writer wrote: exit 8), `note` (unfinished, unchained, cut off).
 A torn tail is reported as damage of the file although no confirmed fact is lost: the next writer moves it aside.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -22,6 +23,8 @@ _ANSWER_STATES: Final = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "BLOCKED",
 _FINAL_STATES: Final = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
 _ACTIONS: Final = frozenset({"continue", "hint", "accept", "stop"})
 _START: Final = "start"
+_LOOKS: Final = 5
+_PAUSE_S: Final = 0.02
 # What may stand directly before a fact of one loop (a task's own, or a subtask's).
 _BEFORE: Final[Mapping[str, frozenset[str]]] = {
     # the seed's sample leaves ITERATION_END out
@@ -63,7 +66,7 @@ def verify_trace(path: str | os.PathLike[str], *, head: str | None = None, task_
         TraceError: it cannot be read at all.
 
     """
-    found = scan(path)
+    found = _settled(path)
     try:
         chain = check_chain(path, head=head.strip().lower() if head else None)
     except FileNotFoundError as error:
@@ -74,6 +77,20 @@ def verify_trace(path: str | os.PathLike[str], *, head: str | None = None, task_
     if not found.problems:
         findings += check_order(found.facts)
     return TraceReport(os.fspath(path), len(found.facts), chain, tuple(sorted(findings, key=lambda one: one.line)))
+
+
+def _settled(path: str | os.PathLike[str]) -> Scan:
+    """The scan of a file that may be growing: a line that was being written is looked at again."""
+    found = scan(path)
+    for _ in range(_LOOKS):
+        if found.torn is None:
+            break
+        time.sleep(_PAUSE_S)
+        again = scan(path)
+        if again == found:
+            break
+        found = again
+    return found
 
 
 def _framing(found: Scan) -> list[Finding]:

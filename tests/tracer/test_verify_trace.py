@@ -231,3 +231,18 @@ def test_illegal_or_unbalanced_session_events_are_named(events: list[dict[str, A
 
 def test_a_session_that_was_cut_off_is_a_note() -> None:
     assert {finding.level for finding in check_session([START, BEGIN])} == {"note"}
+
+
+def test_sessions_are_found_by_id_or_unique_beginning(tmp_path: Path) -> None:
+    packs = [TracePack(state_dir=tmp_path, session_id=name) for name in ("sess-1", "sess-10", "other")]
+    packs[0].path.parent.mkdir(parents=True)
+    for pack in packs:
+        pack.path.write_bytes(b"")
+    again = TracePack(state_dir=tmp_path, session_id="sess-1")
+    again.path.write_bytes(b"")
+    assert find_session(packs[0].state_dir, "sess-1") in {again.path, packs[0].path}
+    assert find_session(packs[0].state_dir, "oth") == packs[2].path
+    for selector in ("sess", "absent", ""):
+        with pytest.raises(NotFoundError):
+            find_session(packs[0].state_dir, selector)
+    assert again.path != packs[0].path

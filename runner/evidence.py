@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from runner import check_process
 from runner.criteria.claims import claimed_paths, requested_paths
 from runner.criteria.commands import PROJECT_FILES, PlannedCommand, plan_commands
 from runner.criteria.model import ChangedFile, ClaimedPath, CommandKind, CommandResult, Evidence, Kind
 from runner.criteria.test_output import failing_tests
+from runner.processes import run_command
 
 __all__ = ["Changed", "CheckRun", "RunCheck", "detect_commands", "gather"]
 
@@ -27,6 +27,8 @@ _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
 _TAIL = 8192
 _CLAIMS = 200
+_KEEP = 256 * 1024
+_MAX_OUTPUT = 256 * 1024 * 1024
 
 
 class Changed(Protocol):
@@ -216,5 +218,13 @@ def _module_missing(command: str, run: CheckRun) -> bool:
 
 
 async def _run_with_processes(command: str, workspace: Path, timeout_s: float) -> CheckRun:
-    ran = await check_process.run(command, workspace, timeout_s)
-    return CheckRun(exit_code=ran.exit_code, output=ran.output, duration_s=ran.duration_s, timed_out=ran.timed_out)
+    result = await run_command(
+        command, cwd=workspace, timeout_s=timeout_s, keep_bytes=_KEEP, max_output_bytes=_MAX_OUTPUT, label="check"
+    )
+    return CheckRun(
+        exit_code=result.exit_code if result.kind in {"exit", "missing"} else None,
+        output=result.text,
+        duration_s=result.duration_s,
+        timed_out=result.timed_out,
+        started=not result.missing_tool,
+    )

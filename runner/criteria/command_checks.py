@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runner.criteria.finding import at
+from runner.criteria.finding import at, finding_of
+from runner.criteria.integrity import moved_goalposts
 from runner.criteria.model import CommandKind, CommandResult, Evidence, Finding, Place
 
 __all__ = ["q7_test", "q8_lint", "q9_typecheck"]
@@ -33,12 +34,12 @@ def _check(evidence: Evidence, kind: CommandKind) -> Finding:
         reason = f"no {_NOUN[kind]} command is configured or was detected"
         return Finding(passed=False, reason=reason, places=(at("command", reason),))
     faults = [fault for result in results if (fault := _fault(result)) is not None]
-    if faults:
-        return Finding(
-            passed=False,
-            reason="; ".join(reason for reason, _ in faults),
-            places=tuple(place for _, place in faults),
-        )
+    moved = moved_goalposts(evidence, kind)
+    if faults or moved:
+        reasons = [reason for reason, _ in faults]
+        if moved:
+            reasons.append(finding_of(moved).reason)
+        return Finding(passed=False, reason="; ".join(reasons), places=(*(place for _, place in faults), *moved))
     flaky = [result.command for result in results if result.flaky]
     return Finding(passed=True, reason=f"flaky: failed once, passed when repeated: {flaky[0]}" if flaky else "")
 

@@ -261,7 +261,8 @@ def _sentences(voice: list[tuple[int, str, str]]) -> Iterator[tuple[int, str, st
     for index, (number, text, raw) in enumerate(voice):
         if not text.strip() or number in seen or (_CODE_LINE.search(text) and "..." not in text):
             continue
-        yield number, text, raw
+        if not _continues(voice, index):
+            yield number, text, raw
         following = voice[index + 1] if index + 1 < len(voice) else None
         if (
             following
@@ -272,6 +273,14 @@ def _sentences(voice: list[tuple[int, str, str]]) -> Iterator[tuple[int, str, st
             joined = f"{text.rstrip()} {following[1].strip()}"
             if not following[1].lstrip().startswith(("-", "*", "•", "@", ":")):
                 yield number, joined, raw
+
+
+def _continues(voice: list[tuple[int, str, str]], index: int) -> bool:
+    """Whether a line goes on with the sentence of the line above it."""
+    if not index or voice[index - 1][0] != voice[index][0] - 1:
+        return False
+    above, text = voice[index - 1][1].rstrip(), voice[index][1].lstrip()
+    return bool(above.strip()) and above[-1] not in ".!?:;。…" and text[:1].islower()
 
 
 def _short(words: str) -> str:

@@ -59,19 +59,28 @@ _script = partial(
 _JVM_COMMENTS = ("line_comment", "block_comment")
 _SWIFT_GAPS = re.compile(rb"^\s*#(?:if|else)|\bmacro\b|~Copyable|\bconsume\b|\bborrowing\b", re.MULTILINE)
 
+# What the TypeScript grammar refuses although the compiler takes it.
+_TYPESCRIPT_GAPS = re.compile(
+    rb"import\(\s*['\"]|\bexport default (?:async )?function\s*\(|<(?:in|out) |, (?:in|out) \w"
+)
+_JAVASCRIPT_GAPS = re.compile(
+    rb"export\s*\{[^}]*\b(?:function|class|new|delete|void|null|enum|catch|finally)\b[^}]*\}|^\s*let \w+\s*$",
+    re.MULTILINE,
+)
+
 _ALL: tuple[Language, ...] = (
     Language(
         name="python", module="python", functions=_C_LIKE, classes=("class_definition",), strings=("string",),
         line=("#",), quotes=('"""', "'''", '"', "'"),
     ),
-    _script(name="javascript", module="javascript", classes=("class_declaration", "class")),
+    _script(name="javascript", module="javascript", classes=("class_declaration", "class"), known_gaps=_JAVASCRIPT_GAPS),
     _script(
         name="typescript", module="typescript", function="language_typescript",
-        classes=("class_declaration", "class", "abstract_class_declaration"),
+        classes=("class_declaration", "class", "abstract_class_declaration"), known_gaps=_TYPESCRIPT_GAPS,
     ),
     _script(
         name="tsx", module="typescript", function="language_tsx",
-        classes=("class_declaration", "class", "abstract_class_declaration"),
+        classes=("class_declaration", "class", "abstract_class_declaration"), known_gaps=_TYPESCRIPT_GAPS,
     ),
     _slashed(
         name="go", module="go", functions=("function_declaration", "method_declaration"), classes=("type_declaration",),
@@ -165,7 +174,7 @@ _BY_EXTENSION = {
         "java": "java",
         "kotlin": "kt kts",
         "c": "c",
-        "cpp": "cc cpp cxx hpp hh hxx h ino ipp tpp cu cuh",
+        "cpp": "h cc cpp cxx hpp hh hxx h ino ipp tpp cu cuh",
         "c_sharp": "cs csx",
         "ruby": "rb rake gemspec ru",
         "php": "php phtml",

@@ -88,7 +88,7 @@ MENTION = re.compile(
 MISSING = Words(
     (
         "implement",
-        r"^\W*(?:this |it |that |function |method )?(?:is |are |currently )?(?:still )?(?:not (?:yet |currently )?(?:fully |completely )?implemented|unimplemented)\b(?! (?:by|in|on|for|as) (?:this|the|a|an|all|every|some|servers?|drivers?|protocol|purpose))",
+        r"^\W*(?:(?:this|it|that|function|method|feature) is )?(?:currently |still )?(?:not (?:yet |currently )?(?:fully |completely )?implemented|unimplemented)\b(?! (?:by|in|on|for|as) (?:this|the|a|an|all|every|some|servers?|drivers?|protocol|purpose))",
     ),
     (
         "implement|written|wired|hooked",
@@ -100,7 +100,7 @@ MISSING = Words(
     ),
     (
         "to be ",
-        r"\b(?:yet |still )?to be (?:implemented|filled in|(?:completed|written|added|defined|decided|determined|done|finished) later)\b|^\W*(?:still |yet )?to be (?:done|completed|written|decided|determined|defined|filled in|finished)\W*$",
+        r"\b(?:yet|still) to be implemented\b|^\W*to be implemented\b(?! (?:by|in|on|for|as|using)\b)|\b(?:is|are|left|remains?|logic|code|part|handling|validation|support) to be (?:implemented|filled in)\b(?! (?:by|in|on|for|as|using)\b)|\bto be (?:filled in|(?:implemented|completed|written|added|defined|decided|determined|done|finished) later)\b|^\W*(?:still |yet )?to be (?:done|completed|written|decided|determined|defined|filled in|finished)\W*$",
     ),
     (
         " be ",
@@ -146,7 +146,7 @@ MISSING = Words(
         "left ",
         r"\bleft (?:as an exercise|unimplemented|as (?:a )?todo|(?:blank|empty|out) for now|for (?:the reader|later|you to)|to (?:the )?(?:reader|implementer))\b",
     ),
-    ("hack", r"\b(?:temporary|quick|dirty|ugly|nasty|horrible|gross) hack\b|\bhack (?:for now|until)\b"),
+    ("hack", r"\b(?:temporary|temp) hack\b|\bhack (?:for now|until)\b"),
     (
         "実装|後|あと|要|暫定|ダミー|まだ|仮|のち|将来",
         r"未実装|(?:あとで|後で|のちほど|後ほど|今後|将来)(?:、)?[^。]{0,8}(?:実装|対応(?:する|予定|します)|修正(?:する|予定|します)|直す)|要(?:実装|修正|対応)(?!件|求)|実装(?:予定|待ち|が必要|すること|してください|中です|する予定)|仮(?:の)?(?:実装|値を|データを|処理)|暫定(?:的)?(?:な)?(?:対応|実装|処理)|ダミー(?:実装|データを返|の値を|値を返)|まだ(?:実装|対応)|実装(?:され|し)ていな",
@@ -203,7 +203,7 @@ LEFT_OUT_STRICT = Words(
     ),
     (
         "rest|remain|other|existing|previous|original|unchanged|all ",
-        rf"{_LEAD}(?:rest|remaining|others?|existing|previous|original|unchanged|all) (?:\w+ )?{_THING},? (?:is |are |has been |have been |remains? |stays? )?(?:all )?(?:unchanged|unmodified|omitted|elided|snipped|truncated|left out|same as (?:before|above)|as before|not shown|the same(?: as (?:before|above))?|go(?:es)? here|stays? the same|here)\b",
+        rf"{_LEAD}(?:rest|remaining|others?|existing|previous|original|unchanged) (?:\w+ )?{_THING},? (?:is |are |has been |have been |remains? |stays? )?(?:all )?(?:unchanged|unmodified|omitted|elided|snipped|truncated|left out|same as (?:before|above)|as before|not shown|the same(?: as (?:before|above))?|go(?:es)? here|stays? the same|here)\b",
     ),
     (
         "here",
@@ -299,7 +299,7 @@ LEFT_OUT = _any(
     r"^\W*(?:(?:the )?same|identical|all other|other|remaining|existing|previous) (?:\w+ ){0,3}(?:same as|as|like|similar to|unchanged|identical) ?(?:before|above|previously|the original|original)?\W*$",
     r"\b(?:repeat|do the same|similarly|likewise|similar (?:logic|code|implementations?|methods?|handlers?|functions?|tests?|cases?)|continue (?:with|for|like this)|same) (?:for |with |to )?(?:the |all |each )?(?:\w+ )?(?:other|others|rest|remaining)\b",
     r"^\W*(?:implementation|logic|code|function body|body|method body|processing|business logic|details)\W*$",
-    r"^\W*(?:omitted|elided|snip(?:ped)?|truncated|unchanged|no changes?(?: here| needed| below| above| from here)?|same as (?:before|previous(?:ly)?|original)|as before|existing|etc|and so on(?: and so forth)?|and so forth|more of the same)\W*$",
+    r"^\W*(?:omitted|elided|snip(?:ped)?|truncated|unchanged|no changes? (?:here|needed|below|above|from here)|same as (?:before|previous(?:ly)?|original)|as before|existing|etc|and so on(?: and so forth)?|and so forth|more of the same)\W*$",
 )
 # The same, whether or not code follows: what begins or ends in dots.
 LEFT_OUT_DOTS = _any(

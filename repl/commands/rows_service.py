@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repl.commands.spec import Command, Flag
+from repl.commands.spec import Argument, Command, Flag
 
 __all__ = ["SERVICE_COMMANDS"]
 
@@ -26,5 +26,20 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
             "The link that is printed opens the pages in a browser once and leaves a cookie there. Ctrl+C ends the "
             "service; tasks it ran stay resumable."
         ),
+    ),
+    Command(
+        "export",
+        "trace",
+        "write a task as one file to pass on: Markdown, JSON or a page",
+        "repl.commands.export:export",
+        "pm export 15 --format html",
+        arguments=(Argument("task", "the task; the newest one if left out", required=False, values="task"),),
+        flags=(
+            Flag("--format", "md, json or html", "FORMAT", choices=("md", "json", "html")),
+            Flag("--output", "write here instead of TASK.FORMAT in this folder", "PATH", "-o", values="file"),
+            Flag("--last", "the newest task"),
+        ),
+        exits=(7, 8),
+        description="Secrets are replaced again and paths rewritten; a copy that would still hold one is not written.",
     ),
 )

@@ -17,6 +17,7 @@ HANDLERS: dict[str, str] = {
     "trace": "repl.commands.trace:trace",
     "trace verify": "repl.commands.verify:verify",
     "serve": "repl.commands.serve:serve",
+    "export": "repl.commands.export:export",
     "distill": "repl.commands.distill:distill",
     "sessions": "repl.commands.sessions:sessions",
     "traces": "repl.commands.traces:traces",

@@ -41,6 +41,13 @@ def test_an_ambiguous_prefix_lists_the_candidates(tmp_path: Path) -> None:
         resolve_task(state_dir, "task-01")
 
 
+@pytest.mark.parametrize("selector", ["fix", "2"])
+def test_more_than_one_candidate_is_never_chosen_from(tmp_path: Path, selector: str) -> None:
+    state_dir = with_traces(tmp_path, "fix-login", "fixture", "task-002", "task-0002")
+    with pytest.raises(NotFoundError, match="could be 2 tasks"):
+        resolve_task(state_dir, selector)
+
+
 def test_without_any_task_the_next_step_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no task is recorded"):
         resolve_task(StateDir(tmp_path / "absent"), None)

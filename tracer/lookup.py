@@ -74,13 +74,14 @@ def resolve_task(state_dir: StateDir, selector: str | None) -> TaskRef:
 
     """
     names = state_dir.trace_names()
-    found = _files_by_task(_exact(names, selector.strip()) if selector else names)
-    if selector and selector.strip() not in found and not (_NUMBER.fullmatch(selector.strip()) and found):
+    wanted = selector.strip() if selector is not None else ""
+    found = _files_by_task(_exact(names, wanted) if wanted else names)
+    if wanted and wanted not in found and not (_NUMBER.fullmatch(wanted) and _matches(list(found), wanted)):
         found = _files_by_task(names)  # a shortened id, or nothing
     if not found:
         raise NotFoundError("no task is recorded here", next_step='start one: pm run "…"')
     newest_first = sorted(found, key=_order, reverse=True)
-    matches = newest_first[:1] if selector is None else _matches(newest_first, selector.strip())
+    matches = newest_first[:1] if selector is None else _matches(newest_first, wanted)
     if len(matches) == 1:
         files = sorted(found[matches[0]], reverse=True)
         return TaskRef(matches[0], tuple(state_dir.traces / name for _, name in files))

@@ -80,7 +80,6 @@ def task_request(
         continue_session=bool(value("continue_session")),
         timeout_s=value("timeout"),
         budget_usd=value("budget_usd"),
-        chunk=value("chunk"),
         task_id=value("task_id"),
         checks=_checks(settings, value, expand_criteria(tuple(chosen)) if chosen else None),
         **limits,

@@ -102,7 +102,9 @@ class NewTask(BaseModel):
     executor: Offered | None = None
     model: str | None = Field(default=None, max_length=100)
     max_iterations: Iterations | None = None
-    chunk: Literal["auto", "always", "never"] | None = None
+    chunk: Literal["auto", "never"] | None = Field(
+        default=None, description="this version runs every task in one piece; `always` comes with subtasks"
+    )
     criteria: list[str] | None = Field(default=None, max_length=50)
 
 

@@ -60,7 +60,7 @@ async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> 
     from repl.session import Session
 
     output = context.output
-    flags = {"executor": "scripted", "script": str(script), "kind": "change", "chunk": "never"}
+    flags = {"executor": "scripted", "script": str(script), "kind": "change"}
     inner = Context(
         output=output,
         environ=_quiet_environment(context.environ, folder),

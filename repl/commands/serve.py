@@ -33,7 +33,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
     token = read_or_make_token(token_file, new=arguments.new_token)
 
     def request_of(body: NewTask) -> TaskRequest:
-        chosen = {"model": body.model, "max_iterations": body.max_iterations, "chunk": body.chunk, "title": body.title}
+        chosen = {"model": body.model, "max_iterations": body.max_iterations, "title": body.title}
         return task_request(
             body.prompt,
             settings=session.settings,

@@ -94,15 +94,6 @@ _RUN: tuple[Setting, ...] = (
         placeholder="N",
         minimum=1,
     ),
-    Setting(
-        "run.chunk",
-        "text",
-        "split a large request into subtasks",
-        "auto",
-        ("auto", "always", "never"),
-        "--chunk",
-        "WHEN",
-    ),
     Setting("run.test", "text", "test command that must pass (Q7)", flag="--test", placeholder="CMD", guarded=True),
     Setting("run.lint", "text", "lint command that must pass (Q8)", flag="--lint", placeholder="CMD", guarded=True),
     Setting(

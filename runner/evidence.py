@@ -21,7 +21,7 @@ from runner.criteria.model import ChangedFile, ClaimedPath, CommandKind, Command
 from runner.criteria.test_output import failing_tests
 from runner.processes import run_command
 
-__all__ = ["Changed", "CheckRun", "RunCheck", "detect_commands", "gather"]
+__all__ = ["Changed", "CheckRun", "RunCheck", "detect_commands", "gather", "look_up_claims"]
 
 _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
@@ -151,6 +151,12 @@ def _look_up(
     found += [_claim(root, path, "answer", changed) for path in claimed_paths(answer)[:_CLAIMS]]
     found += [_claim(root, path, "request", changed) for path in requested_paths(request)[:_CLAIMS]]
     return tuple(found)
+
+
+def look_up_claims(root: Path, answer: str) -> tuple[ClaimedPath, ...]:
+    """The paths that `answer` claims, looked up below `root`; as there is no task, each counts as changed."""
+    found = (_claim(root.resolve(), path, "answer", set()) for path in claimed_paths(answer)[:_CLAIMS])
+    return tuple(replace(claim, changed=True) for claim in found)
 
 
 def _claim(root: Path, path: str, source: Any, changed: set[str]) -> ClaimedPath:

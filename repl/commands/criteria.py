@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from repl.present.escape import escape
 from repl.task_request import expand_criteria
 from runner.criteria.model import CommandKind
+from runner.criteria.plugins import team_criteria
 from runner.criteria.registry import BUILT_IN, KIND_OF, criteria_in_force
 from runner.evidence import detect_commands
 from tracer.errors import NotFoundError, UsageError
@@ -15,7 +16,7 @@ from tracer.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from repl.commands.context import Context
 
-__all__ = ["criteria"]
+__all__ = ["criteria", "explain"]
 
 
 def criteria(context: Context, arguments: Namespace) -> int:
@@ -57,6 +58,20 @@ def criteria(context: Context, arguments: Namespace) -> int:
     if not settings.trusted and not configured:
         context.output.note("commands found in this folder are used once it is trusted: pm config trust")
     context.output.result("criteria", {"criteria": rows, "trusted": settings.trusted})
+    return 0
+
+
+def explain(context: Context, arguments: Namespace) -> int:
+    """`pm criteria explain ID`: what it looks for, what it leaves alone, what mends a failure."""
+    known = (*BUILT_IN, *team_criteria())
+    wanted = arguments.id.lower()
+    found = next((one for one in known if one.id.lower() == wanted), None)
+    if found is None:
+        raise NotFoundError(f"no criterion {arguments.id!r}", next_step="pm criteria")
+    context.output.line(f"{found.id} {escape(found.name)}")
+    context.output.lines(["", *(escape(line) for line in (found.explain or "No explanation was given.").split("\n"))])
+    fields = {"id": found.id, "name": found.name, "mandatory": found.mandatory, "explain": found.explain}
+    context.output.result("criteria explain", fields)
     return 0
 
 

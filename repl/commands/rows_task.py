@@ -174,6 +174,28 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(3, 7),
     ),
     Command(
+        "criteria explain",
+        "task",
+        "say what a criterion looks for and what it leaves alone",
+        "repl.commands.criteria:explain",
+        "pm criteria explain Q3",
+        arguments=(Argument("id", "the criterion", values="criterion"),),
+        exits=(7,),
+    ),
+    Command(
+        "check",
+        "task",
+        "judge files or an answer without running a task",
+        "repl.commands.check:check",
+        "pm check src",
+        arguments=(
+            Argument("path", "files or folders (all of the project)", required=False, many=True, values="file"),
+        ),
+        flags=(Flag("--output", "judge the answer in this file too, - for standard input", "FILE", values="file"),),
+        exits=(1, 3, 7),
+        description="For hooks and CI: exit 1 when something was found. check.exclude names what is left out.",
+    ),
+    Command(
         "demo",
         "task",
         "watch a bad answer be rejected and mended; needs no key and no network",

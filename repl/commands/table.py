@@ -13,6 +13,8 @@ HANDLERS: dict[str, str] = {
     "diff": "repl.commands.diff:diff",
     "files": "repl.commands.diff:files",
     "criteria": "repl.commands.criteria:criteria",
+    "criteria explain": "repl.commands.criteria:explain",
+    "check": "repl.commands.check:check",
     "demo": "repl.commands.demo:demo",
     "trace": "repl.commands.trace:trace",
     "trace verify": "repl.commands.verify:verify",

@@ -110,14 +110,18 @@ def q6_termination(evidence: Evidence) -> Finding:
         places.append(at("status", _ENDED_BADLY[evidence.status], suggestion="finish the task"))
     answer = read_answer(evidence.answer)
     changed = any(file.before != file.after for file in evidence.files)
-    if evidence.kind not in {"question", "investigation"} and (changed or _wants_change(evidence)):
-        places.extend(early_ends(answer.prose, changed=changed))
+    if evidence.kind not in {"question", "investigation"} and (
+        changed or _wants_change(evidence) or evidence.options.get("answer_alone")
+    ):
+        places.extend(early_ends(answer.prose, changed=changed or bool(evidence.options.get("answer_alone"))))
     places.extend(_unproven(evidence, answer))
     return finding_of(places)
 
 
 def _unproven(evidence: Evidence, answer: Answer) -> list[Place]:
     if any(file.before != file.after for file in evidence.files) or evidence.kind in {"question", "investigation"}:
+        return []
+    if evidence.options.get("answer_alone"):
         return []
     if _NOTHING.search(evidence.answer):
         return []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from runner.criteria.command_checks import q7_test, q8_lint, q9_typecheck
 from runner.criteria.evidence_checks import q1_files, q5_evidence, q6_termination
+from runner.criteria.explain import EXPLAIN
 from runner.criteria.model import CommandKind, Criterion
 from runner.criteria.review import q2_marks, q3_omissions, q4_syntax
 
@@ -18,15 +19,15 @@ __all__ = ["BUILT_IN", "KIND_OF", "criteria_in_force"]
 KIND_OF: dict[str, CommandKind] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}
 
 BUILT_IN: tuple[Criterion, ...] = (
-    Criterion(id="Q1", name="Files Verified", check=q1_files),
-    Criterion(id="Q2", name="No TODO/FIXME", check=q2_marks),
-    Criterion(id="Q3", name="No Omission Markers", check=q3_omissions),
-    Criterion(id="Q4", name="No Incomplete Syntax", check=q4_syntax),
-    Criterion(id="Q5", name="Evidence Present", check=q5_evidence),
-    Criterion(id="Q6", name="No Early Termination", check=q6_termination),
-    Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False),
-    Criterion(id="Q8", name="Lint Passed", check=q8_lint, mandatory=False),
-    Criterion(id="Q9", name="TypeCheck Passed", check=q9_typecheck, mandatory=False),
+    Criterion(id="Q1", name="Files Verified", check=q1_files, explain=EXPLAIN["Q1"]),
+    Criterion(id="Q2", name="No TODO/FIXME", check=q2_marks, explain=EXPLAIN["Q2"]),
+    Criterion(id="Q3", name="No Omission Markers", check=q3_omissions, explain=EXPLAIN["Q3"]),
+    Criterion(id="Q4", name="No Incomplete Syntax", check=q4_syntax, explain=EXPLAIN["Q4"]),
+    Criterion(id="Q5", name="Evidence Present", check=q5_evidence, explain=EXPLAIN["Q5"]),
+    Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain=EXPLAIN["Q6"]),
+    Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain=EXPLAIN["Q7"]),
+    Criterion(id="Q8", name="Lint Passed", check=q8_lint, mandatory=False, explain=EXPLAIN["Q8"]),
+    Criterion(id="Q9", name="TypeCheck Passed", check=q9_typecheck, mandatory=False, explain=EXPLAIN["Q9"]),
 )
 
 

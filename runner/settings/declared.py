@@ -186,6 +186,7 @@ _OTHER: tuple[Setting, ...] = (
         env_name="PM_KEY_FILE",
         guarded=True,
     ),
+    Setting("check.exclude", "list", "files, folders or patterns that pm check leaves out", ()),
     Setting("criteria.options.*", "any", "options of single criteria; see the criteria page"),
     Setting("environment.allow", "list", "further environment variables that agents may see", (), guarded=True),
     Setting("redaction.extra_names", "list", "further variables whose values are secret", ()),

@@ -6,24 +6,20 @@ key and names are loaded when the first text comes. It keeps no state between ca
 
 from __future__ import annotations
 
-import platform
-import subprocess
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracer.redaction.parts import Parts
 from tracer.redaction.port import Redacted
 
 if TYPE_CHECKING:
     from tracer.redaction.scan import Mark, Scanner
 
 __all__ = ["ProjectRedactor", "Touched", "build_redactor"]
-
-_GIT_TIMEOUT_S = 5
 
 
 class Touched(NamedTuple):
@@ -55,7 +51,7 @@ def build_redactor(
     `home` defaults to `$HOME` of `environ`. Errors come with the first use: `RecordError` when the key cannot be kept,
     `ConfigError` for a bad rule.
     """
-    return ProjectRedactor(
+    parts = Parts(
         state_dir=state_dir,
         environ=dict(environ),
         extra_names=tuple(extra_names),
@@ -65,24 +61,16 @@ def build_redactor(
         host=host,
         persons=None if persons is None else tuple(persons),
         pii=pii,
-        rewrite_paths=rewrite_paths,
-        truncate=truncate,
     )
+    return ProjectRedactor(parts, rewrite_paths=rewrite_paths, truncate=truncate)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ProjectRedactor:
-    """Implements `tracer.redaction.port.Redactor`; see `build_redactor` for the fields."""
+    """Implements `tracer.redaction.port.Redactor`; made by `build_redactor`."""
 
-    state_dir: Path
-    environ: Mapping[str, str] = field(repr=False)
-    extra_names: tuple[str, ...] = ()
-    extra_rules: Mapping[str, str] = field(default_factory=dict)
-    project_root: Path | None = None
-    home: Path | None = None
-    host: str | None = None
-    persons: tuple[str, ...] | None = None
-    pii: bool = True
+    parts: Parts = field(repr=False)
+    _: KW_ONLY
     rewrite_paths: bool = False
     truncate: bool = True
 
@@ -167,7 +155,7 @@ class ProjectRedactor:
     @property
     def longest_known_value(self) -> int:
         """Bytes of the longest spelling of a known value: no window may be narrower."""
-        return int(self._known.longest)
+        return self.parts.known.longest
 
     def touched_value(self, value: Any) -> dict[str, int]:
         """How many marks each rule would leave in a JSON value (paths included, as `path`)."""
@@ -226,7 +214,7 @@ class ProjectRedactor:
             return self._replaced(window[left:right], shifted)
 
         counts["truncate_large"] += 1
-        return shorten(data, kept, margin=max(MARGIN, self._known.longest))
+        return shorten(data, kept, margin=max(MARGIN, self.parts.known.longest))
 
     def _replaced(self, data: bytes, marks: Iterable[Mark]) -> bytes:
         parts: list[bytes] = []
@@ -240,37 +228,11 @@ class ProjectRedactor:
     def _stand_in(self, mark: Mark) -> bytes:
         from tracer.redaction.placeholder import placeholder
 
-        return placeholder(mark.rule, mark.secret, key=self._key) if mark.replacement is None else mark.replacement
+        return placeholder(mark.rule, mark.secret, key=self.parts.key) if mark.replacement is None else mark.replacement
 
-    @cached_property
-    def _key(self) -> bytes:
-        from tracer.redaction.key import load_key
-
-        return load_key(self.state_dir)
-
-    @cached_property
-    def _known(self) -> Any:
-        from tracer.redaction.known import KnownValues, known_values
-
-        return KnownValues(known_values(self.environ, self.extra_names))
-
-    @cached_property
+    @property
     def _scanner(self) -> Scanner:
-        """Built on first use: google-re2 takes 17 ms to import."""
-        from tracer.redaction.people import People, identity_of
-        from tracer.redaction.places import Places
-        from tracer.redaction.ruleset import RuleSet, build_rules
-        from tracer.redaction.scan import Scanner
-
-        finders: list[Any] = [self._known, RuleSet(build_rules(self.extra_rules))]
-        if self.pii:
-            host = platform.node() if self.host is None else self.host
-            persons = _git_persons(self.project_root, self.environ) if self.persons is None else self.persons
-            identity = identity_of(self.environ, host=host, persons=persons)
-            finders.append(People(identity, keep_paths=not self.rewrite_paths))
-        if self.rewrite_paths:
-            finders.append(Places(project_root=self.project_root, home=self.home))
-        return Scanner(finders)
+        return self.parts.path_scanner if self.rewrite_paths else self.parts.scanner
 
 
 def _deal(data: bytes, start: int, end: int, ends: list[int], pieces: list[list[bytes]]) -> None:
@@ -279,20 +241,3 @@ def _deal(data: bytes, start: int, end: int, ends: list[int], pieces: list[list[
         left, right = max(start, ends[which]), min(end, ends[which + 1])
         if left < right:
             pieces[which].append(data[left:right])
-
-
-def _git_persons(folder: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The developer's name from git's settings; none where git or a setting is missing."""
-    try:
-        answer = subprocess.run(
-            ["git", "config", "--get", "user.name"],
-            cwd=folder,
-            env=dict(environ),
-            capture_output=True,
-            timeout=_GIT_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    name = answer.stdout.decode("utf-8", "replace").strip()
-    return (name,) if answer.returncode == 0 and name else ()

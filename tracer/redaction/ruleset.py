@@ -151,9 +151,7 @@ class RuleSet:
         self._words = words
         self._prefilter = literals(words)
         self._inside = {word: [other for other in words if other != word and other in word] for word in words}
-        self._overlaps = literals(
-            sorted({both for word in words for other in words for both in _overlaps(word, other)})
-        )
+        self._overlaps = literals(sorted(set(_overlaps(words))))
 
     def finds(self, data: bytes) -> Iterator[Find]:
         """Every find of every rule whose keyword occurs in `data`."""
@@ -170,11 +168,16 @@ class RuleSet:
         return sorted({*self._always, *(place for word in words for place in self._by_keyword[word])})
 
 
-def _overlaps(word: bytes, other: bytes) -> Iterator[bytes]:
-    """`word` running over into `other`: where such a thing stands, the alternation sees only the first of the two."""
-    for size in range(1, min(len(word), len(other))):
-        if word.endswith(other[:size]):
-            yield word + other[size:]
+def _overlaps(words: Iterable[bytes]) -> Iterator[bytes]:
+    """Each word running over into another: where such a thing stands, the alternation sees only the first."""
+    by_start: dict[bytes, list[bytes]] = {}
+    for word in words:
+        for size in range(1, len(word)):
+            by_start.setdefault(word[:size], []).append(word)
+    for word in words:
+        for size in range(1, len(word)):
+            for other in by_start.get(word[-size:], ()):
+                yield word + other[size:]
 
 
 @cache

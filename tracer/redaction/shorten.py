@@ -7,8 +7,9 @@ secret; what is dropped is not searched. The middle is described by its length a
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator
+
+from tracer.redaction.ruleset import compiled
 
 __all__ = ["KEEP", "LIMIT", "MARGIN", "Kept", "shorten"]
 
@@ -17,9 +18,8 @@ KEEP = 64 * 1024
 MARGIN = 4096
 _MAX_LINES = 100
 _MAX_LINE = 500
-_TELLING = re.compile(
-    rb"\b(?:error|errors|failed|failure|exception|traceback|fatal|panic|warning|assertionerror|segmentation fault)\b",
-    re.IGNORECASE,
+_TELLING = compiled(
+    r"(?i)\b(?:error|errors|failed|failure|exception|traceback|fatal|panic|warning|assertionerror|segmentation fault)\b"
 )
 
 Kept = Callable[[bytes, int, int], bytes]

@@ -187,7 +187,7 @@ def table() -> str:
         redactor = _redactor(Path(name) / "state")
         rows = [
             (
-                f"canaries planted in {row.where}",
+                f"canaries: {row.where}",
                 f"{row.count} planted, {len(row.leaked)} leaked {' '.join(row.leaked)}",
                 "0 leaked",
             )

@@ -8,6 +8,7 @@ docs (tests compare both).
 from __future__ import annotations
 
 from repl.commands.rows_distill import DISTILL_COMMANDS
+from repl.commands.rows_insight import INSIGHT_COMMANDS
 from repl.commands.rows_service import SERVICE_COMMANDS
 from repl.commands.rows_session import SESSION_COMMANDS
 from repl.commands.rows_settings import SETTINGS_COMMANDS
@@ -44,6 +45,7 @@ COMMANDS: tuple[Command, ...] = (
     *TRACE_COMMANDS,
     *SERVICE_COMMANDS,
     *DISTILL_COMMANDS,
+    *INSIGHT_COMMANDS,
     *SETTINGS_COMMANDS,
     *SESSION_COMMANDS,
 )

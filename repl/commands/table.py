@@ -28,6 +28,7 @@ HANDLERS: dict[str, str] = {
     "hooks install": "repl.commands.hooks:install",
     "hooks uninstall": "repl.commands.hooks:uninstall",
     "hooks run": "repl.commands.hooks:run",
+    "redact": "repl.commands.redact:redact",
     "config show": "repl.commands.config:show",
     "config": "repl.commands.config:show",
     "config get": "repl.commands.config:get",

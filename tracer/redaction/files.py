@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -23,7 +25,7 @@ from tracer.redaction.stream import StreamRedactor
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["Leak", "RedactedFile", "audit", "redact_file"]
+__all__ = ["Leak", "RedactedFile", "audit", "redact_file", "redacted_pieces"]
 
 _PIECE = 1 << 20
 _LONGEST_LINE = 8 << 20
@@ -51,23 +53,25 @@ class RedactedFile(NamedTuple):
 
 
 def redact_file(redactor: ProjectRedactor, source: Path, target: Path) -> RedactedFile:
-    """Write a redacted copy of `source` to `target` (mode 0600), whole or not at all; the two may be the same file.
+    """Write a redacted copy of `source` to `target`, whole or not at all; the two may be the same file.
 
+    The copy's mode is 0600, or that of the file it replaces.
     JSON Lines are taken line by line, each string judged with its key, and stay JSON; any other text is taken as a
     stream. Raises `NotFoundError` when `source` cannot be read and `TraceError` when `target` cannot be written.
     """
-    whole = redactor.untruncated()
     counts: Counter[str] = Counter()
     aside = target.with_name(f".{target.name}.{short_token()}")
     try:
-        with _opened(source) as file:
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as out:
-                is_lines = source.suffix == ".jsonl"
-                for piece in _redacted_lines(whole, file, counts) if is_lines else _redacted_text(whole, file, counts):
-                    out.write(piece)
-                out.flush()
-                os.fsync(out.fileno())
+        pieces = redacted_pieces(redactor, source, counts)
+        first = next(pieces, b"")  # a source that cannot be read leaves no file behind
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(first)
+            out.writelines(pieces)
+            out.flush()
+            if target.exists():
+                os.fchmod(out.fileno(), stat.S_IMODE(target.stat().st_mode))
+            os.fsync(out.fileno())
         aside.replace(target)
     except OSError as error:
         raise TraceError(
@@ -76,8 +80,19 @@ def redact_file(redactor: ProjectRedactor, source: Path, target: Path) -> Redact
             next_step="choose another place with -o",
         ) from error
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
     return RedactedFile(target, dict(counts))
+
+
+def redacted_pieces(redactor: ProjectRedactor, source: Path, counts: Counter[str]) -> Iterator[bytes]:
+    """The redacted bytes of `source`, piece by piece; `counts` grows as they come. Raises `NotFoundError`."""
+    whole = redactor.untruncated()
+    with _opened(source) as file:
+        if source.suffix == ".jsonl":
+            yield from _redacted_lines(whole, file, counts)
+        else:
+            yield from _redacted_text(whole, file, counts)
 
 
 def _opened(source: Path) -> BinaryIO:

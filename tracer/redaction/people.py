@@ -108,7 +108,7 @@ class People:
                 yield Find(start, end, _RANK, "card-number", digits)
         for match in self._phone.finditer(data):
             start, end = match.span(1)
-            if _said(data, start, end, _PHONE_WORDS, spaced=data[start : start + 1] == b"+"):
+            if _said(data, start, end, _PHONE_WORDS, spaced=_is_spaced_phone(data[start:end])):
                 yield Find(start, end, _RANK, "phone-number", data[start:end])
 
     def _emails(self, data: bytes) -> Iterator[Find]:
@@ -144,6 +144,11 @@ def _is_email(address: bytes, after: bytes) -> bool:
         after in {b"(", b"["} or (after == b"." and len(ending) > 2) or local.startswith((b"self.", b"np.", b"torch."))
     )
     return not code and (ending.islower() or domain.isupper())
+
+
+def _is_spaced_phone(number: bytes) -> bool:
+    """Whether the number is written as people write one: with a country code, and in groups."""
+    return number.startswith(b"+") and any(sign in number for sign in (b" ", b"-", b"."))
 
 
 def _said(data: bytes, start: int, end: int, words: re.Pattern[bytes], *, spaced: bool) -> bool:

@@ -1,0 +1,35 @@
+"""`pm redact` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.repl.support import pm
+
+KEY = "sk-" + "proj-9Zx81kQ29pLmV4tR7"
+
+
+def test_a_copy_without_secrets_goes_to_stdout_and_the_count_to_stderr(project: Path) -> None:
+    (project / "log.txt").write_text(f"used {KEY}\n")
+    ran = pm("redact", "log.txt", cwd=project)
+    assert ran.code == 0
+    assert ran.out.startswith("used [REDACTED:secret-key:")
+    assert "1 x secret-key" in ran.err
+    assert (project / "log.txt").read_text() == f"used {KEY}\n"
+
+
+def test_an_audit_fails_until_the_file_is_redacted_in_its_place(project: Path) -> None:
+    (project / "t.jsonl").write_text(json.dumps({"a": KEY}) + "\n")
+    found = pm("redact", "--audit", ".", "--json", cwd=project)
+    assert found.code == 1
+    assert json.loads(found.out)["leaks"] == [{"path": "t.jsonl", "line": 1, "rule": "secret-key", "finds": 1}]
+    assert KEY not in found.out + found.err
+    assert pm("redact", "t.jsonl", "--in-place", cwd=project).code == 0
+    clean = pm("redact", "--audit", ".", cwd=project)
+    assert (clean.code, clean.out) == (0, f"nothing found in {project}\n")
+
+
+def test_a_missing_file_is_not_found_and_no_file_is_a_usage_error(project: Path) -> None:
+    assert pm("redact", "none.txt", cwd=project).code == 7
+    assert pm("redact", cwd=project).code == 2

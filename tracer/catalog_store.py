@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -152,7 +153,7 @@ def _changed_files(folder: str, known: Iterable[tuple[str, int, int]]) -> list[t
             status = os.lstat(os.path.join(folder, name))
         except OSError:
             continue
-        if (status.st_size, status.st_mtime_ns) != (size, mtime):
+        if stat.S_ISREG(status.st_mode) and (status.st_size, status.st_mtime_ns) != (size, mtime):
             changed.append((name, status.st_size, status.st_mtime_ns))
     return changed
 
@@ -169,6 +170,8 @@ def _changed_in(folder: str, known: dict[str, tuple[int, int]]) -> list[tuple[st
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
+                    continue
+                if not stat.S_ISREG(status.st_mode):  # a pipe or a link that an agent put there
                     continue
                 if known.pop(name, None) != (status.st_size, status.st_mtime_ns):
                     changed.append((name, status.st_size, status.st_mtime_ns))

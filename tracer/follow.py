@@ -15,6 +15,7 @@ import orjson
 
 from tracer.errors import TraceError
 from tracer.nudge import listening
+from tracer.recordfile import require_file
 
 __all__ = ["follow", "is_final"]
 
@@ -82,6 +83,7 @@ class _Position:
         """The next whole lines (about a megabyte at most, or one longer line), or nothing."""
         try:
             size = os.stat(self.path).st_size
+            require_file(self.path)
         except FileNotFoundError:
             self.gone = self._existed
             return []

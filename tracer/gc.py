@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import sqlite3
+import stat
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -129,8 +130,9 @@ def _files(root: str) -> Iterator[str]:
     for folder, _, names in os.walk(root, onerror=_raise):
         for name in names:
             path = os.path.join(folder, name)
-            if not os.path.islink(path):
-                yield path
+            with contextlib.suppress(FileNotFoundError):
+                if stat.S_ISREG(os.lstat(path).st_mode):
+                    yield path
 
 
 def _raise(error: OSError) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tracer.errors import NotFoundError, TraceError
 from tracer.events import Entry, parse_line
-from tracer.recordfile import TornTail, torn_tail
+from tracer.recordfile import TornTail, require_file, torn_tail
 
 __all__ = ["Problem", "Scan", "iter_lines", "read_entries", "scan"]
 
@@ -48,6 +48,7 @@ def iter_lines(path: str | os.PathLike[str], *, after: int = -1) -> Iterator[tup
 
     """
     try:
+        require_file(path)
         with open(path, "rb") as file:
             torn = torn_tail(path)
             left = torn.offset if torn else -1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from typing import NamedTuple
 
 from tracer.chain import ChainFile
@@ -17,7 +18,7 @@ from tracer.durable import create_aside, link_new, publish, sync_file, sync_fold
 from tracer.errors import NotFoundError, RecordError, TraceError
 from tracer.lock import FileLock
 
-__all__ = ["RecordFile", "TornTail", "torn_tail"]
+__all__ = ["RecordFile", "TornTail", "require_file", "torn_tail"]
 
 _CHUNK = 1 << 20
 _JOIN_LIMIT = 1 << 22
@@ -92,6 +93,7 @@ class RecordFile:
         return self._chain.head if self._chain else ""
 
     def _take_up(self) -> None:
+        require_file(self.path)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
         self.torn = torn_tail(self.path)
         self.size = os.fstat(self._descriptor).st_size
@@ -202,6 +204,18 @@ class RecordFile:
             self._descriptor = None
             self._broken = self._broken or "it is closed"
         self._lock.release()
+
+
+def require_file(path: str | os.PathLike[str]) -> None:
+    """Refuse what is no regular file: an agent may have put a pipe there, which would never end.
+
+    Raises:
+        OSError: there is nothing at `path`.
+        TraceError: it is a folder, a pipe, a device or a socket.
+
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise TraceError(f"{os.fspath(path)!r} is not a file", next_step="look at what put it there, then remove it")
 
 
 def torn_tail(path: str | os.PathLike[str]) -> TornTail | None:

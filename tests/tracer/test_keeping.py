@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tracer.support import SEED_LINES, NoRedactor, fact, with_traces
+from tracer import durable
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.catalog import list_tasks
 from tracer.clean import clean_json
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError, TraceError, UsageError
+from tracer.follow import follow
 from tracer.gc import apply_gc, plan_gc
 from tracer.prune import apply_prune, parse_age, plan_prune
 from tracer.statedir import StateDir
@@ -204,3 +208,57 @@ def test_what_json_cannot_hold_is_replaced() -> None:
     assert clean_json(2**20_000) == hex(2**20_000)
     with pytest.raises(TraceError, match="has no JSON form"):
         clean_json({"x": object()})
+
+
+async def test_a_pipe_where_a_trace_should_be_stops_nobody(tmp_path: Path) -> None:
+    state_dir = with_traces(tmp_path, "task-001")
+    pipe = state_dir.traces / "conversation-task-002-2025-01-23T10-30-00.jsonl"
+    os.mkfifo(pipe)
+    assert [row.task_id for row in list_tasks(state_dir)] == ["task-001"]
+    assert plan_gc(state_dir).blobs == ()
+    with pytest.raises(TraceError, match="is not a file"):
+        ConversationTracer.read_trace(pipe)
+    with pytest.raises(TraceError, match="is not a file"):
+        await ConversationTracer.open_existing(pipe, state_dir=state_dir, session_id="s", redactor=NoRedactor())
+    with pytest.raises(TraceError, match="is not a file"):
+        await anext(follow(pipe))
+    assert state_dir.writers() == {}
+
+
+def test_macos_is_asked_for_a_full_sync_and_plain_sync_stands_in_where_it_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def full_sync(_descriptor: int, command: int) -> int:
+        asked.append(command)
+        if len(asked) > 1:
+            raise OSError(45, "Operation not supported")
+        return 0
+
+    monkeypatch.setattr(durable, "_FULL_SYNC", 51)
+    monkeypatch.setattr(durable.fcntl, "fcntl", full_sync)
+    synced: list[int] = []
+    monkeypatch.setattr(durable, "_sync_data", synced.append)
+    with (tmp_path / "x").open("wb") as file:
+        durable.sync_file(file.fileno())
+        assert (asked, synced) == ([51], [])
+        durable.sync_file(file.fileno())
+        assert synced == [file.fileno()]
+
+
+def test_importing_the_followers_module_does_not_load_watchfiles() -> None:
+    code = "import sys, tracer.follow; print('watchfiles' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert done.stdout == "False\n"
+
+
+async def test_the_tracers_lock_tells_who_writes(tmp_path: Path) -> None:
+    state_dir = StateDir(tmp_path)
+    async with ConversationTracer(
+        state_dir=state_dir, session_id="s", task_id="task-001", redactor=NoRedactor()
+    ) as tracer:
+        await tracer.log_user_request("x")
+        (task_id, holder), *others = state_dir.writers().items()
+        assert (task_id, holder.pid, others) == ("task-001", os.getpid(), [])
+    assert state_dir.writers() == {}

@@ -111,13 +111,13 @@ def _allot(root: str, count: int, queue: multiprocessing.Queue[list[str]]) -> No
 def test_processes_that_allot_at_once_get_different_ids(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     queue: multiprocessing.Queue[list[str]] = context.Queue()
-    processes = [context.Process(target=_allot, args=(str(tmp_path / ".pm"), 15, queue)) for _ in range(3)]
+    processes = [context.Process(target=_allot, args=(str(tmp_path / ".pm"), 8, queue)) for _ in range(3)]
     for process in processes:
         process.start()
     ids = [one for _ in processes for one in queue.get(timeout=30)]
     for process in processes:
         process.join()
-    assert sorted(ids) == [f"task-{number:03d}" for number in range(1, 46)]
+    assert sorted(ids) == [f"task-{number:03d}" for number in range(1, 25)]
 
 
 def test_a_lost_or_damaged_counter_never_repeats_a_recorded_task(tmp_path: Path) -> None:

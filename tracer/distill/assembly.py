@@ -92,6 +92,7 @@ class Assembly:
         self.thoughts: Counter[str] = Counter(dict.fromkeys(AVAILABILITIES, 0))
         self.tools = 0
         self.errors = 0
+        self.error_lines = 0
         self.cost_usd: float | None = None
         self.success: bool | None = None
         self.model: str | None = None
@@ -170,6 +171,7 @@ class Assembly:
         if (moment := self.at(at_ms)) is None:
             return
         self.errors += 1
+        self.error_lines += 1
         number = self.spool.reserve(moment)
 
         def done(cleaned: Sequence[str]) -> None:

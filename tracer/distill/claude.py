@@ -32,6 +32,7 @@ _NOISE: Final = (
 )  # fmt: skip
 _TAIL_BYTES: Final = 64 * 1024
 _SIDECHAINS: Final = 50_000
+_SPAWNED: Final = 1000
 
 
 def read_claude(session: NativeSession, assembly: Assembly, source: Source) -> None:
@@ -54,6 +55,7 @@ class _Reader:
         self._agent = agent
         self._outputs: dict[tuple[str | None, str], dict[str, int]] = {}
         self._last_usage: object = None
+        self._kinds: dict[int, str] = {}
         self._chains: dict[str, str] = {}
         self._cost_before: float | None = None
         self._damaged = 0
@@ -150,6 +152,7 @@ class _Reader:
     def _block(self, block: dict[str, Any], reply: object, at_ms: int | None, agent: str | None, display: Any) -> None:
         assembly, kind = self._assembly, block.get("type")
         if kind == "tool_use":
+            self._note_spawn(block.get("input"))
             assembly.call(at_ms, str(block.get("id") or ""), str(block.get("name")), block.get("input"), agent=agent)
             return
         text = block.get("thinking" if kind == "thinking" else "text")
@@ -166,6 +169,16 @@ class _Reader:
         elif isinstance(kind, str) and kind.endswith("_tool_result"):
             failed = "error" in str(block.get("content"))[:200]
             assembly.result(str(block.get("tool_use_id") or ""), Result(failed=failed, at_ms=at_ms), agent=agent)
+
+    def _note_spawn(self, arguments: Any) -> None:
+        """Remember what sort of agent a prompt was given to: in version 1.0 the prompt is all that links the two."""
+        if not isinstance(arguments, dict):
+            return
+        kind, prompt = arguments.get("subagent_type"), arguments.get("prompt")
+        if isinstance(kind, str) and isinstance(prompt, str):
+            self._kinds[hash(prompt)] = kind
+            if len(self._kinds) > _SPAWNED:
+                del self._kinds[next(iter(self._kinds))]
 
     def _count_usage(self, reply: str, agent: str | None, usage: Any, at_ms: int | None) -> None:
         if (agent, reply, usage) == self._last_usage:
@@ -217,7 +230,7 @@ class _Reader:
         if record.get("isMeta") or record.get("isCompactSummary") or text.lstrip().startswith(_INJECTED):
             return
         if agent is not None:
-            assembly.prompts.agent(agent, prompt=text)
+            assembly.prompts.agent(agent, prompt=text, kind=self._kinds.get(hash(text)))
             return
         assembly.success = None
         assembly.prompt(at_ms, text)

@@ -132,7 +132,7 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
         except OSError as error:
             raise TraceError(f"cannot read {str(session.path)!r}", why=error.strerror or str(error)) from error
         assembly.finish()
-        if assembly.prompts.task_sha256 is None and assembly.errors >= len(spool):
+        if assembly.prompts.task_sha256 is None and assembly.error_lines >= len(spool):
             raise TraceError(
                 f"nothing to distill in {str(session.path)!r}",
                 why=f"{source.records} records in {source.size} bytes, none of a conversation",

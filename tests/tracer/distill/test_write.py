@@ -1,0 +1,200 @@
+"""The file a trace becomes: name, mode, folder, one session one file, secrets and paths gone, seed 000's shape."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.tracer.distill.support import NoRedactor, lines_of, of_type, unpack
+from tests.tracer.distill.test_shapes import SID, Claude, write
+from tracer.blobs import DirectoryBlobs
+from tracer.distill import distill_session
+from tracer.distill.locate import find_sessions
+from tracer.distill.many import distill_many
+from tracer.distill.model import Request
+from tracer.distill.runs import distill_after_run
+from tracer.distill.write import trace_name
+from tracer.statedir import StateDir
+
+
+@pytest.fixture
+def native(tmp_path):
+    return unpack("claude/bugfix@2.1.197", tmp_path / "home")
+
+
+def made(native, tmp_path, **options):
+    return distill_session(native.path, project_root=tmp_path, redactor=NoRedactor(), **options)
+
+
+def test_the_name_holds_time_operation_module_and_provider():
+    assert (
+        trace_name(ts="2026-03-21T14:57:45", label="one_session_sync:task_scheduler", provider="google")
+        == "trace_20260321_1457_one_session_sync__task_scheduler_google.jsonl"
+    )
+    assert trace_name(ts="2026-03-21T14:57:45", label="a b:c/d.e-f", provider="openai", number=3) == (
+        "trace_20260321_1457_a_b__c_d.e-f_openai_3.jsonl"
+    )
+
+
+def test_the_seeds_ways_of_looking_find_the_trace(native, tmp_path):
+    made(native, tmp_path, label="one_session_sync:calc", success=False)
+    folder = tmp_path / ".pm-orchestrator" / "agentic-traces"
+    for command in (
+        f"ls {folder}/*one_session_sync*",
+        f"ls {folder}/*anthropic*",
+        f"grep -l '\"success\":false' {folder}/*.jsonl",
+    ):
+        found = subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout.split()
+        assert found == [str(folder / "trace_20261121_1030_one_session_sync__calc_anthropic.jsonl")]
+
+
+def test_the_file_is_private_and_its_folder_ignores_itself(native, tmp_path):
+    path = made(native, tmp_path).path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert (path.parent.parent / ".gitignore").exists()
+    assert not [name for name in path.parent.iterdir() if name.suffix == ".tmp"]
+
+
+def test_a_project_with_a_pdd_folder_keeps_its_traces_there(native, tmp_path):
+    (tmp_path / ".pdd").mkdir()
+    (tmp_path / ".gitignore").write_text("mine\n")
+    path = made(native, tmp_path).path
+    assert path.parent == tmp_path / ".pdd" / "agentic-traces"
+    assert (path.parent / ".gitignore").read_text() == "*\n"
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+
+
+def test_the_same_session_distilled_twice_is_one_file(native, tmp_path):
+    first, second = made(native, tmp_path), made(native, tmp_path)
+    assert (first.status, second.status) == ("created", "unchanged")
+    assert first.path == second.path
+    assert len(list(first.path.parent.glob("*.jsonl"))) == 1
+
+
+def test_a_session_that_grew_replaces_its_trace_under_the_same_name(native, tmp_path):
+    first = made(native, tmp_path)
+    records = native.path.read_text().splitlines()
+    added = json.loads(next(line for line in records if '"thinking"' in line))
+    added["uuid"], added["message"]["id"] = "new", "new"
+    added["message"]["content"][0]["thinking"] = "One more thought"
+    added["timestamp"] = "2026-11-21T12:00:00.000Z"
+    native.path.write_text("\n".join([*records, json.dumps(added)]) + "\n")
+    second = made(native, tmp_path)
+    assert (second.status, second.path) == ("updated", first.path)
+    assert lines_of(second.path)[-1]["text"] == "One more thought"
+    assert len(list(first.path.parent.glob("*.jsonl"))) == 1
+
+
+def test_a_label_given_later_renames_and_one_left_out_keeps(native, tmp_path):
+    made(native, tmp_path)
+    renamed = made(native, tmp_path, label="fix:calc")
+    again = made(native, tmp_path)
+    assert renamed.path.name == "trace_20261121_1030_fix__calc_anthropic.jsonl"
+    assert (again.path, again.meta["label"]) == (renamed.path, "fix:calc")
+    assert len(list(again.path.parent.glob("*.jsonl"))) == 1
+
+
+def test_two_sessions_of_one_minute_get_two_names(tmp_path):
+    out = tmp_path / "out"
+    for number, scenario in enumerate(("claude/bugfix@2.0.76", "claude/happy@2.0.76", "claude/bugfix@1.0.128")):
+        native = unpack(scenario, tmp_path / str(number))
+        made(native, tmp_path, output_dir=out, label="a:b")
+    assert sorted(path.name for path in out.glob("*.jsonl")) == [
+        "trace_20261121_1030_a__b_anthropic.jsonl",
+        "trace_20261121_1030_a__b_anthropic_2.jsonl",
+        "trace_20261121_1030_a__b_anthropic_3.jsonl",
+    ]
+
+
+def test_many_writers_of_one_session_leave_one_file(native, tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        paths = set(pool.map(lambda _: made(native, tmp_path).path, range(8)))
+    (path,) = paths
+    assert list(path.parent.glob("*.jsonl")) == [path]
+
+
+def test_the_prompt_is_kept_by_hash_and_named_by_its_file(native, tmp_path):
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "calc.prompt").write_text("Fix calc\n")
+    meta = made(native, tmp_path, prompt_file=tmp_path / "prompts" / "calc.prompt").meta
+    blobs = DirectoryBlobs(tmp_path / ".pm-orchestrator" / "blobs")
+    assert meta["prompt_file"] == "prompts/calc.prompt"
+    assert blobs.read(f"sha256:{meta['prompt_sha256']}") == b"Fix calc\n"
+    plain = made(native, tmp_path).meta
+    assert plain["prompt_file"] is None
+    assert blobs.read(f"sha256:{plain['prompt_sha256']}").decode() == native.truth["prompt"]
+
+
+def test_secrets_and_paths_are_gone_wherever_they_stood_and_are_counted(tmp_path):
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    claude = Claude()
+    output = "noise\n" * 2000 + f"error: token {token} refused\n" + "more\n" * 2000 + f"last {token}"
+    path = write(
+        tmp_path / f"{SID}.jsonl",
+        [
+            claude.said(0, f"Use {token}"),
+            claude.thought(1, f"The token is {token} in /home/dev/proj/a.py and /home/dev/.netrc", "m1"),
+            claude.call(2, "A", "Bash", {"command": "x" * 495 + f" {token}"}, "m1"),
+            claude.result(3, "A", output, {"stdout": output, "stderr": ""}),
+            claude.call(4, "B", "Fetch", {"url": f"https://x/?t={token}"}, "m2"),
+            claude.block(5, {"type": "text", "text": f"Done with {token}"}, "m3", stop="end_turn"),
+        ],
+    )
+    result = distill_session(path, provider="claude", project_root=tmp_path, output_dir=tmp_path / "out")
+    everything = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != path)
+    assert token.encode() not in everything
+    assert token[:20].encode() not in everything
+    (thought,) = of_type(lines_of(result.path), "thought")
+    assert "$PROJECT_ROOT/a.py" in thought["text"]
+    assert "$HOME/.netrc" in thought["text"]
+    assert sum(result.meta["redactions"].values()) >= 5
+
+
+def test_many_sessions_use_several_processes_and_one_bad_file_spoils_none(tmp_path):
+    for number, scenario in enumerate(("claude/bugfix@2.0.76", "codex/happy@0.50.0", "gemini/happy")):
+        unpack(scenario, tmp_path / "home")
+        assert number < 3
+    bad = tmp_path / "home" / ".claude" / "projects" / "-x" / f"{SID}.jsonl"
+    write(bad, [{"type": "user", "message": 5}])
+    sessions = find_sessions(environ={"HOME": str(tmp_path / "home")})
+    request = Request(project_root=tmp_path, output_dir=tmp_path / "out")
+    outcomes = list(distill_many(sessions, request, workers=2))
+    assert sorted(outcome.distilled.meta["provider"] for outcome in outcomes if outcome.distilled) == [
+        "anthropic",
+        "google",
+        "openai",
+    ]
+    assert [outcome.session.path for outcome in outcomes if outcome.error] == [bad]
+
+
+async def test_the_runner_gets_the_path_to_link_and_never_an_exception(native, tmp_path):
+    state_dir = StateDir(tmp_path / ".pm-orchestrator")
+    common = {"workspace": "/home/dev/proj", "state_dir": state_dir, "task_id": "task-001", "redactor": NoRedactor()}
+    found = await distill_after_run(
+        executor="claude",
+        session_ref=f"claude:{native.truth['session_id']}",
+        environ=native.environ,
+        success=True,
+        **common,
+    )
+    assert found.path == ".pm-orchestrator/agentic-traces/trace_20261121_1030_run__task-001_anthropic.jsonl"
+    assert lines_of(tmp_path / found.path)[0]["label"] == "run:task-001"
+    missing = await distill_after_run(executor="claude", session_ref="nowhere", environ=native.environ, **common)
+    assert missing.path is None
+    assert "nowhere" in missing.note
+    assert (await distill_after_run(executor="scripted", session_ref="scripted:1", **common)).path is None
+
+
+def test_importing_the_package_costs_none_of_its_readers():
+    code = "import sys, tracer.distill; print([m for m in sys.modules if m.startswith('tracer.distill.')])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[3]
+    )
+    assert done.stdout.strip() == "[]"

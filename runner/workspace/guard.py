@@ -129,7 +129,8 @@ class StateGuard:
             with suppress(OSError), os.scandir(self._root / folder) as inside:
                 for entry in inside:
                     facts = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(facts.st_mode) and not entry.name.startswith("."):
+                    # Locks and side files beside the records come and go with pm's own processes.
+                    if stat.S_ISREG(facts.st_mode) and entry.name.endswith(".jsonl") and entry.name[0] != ".":
                         key = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
                         found.append((f"{folder}/{entry.name}", key))
         return sorted(found, key=lambda item: -item[1][3])

@@ -49,7 +49,8 @@ class Session:
 
     `choices` are this session's own `run.*` values, `queue` the inputs waiting behind the running task, `current` the
     running or last task, `rows` the task ids of the last list shown (`#3`), `asking` the tasks that wait for a person,
-    `started` every task this session began, `view` the skin at hand (a `repl.shell.View`).
+    `started` every task this session began, `view` the skin at hand (a `repl.shell.View`), `seen` the last sequence
+    shown of each trace file, so that a change of skin repeats nothing.
     """
 
     def __init__(self, context: Context, *, interactive: bool = False, concurrency: int | None = None) -> None:
@@ -66,6 +67,7 @@ class Session:
         self.asking: set[str] = set()
         self.started: list[str] = []
         self.view: Any = None
+        self.seen: dict[str, int] = {}
         self._listeners: list[Listener] = []
         self.supervisor = Supervisor(
             self.state_dir,
@@ -92,6 +94,10 @@ class Session:
     def running(self) -> list[str]:
         """The tasks of this session that have not come to rest, oldest first."""
         return [task_id for task_id, waiting in self._waits.items() if not waiting.done()]
+
+    def shown_before(self, path: str) -> int:
+        """The last sequence of a trace file that a view of this session has shown, or that was there before it."""
+        return self.seen.get(path, -1)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every live update, and with None when a task starts or rests; returns the way out."""
@@ -177,11 +183,13 @@ class Session:
 
     async def resume(self, task_id: str, *, overrides: dict[str, Any] | None = None) -> str:
         """Go on with a task from its trace alone; see `Supervisor.resume`."""
+        self._mark_seen(task_id)
         return self._started(await self.supervisor.resume(task_id, overrides=overrides))
 
     async def respond(self, task_id: str, action: PersonAction, *, text: str = "", more: int | None = None) -> str:
         """Give a waiting task its answer and go on; see `Supervisor.respond`."""
         self.asking.discard(task_id)
+        self._mark_seen(task_id)
         return self._started(await self.supervisor.respond(task_id, action, text=text, max_iterations=more))
 
     async def stop(self, task_id: str) -> bool:
@@ -230,6 +238,12 @@ class Session:
         if not waiting.done() or waiting.cancelled() or waiting.exception() is not None:
             return False
         return waiting.result().status in _ENDED
+
+    def _mark_seen(self, task_id: str) -> None:
+        """What is recorded already was shown before: views print only what follows."""
+        path = trace_files(self.state_dir, task_id)[0]
+        count = sum(1 for _ in iter_lines(path))
+        self.seen[str(path)] = max(self.seen.get(str(path), -1), count - 1)
 
     async def _at_rest(self, task_id: str) -> None:
         with suppress(PmError):

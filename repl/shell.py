@@ -164,7 +164,7 @@ class Shell:
                 return 0
             case "keys":
                 for action, keys, text in self.view.key_rows():
-                    self.output.line(f"{keys:<16} {text:<44} {action}")
+                    self.output.line(f"{keys:<22} {action:<10} {text}")
                 return 0
             case "task":
                 return await self.submit(typed.text)

@@ -8,6 +8,22 @@ __all__ = ["SESSION_COMMANDS"]
 
 SESSION_COMMANDS: tuple[Command, ...] = (
     Command(
+        "repl",
+        "session",
+        "open the pm> prompt; what pm does without a command",
+        "repl.front:repl",
+        "pm repl --line",
+        surfaces=("cli",),
+        flags=(
+            Flag("--line", "line mode"),
+            Flag("--screen", "full screen"),
+            Flag("--resume", "go on with this task", "TASK", values="task"),
+            Flag("--last", "go on with the newest task"),
+        ),
+        exits=(1, 3, 4, 5, 6, 7, 8),
+        description="Lines from a pipe run as if typed, one after the other; the exit code is the highest seen.",
+    ),
+    Command(
         "status",
         "session",
         "show this session: executor, limits, what runs and waits",

@@ -23,6 +23,7 @@ TRACE_COMMANDS: tuple[Command, ...] = (
             Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer"),
             Flag("--event", "only this event (may be repeated)", "E", repeat=True, values="event"),
             Flag("--full", "everything each fact holds"),
+            Flag("--screen", "in the full-screen viewer"),
         ),
         exits=(7, 8),
         description="Without a task: the current or newest one. Damaged or incomplete lines are named on stderr.",

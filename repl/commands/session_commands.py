@@ -183,7 +183,7 @@ def history(context: Context, arguments: Namespace) -> int:
 def keys(context: Context, _arguments: Namespace) -> int:
     """`/keys`: the live keymap, with the ids that `repl.keys.<id>` rebinds."""
     for action, shown, text in context.session.view.key_rows():
-        context.output.line(f"{shown:<16} {text:<44} {action}")
+        context.output.line(f"{shown:<22} {action:<10} {text}")
     context.output.note("rebind: /config set repl.keys.ID KEY, such as repl.keys.stop c-x")
     return 0
 

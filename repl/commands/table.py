@@ -42,6 +42,7 @@ HANDLERS: dict[str, str] = {
     "doctor": "repl.doctor:doctor",
     "completion": "repl.commands.about:completion",
     "__complete": "repl.commands.completion_scripts:complete",
+    "repl": "repl.front:repl",
     "status": "repl.commands.session_commands:status",
     "queue": "repl.commands.session_commands:queue",
     "executor": "repl.commands.session_commands:executor",

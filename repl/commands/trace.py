@@ -31,6 +31,8 @@ _CHUNK = 1 << 20
 def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
     """`pm trace [TASK]` in all its forms."""
     task = find_task(context, arguments.task)
+    if arguments.screen:
+        return _screen(context, task, follow=arguments.follow)
     if arguments.follow:
         if arguments.latest:
             raise UsageError("--follow and --latest exclude each other", next_step="pm trace 15 --follow --iteration 1")
@@ -40,6 +42,18 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
     if arguments.raw:
         return _copy_chosen(context, arguments, task)
     return _show(context, arguments, task)
+
+
+async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int:
+    if context.session is not None:
+        await context.session.view.open_trace(task.task_id)
+        return 0
+    if not context.output.interactive:
+        raise UsageError("--screen needs a terminal", next_step=f"pm trace {task.task_id}")
+    from repl.screen.viewer_app import ViewerApp  # textual, 150 ms: only when it is asked for
+
+    app = ViewerApp(task.path, follow=follow, theme=str(context.settings().get("repl.theme")))
+    return await app.run_async() or 0
 
 
 def _chooses(arguments: Namespace) -> bool:

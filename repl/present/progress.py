@@ -33,9 +33,13 @@ def failed_text(data: Mapping[str, Any]) -> str:
 
 
 class Progress:
-    """The view of one task. `prefix` is what commands begin with in hints: `pm ` or `/`."""
+    """The view of one task. `prefix` is what commands begin with in hints: `pm ` or `/`.
 
-    def __init__(self, task_id: str, *, prefix: str = "pm ") -> None:
+    With `table` the subtasks are shown by `table()`, which a view repaints in place, instead of one line per change.
+    """
+
+    def __init__(self, task_id: str, *, prefix: str = "pm ", table: bool = False) -> None:
+        self.in_place = table
         self.task_id = task_id
         self.prefix = prefix
         self.executor = ""
@@ -52,6 +56,7 @@ class Progress:
         self._waiting = ""
         self._rejected = ""
         self._mend = ""
+        self._standing: dict[str, str] = {}
 
     def fact(self, fact: Mapping[str, Any], *, now: float) -> list[str]:
         """The lines for one stored fact; most facts have one or none. `now` is monotonic seconds."""
@@ -89,6 +94,19 @@ class Progress:
             text += " · still waiting"
         return text
 
+    def table(self) -> list[str]:
+        """One line for each subtask and how it stands, in the plan's order."""
+        if not self.in_place:
+            return []
+        return [
+            f"  {self.subtask_state[one]:<5} {name:<30}{self._standing.get(one, '')}".rstrip()
+            for one, name in self.subtasks.items()
+        ]
+
+    def live_line(self) -> str:
+        """The end of the answer's text so far, on one line."""
+        return escape(" ".join(self.live_text.split())[-200:])
+
     def bar(self) -> str:
         """`[########............] 1/4 subtasks`, or an empty text for a task in one piece."""
         if not self.subtasks:
@@ -123,16 +141,14 @@ class Progress:
         names = list(self.subtasks)
         for item in subtasks:
             needs = [str(names.index(need) + 1) for need in item.get("dependencies") or () if need in names]
-            after = f"after {', '.join(needs)}" if needs else ""
-            lines.append(f"  wait  {self.subtasks[str(item.get('id'))]:<30}{after}".rstrip())
+            lines += self._subtask(str(item.get("id")), "wait", f"after {', '.join(needs)}" if needs else "")
         return lines
 
     def _llm_request(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
         self.phase = f"asking {self.executor or escape(str(data.get('executor', 'agent')))}"
         self.live_text = ""
         if subtask in self.subtasks:
-            self.subtask_state[subtask] = "run"
-            return [f"  run   {self.subtasks[subtask]:<30}it {self.iteration}   asking"]
+            return self._subtask(subtask, "run", f"it {self.iteration}   asking")
         return []
 
     def _llm_response(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
@@ -176,12 +192,15 @@ class Progress:
         return [f"      fix: {mend}"] if mend else []
 
     def _subtask_judged(self, subtask: str, judgment: str) -> list[str]:
-        name = self.subtasks[subtask]
         if judgment == "PASS":
-            self.subtask_state[subtask] = "done"
-            return [f"  done  {name:<30}{self.iteration + 1} it"]
+            return self._subtask(subtask, "done", f"{self.iteration + 1} it")
         again = f"{judgment} {self._rejected}".strip()
-        return [f"  run   {name:<30}it {self.iteration}   {again}, asking again"]
+        return self._subtask(subtask, "run", f"it {self.iteration}   {again}, asking again")
+
+    def _subtask(self, subtask: str, state: str, standing: str) -> list[str]:
+        self.subtask_state[subtask] = state
+        self._standing[subtask] = standing
+        return [] if self.in_place else [f"  {state:<5} {self.subtasks[subtask]:<30}{standing}"]
 
     def _iteration_end(self, _data: Mapping[str, Any], _subtask: Any) -> list[str]:
         self.phase = "preparing the next request"

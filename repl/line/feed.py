@@ -1,0 +1,141 @@
+"""Follows the tasks of a session and prints each fact once, above the prompt; used by line mode and piped lines.
+
+One follower for each task, started when the task starts here. The views read `progress` for what moves. A follower that
+fails says so in one line and ends; the task and its record go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+from repl.exit_codes import ExitCode, code_of
+from repl.outcome import outcome_error
+from repl.present.escape import one_line
+from repl.present.output import Output
+from repl.present.progress import Progress
+from repl.session import Session
+from repl.shell import for_session
+from runner.executors.port import Live
+from runner.task import TaskOutcome
+from tracer.clock import monotonic
+from tracer.errors import PmError
+
+__all__ = ["Feed"]
+
+
+class Feed:
+    """What the running tasks say. `ended(outcome, seconds)` is called when one rests."""
+
+    def __init__(
+        self,
+        session: Session,
+        output: Output,
+        *,
+        changed: Callable[[], None],
+        ended: Callable[[TaskOutcome, float], None],
+        table: bool = False,
+    ) -> None:
+        self.session = session
+        self.output = output
+        self.progress: dict[str, Progress] = {}
+        self.worst = 0
+        self.detail = False
+        self._changed = changed
+        self._ended = ended
+        self._table = table
+        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._seen: dict[str, int] = {}
+        self._unlisten = session.listen(self._listen)
+
+    @property
+    def shown(self) -> Progress | None:
+        """The progress of the task in the foreground: the current one while it runs, else the newest that runs."""
+        running = self.session.running
+        if not running:
+            return None
+        current = self.session.current if self.session.current in running else running[-1]
+        return self.progress.get(current or "")
+
+    async def drain(self) -> None:
+        """Wait until everything that was followed has been printed."""
+        while followers := [task for task in self._followers.values() if not task.done()]:
+            await asyncio.gather(*followers, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Stop following."""
+        self._unlisten()
+        for follower in self._followers.values():
+            follower.cancel()
+        await asyncio.gather(*self._followers.values(), return_exceptions=True)
+
+    def adopt(self) -> None:
+        """Follow what already runs, after a change of skin; facts shown before are not shown again."""
+        for task_id in self.session.running:
+            self._start(task_id)
+
+    def _listen(self, update: Live | None) -> None:
+        if update is None:
+            for task_id in self.session.running:
+                self._start(task_id)
+        elif (progress := self.progress.get(update.task_id)) is not None:
+            progress.live(update)
+        self._changed()
+
+    def _start(self, task_id: str) -> None:
+        follower = self._followers.get(task_id)
+        if follower is None or follower.done():
+            self._followers[task_id] = asyncio.get_running_loop().create_task(self._follow(task_id))
+
+    async def _follow(self, task_id: str) -> None:
+        started = monotonic()
+        progress = self.progress.setdefault(task_id, Progress(task_id, prefix="/", table=self._table))
+        try:
+            outcome = await self._print(task_id, progress)
+        except (PmError, OSError) as error:
+            self.worst = max(
+                self.worst, int(code_of(error.code)) if isinstance(error, PmError) else int(ExitCode.TRACE)
+            )
+            self.output.note(f"{task_id}: {error}")
+            return
+        self._close(outcome, progress)
+        self._ended(outcome, monotonic() - started)
+        self._changed()
+
+    async def _print(self, task_id: str, progress: Progress) -> TaskOutcome:
+        path = str(self.session.resolve(task_id).path)
+        after = self._seen.get(path, self.session.shown_before(path))
+        async for seq, line in self.session.facts(task_id):
+            if seq <= after:
+                if not progress.executor:
+                    progress.fact(json.loads(line), now=monotonic())
+                continue
+            self._seen[path] = self.session.seen[path] = seq
+            if self.output.form == "jsonl":
+                self.output.data(line)
+            lines = progress.fact(json.loads(line), now=monotonic())
+            self.output.lines([self._tinted(text) for text in lines])
+            self._changed()
+        return await self.session.wait(task_id)
+
+    def _close(self, outcome: TaskOutcome, progress: Progress) -> None:
+        error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix="/")
+        files = len(outcome.files_modified)
+        self.output.lines(progress.table())
+        line = progress.closing(
+            status=outcome.status, iterations=outcome.iterations, files=files, duration_ms=outcome.duration_ms
+        )
+        self.output.line(self.output.bold(line) + ("" if error else f"      {progress.hints()}"))
+        if error is not None:
+            self.worst = max(self.worst, int(code_of(error.code)))
+            what = f"{error.what}   " if outcome.status in {"INCOMPLETE", "ERROR", "AWAITING_RESPONSE"} else ""
+            self.output.note(f"  {what}{for_session(error).next_step}".rstrip())
+            if outcome.status == "ERROR" and error.why:
+                self.output.note(f"  {one_line(error.why, 200)}")
+
+    def _tinted(self, text: str) -> str:
+        for word, good in (("PASS", True), ("REJECT", False)):
+            if f"] {word} " in text:
+                return text.replace(word, self.output.tinted(word, good=good), 1)
+        return text

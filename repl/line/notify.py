@@ -1,0 +1,60 @@
+"""Calls the person back when a task rests: a bell, an OSC 9 notice or a command of theirs; never for subtasks.
+
+Rings when the terminal has lost the focus or the task took over 30 seconds, at most once in 5 seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+
+from repl.present.escape import one_line
+from runner.settings.layers import Settings
+from runner.task import TaskOutcome
+from tracer.clock import monotonic
+
+__all__ = ["Notifier"]
+
+_LONG_S = 30.0
+_DEBOUNCE_S = 5.0
+
+
+class Notifier:
+    """`focused` is what the terminal last said; terminals that say nothing count as focused."""
+
+    def __init__(self, settings: Settings, *, write: Callable[[str], None]) -> None:
+        self.focused = True
+        self._settings = settings
+        self._write = write
+        self._last = -_DEBOUNCE_S
+
+    def task_rests(self, outcome: TaskOutcome, seconds: float) -> None:
+        """A task ended, failed or waits for an answer after `seconds`."""
+        how = self._settings.get("repl.notify")
+        if how == "off" or (self.focused and seconds < _LONG_S) or monotonic() - self._last < _DEBOUNCE_S:
+            return
+        self._last = monotonic()
+        text = one_line(f"{outcome.task_id} {outcome.status}", 80)
+        if how == "osc9":
+            self._write(f"\x1b]9;{text}\x07")
+        elif how == "command" and self._settings.get("repl.notify_command"):
+            self._run(text, outcome)
+        else:
+            self._write("\x07")
+
+    def _run(self, text: str, outcome: TaskOutcome) -> None:
+        environ = {**os.environ, "PM_TASK_ID": outcome.task_id, "PM_TASK_STATUS": outcome.status}
+        command = [*shlex.split(str(self._settings.get("repl.notify_command"))), text]
+        try:
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environ,
+                start_new_session=True,
+            )
+        except OSError:
+            self._write("\x07")

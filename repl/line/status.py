@@ -1,0 +1,55 @@
+"""What moves in line mode: the status lines above the prompt and the toolbar below it. Pure text from values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repl.present.escape import width_cut
+from repl.present.progress import Progress
+from repl.present.words import cost_text, tokens_text
+
+__all__ = ["fit", "running_parts", "status_lines"]
+
+
+def fit(parts: Sequence[str], columns: int) -> str:
+    """The parts joined by dots, dropped from the right until they fit; the first one is cut if it must be."""
+    kept = [part for part in parts if part]
+    while len(kept) > 1 and len(" · ".join(kept)) > columns:
+        kept.pop()
+    return width_cut(" · ".join(kept), columns) if columns > 0 else " · ".join(kept)
+
+
+def running_parts(progress: Progress, *, others: int, queued: int, budget: float | None) -> list[str]:
+    """The toolbar while a task runs: what matters most comes first."""
+    parts = [progress.task_id]
+    if progress.max_iterations:
+        parts.append(f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}")
+    if progress.subtasks:
+        done = sum(state == "done" for state in progress.subtask_state.values())
+        parts.append(f"{done}/{len(progress.subtasks)} subtasks")
+    parts.extend(
+        (tokens_text(progress.tokens or None, short=True), _money(progress.cost if progress.tokens else None, budget))
+    )
+    parts.append(progress.executor)
+    if others:
+        parts.append(f"{others} more running")
+    if queued:
+        parts.append(f"queued {queued}")
+    return parts
+
+
+def _money(cost: float | None, budget: float | None) -> str:
+    text = cost_text(cost)
+    return f"! {text} of {cost_text(budget)}" if budget and cost is not None and cost > 0.8 * budget else text
+
+
+def status_lines(progress: Progress, *, now: float, live: bool, columns: int) -> list[str]:
+    """The moving lines above the prompt: subtasks and their bar, live text if wanted, what is going on."""
+    width = max(columns - 1, 20)
+    lines = [*progress.table()]
+    if progress.bar():
+        lines.append(f"  {progress.bar()}")
+    if live and progress.live_text:
+        lines.append("  " + width_cut(progress.live_line(), width - 2))
+    lines.append("  " + progress.status(now))
+    return [width_cut(line, width) for line in lines]

@@ -13,8 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from repl.commands.context import Context
-from repl.commands.session_commands import resume_hints
-from repl.greeting import greeting_lines
+from repl.greeting import greeting_lines, resume_hints
 from repl.session import Session
 from tracer.errors import UsageError
 

@@ -11,7 +11,7 @@ from repl.version import VERSION
 from tracer.catalog import TaskRow, list_tasks
 from tracer.errors import PmError
 
-__all__ = ["greeting_lines"]
+__all__ = ["greeting_lines", "resume_hints"]
 
 _OPEN = ("UNFINISHED", "AWAITING_RESPONSE")
 
@@ -50,3 +50,10 @@ def _resumable(row: TaskRow) -> str:
 
 def _last(row: TaskRow) -> str:
     return row.judgments[-1] if row.judgments else "none"
+
+
+def resume_hints(unfinished: list[str]) -> list[str]:
+    """The line that leaving prints for tasks which could be resumed."""
+    if not unfinished:
+        return []
+    return [f"{len(unfinished)} unfinished: {', '.join(unfinished)}   pm resume {short_id(unfinished[-1])}"]

@@ -9,7 +9,6 @@ from repl.commands.context import Context
 from repl.commands.parse import duration_seconds
 from repl.executor_choice import AUTO, find_key, found_agents
 from repl.present.escape import escape, one_line
-from repl.present.progress import short_id
 from repl.present.words import cost_text, count_text
 from tracer.catalog import list_tasks
 from tracer.errors import NotFoundError, UsageError
@@ -27,7 +26,6 @@ __all__ = [
     "model",
     "plain",
     "queue",
-    "resume_hints",
     "screen",
     "status",
     "theme",
@@ -244,13 +242,4 @@ def _shown(value: Any) -> str:
         return "-"
     return (
         ",".join(value) if isinstance(value, list | tuple) else f"{value:g}" if isinstance(value, float) else str(value)
-    )
-
-
-def resume_hints(unfinished: list[str]) -> list[str]:
-    """The lines that leaving prints for tasks which could be resumed."""
-    return (
-        [f"{len(unfinished)} unfinished: {', '.join(unfinished)}   pm resume {short_id(unfinished[-1])}"]
-        if unfinished
-        else []
     )

@@ -35,7 +35,7 @@ from repl.line.search import HistorySearch
 from repl.line.status import fit, running_parts, status_lines
 from repl.present.escape import one_line
 from repl.present.output import Output
-from repl.session import Session
+from repl.session import Session, warm_up
 from repl.shell import Shell
 from runner.task import TaskOutcome
 from tracer.clock import monotonic
@@ -133,6 +133,7 @@ class LineView:
         """Prompt until the person leaves; what comes next."""
         self.output.lines(greeting)
         ticker = asyncio.create_task(self._tick())
+        asyncio.get_running_loop().call_later(0.3, lambda: self._start(asyncio.to_thread(warm_up)))
         self.feed.adopt()
         try:
             async with self._terminal():
@@ -254,7 +255,7 @@ class LineView:
             if moved != self._moved:
                 self._moved = moved
                 self.redraw()
-            if self._waiting_to_leave and not self.session.running and self._next is None:
+            if (self._waiting_to_leave or self.leaving) and not self.session.running and self._next is None:
                 self._end("")
 
     def _tell(self, text: str) -> None:

@@ -144,13 +144,21 @@ def _places(policy: SandboxPolicy) -> Iterator[str]:
         yield from ("--ro-bind-try", str(path), str(path))
     for path in policy.writable:
         yield from ("--bind-try", str(path), str(path))
+    state = policy.state_dir if policy.state_dir is not None and policy.state_dir.is_dir() else None
+    below = state is not None and policy.workspace.is_relative_to(state)  # a subtask's own working tree
+    if state is not None and below:
+        yield from _state_places(state)
     yield from ("--bind", str(policy.workspace), str(policy.workspace))
     yield from _git_places(policy.workspace)
-    if policy.state_dir is not None and policy.state_dir.is_dir():
-        yield from ("--ro-bind", str(policy.state_dir), str(policy.state_dir))
-        for name in _MASKED_STATE:
-            if (policy.state_dir / name).exists():
-                yield from ("--ro-bind", os.devnull, str(policy.state_dir / name))
+    if state is not None and not below:
+        yield from _state_places(state)
+
+
+def _state_places(state: Path) -> Iterator[str]:
+    yield from ("--ro-bind", str(state), str(state))
+    for name in _MASKED_STATE:
+        if (state / name).exists():
+            yield from ("--ro-bind", os.devnull, str(state / name))
 
 
 def _git_places(workspace: Path) -> Iterator[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runner.processes.environment import command_environment
+from runner.processes.table import MARK
 from tracer.clock import monotonic
 
 __all__ = [
@@ -53,12 +54,16 @@ _SETTINGS = {
     "diff.renames": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
+    "merge.conflictStyle": "merge",
+    "merge.renormalize": "false",
     "protocol.allow": "never",
     "submodule.recurse": "false",
     "advice.addEmbeddedRepo": "false",
 }
 _NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
+_DRIVERS = r"^(filter|merge)\..*\."
 _TIME_LIMIT_S = 900.0
+_GRACE_S = 5.0
 
 
 class GitError(Exception):
@@ -99,26 +104,41 @@ class Git:
         git_dir: the repository's own folder, as `rev-parse --absolute-git-dir` names it.
         top: top of the working tree.
         index: index file that the commands use instead of the user's.
+        mark: what the commands carry in their environment, to be found again after a kill of ours.
 
     """
 
-    def __init__(self, git_dir: Path, top: Path, *, index: Path | None = None, stopper: Stopper | None = None) -> None:
+    def __init__(
+        self,
+        git_dir: Path,
+        top: Path,
+        *,
+        index: Path | None = None,
+        stopper: Stopper | None = None,
+        mark: str = "",
+    ) -> None:
+        self._mark = mark
         self.git_dir = git_dir
         self.top = top
         self.index = index
         self.stopper = stopper if stopper is not None else Stopper()
-        self._filters: tuple[str, ...] | None = None
+        self._drivers: tuple[tuple[str, str], ...] | None = None
 
     def with_index(self, index: Path | None) -> Git:
         """The same repository with another index."""
-        other = Git(self.git_dir, self.top, index=index, stopper=self.stopper)
-        other._filters = self._filter_names()
+        other = Git(self.git_dir, self.top, index=index, stopper=self.stopper, mark=self._mark)
+        other._drivers = self._driver_names()
         return other
 
     def run(
-        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, ok_codes: Iterable[int] = (0,)
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        ok_codes: Iterable[int] = (0,),
+        chosen_index: bool = True,
     ) -> bytes:
-        """Standard output of `git <arguments>`.
+        """Standard output of `git <arguments>`; `chosen_index` False lets a command choose its index itself.
 
         Raises:
             GitError: it ended with another code than `ok_codes`.
@@ -130,14 +150,18 @@ class Git:
             settings["core.fsyncObjectFiles"] = (
                 "true"  # the newer name is not known there, the older one warned of here
             )
-        for name in self._filter_names():
-            settings |= {f"filter.{name}.{part}": "" for part in ("clean", "smudge", "process")}
-            settings[f"filter.{name}.required"] = "false"
+        for kind, name in self._driver_names():
+            if kind == "filter":
+                settings |= {f"filter.{name}.{part}": "" for part in ("clean", "smudge", "process")}
+                settings[f"filter.{name}.required"] = "false"
+            else:
+                settings[f"merge.{name}.driver"] = "false"  # a file it would merge is a conflict
+        index = {"GIT_INDEX_FILE": str(self.index or self.git_dir / _NO_INDEX)} if chosen_index else {}
         return _run(
             ["--git-dir", str(self.git_dir), "--work-tree", str(self.top), *arguments],
             cwd=self.top,
             settings=settings,
-            env={"GIT_INDEX_FILE": str(self.index or self.git_dir / _NO_INDEX), **(env or {})},
+            env={**index, MARK: self._mark, **(env or {})},
             stdin=stdin,
             stopper=self.stopper,
             ok_codes=ok_codes,
@@ -151,10 +175,11 @@ class Git:
         """Whether the repository still holds this tree."""
         return self.run("cat-file", "-t", tree, ok_codes=(0, 128)).strip() == b"tree"
 
-    def _filter_names(self) -> tuple[str, ...]:
-        if self._filters is None:
-            listed = _run(
-                ["--git-dir", str(self.git_dir), "config", "-z", "--name-only", "--get-regexp", r"^filter\."],
+    def _driver_names(self) -> tuple[tuple[str, str], ...]:
+        """Kind and name of every program that the settings give to filters and merges."""
+        if self._drivers is None:
+            said = _run(
+                ["--git-dir", str(self.git_dir), "config", "-z", "--name-only", "--get-regexp", _DRIVERS],
                 cwd=self.top,
                 settings={"safe.directory": str(self.top)},
                 env={},
@@ -162,10 +187,9 @@ class Git:
                 stopper=self.stopper,
                 ok_codes=(0, 1),
             )
-            keys = [key for key in os.fsdecode(listed).split("\0") if key.count(".") > 1]
-            names = {key.split(".", 1)[1].rsplit(".", 1)[0] for key in keys}
-            self._filters = tuple(sorted(names))
-        return self._filters
+            keys = [key.split(".", 1) for key in os.fsdecode(said).split("\0") if key]
+            self._drivers = tuple(sorted({(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}))
+        return self._drivers
 
 
 def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | None:
@@ -236,14 +260,14 @@ class Stopper:
         with self._lock:
             self.stopped = True
             for process in self._running:
-                _kill(process)
+                _end(process)
 
     def enter(self, process: subprocess.Popen[bytes]) -> None:
         """Take note of a running call."""
         with self._lock:
             self._running.add(process)
             if self.stopped:
-                _kill(process)
+                _end(process)
 
     def leave(self, process: subprocess.Popen[bytes]) -> None:
         """Forget a call that has ended."""
@@ -251,9 +275,9 @@ class Stopper:
             self._running.discard(process)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # git takes its lock files away when it is asked to end
+        os.killpg(process.pid, number)
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -300,8 +324,12 @@ def _run(
     try:
         out, err = process.communicate(stdin, timeout=_TIME_LIMIT_S)
     except subprocess.TimeoutExpired as error:
-        _kill(process)
-        process.communicate()
+        _end(process)
+        try:
+            process.communicate(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            _end(process, signal.SIGKILL)
+            process.communicate()
         raise GitStopped(f"git {arguments[0]} did not end within {monotonic() - started:.0f} s") from error
     finally:
         stopper.leave(process)

@@ -23,14 +23,14 @@ from runner.workspace.model import Limits, safe_text
 from runner.workspace.notes import FileHashes, note_for
 from tracer.clock import short_token
 
-__all__ = ["Found", "Look", "Snapshot", "SnapshotMaker", "SnapshotPlace"]
+__all__ = ["FIXED_PERSON", "Found", "Look", "Snapshot", "SnapshotMaker", "SnapshotPlace"]
 
 _ATTEMPTS = 3
 _MOST_NESTED = 8
-_FIXED_PERSON = {
+FIXED_PERSON = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
-    for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "0 +0000"))
+    for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "@946684800 +0000"))
 }
 _GITLINK_MODE = b"\x00\x00\xe0\x00"
 _FLAGGED = re.compile(rb"(?:\A|\0)([a-zS]) \d+ [0-9a-f]+ \d\t([^\0]+)")
@@ -355,7 +355,7 @@ class SnapshotMaker:
 
 def _fixed_commit(git: Git, tree: str) -> str:
     """A commit of `tree` that is the same whoever makes it and whenever."""
-    return git.run("commit-tree", tree, "-m", "snapshot", env=_FIXED_PERSON).decode().strip()
+    return git.run("commit-tree", tree, "-m", "snapshot", env=FIXED_PERSON).decode().strip()
 
 
 def _all_usual(tags: bytes) -> bool:

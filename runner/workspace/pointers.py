@@ -7,13 +7,16 @@ its hash is in the pointer and tells.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import tempfile
 from pathlib import Path
 
+from runner.workspace.git import Git, listed, parse_raw
 from runner.workspace.model import Side
 from runner.workspace.notes import note_hash
 
-__all__ = ["is_pointer", "media_of", "same_content"]
+__all__ = ["copy_media", "is_pointer", "keep_pointers", "media_of", "same_content"]
 
 _POINTER = re.compile(
     rb"\Aversion https?://[^\n]+\n(?:[a-z0-9.-]+ [^\n]*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d+)\n\Z"
@@ -47,3 +50,40 @@ def media_of(pointer: bytes, git_dir: Path, *, limit: int) -> Side:
             continue
         return Side(content[:limit], cut=len(content) > limit)
     return Side(b"", cut=True)
+
+
+def keep_pointers(git: Git, base: str, tree: str) -> str:
+    """`tree` with the pointers of `base` for files that hold just what they point to."""
+    entries = []
+    for entry in parse_raw(git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, tree)):
+        regular = all(mode.startswith("100") for mode in entry.modes)
+        if regular and _is_small(git, entry.ids[0]):
+            old = git.run("cat-file", "blob", entry.ids[0])
+            if is_pointer(old) and same_content(old, git.run("cat-file", "blob", entry.ids[1])):
+                entries.append(b"%s %s\t%s" % (entry.modes[1].encode(), entry.ids[0].encode(), entry.path))
+    if not entries:
+        return tree
+    with tempfile.TemporaryDirectory(prefix="pm-pointers-") as folder:
+        own = git.with_index(Path(folder) / "index")
+        own.run("read-tree", tree)
+        own.run("update-index", "-z", "--index-info", stdin=listed(entries))
+        return own.line("write-tree", "--missing-ok")
+
+
+def _is_small(git: Git, blob: str) -> bool:
+    return int(git.run("cat-file", "-s", blob)) <= _LONGEST
+
+
+def copy_media(git: Git, tree: str, source: Path, target: Path) -> None:
+    """Give a new working tree the bytes that its pointers stand for, where the person's own files have them."""
+    if not any((git.git_dir / "lfs").glob("*")) and not (git.git_dir.parent.parent / "lfs").exists():
+        return
+    for path in git.run("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0"):
+        name = os.fsdecode(path)
+        if not path or not (target / name).is_file() or (target / name).stat().st_size > _LONGEST:
+            continue
+        pointer = (target / name).read_bytes()
+        if is_pointer(pointer) and (source / name).is_file() and not (source / name).is_symlink():
+            content = (source / name).read_bytes()
+            if same_content(pointer, content):
+                (target / name).write_bytes(content)

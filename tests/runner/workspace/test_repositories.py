@@ -121,6 +121,8 @@ async def test_files_inside_submodules_and_nested_repositories_are_compared(proj
     write(project / "nested/n.py", "n = 2\n")
     git(project / "nested", "commit", "-qam", "the agent commits")
     changes = await workspace.changes(base)
+    assert changes.notes == ()
+    assert git(project / "vendor/lib", "for-each-ref", "refs/pm-orchestrator")
     assert changes.kinds == {
         "nested/n.py": "modified",
         "vendor/lib/lib.py": "modified",

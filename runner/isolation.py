@@ -1,0 +1,82 @@
+"""The isolation port: where each subtask of one task works, and how their results become one.
+
+Subtasks start from the person's work as it lay on disk, merge in the order asked for, and touch the person's tree only
+in `apply`. Every call may be repeated, also by another process after a kill: a repeated call finds what the first one
+left and ends in the same state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["Conflict", "ConflictPlace", "Isolation", "Merged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictPlace:
+    """One path on which two results do not agree; `hunks` show both versions between conflict marks, bounded."""
+
+    path: str
+    hunks: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A result went in. `result` names the merged tree; `paths` are what it changed."""
+
+    result: str
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A result did not go in, and nothing was changed by the attempt."""
+
+    places: tuple[ConflictPlace, ...]
+
+    def reason(self) -> str:
+        """What the agent that is sent back is told."""
+        parts = ["Other subtasks changed the same lines meanwhile. Do the work again on the present files."]
+        parts += [f"{place.path}:\n{place.hunks}" if place.hunks else place.path for place in self.places]
+        return "\n\n".join(parts)
+
+
+class Isolation(Protocol):
+    """Working folders for the subtasks of one task. `parallel` False: one after another, `why` says why."""
+
+    parallel: bool
+    why: str
+
+    async def begin(self) -> str:
+        """Record the person's work as everyone's start; its id."""
+        ...
+
+    async def open(self, subtask_id: str) -> Path:
+        """The subtask's folder: made on the results merged so far, or found again with the work in it."""
+        ...
+
+    async def reopen(self, subtask_id: str) -> Path:
+        """The subtask's folder, fresh on the results merged so far; what was in it is let go."""
+        ...
+
+    async def merge(self, subtask_id: str) -> Merged | Conflict:
+        """Merge what lies in the subtask's folder into the common result. After success its folder is not needed."""
+        ...
+
+    async def merged(self) -> tuple[str, ...]:
+        """The subtasks whose results went in, in that order."""
+        ...
+
+    async def check_out(self) -> Path:
+        """A folder with the common result, to be judged as a whole; made anew by every call."""
+        ...
+
+    async def apply(self, *, branch: str | None = None) -> Merged | Conflict:
+        """Give the common result to the person: into their files, or as a new branch. All of it or nothing."""
+        ...
+
+    async def close(self) -> None:
+        """Remove folders, branches and refs of the task, also those of a killed process."""
+        ...

@@ -1,0 +1,255 @@
+"""Isolation by git: one worktree and branch for each subtask, results merged as commits that nobody has checked out.
+
+All facts are refs under `refs/pm-orchestrator/<task>/chunk/`: where everyone started, what is merged, where each
+subtask started, what it delivered. Commits are the same whoever makes them, so a call repeated after a kill finds its
+own result. The person's index, branch and hooks are never touched; their files change in `apply` only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from runner.isolation import Conflict, ConflictPlace, Merged
+from runner.workspace.git import Git, GitError, Stopper, find_repository, git_version
+from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.merge import MergeConflict, changed_paths, commit_tree, merge_commits
+from runner.workspace.model import ComparisonError, Limits
+from runner.workspace.pointers import copy_media, keep_pointers
+from runner.worktrees_clean import TaskNames, discard, end_leftovers, remove_all
+from tracer.errors import UsageError
+
+__all__ = ["GitWorktrees", "why_not_parallel"]
+
+_T = TypeVar("_T")
+_WHOLE = "whole"
+_EVERYTHING = Limits(stored=1 << 62)  # a working tree must hold real files, however large
+
+
+def why_not_parallel(workspace: Path) -> str:
+    """Why subtasks in this folder must run one after another; empty where they need not. Blocks some milliseconds."""
+    try:
+        git = find_repository(Path(os.path.realpath(workspace)))
+        if git is None:
+            return "the workspace is not in a git repository"
+        if git_version() < (2, 38):
+            return "git is older than 2.38 and cannot merge without touching files"
+        index = git.git_dir / "index"
+        known = git.with_index(index).run("ls-files", "-s", "-z") if index.exists() else b""
+        if re.search(rb"(?:\A|\0)160000 ", known):
+            return "the repository has submodules, which git worktrees do not share"
+    except GitError as error:
+        return f"git cannot be used here: {error}"
+    return ""
+
+
+class GitWorktrees:
+    """The isolation of one task. One process at a time: whoever holds the task's lock.
+
+    Args:
+        workspace: the person's folder, the top of a repository or below it.
+        state_dir: worktrees live in `worktrees/<task>/` in it.
+        task_id: names folders, branches (`pm/<task>/<subtask>`) and refs.
+        link_ignored: ignored folders (e.g. `node_modules`) that every worktree gets a link to.
+
+    """
+
+    parallel = True
+    why = ""
+
+    def __init__(self, workspace: Path, *, state_dir: Path, task_id: str, link_ignored: Sequence[str] = ()) -> None:
+        self._workspace = Path(os.path.realpath(workspace))
+        self._state_dir = Path(os.path.realpath(state_dir))
+        self._names = TaskNames(task_id, self._state_dir / "worktrees" / task_id)
+        self._link_ignored = tuple(link_ignored)
+        self._lock = asyncio.Lock()  # refs are taken and given back by one caller at a time
+        self._repository: Git | None = None
+
+    async def begin(self) -> str:
+        """Record the person's work, committed or not, as everyone's start; the commit's id.
+
+        Raises:
+            ComparisonError: git cannot do it here.
+
+        """
+        return await self._call(self._begin)
+
+    async def open(self, subtask_id: str) -> Path:
+        """The subtask's folder, with the work that is in it, or made on the results merged so far."""
+        return await self._call(lambda git: self._open(git, subtask_id))
+
+    async def reopen(self, subtask_id: str) -> Path:
+        """The subtask's folder, fresh on the results merged so far."""
+        return await self._call(lambda git: self._open(git, subtask_id, afresh=True))
+
+    async def merge(self, subtask_id: str) -> Merged | Conflict:
+        """Merge what lies in the subtask's folder into the common result; its folder is removed on success."""
+        return await self._call(lambda git: self._merge(git, subtask_id))
+
+    async def merged(self) -> tuple[str, ...]:
+        """The subtasks whose results went in, in that order."""
+        return await self._call(self._merged)
+
+    async def check_out(self) -> Path:
+        """A folder with the common result, made anew."""
+        return await self._call(lambda git: self._open(git, _WHOLE, afresh=True))
+
+    async def apply(self, *, branch: str | None = None) -> Merged | Conflict:
+        """The common result into the person's files, or as the new branch `branch`.
+
+        Raises:
+            UsageError: the branch exists already, or cannot have that name.
+
+        """
+        return await self._call(lambda git: self._to_branch(git, branch) if branch else self._to_files(git))
+
+    async def close(self) -> None:
+        """Remove folders, branches and refs of the task; safe to repeat, and after a kill."""
+        await self._call(lambda git: remove_all(git, self._names))
+
+    async def _call(self, work: Callable[[Git], _T]) -> _T:
+        stopper = Stopper()
+        async with self._lock:
+            running = asyncio.ensure_future(asyncio.to_thread(self._run, work, stopper))
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError:
+                stopper.stop()
+                await asyncio.wait([running])
+                raise
+
+    def _run(self, work: Callable[[Git], _T], stopper: Stopper) -> _T:
+        try:
+            if self._repository is None:
+                found = find_repository(self._workspace, stopper=stopper)
+                if found is None:
+                    raise GitError("the workspace is not in a git repository")
+                end_leftovers(self._names)
+                self._repository = found
+            return work(Git(self._repository.git_dir, self._repository.top, stopper=stopper, mark=self._names.mark))
+        except GitError as error:
+            raise ComparisonError(
+                f"the subtasks of {self._names.task_id!r} cannot be kept apart in {str(self._workspace)!r}",
+                why=str(error),
+                next_step="mend the repository (`git fsck`), then `pm resume`, or run with --chunk never",
+            ) from error
+
+    def _begin(self, git: Git) -> str:
+        known = self._names.read(git, "base")
+        if known is not None:
+            return known
+        made = self._snapshot(git, git.top, excluded=(self._state_dir,))
+        made.index_file.unlink(missing_ok=True)
+        head = git.run("rev-parse", "--quiet", "--verify", "HEAD^{commit}", ok_codes=(0, 1, 128)).decode().strip()
+        if head and git.line("rev-parse", f"{head}^{{tree}}") == made.tree:
+            base = head
+        else:
+            message = f"Work in progress when {self._names.task_id} began"
+            base = commit_tree(git, made.tree, *([head] if head else []), message=message)
+        self._names.write(git, {"base": base, "integration": base})
+        return base
+
+    def _open(self, git: Git, subtask_id: str, *, afresh: bool = False) -> Path:
+        folder = self._names.folder_of(subtask_id)
+        known = self._names.read(git, f"start/{subtask_id}")
+        if afresh or known is None or not (folder / ".git").exists():
+            # The start is written last: a folder without one may be half made.
+            start = known if known is not None and not afresh else self._needed(git, "integration")
+            self._names.write(git, {f"start/{subtask_id}": None})
+            discard(git, self._names, subtask_id)
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            branch = self._names.branch_of(subtask_id)
+            git.run("worktree", "add", "-q", "-f", "-B", branch, str(folder), start, chosen_index=False)
+            copy_media(git, start, git.top, folder)
+            self._link(git, folder)
+            self._names.write(git, {f"start/{subtask_id}": start})
+        return folder / self._workspace.relative_to(git.top)
+
+    def _link(self, git: Git, folder: Path) -> None:
+        for name in self._link_ignored:
+            source, target = git.top / name, folder / name
+            if source.exists() and target.parent.is_dir() and not os.path.lexists(target):
+                target.symlink_to(source)
+
+    def _merge(self, git: Git, subtask_id: str) -> Merged | Conflict:
+        integration = self._needed(git, "integration")
+        if subtask_id in self._merged(git):
+            return Merged(result=integration)
+        start = self._needed(git, f"start/{subtask_id}")
+        folder = self._names.folder_of(subtask_id)
+        inner = find_repository(folder, stopper=git.stopper)
+        if inner is None or inner.top != folder:
+            raise GitError(f"the working tree of {subtask_id!r} is not there any more")
+        linked = tuple(folder / name for name in self._link_ignored)
+        made = self._snapshot(inner, folder, excluded=(folder / self._state_dir.name, *linked), tree=start)
+        made.index_file.unlink(missing_ok=True)
+        tree = keep_pointers(git, start, made.tree)
+        delivered = commit_tree(git, tree, start, message=f"Result of {subtask_id}")
+        joined = merge_commits(git, integration, delivered)
+        if isinstance(joined, MergeConflict):
+            return _conflict(joined)
+        result = commit_tree(git, joined, integration, delivered, message=f"Merge {subtask_id}")
+        self._names.write(git, {f"result/{subtask_id}": delivered, "integration": result})
+        discard(git, self._names, subtask_id)
+        return Merged(result=result, paths=changed_paths(git, integration, result))
+
+    def _merged(self, git: Git) -> tuple[str, ...]:
+        span = f"{self._needed(git, 'base')}..{self._needed(git, 'integration')}"
+        subjects = git.run("log", "--first-parent", "--reverse", "--format=%s", span).decode().splitlines()
+        return tuple(subject.removeprefix("Merge ") for subject in subjects)
+
+    def _to_branch(self, git: Git, branch: str) -> Merged:
+        base, result = self._needed(git, "base"), self._needed(git, "integration")
+        ref = f"refs/heads/{branch}"
+        if not git.run("check-ref-format", ref, ok_codes=(0, 1)) and branch.startswith("-"):
+            raise UsageError(f"{branch!r} cannot be a branch", next_step="choose another name")
+        commit = commit_tree(git, f"{result}^{{tree}}", base, message=f"Result of {self._names.task_id}")
+        there = git.run("rev-parse", "--quiet", "--verify", ref, ok_codes=(0, 1, 128)).decode().strip()
+        if there and there != commit:
+            raise UsageError(f"the branch {branch!r} exists already", next_step="choose another name")
+        git.run("update-ref", ref, commit)
+        return Merged(result=commit, paths=changed_paths(git, base, commit))
+
+    def _to_files(self, git: Git) -> Merged | Conflict:
+        base, result = self._needed(git, "base"), self._needed(git, "integration")
+        made = self._snapshot(git, git.top, excluded=(self._state_dir,), tree=base)
+        try:
+            now = keep_pointers(git, base, made.tree)
+            mine = commit_tree(git, now, base, message="The person's files now")
+            joined = merge_commits(git, mine, result)
+            if isinstance(joined, MergeConflict):
+                return _conflict(joined)
+            paths = changed_paths(git, now, joined)
+            in_the_way = _in_the_way(git, now, joined)
+            if in_the_way:
+                return Conflict(places=tuple(ConflictPlace(path=path) for path in in_the_way))
+            # Killed in the middle, the next call merges what is there already and writes the rest.
+            git.with_index(made.index_file).run("read-tree", "-m", "-u", now, joined)
+            return Merged(result=joined, paths=paths)
+        finally:
+            made.index_file.unlink(missing_ok=True)
+
+    def _snapshot(self, git: Git, folder: Path, *, excluded: tuple[Path, ...], tree: str | None = None) -> Snapshot:
+        place = SnapshotPlace(store=self._state_dir / "control" / "workspace", excluded=excluded, limits=_EVERYTHING)
+        return SnapshotMaker(git, folder, place=place).make(tree=tree)
+
+    def _needed(self, git: Git, name: str) -> str:
+        known = self._names.read(git, name)
+        if known is None:
+            raise GitError(f"the ref {self._names.ref(name)} is not there any more")
+        return known
+
+
+def _conflict(found: MergeConflict) -> Conflict:
+    return Conflict(places=tuple(ConflictPlace(path=path, hunks=hunks) for path, hunks in found.places))
+
+
+def _in_the_way(git: Git, now: str, then: str) -> list[str]:
+    """Paths that are to be added and exist already: ignored files of the person, which nobody may overwrite."""
+    raw = git.run("diff-tree", "-r", "-z", "--name-only", "--diff-filter=A", "--no-renames", now, then)
+    paths = [os.fsdecode(path) for path in raw.split(b"\0") if path]
+    return [path for path in paths if os.path.lexists(git.top / path) and not (git.top / path).is_dir()]

@@ -1,0 +1,142 @@
+"""Names of what a task's isolation leaves in a repository, and their removal, also after a kill at any point."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from runner.processes.table import marked, send_signal, snapshot
+from runner.workspace.git import Git, GitError
+from tracer.clock import monotonic
+from tracer.errors import UsageError
+
+__all__ = ["TaskNames", "discard", "end_leftovers", "remove_all"]
+
+_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|lock$))*")
+_PATIENCE_S = 10.0
+_ATTEMPTS = 5
+
+
+class TaskNames:
+    """Folders, branches and refs of one task."""
+
+    def __init__(self, task_id: str, folder: Path) -> None:
+        if _ID.fullmatch(task_id) is None:
+            raise UsageError(f"{task_id!r} cannot name branches", next_step="use letters, digits, '.', '_' and '-'")
+        self.task_id = task_id
+        self.folder = folder
+        self.mark = "worktrees-" + hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+
+    def ref(self, name: str) -> str:
+        """The full name of one of the task's refs."""
+        return f"refs/pm-orchestrator/{self.task_id}/chunk/{name}"
+
+    def folder_of(self, subtask_id: str) -> Path:
+        """Where the subtask works; the last part is unique in the repository, git names its own folder after it."""
+        if _ID.fullmatch(subtask_id) is None:
+            raise UsageError(f"{subtask_id!r} cannot name a folder", next_step="use letters, digits, '.', '_' and '-'")
+        return self.folder / f"{self.task_id}--{subtask_id}"
+
+    def branch_of(self, subtask_id: str) -> str:
+        """The subtask's branch."""
+        return f"pm/{self.task_id}/{subtask_id}"
+
+    def read(self, git: Git, name: str) -> str | None:
+        """What a ref points to; None where there is none."""
+        said = git.run("rev-parse", "--quiet", "--verify", self.ref(name), ok_codes=(0, 1, 128))
+        return said.decode().strip() or None
+
+    def write(self, git: Git, values: Mapping[str, str | None]) -> None:
+        """Set refs together or not at all; None deletes."""
+        lines = [
+            f"update {self.ref(name)} {value}\n" if value is not None else f"delete {self.ref(name)}\n"
+            for name, value in values.items()
+        ]
+        _change_refs(git, self, "".join(lines))
+
+
+def _change_refs(git: Git, names: TaskNames, lines: str) -> None:
+    for attempt in range(_ATTEMPTS):
+        try:
+            git.run("update-ref", "--stdin", stdin=lines.encode())
+        except GitError as error:
+            if ".lock" not in str(error) or attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(0.05 * (attempt + 1))
+            _remove_own_locks(git, names)
+        else:
+            return
+
+
+def _remove_own_locks(git: Git, names: TaskNames) -> None:
+    """Locks on the task's own refs: only the holder of the task writes these, and that is us."""
+    common = common_dir(git)
+    for root in (f"refs/pm-orchestrator/{names.task_id}", f"refs/heads/pm/{names.task_id}"):
+        for lock in (common / root).rglob("*.lock"):
+            lock.unlink(missing_ok=True)
+
+
+def common_dir(git: Git) -> Path:
+    """The folder that all worktrees of the repository share."""
+    try:
+        return (git.git_dir / (git.git_dir / "commondir").read_text(encoding="utf-8").strip()).resolve()
+    except OSError:
+        return git.git_dir
+
+
+def end_leftovers(names: TaskNames) -> None:
+    """End git commands of a killed process that still work on the task, and wait: git takes its locks away itself."""
+    give_up = monotonic() + _PATIENCE_S
+    while True:
+        table = snapshot()
+        running = [table[pid] for pid in marked(table.keys(), names.mark)]
+        if not running:
+            return
+        for entry in running:
+            send_signal(entry, signal.SIGTERM if monotonic() < give_up else signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def discard(git: Git, names: TaskNames, subtask_id: str) -> None:
+    """Remove the subtask's worktree and branch, whole or half made."""
+    folder = names.folder_of(subtask_id)
+    _remove_worktrees(git, folder=folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(GitError):
+        _change_refs(git, names, f"delete refs/heads/{names.branch_of(subtask_id)}\n")
+
+
+def remove_all(git: Git, names: TaskNames) -> None:
+    """Remove everything of the task's isolation."""
+    _remove_worktrees(git, folder=names.folder)
+    shutil.rmtree(names.folder, ignore_errors=True)
+    _remove_own_locks(git, names)
+    patterns = (f"refs/heads/pm/{names.task_id}/", names.ref(""))
+    refs = git.run("for-each-ref", "--format=%(refname)", *patterns).decode().split()
+    if refs:
+        _change_refs(git, names, "".join(f"delete {ref}\n" for ref in refs))
+    with suppress(OSError):
+        names.folder.parent.rmdir()
+
+
+def _remove_worktrees(git: Git, *, folder: Path) -> None:
+    """Git's own folders of the worktrees at or below a folder. Done by hand: git refuses half made ones."""
+    with suppress(OSError):
+        for admin in (common_dir(git) / "worktrees").iterdir():
+            if _belongs(admin, folder):
+                shutil.rmtree(admin, ignore_errors=True)
+
+
+def _belongs(admin: Path, folder: Path) -> bool:
+    try:
+        place = Path((admin / "gitdir").read_text(encoding="utf-8").strip()).parent
+    except OSError:  # killed before git wrote it: the name is the folder's
+        return admin.name == folder.name
+    return place == folder or place.is_relative_to(folder)

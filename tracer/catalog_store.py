@@ -14,7 +14,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from tracer.catalog_fold import awaiting, cost_of, fold_fact, iterations_of, judgments_of, title_of
 from tracer.clock import now_epoch_ms
@@ -23,8 +23,9 @@ from tracer.statedir import StateDir, parse_trace_name
 
 __all__ = ["SCHEMA_VERSION", "open_catalog", "refresh"]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _SETTLED_NS = 2_000_000_000
+_MARK = 64
 _SCHEMA = """
 create table traces (
   number integer not null, task_id text not null, ordinal text not null, name text not null,
@@ -198,13 +199,19 @@ def _trace_row(
         seq, offset, fold = earlier[-5], earlier[-4], json.loads(earlier[-1])
     try:
         with open(os.path.join(folder, name), "rb") as file:
+            if offset and not _continues(file, offset, fold):
+                seq, offset, fold = 0, 0, {}
             file.seek(offset)
+            last = b""
             for line in file:
                 if not line.endswith(b"\n"):
                     break
                 seq += 1
                 offset += len(line)
                 fold_fact(fold, _decoded(line))
+                last = line
+            if last:
+                fold["mark"] = last[-_MARK:].hex()
     except OSError:
         fold["damaged"] = fold.get("damaged", 0) + 1
     number = parts.task_id.removeprefix("task-")
@@ -230,8 +237,15 @@ def _trace_row(
         offset,
         size,
         mtime,
-        json.dumps(fold),
+        json.dumps(fold, sort_keys=True),
     )
+
+
+def _continues(file: BinaryIO, offset: int, fold: dict[str, Any]) -> bool:
+    """Whether the file still holds, before `offset`, the end of the last line that was folded: it has only grown."""
+    mark = bytes.fromhex(fold.get("mark", ""))
+    file.seek(offset - len(mark))
+    return bool(mark) and file.read(len(mark)) == mark
 
 
 def _decoded(line: bytes) -> Any:

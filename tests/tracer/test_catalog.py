@@ -82,10 +82,11 @@ def test_a_growing_trace_is_read_on_from_where_it_was(tmp_path: Path) -> None:
     assert stored_rows(state_dir) == before
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(
     steps=st.lists(
-        st.tuples(st.integers(1, 4), st.sampled_from(["append", "tear", "whole", "look", "delete"])), max_size=25
+        st.tuples(st.integers(1, 4), st.sampled_from(["append", "tear", "whole", "look", "delete", "rewrite"])),
+        max_size=25,
     )
 )
 def test_invariant_10_deleted_and_rebuilt_rows_are_equal(
@@ -106,6 +107,8 @@ def test_invariant_10_deleted_and_rebuilt_rows_are_equal(
                 path.write_bytes(whole + following[:20])
             case "whole":
                 path.write_bytes(SEED_LINES)
+            case "rewrite":
+                path.write_bytes(fact("USER_REQUEST", {"prompt": "another" * 9}) + data)
             case "delete":
                 path.unlink(missing_ok=True)
             case _:

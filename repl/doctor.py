@@ -191,7 +191,7 @@ def _terminal(context: Context) -> Check:
     size = shutil.get_terminal_size()
     colours = "true colour" if environ.get("COLORTERM") in {"truecolor", "24bit"} else environ.get("TERM", "unknown")
     inside = "tmux" if environ.get("TMUX") else "screen" if environ.get("STY") else "no multiplexer"
-    encoding = sys.stdout.encoding or "unknown"
+    encoding = getattr(sys.stdout, "encoding", None) or getattr(sys.__stdout__, "encoding", None) or "unknown"
     text = f"{size.columns}x{size.lines}, {colours}, {encoding}, {inside}" + (", plain" if output.plain else "")
     if "utf" not in encoding.lower():
         return Check("terminal", "warn", text, "set a UTF-8 locale, such as LANG=C.UTF-8")

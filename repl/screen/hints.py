@@ -6,6 +6,7 @@ a key that does nothing here is dimmed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -50,6 +51,7 @@ class KeyRow(NamedTuple):
 def key_rows(screen: Screen[Any]) -> list[KeyRow]:
     """Every binding in force, the focused widget's first; keys of one action together."""
     rows: dict[tuple[str, str], KeyRow] = {}
+    against: Callable[[str], str] = getattr(screen, "reason_against", lambda _action: "")
     for active in screen.active_bindings.values():
         binding = active.binding
         if not binding.description or binding.system:
@@ -57,7 +59,8 @@ def key_rows(screen: Screen[Any]) -> list[KeyRow]:
         name = binding.key_display or key_name(binding.key)
         old = rows.get((binding.action, binding.description))
         keys = (*old.keys, name) if old else (name,)
-        rows[binding.action, binding.description] = KeyRow(keys, binding.description, active.enabled, binding.show)
+        enabled = active.enabled and not against(binding.action)
+        rows[binding.action, binding.description] = KeyRow(keys, binding.description, enabled, binding.show)
     return list(rows.values())
 
 

@@ -16,36 +16,45 @@ from textual.app import App, SuspendNotSupported
 
 from repl.present.escape import escape
 
-__all__ = ["edit_outside", "open_outside"]
+__all__ = ["edit_outside", "open_outside", "run_outside"]
 
 
 def open_outside(app: App[Any], text: str, *, program: str) -> None:
     """Show `text` in the `editor` or the `pager`; changes made there are not taken over."""
-    command = _editor() if program == "editor" else shlex.split(os.environ.get("PAGER") or "less")
-    _run(app, escape(text) if program == "pager" else text, command)
+    _with_text(app, escape(text) if program == "pager" else text, _command(program))
 
 
 def edit_outside(app: App[Any], text: str) -> str | None:
     """`text` as the person left it in the editor; None where the editor could not be run or failed."""
-    return _run(app, text, _editor())
+    return _with_text(app, text, _command("editor"))
 
 
-def _editor() -> list[str]:
+def run_outside(app: App[Any], path: str, *, program: str) -> bool:
+    """Open the file at `path` in the `editor` or the `pager`; whether that ended well."""
+    return _run(app, [*_command(program), path])
+
+
+def _command(program: str) -> list[str]:
+    if program == "pager":
+        return shlex.split(os.environ.get("PAGER") or "less")
     return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
 
 
-def _run(app: App[Any], text: str, command: list[str]) -> str | None:
+def _with_text(app: App[Any], text: str, command: list[str]) -> str | None:
     with tempfile.TemporaryDirectory(prefix="pm-") as folder:
         path = Path(folder) / "text.md"
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
-        try:
-            with app.suspend():
-                ended = subprocess.run([*command, str(path)], check=False)
-        except (OSError, SuspendNotSupported) as error:
-            app.notify(f"{command[0]} could not be started: {error}", severity="error", markup=False)
-            return None
-        if ended.returncode != 0:
-            app.notify(f"{command[0]} ended with {ended.returncode}", severity="warning", markup=False)
-            return None
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace") if _run(app, [*command, str(path)]) else None
+
+
+def _run(app: App[Any], command: list[str]) -> bool:
+    try:
+        with app.suspend():
+            ended = subprocess.run(command, check=False)
+    except (OSError, SuspendNotSupported) as error:
+        app.notify(f"{command[0]} could not be started: {error}", severity="error", markup=False)
+        return False
+    if ended.returncode != 0:
+        app.notify(f"{command[0]} ended with {ended.returncode}", severity="warning", markup=False)
+    return ended.returncode == 0

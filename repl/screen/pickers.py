@@ -31,7 +31,7 @@ class Choice(ModalScreen[int | None]):
     DEFAULT_CSS = """
     Choice { align: center middle;
         & > Vertical { width: 64; max-width: 96%; height: auto; max-height: 80%; border: round $border; }
-        OptionList { height: auto; max-height: 100%; border: none; }
+        OptionList { height: auto; max-height: 100%; border: none !important; }
     }
     """
 

@@ -46,6 +46,10 @@ class TraceActions(Screen[None]):
         """Decode the selected fact and show it."""
         raise NotImplementedError
 
+    def reason_against(self, action: str) -> str:
+        """Why the key of `action` does nothing now; empty where it acts."""
+        raise NotImplementedError
+
     def show_state(self) -> None:
         """Write title, follow state and filter line."""
         raise NotImplementedError
@@ -245,7 +249,9 @@ class TraceActions(Screen[None]):
     async def action_compare(self) -> None:
         """The selected answer beside the previous one; a prompt beside the next."""
         row = self.facts.row()
-        if row is None:
+        reason = self.reason_against("compare")
+        if row is None or reason:
+            self.notify(reason or "nothing here", severity="information")
             return
         pair = await asyncio.to_thread(self._pair, row)
         if pair is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from repl.present.words import cost_text, seconds_text, tokens_text
 from repl.screen.cells import shown
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from repl.screen.trace_model import TraceModel
     from tracer.rows.digest import Totals
 
-__all__ = ["filter_text", "follow_text", "index_text", "money", "seconds", "title_text", "trace_name"]
+__all__ = ["filter_text", "follow_text", "index_text", "title_text", "trace_name"]
 
 _NAME: Final = re.compile(r"conversation-(.+)-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(_\d+)?\.jsonl")
 _SHOWN_JUDGMENTS: Final = 6
@@ -25,33 +26,16 @@ def trace_name(path: Path) -> str:
     return shown(found.group(1) if found else path.name)
 
 
-def money(cost_usd: float | None) -> str:
-    """`$0.04`, `$0.0031` below a cent, `cost n/a` where it is not known."""
-    if cost_usd is None:
-        return "cost n/a"
-    return f"${cost_usd:.4f}" if 0 < cost_usd < 0.01 else f"${cost_usd:,.2f}"
-
-
-def seconds(milliseconds: float) -> str:
-    """`7.9 s`, `3 min 20 s` or `2 h 05 min`."""
-    whole = milliseconds / 1000
-    if whole < 60:
-        return f"{whole:.1f} s"
-    if whole < 3600:
-        return f"{int(whole // 60)} min {int(whole % 60):02d} s"
-    return f"{int(whole // 3600)} h {int(whole % 3600 // 60):02d} min"
-
-
 def title_text(model: TraceModel) -> str:
     """`task-015 · COMPLETE · 2 iterations · REJECT, PASS · 7.9 s · 4,750 tok · $0.04` as far as it is known."""
     totals = model.digest.totals
     parts = [trace_name(model.file.path), *_middle(totals)]
     if totals.first_ms is not None and totals.last_ms is not None and totals.last_ms > totals.first_ms:
-        parts.append(seconds(totals.last_ms - totals.first_ms))
+        parts.append(seconds_text(totals.last_ms - totals.first_ms))
     if totals.tokens is not None:
-        parts.append(f"{totals.tokens:,} tok")
+        parts.append(tokens_text(totals.tokens))
     if totals.family == "conversation" and (totals.judged or totals.cost_usd is not None):
-        parts.append(money(None if totals.cost_unknown else totals.cost_usd))
+        parts.append(cost_text(None if totals.cost_unknown else totals.cost_usd))
     return " · ".join(part for part in parts if part)
 
 

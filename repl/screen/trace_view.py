@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -102,7 +102,7 @@ class TraceScreen(TraceActions):
         & > #trace-panes { height: 1fr; }
         FactList { width: 45%; border: round $border-blurred; &:focus { border: round $border; } }
         Detail { width: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
-        & > Input { dock: bottom; height: 1; border: none; padding: 0; display: none; }
+        & > Input { dock: bottom; height: 1; border: none !important; padding: 0; display: none; }
         &.-narrow FactList { width: 1fr; }
         &.-narrow Detail { display: none; }
         &.-narrow.-detail FactList { display: none; }
@@ -293,9 +293,9 @@ class TraceScreen(TraceActions):
         self.facts.focus()
 
     @override
-    def check_action(self, action: str, parameters: tuple[Any, ...]) -> bool | None:
-        """Dim what cannot act now; typing into the input line is never taken for keys."""
-        del parameters
-        if action == "compare" and self.detail.row is not None:
-            return True if self.detail.row.event in {"LLM_RESPONSE", "LLM_REQUEST", "REJECTION_DETAILS"} else None
-        return True
+    def reason_against(self, action: str) -> str:
+        """Why the key of `action` does nothing now; empty where it acts."""
+        comparable = {"LLM_RESPONSE", "LLM_REQUEST", "REJECTION_DETAILS"}
+        if action == "compare" and self.detail.row is not None and self.detail.row.event not in comparable:
+            return "answers and prompts can be compared"
+        return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -21,7 +21,7 @@ def wanted_colours() -> bool:
     return not os.environ.get("NO_COLOR")
 
 
-class Themed(App[int]):
+class Themed(App[Any]):
     """An app with our five themes, NO_COLOR read as everywhere in `pm`, and help for the focused pane."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -46,6 +46,20 @@ class Themed(App[int]):
         for known in THEMES:
             self.register_theme(known)
         self.theme = theme_for(theme, no_colour=no_colour)
+
+    @override
+    def _fatal_error(self) -> None:
+        """A defect ends the screen without a word: Textual's own report would print variables, secrets among them.
+
+        The exception stays in `defect`, for whoever started the app to report it redacted.
+        """
+        self.bell()
+        self._close_messages_no_wait()
+
+    @property
+    def defect(self) -> Exception | None:
+        """The exception that ended the app, if one did."""
+        return self._exception
 
     def action_help(self) -> None:
         """Every key in force, and what the screen is for."""

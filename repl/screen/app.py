@@ -1,0 +1,378 @@
+"""The full-screen session: what `pm` opens on a capable terminal. One view of a `repl.session.Session`, like line mode.
+
+`run_screen` shows it and returns what comes next: `line` (the same session goes on there) or an empty text (leave).
+Commands run through the one `Shell`; what they print stands in the transcript. Ctrl+C and SIGINT do the same; SIGTERM
+and a closed terminal leave at once, with everything on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.events import AppBlur, AppFocus, Resize
+from typing_extensions import override
+
+from repl.commands.complete import Candidate, candidates
+from repl.commands.context import Context
+from repl.commands.values import sources_for
+from repl.dispatch import Terminated
+from repl.history import History
+from repl.present.output import Output
+from repl.screen.feed import Feed
+from repl.screen.home import HomeScreen
+from repl.screen.transcript import TranscriptStream
+from repl.screen.view import ScreenView
+from repl.screen.viewer_app import Themed
+from repl.session import Session
+from repl.shell import Shell, interpret
+from tracer.catalog import TaskRow, list_tasks
+from tracer.clock import monotonic
+from tracer.errors import PmError
+
+if TYPE_CHECKING:
+    from repl.screen.pages import Page
+    from runner.task import TaskOutcome
+
+__all__ = ["PmApp", "run_screen"]
+
+_SMALLEST = (60, 15)
+
+
+class PmApp(Themed):
+    """The app. Its result is what comes next."""
+
+    TITLE = "pm"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit_asking", "leave", show=False, priority=True, id="app.quit"),
+        Binding("ctrl+p", "palette", "palette", priority=True, id="app.palette"),
+        Binding("ctrl+t", "last_trace", "trace of the last task", show=False, priority=True, id="app.trace"),
+        Binding("ctrl+l", "clear", "clear the transcript", show=False, priority=True, id="app.clear"),
+        Binding("ctrl+s", "page('sessions')", "sessions", show=False, priority=True, id="app.sessions"),
+        Binding("f2", "page('settings')", "settings", show=False, id="app.settings"),
+        Binding("f3", "page('captures')", "captures", show=False, id="app.captures"),
+        Binding("f4", "page('doctor')", "doctor", show=False, id="app.doctor"),
+        Binding("f6", "page('log')", "log", show=False, id="app.log"),
+        Binding("f5", "refresh_now", "refresh", show=False, id="app.refresh"),
+        Binding("ctrl+z", "suspend_process", "suspend to the shell", show=False, priority=True, id="app.suspend"),
+    ]
+
+    def __init__(self, session: Session, *, greeting: list[str] | None = None) -> None:
+        super().__init__(theme=str(session.settings.get("repl.theme")))
+        self.session = session
+        self.home = HomeScreen()
+        self.history = History(session)
+        self.log_lines: list[str] = []
+        self.live_text = bool(session.settings.get("repl.live"))
+        self.nothing = Namespace(directory=None, state_dir=None, config=None, online=False)
+        self.enter_breaks = session.settings.get("repl.multiline") == "always"
+        self.shown_greeting = greeting or []
+        self.stream = TranscriptStream(self.printed)
+        self.output = Output(stdout=self.stream, stderr=self.stream, columns=80)
+        self.shell = Shell(session, output=self.output, view=ScreenView(self))
+        self.feed: Feed | None = None
+        self.focused_terminal = True
+        self._waiting_to_leave = False
+        self._rang = -5.0
+        self._past: list[str] | None = None
+
+    @override
+    def get_default_screen(self) -> HomeScreen:
+        """Home is the first screen painted."""
+        return self.home
+
+    def on_mount(self) -> None:
+        """Follow what runs; greet once the first screen is painted."""
+        self.feed = Feed(self.session, self.output, changed=self.changed, ended=self._task_rests)
+        self.stream.bind()
+        self.feed.adopt()
+        self.home.transcript.take(self.shown_greeting)
+        self.apply_keys()
+        self.call_after_refresh(self.set_title)
+
+    async def on_unmount(self) -> None:
+        """Stop following; tasks go on in the session."""
+        if self.feed is not None:
+            await self.feed.close()
+
+    def on_resize(self, event: Resize) -> None:
+        """Tell commands the width; below 60x15 one message stands alone."""
+        self.output.columns = max(event.size.width - 4, 40)
+        too_small = event.size.width < _SMALLEST[0] or event.size.height < _SMALLEST[1]
+        self.show_too_small(too_small=too_small)
+
+    def apply_keys(self) -> None:
+        """Bindings by id, as `repl.keys.<id>` sets them (dots in ids are written as they are)."""
+        self.set_keymap(self.keymap_changes)
+        self.home.prompt.rebind(self.keymap_changes)
+
+    # -- lines ------------------------------------------------------------------------------------------------------
+
+    def run_line(self, text: str, *, typed: bool = True) -> None:
+        """Run what was typed; its output goes to the transcript."""
+        if typed:
+            first, *rest = text.split("\n")
+            self.home.transcript.take([f"pm> {first}", *(f"    {line}" for line in rest)])
+        self._run(text, typed=typed)
+
+    @work(group="lines")
+    async def _run(self, text: str, *, typed: bool) -> None:
+        if typed:
+            self._past = [*self.past(), text]
+            await asyncio.to_thread(self.history.add, text)
+        if not self._goes_to_viewer(text):
+            await self.shell.run(text)
+        self.changed()
+        self.home.look_at_tasks()
+
+    def _goes_to_viewer(self, text: str) -> bool:
+        """`/trace T --follow` and `--screen` open the viewer instead of filling the transcript."""
+        try:
+            typed = interpret(text)
+            if (
+                typed.command is None
+                or typed.command.name != "trace"
+                or not {"--follow", "--screen"} & set(typed.words)
+            ):
+                return False
+            words = [word for word in typed.words if not word.startswith("-")]
+            task = self.session.resolve(words[0] if words else None)
+        except PmError:
+            return False
+        self.show_trace(task.path, follow="--follow" in typed.words)
+        return True
+
+    def printed(self, lines: list[str]) -> None:
+        """Lines for the transcript; errors are kept for the log page too."""
+        self.home.transcript.take(lines)
+        self.log_lines += [line for line in lines if line.startswith("pm: ")]
+
+    def past(self) -> list[str]:
+        """Earlier inputs of this project, oldest first."""
+        if self._past is None:
+            self._past = self.history.entries("project")
+        return self._past
+
+    def completions(self, before: str) -> list[Candidate]:
+        """What can stand at the cursor after `before`."""
+        context = Context(
+            output=self.output, environ=self.session.environ, arguments=self.nothing, session=self.session
+        )
+        sources = sources_for(context, "slash")
+
+        def look_up(kind: str, prefix: str) -> list[Candidate]:
+            if kind == "task":
+                return [Candidate(row.task_id, f"{row.status}  {row.title}") for row in self.home.all_rows]
+            return sources(kind, prefix)
+
+        last = before.rpartition(" ")[2]
+        if last.startswith("@") and not before.startswith("/"):
+            return [Candidate(found.text, found.help) for found in look_up("file", last[1:])]
+        return candidates(before[1:].split(" "), surface="slash", sources=look_up)
+
+    # -- tasks ------------------------------------------------------------------------------------------------------
+
+    def read_tasks(self) -> list[TaskRow]:
+        """The tasks of the project, newest first; what is wrong goes to the log. Blocks: call it in a thread."""
+        try:
+            return list_tasks(self.session.state_dir)
+        except PmError as error:
+            line = f"tasks cannot be read: {error.what}"
+            if line not in self.log_lines:
+                self.log_lines.append(line)
+            return []
+
+    def executor_text(self) -> str:
+        """The executor the next task gets."""
+        try:
+            return self.session.executor_name()
+        except PmError:
+            return "no executor"
+
+    def changed(self) -> None:
+        """Something started, moved or rests."""
+        if self.home.is_mounted and self.is_running:
+            self.home.show_status()
+            self.home.show_top()
+            self.home.refresh_bindings()
+
+    def _task_rests(self, outcome: TaskOutcome, seconds: float) -> None:
+        self.home.look_at_tasks()
+        self.set_title()
+        self._notify_person(f"{outcome.task_id} {outcome.status}", seconds)
+        if self._waiting_to_leave and not self.session.running and not self.session.queue:
+            self.exit("")
+        else:
+            self._next_queued()
+
+    @work(group="lines")
+    async def _next_queued(self) -> None:
+        if self.session.queue and not self.session.running:
+            self.home.transcript.take([f"pm> {self.session.queue[0]}"])
+        await self.shell.run_queued()
+
+    # -- screens ----------------------------------------------------------------------------------------------------
+
+    def show_trace(self, path: Path, *, follow: bool = False) -> None:
+        """The trace viewer over `path`."""
+        from repl.screen.trace_view import TraceScreen
+
+        try:
+            self.push_screen(TraceScreen(path, follow=follow))
+        except PmError as error:
+            self.notify(error.what, severity="error", markup=False)
+
+    @work(exclusive=True, group="diff")
+    async def show_diff(self, task_id: str) -> None:
+        """What a task changed, as the diff command gives it."""
+        from repl.screen.captured import captured
+        from repl.screen.diff_lines import from_unified
+        from repl.screen.diff_view import DiffScreen
+
+        found = await captured(self.session, f"/diff {task_id} --json")
+        if found.problem:
+            self.notify(found.problem, severity="warning", markup=False)
+            return
+        parts = found.record.get("parts", [])
+        text = "\n".join(str(part.get("diff", "")) for part in parts if isinstance(part, dict) and part.get("diff"))
+        if text.strip():
+            await self.push_screen(DiffScreen(f" {task_id}: what it changed", from_unified(text)))
+        else:
+            self.notify(f"{task_id} changed no file", severity="information", markup=False)
+
+    def action_last_trace(self) -> None:
+        """The trace of the current or last task."""
+        try:
+            task = self.session.resolve(None)
+        except PmError as error:
+            self.notify(f"{error.what}. {error.next_step}", severity="information", markup=False)
+            return
+        self.show_trace(task.path, follow=task.task_id in self.session.running)
+
+    def action_page(self, name: str) -> None:
+        """One of the pages: sessions, captures, settings, doctor, log."""
+        from repl.screen import pages
+
+        if isinstance(self.screen, pages.Page) and self.screen.page_name == name:
+            return
+        page: Page = pages.PAGES[name]()
+        self.push_screen(page)
+
+    def action_palette(self) -> None:
+        """Everything by name."""
+        from repl.screen.palette import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette())
+
+    def action_clear(self) -> None:
+        """Empty the transcript; the record stays."""
+        self.home.transcript.clear()
+
+    def action_refresh_now(self) -> None:
+        """Look at everything again."""
+        self.home.look_at_tasks()
+        self.refresh(layout=True)
+
+    # -- leaving ----------------------------------------------------------------------------------------------------
+
+    @work(exclusive=True, group="leave")
+    async def action_quit_asking(self, to: str = "") -> None:
+        """Leave; while tasks run, ask first."""
+        from repl.screen.pickers import Question
+
+        running = self.session.running
+        if not running or to == "line":
+            self.exit(to)
+            return
+        text = f"{', '.join(running)} still runs\n\n w wait, then leave   s stop and leave (resumable)   c cancel"
+        answer = await self.push_screen_wait(Question(text, "wsc"))
+        if answer == "w":
+            self._waiting_to_leave = True
+            self.notify("leaving when everything has ended")
+        elif answer == "s":
+            await asyncio.gather(*(self.session.stop(task_id) for task_id in running), return_exceptions=True)
+            self.exit("")
+
+    @property
+    def keymap_changes(self) -> dict[str, str]:
+        """What the settings rebind: keys by binding id (ids of the full screen hold a dot)."""
+        return {key: str(value) for key, value in self.session.settings.family("repl.keys").items() if "." in key}
+
+    def choose_theme(self, wanted: str) -> None:
+        """Change colours; without colour it stays `mono`."""
+        from repl.screen.themes import theme_for
+
+        self.theme = theme_for(wanted, no_colour=self.no_color)
+
+    # -- the terminal -----------------------------------------------------------------------------------------------
+
+    def on_app_focus(self, _event: AppFocus) -> None:
+        """The terminal has the focus."""
+        self.focused_terminal = True
+
+    def on_app_blur(self, _event: AppBlur) -> None:
+        """The terminal lost the focus."""
+        self.focused_terminal = False
+
+    def set_title(self) -> None:
+        """The terminal's title says what runs."""
+        running = len(self.session.running)
+        self.write_terminal(f"\x1b]2;pm · {self.session.folder.name}{f' · {running} running' if running else ''}\x07")
+
+    def write_terminal(self, text: str) -> None:
+        """A sequence for the terminal itself; nothing where there is none."""
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(text)
+            self._driver.flush()
+
+    def _notify_person(self, text: str, seconds: float) -> None:
+        how = self.session.settings.get("repl.notify")
+        long = seconds >= 30
+        if how == "off" or (self.focused_terminal and not long) or monotonic() - self._rang < 5:
+            return
+        self._rang = monotonic()
+        self.write_terminal(f"\x1b]9;{text}\x07" if how == "osc9" else "\x07")
+
+    def show_too_small(self, *, too_small: bool) -> None:
+        """One message with the needed size, and back."""
+        from repl.screen.small import TooSmall
+
+        if too_small and not isinstance(self.screen, TooSmall):
+            self.push_screen(TooSmall(*_SMALLEST))
+        elif not too_small and isinstance(self.screen, TooSmall):
+            self.pop_screen()
+
+
+async def run_screen(session: Session, *, greeting: list[str] | None = None) -> str:
+    """Show the full screen until the person leaves it; `line` or an empty text is what comes next."""
+    app = PmApp(session, greeting=greeting)
+    loop = asyncio.get_running_loop()
+    ended: list[bool] = []
+
+    def end() -> None:
+        ended.append(True)
+        app.exit("")
+
+    handlers = {signal.SIGINT: app.home.action_interrupt, signal.SIGTERM: end, signal.SIGHUP: end}
+    before = {number: signal.getsignal(number) for number in handlers}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        result = await app.run_async(mouse=bool(session.settings.get("repl.mouse")))
+    finally:
+        for number, earlier in before.items():
+            loop.remove_signal_handler(number)
+            with suppress(TypeError, ValueError):
+                signal.signal(number, earlier)
+    if app.defect is not None:
+        raise app.defect
+    if ended:
+        raise Terminated
+    return str(result or "")

@@ -1,0 +1,278 @@
+"""The home screen: tasks beside what the session printed, the running tasks' status, and the `pm>` prompt.
+
+It shows and asks; what lines do is the shell's business, what a task does the session's. Below 100 columns the list and
+the transcript take turns: the transcript stands while the prompt has the focus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import DescendantFocus, Resize
+from textual.screen import Screen
+from textual.widgets import Input, Static
+from typing_extensions import override
+
+from repl.screen.cells import shown
+from repl.screen.hints import Hints
+from repl.screen.home_actions import HomeActions
+from repl.screen.prompt import Completions, Prompt
+from repl.screen.status_text import head_text, session_cost, status_text, subtask_lines
+from repl.screen.task_lines import read_task
+from repl.screen.task_list import TaskList
+from repl.screen.transcript import Transcript
+from tracer.catalog import TaskRow
+from tracer.clock import monotonic
+
+if TYPE_CHECKING:
+    from repl.screen.app import PmApp
+
+__all__ = ["HomeScreen"]
+
+_NARROW = 100
+_LOOK_S = 1.0
+_STATUS_S = 0.25
+
+
+class HomeScreen(HomeActions, Screen[None]):
+    """What `pm` opens."""
+
+    HELP = (
+        "Type a task at pm> and press Enter; / starts a command. Esc leaves the prompt for the task list, where the\n"
+        "letters below act on the selected task, and : or i comes back. Nothing here is lost: all of it is on disk."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "do('open')", "open", id="home.open"),
+        Binding("t", "do('trace')", "trace", id="home.trace"),
+        Binding("d", "do('diff')", "diff", id="home.diff"),
+        Binding("s", "do('stop')", "stop", id="home.stop"),
+        Binding("r", "do('resume')", "resume", id="home.resume"),
+        Binding("a", "do('answer')", "answer", id="home.answer"),
+        Binding("slash", "filter", "filter", id="home.filter"),
+        Binding("colon", "command", "command", id="home.command"),
+        Binding("i", "prompt", "prompt", show=False, id="home.prompt"),
+        Binding("y", "do('copy')", "copy the id", show=False, id="home.copy"),
+        Binding("Y", "do('copy_path')", "copy the trace's path", show=False, id="home.copy_raw"),
+        Binding("e", "do('editor')", "trace in the editor", show=False, id="home.editor"),
+        Binding("o", "do('pager')", "trace in the pager", show=False, id="home.pager"),
+        Binding("up,k", "move(-1)", "up", show=False, id="home.up"),
+        Binding("down,j", "move(1)", "down", show=False, id="home.down"),
+        Binding("pageup,ctrl+u", "page(-1)", "a page up", show=False, id="home.page_up"),
+        Binding("pagedown", "page(1)", "a page down", show=False, id="home.page_down"),
+        Binding("home,g", "edge(0)", "newest", show=False, id="home.first"),
+        Binding("end,G", "edge(1)", "oldest", show=False, id="home.last"),
+        Binding("n", "move(1)", "next", show=False, id="home.next"),
+        Binding("N", "move(-1)", "previous", show=False, id="home.previous"),
+        Binding("escape,q", "back", "back to the prompt", show=False, id="home.back"),
+        Binding("ctrl+c", "interrupt", "stop what runs", show=False, id="home.interrupt"),
+        *(Binding(str(digit), f"row({digit})", "", show=False) for digit in range(1, 10)),
+    ]
+    DEFAULT_CSS = """
+    HomeScreen {
+        & > #home-top { height: 1; text-style: bold; }
+        & > #home-panes { height: 1fr; }
+        TaskList { width: 42; border: round $border-blurred; &:focus { border: round $border; } }
+        #home-right { width: 1fr; }
+        Transcript { height: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
+        #home-task { display: none; height: auto; max-height: 65%; border: round $border-blurred; overflow-y: auto; }
+        &.-listing #home-task { display: block; }
+        & > #home-status { height: auto; max-height: 4; display: none; }
+        & > #home-prompt-row { height: auto; max-height: 8; }
+        #home-mark { width: 4; height: 1; text-style: bold; }
+        Prompt { width: 1fr; }
+        & > #home-filter { height: 1; border: none !important; padding: 0; display: none; }
+        &.-narrow TaskList { display: none; width: 1fr; }
+        &.-narrow.-listing TaskList { display: block; }
+        &.-narrow.-listing #home-right { display: none; }
+        Transcript, TaskList { border-title-style: bold; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks = TaskList(id="home-tasks")
+        self.tasks.border_title = "Tasks"
+        self.transcript = Transcript(id="home-transcript")
+        self.transcript.border_title = "Session"
+        self.completions = Completions(id="home-completions")
+        self.prompt = Prompt(self.completions, id="home-prompt")
+        self.all_rows: list[TaskRow] = []
+        self.filter_text = ""
+        self._shown_task: tuple[str, str, int] | None = None
+
+    @override
+    @property
+    def pm(self) -> PmApp:
+        """The app, by its own type."""
+        from repl.screen.app import PmApp
+
+        app = self.app
+        assert isinstance(app, PmApp)  # noqa: S101 - for the type checker
+        return app
+
+    @override
+    def compose(self) -> ComposeResult:
+        """Head, panes, status, prompt, keys."""
+        yield Static(id="home-top", markup=False)
+        with Horizontal(id="home-panes"):
+            yield self.tasks
+            with Vertical(id="home-right"):
+                yield Static(id="home-task", markup=False)
+                yield self.transcript
+        yield Static(id="home-status", markup=False)
+        yield Input(
+            id="home-filter", placeholder="filter: part of an id, title or status; Enter keeps it, Esc clears it"
+        )
+        yield self.completions
+        with Horizontal(id="home-prompt-row"):
+            yield Static("pm> ", id="home-mark", markup=False)
+            yield self.prompt
+        yield Hints()
+
+    def on_mount(self) -> None:
+        """The prompt has the focus at start; tasks are looked up behind the first paint."""
+        self.prompt.look_up = self.pm.completions
+        self.prompt.past = self.pm.past
+        self.prompt.enter_breaks = self.pm.enter_breaks
+        self.prompt.focus()
+        self.show_top()
+        self.look_at_tasks()
+        self.set_interval(_LOOK_S, self.look_at_tasks)
+        self.set_interval(_STATUS_S, self.show_status)
+
+    def on_resize(self, event: Resize) -> None:
+        """Below 100 columns one pane at a time."""
+        self.set_class(event.size.width < _NARROW, "-narrow")
+        self.show_top()
+
+    @on(DescendantFocus)
+    def focus_moved(self, event: DescendantFocus) -> None:
+        """The list's pane stands beside the list."""
+        if isinstance(event.widget, TaskList):
+            self.add_class("-listing")
+            self.show_task()
+        elif isinstance(event.widget, Prompt):
+            self.remove_class("-listing")
+
+    # -- what is shown ----------------------------------------------------------------------------------------------
+
+    @work(exclusive=True, group="tasks")
+    async def look_at_tasks(self) -> None:
+        """Read the list of tasks in a thread and show it; nothing is painted where nothing changed."""
+        rows = await asyncio.to_thread(self.pm.read_tasks)
+        if rows != self.all_rows:
+            self.all_rows = rows
+            self.show_rows()
+            self.show_top()
+            self.show_task()
+
+    def show_rows(self) -> None:
+        """The rows that fit the filter."""
+        wanted = self.filter_text.lower()
+        rows = [row for row in self.all_rows if wanted in f"{row.task_id} {row.title} {row.status}".lower()]
+        self.tasks.show(rows)
+        count = f"{len(rows)} of {len(self.all_rows)}: {shown(wanted)}" if wanted else str(len(rows))
+        self.tasks.border_title = f"Tasks ({count})"
+        self.pm.session.rows = [row.task_id for row in rows]
+
+    def show_top(self) -> None:
+        """`pm · shop-api … claude · $0.31 · 2 running`."""
+        running = len(self.pm.session.running)
+        unfinished = sum(row.status in {"UNFINISHED", "AWAITING_RESPONSE"} for row in self.all_rows)
+        parts = [
+            self.pm.executor_text(),
+            session_cost(self.all_rows, self.pm.session.started),
+            f"{running} running" if running else "",
+            f"{len(self.pm.session.queue)} queued" if self.pm.session.queue else "",
+            f"{unfinished} unfinished" if unfinished and not running else "",
+        ]
+        self._write("#home-top", head_text(f" pm · {shown(self.pm.session.folder.name)}", parts, self.size.width))
+
+    def show_status(self) -> None:
+        """One line for each running task; no line and no repaint where nothing runs."""
+        running = list(self.pm.feed.progress.values()) if self.pm.feed is not None else []
+        now, budget = monotonic(), self.pm.session.chosen("budget_usd")[0]
+        lines = [" " + shown(status_text(progress, now=now, budget=budget)) for progress in running[-4:]]
+        status = self.query_one("#home-status", Static)
+        status.display = bool(lines)
+        self._write("#home-status", "\n".join(lines))
+        moving = [line for progress in running for line in subtask_lines(progress)]
+        if self.pm.live_text:
+            moving += [f"  {progress.live_text[-300:]}" for progress in running if progress.live_text]
+        self.transcript.show_live(moving)
+
+    def _write(self, selector: str, text: str) -> None:
+        line = self.query_one(selector, Static)
+        if line.content != text:
+            line.update(text)
+
+    @on(TaskList.Moved)
+    def moved(self) -> None:
+        """Another task is selected."""
+        self.show_task()
+        self.refresh_bindings()
+
+    @work(exclusive=True, group="task")
+    async def show_task(self) -> None:
+        """Show the selected task beside the list."""
+        row = self.tasks.selected
+        pane = self.query_one("#home-task", Static)
+        if row is None or not self.has_class("-listing"):
+            return
+        key = (row.task_id, row.updated_at, row.facts)
+        if key == self._shown_task:
+            return
+        lines = await asyncio.to_thread(read_task, row)
+        self._shown_task = key
+        pane.border_title = shown(row.task_id)
+        pane.update("\n".join(shown(line) for line in lines))
+
+    # -- the prompt's messages --------------------------------------------------------------------------------------
+
+    @on(Prompt.Submitted)
+    def submitted(self, event: Prompt.Submitted) -> None:
+        """Run the line."""
+        self.pm.run_line(event.text)
+
+    @on(Prompt.Left)
+    def left(self) -> None:
+        """Esc in the prompt: to the list; a task is never stopped by it."""
+        self.tasks.focus()
+
+    @on(Prompt.Interrupted)
+    def interrupted(self) -> None:
+        """Ctrl+C on an empty line: stop what runs (asked), else say how to leave."""
+        self.action_interrupt()
+
+    @on(Prompt.Ended)
+    def ended(self) -> None:
+        """Ctrl+D on an empty line."""
+        self.pm.action_quit_asking()
+
+    @on(Prompt.Asked)
+    def asked(self, event: Prompt.Asked) -> None:
+        """Help, history search, editor."""
+        match event.what:
+            case "help":
+                self.pm.action_help()
+            case "editor":
+                self.edit_prompt()
+            case _:
+                self.search_history()
+
+    @on(Input.Changed, "#home-filter")
+    def filter_changed(self, event: Input.Changed) -> None:
+        """Filter while typing."""
+        self.filter_text = event.value.strip()
+        self.show_rows()
+
+    @on(Input.Submitted, "#home-filter")
+    def filter_kept(self) -> None:
+        """Back to the list, filtered."""
+        self.query_one("#home-filter", Input).display = False
+        self.tasks.focus()

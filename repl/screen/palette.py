@@ -1,0 +1,170 @@
+"""The palette: commands, recent tasks, pages, themes and settings by name. Enter runs what is highlighted.
+
+Commands that need arguments come to the prompt instead of running; nothing runs that was not highlighted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+from typing_extensions import override
+
+from repl.commands.complete import rank
+from repl.commands.registry import commands_for
+from repl.screen.cells import fit, shown
+from repl.screen.keymap import binding_rows
+from repl.screen.themes import THEMES
+
+if TYPE_CHECKING:
+    from repl.screen.app import PmApp
+
+__all__ = ["Entry", "Palette", "palette_entries"]
+
+_MAX_SHOWN = 200
+_RECENT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing the palette can do: its name, key and slash name, and how it is done."""
+
+    name: str
+    help: str
+    key: str
+    run: Callable[[], None]
+
+
+def palette_entries(app: PmApp) -> list[Entry]:
+    """Everything that can be done by name, commands first."""
+    entries: list[Entry] = []
+    for command in commands_for("slash"):
+        needs = any(argument.required for argument in command.arguments)
+        line = command.slash
+        run = _typing(app, line + " ") if needs else _running(app, line)
+        entries.append(Entry(line, command.palette_text, "", run))
+    keys = {row.id: " ".join(row.keys) for row in binding_rows(app.keymap_changes)}
+    pages = ("sessions", "captures", "settings", "doctor", "log")
+    entries += [
+        Entry(f"go to {name}", f"the {name} page", keys.get(f"app.{name}", ""), _page(app, name)) for name in pages
+    ]
+    recent = app.home.all_rows[:_RECENT]
+    entries += [
+        Entry(f"trace {row.task_id}", row.title, "", _running(app, f"/trace {row.task_id} --screen")) for row in recent
+    ]
+    entries += [Entry(f"theme {theme.name}", "colours", "", _running(app, f"/theme {theme.name}")) for theme in THEMES]
+    entries += [
+        Entry(f"set {key}", "a setting", "", _typing(app, f"/config set {key} "))
+        for key in sorted(app.session.settings.rows)
+    ]
+    return entries
+
+
+def _running(app: PmApp, line: str) -> Callable[[], None]:
+    return lambda: app.run_line(line)
+
+
+def _page(app: PmApp, name: str) -> Callable[[], None]:
+    return lambda: app.action_page(name)
+
+
+def _typing(app: PmApp, text: str) -> Callable[[], None]:
+    def put() -> None:
+        app.home.prompt.put(text)
+        app.home.prompt.focus()
+
+    return put
+
+
+class Palette(ModalScreen[None]):
+    """Type to narrow; Enter runs the highlighted entry."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+p", "dismiss(None)", "close", id="palette.close"),
+        Binding("down", "move(1)", "down", show=False, id="palette.down"),
+        Binding("up", "move(-1)", "up", show=False, id="palette.up"),
+    ]
+    DEFAULT_CSS = """
+    Palette { align: center top;
+        & > Vertical { width: 90%; max-width: 100; height: 80%; margin-top: 1; border: round $border; }
+        Input { height: 1; border: none !important; padding: 0; }
+        OptionList { height: 1fr; border: none !important; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries: list[Entry] = []
+        self._found: list[Entry] = []
+
+    @override
+    def compose(self) -> ComposeResult:
+        """Input above, entries below."""
+        with Vertical() as box:
+            box.border_title = "Palette"
+            box.border_subtitle = "Enter runs, Esc closes"
+            yield Input(placeholder="command, task, page, theme or setting")
+            yield OptionList()
+
+    def on_mount(self) -> None:
+        """Begin with everything."""
+        from repl.screen.app import PmApp
+
+        app = self.app
+        assert isinstance(app, PmApp)  # noqa: S101 - for the type checker
+        self._entries = palette_entries(app)
+        self.query_one(Input).focus()
+        self._show("")
+
+    def _show(self, wanted: str) -> None:
+        scored = [(rank(wanted, entry.name.lstrip("/")), entry) for entry in self._entries]
+        if wanted:
+            scored = [(min(score, 3 + rank(wanted, entry.help)), entry) for score, entry in scored]
+        found = sorted((pair for pair in scored if pair[0] < 6), key=lambda pair: pair[0]) if wanted else scored
+        self._found = [entry for _score, entry in found][:_MAX_SHOWN]
+        listing = self.query_one(OptionList)
+        listing.clear_options()
+        width = min(int(self.app.size.width * 0.9), 100) - 6
+        listing.add_options([Option(Content(_row(entry, width))) for entry in self._found])
+        listing.highlighted = 0 if self._found else None
+
+    @on(Input.Changed)
+    def typed(self, event: Input.Changed) -> None:
+        """Narrow."""
+        self._show(event.value.strip())
+
+    @on(Input.Submitted)
+    def entered(self) -> None:
+        """Run the highlighted entry."""
+        at = self.query_one(OptionList).highlighted
+        if at is not None:
+            self._run(self._found[at])
+
+    @on(OptionList.OptionSelected)
+    def clicked(self, event: OptionList.OptionSelected) -> None:
+        """Run the clicked entry."""
+        self._run(self._found[event.option_index])
+
+    def _run(self, entry: Entry) -> None:
+        self.dismiss()
+        self.app.call_later(entry.run)
+
+    def action_move(self, step: int) -> None:
+        """Another entry."""
+        listing = self.query_one(OptionList)
+        if self._found:
+            listing.highlighted = ((listing.highlighted or 0) + step) % len(self._found)
+
+
+def _row(entry: Entry, width: int) -> str:
+    key = f"  {entry.key}" if entry.key else ""
+    return fit(f"{fit(shown(entry.name), 26)} {shown(entry.help)}", max(width - len(key), 10)) + key

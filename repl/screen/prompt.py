@@ -1,0 +1,310 @@
+"""The `pm>` prompt: several lines, history, completion, folded pastes. Enter submits, Ctrl+J breaks the line.
+
+The keys are line mode's. The prompt only edits: what is submitted, stopped or left is decided by the screen, which gets
+the messages. Completion never changes what Enter runs unless the person moved the highlight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Key, Paste
+from textual.message import Message
+from textual.widgets import OptionList, TextArea
+from textual.widgets.option_list import Option
+from typing_extensions import override
+
+from repl.commands.complete import Candidate
+from repl.screen.cells import fit, shown
+
+__all__ = ["Completions", "Prompt"]
+
+_FOLDED_LINES: Final = 20
+_MAX_SHOWN: Final = 8
+_ON_EMPTY: Final = {"question_mark": "help", "ctrl+c": "stop", "ctrl+d": "leave"}
+
+
+class Completions(OptionList, can_focus=False):
+    """The menu above the prompt: candidates with argument hint and help."""
+
+    DEFAULT_CSS = """
+    Completions { display: none; height: auto; max-height: 8; border: none !important; padding: 0; background: $panel; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
+        super().__init__(id=id)
+        self.candidates: list[Candidate] = []
+        self.moved = False
+
+    def offer(self, candidates: list[Candidate]) -> None:
+        """Show candidates; an empty list closes the menu."""
+        if candidates == self.candidates:
+            return
+        self.candidates, self.moved = candidates, False
+        self.clear_options()
+        width = max(self.app.size.width - 4, 20)
+        self.add_options([Option(Content(_row(candidate, width))) for candidate in candidates])
+        self.highlighted = None
+        self.display = bool(candidates)
+
+    def move(self, step: int) -> None:
+        """Highlight the next candidate; from then on Enter takes the highlighted one."""
+        if self.candidates:
+            start = -1 if self.highlighted is None else self.highlighted
+            start = len(self.candidates) if self.highlighted is None and step < 0 else start
+            self.highlighted = (start + step) % len(self.candidates)
+            self.moved = True
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The candidate the person moved to, if any."""
+        if not self.moved or self.highlighted is None:
+            return None
+        return self.candidates[self.highlighted]
+
+
+def _row(candidate: Candidate, width: int) -> str:
+    head = shown(f"{candidate.text} {candidate.hint}".strip())
+    return fit(f"{fit(head, 30) if len(head) < 30 else head}  {shown(candidate.help)}".rstrip(), width)
+
+
+class Prompt(TextArea):
+    """The input. `complete` gives candidates for the text before the cursor; `past` the history, oldest first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "submit", id="prompt.submit"),
+        Binding("ctrl+j,alt+enter,shift+enter", "break_line", "new line", show=False, id="prompt.newline"),
+        Binding("tab", "complete", "complete", id="prompt.complete"),
+        Binding("shift+tab", "complete_back", "complete back", show=False, id="prompt.complete_back"),
+        Binding("ctrl+r", "search_history", "history", id="prompt.search"),
+        Binding("ctrl+g", "edit", "editor", show=False, id="prompt.editor"),
+        Binding("ctrl+o", "expand", "show folded pastes", show=False, id="prompt.expand"),
+    ]
+    DEFAULT_CSS = """
+    Prompt { height: auto; min-height: 1; max-height: 8; border: none !important; padding: 0; background: $background;
+        & .text-area--cursor-line { background: $background; } &:focus { border: none !important; } }
+    """
+    HELP = (
+        "Type a task, or / for commands. Enter submits, Ctrl+J starts a new line, Up and Down go through earlier\n"
+        "inputs that begin as the line does, Ctrl+R searches them. Esc goes to the list, where letters act."
+    )
+
+    class Submitted(Message):
+        """The person submitted `text`."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Left(Message):
+        """Esc: the person wants to leave the prompt for the list."""
+
+    class Interrupted(Message):
+        """Ctrl+C on an empty line."""
+
+    class Ended(Message):
+        """Ctrl+D on an empty line."""
+
+    class Asked(Message):
+        """`?` on an empty line, a wish for history search or the editor (`what`)."""
+
+        def __init__(self, what: str) -> None:
+            super().__init__()
+            self.what = what
+
+    def __init__(self, completions: Completions, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
+        super().__init__(
+            id=id, show_line_numbers=False, soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False
+        )
+        self.completions = completions
+        self.look_up: Callable[[str], list[Candidate]] = lambda _text: []
+        self.past: Callable[[], list[str]] = list
+        self.enter_breaks = False
+        self._own_keys = self.keys_of({})
+        self._pasted: dict[str, str] = {}
+        self._walk: list[str] | None = None
+        self._at = 0
+        self._typed = ""
+
+    @classmethod
+    def keys_of(cls, changes: Mapping[str, str]) -> dict[str, str]:
+        """The action of each key of the prompt, with the person's `changes` by binding id."""
+        found: dict[str, str] = {}
+        for binding in cls.BINDINGS:
+            if isinstance(binding, Binding) and binding.id:
+                for key in changes.get(binding.id, binding.key).split(","):
+                    found[key.strip()] = binding.action
+        return found
+
+    def rebind(self, changes: Mapping[str, str]) -> None:
+        """Take the person's keys."""
+        self._own_keys = self.keys_of(changes)
+
+    # -- text -------------------------------------------------------------------------------------------------------
+
+    def put(self, text: str) -> None:
+        """Replace the whole input; the cursor goes to its end."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    @property
+    def whole(self) -> str:
+        """The input with folded pastes in full."""
+        text = self.text
+        for label, pasted in self._pasted.items():
+            text = text.replace(label, pasted)
+        return text
+
+    @override
+    async def _on_paste(self, event: Paste) -> None:
+        """A paste never submits; a long one is folded to one word."""
+        event.prevent_default()
+        event.stop()
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        count = text.count("\n") + 1
+        if count > _FOLDED_LINES:
+            label = f"[pasted {count} lines]"
+            if label in self._pasted:
+                label = f"[pasted {count} lines, {len(self._pasted) + 1}]"
+            self._pasted[label] = text
+            text = label
+        self.insert(text)
+
+    def action_expand(self) -> None:
+        """Put folded pastes back in full, for editing."""
+        if self._pasted:
+            self.put(self.whole)
+            self._pasted.clear()
+
+    # -- keys -------------------------------------------------------------------------------------------------------
+
+    @override
+    async def _on_key(self, event: Key) -> None:
+        # Here and not by priority bindings: those overtake keys that were typed before and wait in the queue.
+        # Textual calls the TextArea's own handler after this one, unless the default is prevented.
+        action = self._own_keys.get(event.key)
+        if action is not None:
+            await self.run_action(action)
+        if action is not None or self._special(event):
+            event.stop()
+            event.prevent_default()
+
+    def _special(self, event: Key) -> bool:
+        """Keys that depend on what is there: an empty line, an open menu, the first or last line."""
+        if not self.text and event.key in _ON_EMPTY:
+            what = _ON_EMPTY[event.key]
+            self.post_message(
+                self.Asked("help") if what == "help" else self.Interrupted() if what == "stop" else self.Ended()
+            )
+            return True
+        offered = bool(self.completions.candidates)
+        match event.key:
+            case "escape":
+                self.completions.offer([]) if offered else self.post_message(self.Left())
+            case "ctrl+c" if not self.selected_text:
+                self._clear()
+            case "up" | "down" if offered:
+                self.completions.move(-1 if event.key == "up" else 1)
+            case "up" if self.cursor_location[0] == 0:
+                self._earlier(-1)
+            case "down" if self.cursor_location[0] == self.document.line_count - 1:
+                self._earlier(1)
+            case _:
+                return False
+        return True
+
+    def action_submit(self) -> None:
+        """Submit, or take the candidate that the person moved to."""
+        if self.enter_breaks:
+            self.insert("\n")
+        else:
+            self._submit()
+
+    def action_break_line(self) -> None:
+        """A line break; where Enter breaks lines, this submits."""
+        if self.enter_breaks:
+            self._submit()
+        else:
+            self.insert("\n")
+
+    def _submit(self) -> None:
+        chosen = self.completions.chosen
+        if chosen is not None:
+            self._take(chosen)
+            self.completions.offer([])
+            return
+        text = self.whole
+        self._clear()
+        if text.strip():
+            self.post_message(self.Submitted(text))
+
+    def _clear(self) -> None:
+        self._pasted.clear()
+        self._walk = None
+        self.load_text("")
+        self.completions.offer([])
+
+    def action_search_history(self) -> None:
+        """Search earlier inputs."""
+        self.post_message(self.Asked("history"))
+
+    def action_edit(self) -> None:
+        """Edit the input in the person's editor."""
+        self.post_message(self.Asked("editor"))
+
+    # -- history ----------------------------------------------------------------------------------------------------
+
+    def _earlier(self, step: int) -> None:
+        if self._walk is None:
+            if step > 0:
+                return
+            self._typed = self.text
+            self._walk = [entry for entry in self.past() if entry.startswith(self._typed) and entry != self._typed]
+            self._at = len(self._walk)
+        self._at = max(0, min(self._at + step, len(self._walk)))
+        walk = self._walk
+        self.put(walk[self._at] if self._at < len(walk) else self._typed)
+        self._walk = walk
+        self.completions.offer([])
+
+    # -- completion -------------------------------------------------------------------------------------------------
+
+    def on_text_area_changed(self) -> None:
+        """Offer what can stand here, while a command is being typed."""
+        if self._walk is not None and self._at < len(self._walk) and self.text == self._walk[self._at]:
+            return
+        self._walk = None
+        before = self._before()
+        wanted = before.startswith("/") or before.rpartition(" ")[2].startswith("@")
+        self.completions.offer(self.look_up(before)[: _MAX_SHOWN * 4] if wanted and "\n" not in before else [])
+
+    def _before(self) -> str:
+        row, column = self.cursor_location
+        return "\n".join([*self.text.split("\n")[:row], self.document.get_line(row)[:column]])
+
+    def action_complete(self) -> None:
+        """Take the only candidate, or go through them."""
+        offered = self.completions.candidates
+        if len(offered) == 1:
+            self._take(offered[0])
+            self.completions.offer([])
+        elif offered:
+            self.completions.move(1)
+
+    def action_complete_back(self) -> None:
+        """Go through the candidates backwards."""
+        self.completions.move(-1)
+
+    def _take(self, candidate: Candidate) -> None:
+        before = self._before()
+        start = max(before.rfind(" "), before.rfind("\n")) + 1
+        lead = before[start:]
+        mark = lead[0] if lead[:1] in {"/", "@"} and not candidate.text.startswith(lead[:1]) else ""
+        keeps_mark = start == 0 and mark == "/"
+        row, column = self.cursor_location
+        ending = "" if candidate.text.endswith("/") else " "
+        text = (mark if keeps_mark or mark == "@" else "") + candidate.text + ending
+        self.replace(text, (row, column - len(lead)), (row, column))

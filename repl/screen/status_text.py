@@ -1,0 +1,57 @@
+"""The running tasks in one line each, and the texts of the screen's head. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from repl.present.progress import Progress
+from repl.present.words import cost_text, tokens_text
+from repl.screen.cells import cell_len
+from tracer.catalog import TaskRow
+
+__all__ = ["head_text", "session_cost", "status_text", "subtask_lines"]
+
+
+def status_text(progress: Progress, *, now: float, budget: float | None = None) -> str:
+    """`task-015 · it 1/3 · 2/6 subtasks · 14.2k tok · $0.12 · claude · asking claude · 12 s`; `!` near the budget."""
+    done = sum(state == "done" for state in progress.subtask_state.values())
+    money = cost_text(progress.cost) if progress.tokens or progress.cost else ""
+    if budget and progress.cost is not None and progress.cost > 0.8 * budget:
+        money = f"! {money} of {cost_text(budget)}"
+    parts = [
+        progress.task_id,
+        f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}"
+        if progress.max_iterations
+        else "",
+        f"{done}/{len(progress.subtasks)} subtasks" if progress.subtasks else "",
+        tokens_text(progress.tokens, short=True) if progress.tokens else "",
+        money,
+        progress.executor,
+        progress.status(now).replace("Esc stops", "Ctrl+C stops"),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def subtask_lines(progress: Progress) -> list[str]:
+    """The subtasks of a running task and their bar; empty for a task in one piece."""
+    if not progress.subtasks:
+        return []
+    rows = [f"  {progress.subtask_state.get(name, 'wait'):<5} {title}" for name, title in progress.subtasks.items()]
+    return [*rows, f"  {progress.bar()}"]
+
+
+def head_text(left: str, parts: Iterable[str], width: int) -> str:
+    """`left` and the joined parts at both ends of a line of `width` cells; parts drop from the right."""
+    kept = [part for part in parts if part]
+    while kept and cell_len(left) + cell_len(" · ".join(kept)) + 3 > width:
+        kept.pop()
+    right = " · ".join(kept) + " " if kept else ""
+    return left + " " * max(width - cell_len(left) - cell_len(right), 1) + right
+
+
+def session_cost(rows: Sequence[TaskRow], started: Iterable[str]) -> str:
+    """What this session's tasks cost; empty before the first."""
+    mine = set(started)
+    costs = [row.cost_usd for row in rows if row.task_id in mine]
+    known = [cost for cost in costs if cost is not None]
+    return cost_text(sum(known) if known else None) if costs else ""

@@ -1,0 +1,208 @@
+"""Everything the session prints, oldest first: what line mode leaves in the terminal's scrollback.
+
+Lines are kept whole and wrapped when drawn anew; the newest `MAX_LINES` stay. The view stays at the end until the
+person scrolls up, and then says how many lines wait below. Writing is safe from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from typing_extensions import override
+
+from repl.screen.cells import shown, wrap
+
+__all__ = ["MAX_LINES", "Transcript", "TranscriptStream"]
+
+MAX_LINES: Final = 20_000
+
+
+class TranscriptStream:
+    """A text stream for `Output` whose whole lines go to `take`; other threads are brought to the loop first."""
+
+    def __init__(self, take: Callable[[list[str]], None]) -> None:
+        self._take = take
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._open = ""
+
+    def write(self, text: str) -> int:
+        """Take text; a line shows once its newline has come."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        self._loop = self._loop or here
+        if here is not None or self._loop is None:
+            self._write(text)
+        else:
+            self._loop.call_soon_threadsafe(self._write, text)
+        return len(text)
+
+    def bind(self) -> None:
+        """The running loop is the one that lines are brought to."""
+        self._loop = asyncio.get_running_loop()
+
+    def _write(self, text: str) -> None:
+        *lines, self._open = (self._open + text).split("\n")
+        if lines:
+            self._take(lines)
+
+    def flush(self) -> None:
+        """Nothing is held back but an unfinished line."""
+
+
+class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
+    """The lines; `live` lines stand below the printed ones and are replaced, not kept."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "transcript--typed", "transcript--bad", "transcript--good", "transcript--dim", "transcript--strong",
+    }  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "scroll_by(-1)", "up", show=False, id="transcript.up"),
+        Binding("down,j", "scroll_by(1)", "down", show=False, id="transcript.down"),
+        Binding("pageup,ctrl+u", "scroll_page(-1)", "a page up", id="transcript.page_up"),
+        Binding("pagedown,ctrl+d", "scroll_page(1)", "a page down", id="transcript.page_down"),
+        Binding("home,g", "to_start", "start", id="transcript.start"),
+        Binding("end,G", "to_end", "end, and follow", id="transcript.end"),
+        Binding("y", "copy", "copy all", id="transcript.copy"),
+    ]
+    DEFAULT_CSS = """
+    Transcript {
+        overflow-x: hidden; scrollbar-size-vertical: 1;
+        & > .transcript--typed { text-style: bold; }
+        & > .transcript--strong { text-style: bold; }
+        & > .transcript--bad { color: $text-error; }
+        & > .transcript--good { color: $text-success; }
+        & > .transcript--dim { text-style: dim; }
+    }
+    """
+    HELP = "What the session printed. End follows new lines again; y copies everything."
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
+        super().__init__(id=id)
+        self.kept: deque[str] = deque(maxlen=MAX_LINES)
+        self.live: list[str] = []
+        self._rows: list[tuple[str, str]] = []
+        self._live_rows: list[tuple[str, str]] = []
+        self._width = 0
+        self._following = True
+
+    def take(self, lines: list[str]) -> None:
+        """Print lines."""
+        dropped = len(self.kept) + len(lines) > MAX_LINES
+        self.kept.extend(lines)
+        if dropped:
+            self._lay_out()
+        elif self._width:
+            for line in lines:
+                self._rows += _rows_of(line, self._width)
+            self._resized()
+
+    def show_live(self, lines: list[str]) -> None:
+        """Replace the lines that move."""
+        if lines != self.live:
+            self.live = lines
+            self._live_rows = [row for line in lines for row in _rows_of(line, self._width)] if self._width else []
+            self._resized()
+
+    def clear(self) -> None:
+        """Forget what was printed; the record on disk stays."""
+        self.kept.clear()
+        self._lay_out()
+
+    def on_resize(self, _event: Resize) -> None:
+        """Wrap anew where the width changed."""
+        if self.size.width != self._width:
+            self._width = self.size.width
+            self._lay_out()
+        elif self._following:
+            self.action_to_end()
+
+    def _lay_out(self) -> None:
+        if not self._width:
+            return
+        self._rows = [row for line in self.kept for row in _rows_of(line, self._width)]
+        self._live_rows = [row for line in self.live for row in _rows_of(line, self._width)]
+        self._resized()
+
+    def _resized(self) -> None:
+        self.virtual_size = Size(0, len(self._rows) + len(self._live_rows))
+        if self._following:
+            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
+        else:
+            self.border_subtitle = "more below (End)"
+        self.refresh()
+
+    def action_scroll_by(self, step: int) -> None:
+        """Scroll; reaching the end follows again."""
+        self.scroll_to(y=self.scroll_offset.y + step, animate=False, immediate=True)
+        self._following = self.scroll_offset.y >= self.max_scroll_y
+        self.border_subtitle = "" if self._following else "End follows"
+
+    def action_scroll_page(self, step: int) -> None:
+        """Scroll by the pane's height."""
+        self.action_scroll_by(step * max(self.size.height - 1, 1))
+
+    def action_to_start(self) -> None:
+        """To the first line."""
+        self.action_scroll_by(-len(self._rows))
+
+    def action_to_end(self) -> None:
+        """To the last line, and stay there."""
+        self._following = True
+        self.border_subtitle = ""
+        self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
+
+    def action_copy(self) -> None:
+        """Copy all lines."""
+        text = "\n".join(self.kept)
+        self.app.copy_to_clipboard(text)
+        self.notify(f"copied {len(self.kept):,} lines")
+
+    @property
+    def text(self) -> str:
+        """Everything printed, as lines."""
+        return "\n".join(self.kept)
+
+    @override
+    def render_line(self, y: int) -> Strip:
+        """The row at `y` of the pane."""
+        width, base = self.size.width, self.rich_style
+        number = y + self.scroll_offset.y
+        rows = self._rows
+        if number >= len(rows):
+            number -= len(rows)
+            rows = self._live_rows
+        if number >= len(rows):
+            return Strip.blank(width, base)
+        text, tone = rows[number]
+        style: Style | None = self.get_component_rich_style(f"transcript--{tone}", partial=True) if tone else None
+        return Strip([Segment(text, style)]).adjust_cell_length(width).apply_style(base)
+
+
+def _rows_of(line: str, width: int) -> list[tuple[str, str]]:
+    tone = _tone(line)
+    return [(piece, tone) for piece in wrap(shown(line), width)]
+
+
+def _tone(line: str) -> str:
+    """How a line looks; its words say the same without colour."""
+    if line.startswith("pm> "):
+        return "typed"
+    if line.startswith("pm: ") or " REJECT " in line[:16]:
+        return "bad"
+    if " PASS " in line[:16]:
+        return "good"
+    if line.startswith("task-") and " · " in line:
+        return "strong"
+    return "dim" if line.startswith("      ") else ""

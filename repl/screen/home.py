@@ -103,7 +103,7 @@ class HomeScreen(HomeActions, Screen[None]):
         self.prompt = Prompt(self.completions, id="home-prompt")
         self.all_rows: list[TaskRow] = []
         self.filter_text = ""
-        self._shown_task: tuple[str, str, int] | None = None
+        self._shown_task: TaskRow | None = None
 
     @override
     @property
@@ -224,11 +224,10 @@ class HomeScreen(HomeActions, Screen[None]):
         pane = self.query_one("#home-task", Static)
         if row is None or not self.has_class("-listing"):
             return
-        key = (row.task_id, row.updated_at, row.facts)
-        if key == self._shown_task:
+        if row == self._shown_task:
             return
         lines = await asyncio.to_thread(read_task, row)
-        self._shown_task = key
+        self._shown_task = row
         pane.border_title = shown(row.task_id)
         pane.update("\n".join(shown(line) for line in lines))
 

@@ -27,11 +27,14 @@ Viewer = tuple[TraceScreen, Pilot[Any]]
 async def viewing(path: Path, *, size: tuple[int, int] = (110, 30), **options: Any) -> AsyncIterator[Viewer]:
     app = ViewerApp(path, **options)
     async with app.run_test(size=size) as pilot:
-        await until(
-            pilot,
-            lambda: app.viewer.model.file.indexed and app.viewer.model.digest.done >= app.viewer.model.file.index.count,
-        )
+        await until(pilot, lambda: settled(app.viewer))
         yield app.viewer, pilot
+
+
+def settled(screen: TraceScreen) -> bool:
+    model = screen.model
+    known = model.file.indexed and model.digest.done >= model.file.index.count
+    return known and model.version == model.background.version
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:

@@ -22,7 +22,7 @@ def changed_trees(git: Git, folder: Path, index: Path, *, place: SnapshotPlace) 
     maker = SnapshotMaker(git, folder, place=place)
     try:
         look = maker.look(git.with_index(index), known_plain=True)
-        if any(path.endswith(b"/") for path in look.others):
+        if look.hidden or any(path.endswith(b"/") for path in look.others):
             return None
         own = place.store / f"changed-{short_token(16)}.index"
         small = git.with_index(own)

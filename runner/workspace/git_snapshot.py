@@ -70,11 +70,15 @@ class Found(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What differs between an index and the disk; `is_plain`: no submodules, conflicts or flags that hide changes."""
+    """What differs between an index and the disk; `is_plain`: no submodules, conflicts or flags that hide changes.
+
+    `hidden` are known files that git passes over in silence.
+    """
 
     changed: list[RawEntry]
     others: set[bytes]
     is_plain: bool
+    hidden: set[bytes]
 
 
 class SnapshotMaker:
@@ -188,7 +192,16 @@ class SnapshotMaker:
         with ThreadPoolExecutor(len(commands)) as pool:
             changed, others, *tags = pool.map(lambda command: git.run(*command), commands)
         is_plain = known_plain or (_all_usual(tags[0]) and not self._may_have_gitlinks(git))
-        return Look(parse_raw(changed), set(others.split(b"\0")) - {b""}, is_plain)
+        untracked = set(others.split(b"\0")) - {b""}
+        return Look(parse_raw(changed), untracked, is_plain, self._behind_links(git, untracked))
+
+    def _behind_links(self, git: Git, untracked: set[bytes]) -> set[bytes]:
+        """Known files under what is a link now: git says nothing of them when the link leads in a circle."""
+        links = [os.fsdecode(path) for path in untracked if Path(os.fsdecode(self._absolute(path))).is_symlink()]
+        if not links:
+            return set()
+        known = git.run("ls-files", "-z", "--", *(f":(literal){link}/" for link in links))
+        return set(known.split(b"\0")) - {b""}
 
     @staticmethod
     def _may_have_gitlinks(git: Git) -> bool:
@@ -210,7 +223,7 @@ class SnapshotMaker:
             if dropped:
                 git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(dropped))
             look = self.look(git, known_plain=True)
-        paths = {entry.path for entry in look.changed} | look.others
+        paths = {entry.path for entry in look.changed} | look.others | look.hidden
         found = self.sort_out(git, paths - gitlinks.keys(), careful=careful)
         self.put(git, found)
         if entries:

@@ -35,6 +35,7 @@ class ExecutorSettings:
     `state_dir`: where running programs are registered (ended by the next `pm` if this one is killed).
     `script`: the file of `scripted`, or the trace of `replay`.
     `agents`: ACP agents by name, each the command as a list; `agent` picks one for `acp`.
+    `base_url`: of `anthropic` alone; `base_urls`: of the command lines by name, where they should not use their own.
     `programs`: paths of command lines that are not on PATH, e.g. {"claude": "/opt/claude"}.
     `extra_environment`: further names (or patterns) that the agent's environment may hold.
     `allow_commands`: what `anthropic` may run without a sandbox, beside its short default.
@@ -46,6 +47,7 @@ class ExecutorSettings:
     script: Path | None = None
     model: str | None = None
     base_url: str | None = None
+    base_urls: Mapping[str, str] = field(default_factory=dict)
     key_file: Path | None = None
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     agent: str = ""

@@ -88,7 +88,7 @@ class AgentExecutor:
             environ=settings.environ,
             session=session,
             network=settings.network,
-            base_url=settings.base_url,
+            base_url=settings.base_urls.get(self.name),
             allowed_commands=settings.allow_commands,
             extra_arguments=settings.extra_arguments.get(self.name, ()),
         )

@@ -10,7 +10,7 @@ import functools
 import importlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,6 +35,7 @@ class ExecutorSettings:
     `state_dir`: where running programs are registered (ended by the next `pm` if this one is killed).
     `script`: the file of `scripted`, or the trace of `replay`.
     `agents`: ACP agents by name, each the command as a list; `agent` picks one for `acp`.
+    `fallback`: executors to ask, in order, where the one named is unavailable (and only then).
     `base_url`: of `anthropic` alone; `base_urls`: of the command lines by name, where they should not use their own.
     `programs`: paths of command lines that are not on PATH, e.g. {"claude": "/opt/claude"}.
     `extra_environment`: further names (or patterns) that the agent's environment may hold.
@@ -51,6 +52,7 @@ class ExecutorSettings:
     key_file: Path | None = None
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     agent: str = ""
+    fallback: tuple[str, ...] = ()
     programs: Mapping[str, str] = field(default_factory=dict)
     extra_environment: tuple[str, ...] = ()
     extra_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -72,6 +74,12 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
 
     """
     settings = settings or ExecutorSettings()
+    if settings.fallback:
+        from runner.executors.fallback import FallbackExecutor
+
+        alone = replace(settings, fallback=())
+        make_executor(name, alone)  # a mistake in the first name is told at once
+        return FallbackExecutor((name, *settings.fallback), functools.partial(make_executor, settings=alone))
     kind, _, agent = name.partition(":")
     factories: Mapping[str, Callable[[ExecutorSettings, str], Executor]] = {
         "scripted": _scripted,

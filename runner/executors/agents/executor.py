@@ -105,12 +105,13 @@ class AgentExecutor:
     def _confinement(self, launch: Launch) -> Confinement:
         """Whose sandbox holds the run. Full permission means none but the one that was asked for by name."""
         settings = self._settings
-        if settings.sandbox == "on" or (settings.sandbox == "auto" and sandbox.probe().available):
+        full = launch.request.permissions == "full"
+        if settings.sandbox == "on" or (settings.sandbox == "auto" and not full and sandbox.probe().available):
             capability = sandbox.probe()
             if not capability.available:
                 raise self._refuse("unavailable", f"no sandbox: {capability.why}", capability.next_step)
             return "ours"
-        if launch.request.permissions == "full":
+        if full:
             return "none"
         cache = settings.state_dir / "control" if settings.state_dir is not None else None
         own = probe_own_sandbox(self.name, launch.program, launch.version, environ=settings.environ, cache=cache)

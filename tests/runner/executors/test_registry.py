@@ -1,0 +1,109 @@
+"""Executors by name, and the list of those that stand in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.executors.fallback import FallbackExecutor
+from runner.executors.port import Answer, AnswerError, Ask, ErrorKind, Live, LiveSink, ignore_live
+from runner.executors.registry import EXECUTOR_NAMES, ExecutorSettings, make_executor
+from tracer.errors import ConfigError, UsageError
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError) as caught:
+        make_executor("cluade")
+    assert all(name in caught.value.next_step for name in EXECUTOR_NAMES)
+
+
+@pytest.mark.parametrize("name", ["scripted", "replay"])
+def test_an_executor_that_answers_from_a_file_needs_one(name: str) -> None:
+    with pytest.raises(UsageError, match="needs a file"):
+        make_executor(name)
+
+
+def test_acp_without_a_configured_command_says_how_to_set_one() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_executor("acp:goose")
+    assert "pm config set" in caught.value.next_step
+
+
+def test_naming_an_executor_imports_none_of_their_libraries() -> None:
+    program = (
+        "import sys; from runner.executors.registry import make_executor, ExecutorSettings;"
+        "make_executor('anthropic', ExecutorSettings(environ={'PM_API_KEY': 'k' * 20}));"
+        "make_executor('claude');"
+        "print(sorted({'anthropic', 'acp', 'httpx2', 'pydantic'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+class _Stub:
+    def __init__(self, name: str, kind: ErrorKind | None) -> None:
+        self.name = name
+        self.kind = kind
+        self.asked: list[Ask] = []
+        self.closed = False
+
+    async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
+        self.asked.append(request)
+        if self.kind is None:
+            return Answer(output=f"from {self.name}", status="COMPLETE")
+        return Answer(output="", status="ERROR", error=AnswerError(kind=self.kind, message=f"{self.name}: {self.kind}"))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def chain(**kinds: Any) -> tuple[FallbackExecutor, dict[str, _Stub]]:
+    stubs = {name: _Stub(name, kind) for name, kind in kinds.items()}
+    return FallbackExecutor(list(stubs), stubs.__getitem__), stubs
+
+
+REQUEST = Ask(task_id="task-001", prompt="please", workspace="/nowhere", model="gpt-5.5")
+
+
+async def test_an_unavailable_executor_passes_the_question_on_and_the_answer_says_so() -> None:
+    executor, stubs = chain(codex="unavailable", claude=None)
+    live: list[Live] = []
+    answer = await executor.ask(REQUEST, live=live.append)
+    assert answer.output == "from claude"
+    assert answer.extra["executor"] == "claude"
+    assert answer.extra["fallback_from"] == [{"executor": "codex", "why": "codex: unavailable"}]
+    assert stubs["claude"].asked[0].model is None, "a model name belongs to one provider"
+    assert [update.kind for update in live] == ["notice"]
+    await executor.close()
+    assert all(stub.closed for stub in stubs.values())
+
+
+@pytest.mark.parametrize("kind", ["auth", "rate_limit", "network", "crash", "refusal"])
+async def test_any_other_trouble_stays_with_the_executor_that_was_named(kind: ErrorKind) -> None:
+    executor, stubs = chain(codex=kind, claude=None)
+    answer = await executor.ask(REQUEST)
+    assert answer.error is not None
+    assert answer.error.kind == kind
+    assert stubs["claude"].asked == []
+
+
+async def test_when_none_is_there_the_last_says_why() -> None:
+    executor, _ = chain(codex="unavailable", claude="unavailable")
+    answer = await executor.ask(REQUEST)
+    assert answer.error is not None
+    assert answer.error.message == "claude: unavailable"
+    assert [entry["executor"] for entry in answer.extra["fallback_from"]] == ["codex"]
+
+
+async def test_a_real_missing_program_falls_back(tmp_path: Path) -> None:
+    settings = ExecutorSettings(environ={"PATH": str(tmp_path), "HOME": str(tmp_path)}, fallback=("gemini",))
+    answer = await make_executor("claude", settings).ask(
+        Ask(task_id="task-001", prompt="please", workspace=str(tmp_path))
+    )
+    assert answer.error is not None
+    assert (answer.error.kind, answer.extra["executor"]) == ("unavailable", "gemini")
+    assert "npm install -g @google/gemini-cli" in answer.error.next_step

@@ -22,6 +22,7 @@ from tracer.errors import ConfigError, PmError
 
 if TYPE_CHECKING:
     from repl.commands.context import Context
+    from runner.executors.detection import Detection
 
 __all__ = ["CHECKS", "Check", "doctor", "run_checks"]
 
@@ -130,25 +131,34 @@ def _credentials(context: Context) -> Check:
 
 
 def _executors(context: Context) -> Check:
-    from repl.executor_choice import found_agents
+    """Each agent command line with version, log-in state and what keeps it from being used."""
+    from runner.executors.detection import detect
+    from runner.executors.registry import AGENT_NAMES
 
-    parts = [
-        f"{agent.name} {_tool_version(agent.path)}" if agent.path else f"{agent.name} (not found)"
-        for agent in found_agents(context.settings(), context.environ)
-    ]
-    found = any("(not found)" not in part for part in parts)
-    step = "" if found else "install one of them, or use --executor anthropic with a key"
-    return Check("executors", "ok" if found else "warn", ", ".join(parts), step)
+    programs = {name: str(path) for name, path in context.settings().family("executors").items()}
+    found = [detect(name, context.environ, programs=programs) for name in AGENT_NAMES]
+    parts = [one_line(_agent_text(agent, context), 200) for agent in found]
+    usable = any(agent.usable for agent in found)
+    hint = next((agent.next_step for agent in found if agent.path and agent.problem), "")
+    step = "" if usable else hint or "install one of them, or use --executor anthropic with a key"
+    return Check("executors", "ok" if usable else "warn", ", ".join(parts), step)
 
 
-def _tool_version(path: str) -> str:
-    try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, timeout=_TOOL_S, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "(does not answer)"
-    return one_line((done.stdout or done.stderr).decode("utf-8", "replace"), 40) or "(no version)"
+def _agent_text(agent: Detection, context: Context) -> str:
+    if agent.path is None:
+        return f"{agent.name} (not found)"
+    from runner.executors.agents.dialect import Version, parse_version
+    from runner.executors.agents.own_sandbox import probe_own_sandbox
+
+    text = f"{agent.name} {agent.version or '(no version)'}"
+    if agent.problem:
+        return f"{text} ({agent.problem})"
+    text += f" (log-in: {agent.login_detail})" if agent.login == "yes" else f" (log-in {agent.login})"
+    version = parse_version(agent.version or "") or Version()
+    own = probe_own_sandbox(
+        agent.name, agent.path, version, environ=context.environ, cache=context.state_dir.root / "control"
+    )
+    return text if own.works else f"{text}; {own.why}"
 
 
 def _online(context: Context) -> Check:

@@ -78,6 +78,7 @@ def task_request(
         script=str((folder / Path(script).expanduser()).absolute()) if script else None,
         permissions=value("permissions"),
         continue_session=bool(value("continue_session")),
+        thinking=bool(value("thinking")),
         timeout_s=value("timeout"),
         budget_usd=value("budget_usd"),
         task_id=value("task_id"),
@@ -116,5 +117,7 @@ def executor_settings(
         allow_commands=tuple(settings.get("anthropic.allow_commands") or ()),
         sandbox=str(settings.get("sandbox.mode")),
         network=bool(settings.get("sandbox.network")),
+        silence_s=settings.get("run.silence"),
+        fallback=tuple(settings.get("run.fallback") or ()),
         extra_environment=tuple(settings.get("environment.allow") or ()),
     )

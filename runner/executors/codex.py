@@ -39,8 +39,9 @@ class CodexDialect:
             argv += ["-m", request.model]
         if request.thinking:
             argv += ["-c", 'model_reasoning_summary="detailed"']
-        if launch.base_url:
-            argv += _provider_options(launch)
+        base_url = launch.base_url or launch.environ.get("OPENAI_BASE_URL")
+        if base_url:
+            argv += _provider_options(base_url, launch.environ)
         argv += self._permissions(launch)
         argv += launch.extra_arguments
         if launch.session is not None:
@@ -93,13 +94,12 @@ class CodexDialect:
         return (codex_home(environ),)
 
 
-def _provider_options(launch: Launch) -> list[str]:
+def _provider_options(base_url: str, environ: Mapping[str, str]) -> list[str]:
     """A provider of our own for a base URL that is not OpenAI's; the key stays in the environment."""
-    key = "CODEX_API_KEY" if launch.environ.get("CODEX_API_KEY") else "OPENAI_API_KEY"
-    base = (launch.base_url or "").rstrip("/")
+    key = "CODEX_API_KEY" if environ.get("CODEX_API_KEY") else "OPENAI_API_KEY"
     values = {
         "name": "pm",
-        "base_url": base,
+        "base_url": base_url.rstrip("/"),
         "env_key": key,
         "wire_api": "responses",
     }

@@ -114,6 +114,15 @@ _RUN: tuple[Setting, ...] = (
     ),
     Setting("run.timeout", "duration", "time one task may take", flag="--timeout", placeholder="TIME", minimum=0),
     Setting(
+        "run.silence",
+        "duration",
+        "an agent that writes nothing for this long is ended",
+        900,
+        minimum=1,
+    ),
+    Setting("run.thinking", "switch", "ask agents to show their thinking", default=True),
+    Setting("run.fallback", "list", "executors to ask where the first is unavailable", (), guarded=True),
+    Setting(
         "run.criteria",
         "list",
         "criteria in force, such as Q1-Q6 or Q1-Q9",

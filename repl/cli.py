@@ -19,9 +19,12 @@ def main(words: list[str] | None = None) -> int:
         from repl.version import VERSION
 
         return _print_version(VERSION)
-    from repl.dispatch import run_words
+    try:
+        from repl.dispatch import run_words
 
-    return run_words(words)
+        return run_words(words)
+    except KeyboardInterrupt:  # before the signals were taken over: nothing has begun
+        return 130
 
 
 def _print_version(version: str) -> int:

@@ -57,6 +57,22 @@ def _effects(*, request: Request, task_id: str, executor: Executor, state_dir: S
     return make_effects(request=request, task_id=task_id, executor=executor, state_dir=state_dir)
 
 
+async def _next_line(
+    lines: AsyncGenerator[tuple[int, bytes]], resting: asyncio.Future[None]
+) -> tuple[int, bytes] | None:
+    """The next line, or None once the file has ended or the task rests; nothing is left running on `lines`."""
+    following: asyncio.Future[tuple[int, bytes] | None] = asyncio.ensure_future(anext(lines, None))
+    either: set[asyncio.Future[Any]] = {following, resting}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        return following.result() if following.done() else None
+    finally:
+        if not following.done():
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+
+
 class Session:
     """The state every view of one sitting shares; an async context manager that leaves nothing running.
 
@@ -223,16 +239,9 @@ class Session:
         try:
             async with aclosing(follow(path, after)) as lines:
                 while True:
-                    following = asyncio.ensure_future(anext(lines, None))
-                    await asyncio.wait({following, resting}, return_when=asyncio.FIRST_COMPLETED)
-                    if not following.done():
-                        following.cancel()
-                        with suppress(asyncio.CancelledError):
-                            await following
-                        break
-                    found = following.result()
+                    found = await _next_line(lines, resting)
                     if found is None:
-                        return
+                        break
                     after = found[0]
                     yield found
             for seq, line in await asyncio.to_thread(lambda: list(iter_lines(path, after=after))):

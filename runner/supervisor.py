@@ -81,7 +81,6 @@ class Supervisor:
         self._stop_watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.state_dir.ensure()
         await self._group.__aenter__()
         return self
 

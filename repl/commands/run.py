@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from repl.commands.context import Context
+from repl.executor_choice import choose_executor
 from repl.present.progress import Progress, short_id
 from repl.present.watch import close_task, watch_task
 from repl.session import Session
@@ -26,6 +27,8 @@ _MOST_INPUT = 4 << 20
 async def run(context: Context, arguments: Namespace) -> int:
     """`pm run PROMPT | - | @FILE`: submit, show, and end with the outcome's exit code."""
     prompt = await asyncio.to_thread(_prompt, arguments.prompt, context)
+    if context.session is None:
+        choose_executor(context.settings(), context.environ)  # before anything is written: a first run leaves no trace
     async with _session(context) as (session, own):
         ignored = session.settings.ignored_line()
         if ignored and own:

@@ -27,7 +27,7 @@ def report_defect(defect: BaseException, context: Context) -> InternalError:
             f"pm {VERSION} · Python {platform.python_version()} · {sys.platform} · {now_iso()}",
             f"command: {context.command}",
             "",
-            *traceback.format_exception(defect),
+            "".join(traceback.format_exception(defect)),
         ]
     )
     path = _write(_redacted(text, context), context)

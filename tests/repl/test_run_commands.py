@@ -1,0 +1,213 @@
+"""`run`, `resume`, `respond`, `stop`, `retry` as a new user would use them, with their exit codes and records."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.repl.scripts import BAD, GOOD, USAGE, run_scripted, script
+from tests.repl.support import command_line, environment, pm
+
+
+def records(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_rejected_answer_is_asked_again_and_each_fact_prints_once(project: Path) -> None:
+    ran = run_scripted(project, {**BAD, **USAGE}, {**GOOD, **USAGE})
+    assert ran.code == 0, ran.err
+    lines = ran.err.splitlines()
+    assert lines[0] == "task-001 started · scripted · up to 3 iterations"
+    assert lines[1].startswith("  [0] answered ")
+    assert "500 tok" in lines[1]
+    assert lines[2].startswith("  [0] REJECT   Q2 ")
+    assert lines[3].startswith("      fix: ")
+    assert lines[5] == "  [1] PASS     Q1 Q2 Q3 Q4 Q5 Q6"
+    assert ran.out.startswith("task-001 COMPLETE · 2 iterations · 1 file · 1,000 tok · cost n/a · ")
+
+
+def test_json_of_run_is_one_object_with_everything_a_script_needs(project: Path) -> None:
+    ran = run_scripted(project, GOOD, words=("write hello.py", "--json"))
+    (record,) = records(ran.out)
+    assert (record["type"], record["task_id"], record["status"]) == ("result", "task-001", "COMPLETE")
+    assert record["files_modified"] == ["hello.py"]
+    assert record["judgments"] == ["PASS"]
+    assert len(str(record["chain_head"])) == 64
+
+
+def test_jsonl_of_run_is_the_stored_lines_byte_for_byte_and_then_the_result(project: Path) -> None:
+    ran = run_scripted(project, BAD, GOOD, words=("write hello.py", "--jsonl"))
+    (trace,) = (project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+    stored = trace.read_bytes()
+    assert ran.raw.startswith(stored)
+    (last,) = records(ran.raw[len(stored) :].decode())
+    assert last["type"] == "result"
+
+
+def test_a_run_at_its_limit_ends_6_with_one_error_record_and_says_how_to_go_on(project: Path) -> None:
+    ran = run_scripted(project, BAD, BAD, words=("write hello.py", "--max-iterations", "2", "--json"))
+    (record,) = records(ran.out)
+    assert ran.code == 6
+    assert record["type"] == "error"
+    assert record["status"] == "INCOMPLETE"
+    error = record["error"]
+    assert isinstance(error, dict)
+    assert error["exit"] == 6
+    assert str(error["message"]).startswith("stopped: 2 of 2 iterations, last verdict REJECT")
+    assert error["next"] == "pm resume 1 --max-iterations 4"
+
+
+def test_a_task_that_ended_short_is_resumed_in_a_new_file_and_completes(project: Path) -> None:
+    run_scripted(project, BAD, GOOD, words=("write hello.py", "--max-iterations", "1"))
+    ran = pm("resume", "1", "--max-iterations", "3", cwd=project)
+    assert ran.code == 0, ran.err
+    assert len(list((project / ".pm-orchestrator" / "traces").glob("*.jsonl"))) == 2
+
+
+def test_resume_of_a_complete_task_changes_nothing_and_ends_0(project: Path) -> None:
+    run_scripted(project, GOOD)
+    before = {path: path.read_bytes() for path in (project / ".pm-orchestrator" / "traces").iterdir()}
+    ran = pm("resume", "--last", cwd=project)
+    assert ran.code == 0
+    assert "nothing to resume" in ran.err
+    assert before == {path: path.read_bytes() for path in (project / ".pm-orchestrator" / "traces").iterdir()}
+
+
+def test_a_waiting_task_is_answered_with_respond(project: Path) -> None:
+    first = run_scripted(project, BAD, GOOD, words=("write hello.py", "--max-iterations", "1", "--on-limit", "ask"))
+    assert first.code == 6
+    assert "pm respond 1 continue" in first.err
+    assert pm("respond", "1", "hint", cwd=project).code == 2
+    second = pm("respond", "1", "hint", "finish", "greet", cwd=project)
+    assert second.code == 0, second.err
+    assert "[0]" not in second.err  # what was shown before is not shown again
+
+
+def test_accepting_a_waiting_task_ends_0_and_stopping_it_ends_1(project: Path) -> None:
+    words = ("write hello.py", "--max-iterations", "1", "--on-limit", "ask")
+    run_scripted(project, BAD, words=words)
+    assert pm("respond", "1", "accept", cwd=project).code == 0
+    run_scripted(project, BAD, words=words)
+    assert pm("respond", "2", "stop", cwd=project).code == 1
+
+
+def test_retry_starts_a_new_task_with_the_same_request(project: Path) -> None:
+    path = script(project, GOOD)
+    run_scripted(project, GOOD)
+    ran = pm("retry", "1", "--executor", "scripted", "--script", str(path), "--json", cwd=project)
+    (record,) = records(ran.out)
+    assert record["task_id"] == "task-002"
+
+
+def test_the_request_comes_from_words_stdin_or_a_file(project: Path) -> None:
+    other = {"output": "Done: wave() in wave.py", "files": {"wave.py": "def wave() -> int:\n    return 1\n"}}
+    path = str(script(project, {**GOOD, "match": "stdin"}, other))
+    (project / "request.md").write_text("write wave.py\nwith a greeting", encoding="utf-8")
+    base = ("run", "--executor", "scripted", "--script", path, "--json")
+    assert pm(*base, "-", cwd=project, stdin="write hello.py from stdin").code == 0
+    assert pm(*base, "@request.md", cwd=project).code == 0
+    prompts = [
+        json.loads(trace.read_bytes().split(b"\n")[0])["data"]["prompt"]
+        for trace in sorted((project / ".pm-orchestrator" / "traces").glob("*.jsonl"))
+    ]
+    assert prompts == ["write hello.py from stdin", "write wave.py\nwith a greeting"]
+
+
+def test_an_empty_binary_or_missing_request_is_a_usage_error(project: Path) -> None:
+    assert pm("run", "-", cwd=project, stdin="  \n").code == 2
+    assert pm("run", "-", cwd=project, stdin=b"\xff\xfe\x00").code == 2
+    assert pm("run", "@nothing.md", cwd=project).code == 2
+    assert pm("run", cwd=project).code == 2
+
+
+def test_without_key_or_executor_the_first_run_says_three_lines_and_ends_4(project: Path) -> None:
+    ran = pm("run", "hello", cwd=project, PATH="/usr/bin:/bin")
+    assert ran.code == 4
+    assert ran.err.splitlines() == [
+        "pm: no model credentials found",
+        (
+            "  looked in: PM_API_KEY, ANTHROPIC_API_KEY, key file (none), executors on PATH: claude (not found), "
+            "codex (not found), gemini (not found)"
+        ),
+        (
+            "  next:  export ANTHROPIC_API_KEY=...    or  install one of the executors    or try  pm demo"
+            "   (no key needed)"
+        ),
+    ]
+    assert not (project / ".pm-orchestrator" / "traces").exists()
+
+
+def test_an_environment_name_and_a_config_key_stand_for_a_flag(project: Path) -> None:
+    path = script(project, GOOD)
+    ran = pm("run", "write hello.py", "--json", cwd=project, PM_EXECUTOR="scripted", PM_SCRIPT=str(path))
+    assert ran.code == 0, ran.err
+    pm("config", "set", "run.executor", "scripted", cwd=project)
+    pm("config", "set", "run.script", str(path), cwd=project)
+    (project / "hello.py").unlink()
+    assert pm("run", "write hello.py", cwd=project).code == 0
+
+
+def _running(project: Path, *extra: str) -> subprocess.Popen[bytes]:
+    path = script(project, {**GOOD, "delay_ms": 20_000})
+    words = ("run", "--executor", "scripted", "--script", str(path), "write hello.py", *extra)
+    known = set((project / ".pm-orchestrator" / "traces").glob("*.jsonl"))
+    process = subprocess.Popen(
+        command_line(*words), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    traces = project / ".pm-orchestrator" / "traces"
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if any(b'"LLM_REQUEST"' in path.read_bytes() for path in {*traces.glob("*.jsonl")} - known):
+            return process
+        time.sleep(0.02)
+    process.kill()
+    raise AssertionError(process.communicate())
+
+
+def test_sigint_and_sigterm_leave_a_resumable_trace_and_say_how(project: Path) -> None:
+    for number, code, word in ((signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")):
+        process = _running(project, "--json")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+        (record,) = records(out.decode())
+        assert process.returncode == code
+        error = record["error"]
+        assert isinstance(error, dict)
+        assert (error["code"], error["exit"]) == (word, code)
+        assert b"pm resume task-00" in err
+        assert b"Traceback" not in err
+    tasks = records(pm("tasks", "--jsonl", cwd=project).out)
+    assert {task.get("status") for task in tasks[:2]} == {"UNFINISHED"}
+
+
+def test_stop_from_another_process_leaves_the_task_resumable(project: Path) -> None:
+    process = _running(project)
+    assert pm("stop", "1", cwd=project).code == 0
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert b"pm resume 1" in err
+    again = pm("stop", "1", cwd=project)
+    assert again.code == 7
+    assert "is not running" in again.err
+
+
+def test_a_second_process_is_told_who_holds_the_task(project: Path) -> None:
+    process = _running(project)
+    ran = pm("resume", "1", cwd=project)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert ran.code == 8
+    assert str(process.pid) in ran.err
+
+
+def test_the_demo_shows_a_reject_then_a_pass_and_leaves_nothing(project: Path, tmp_path: Path) -> None:
+    ran = pm("demo", cwd=project, TMPDIR=str(tmp_path), PM_EXECUTOR="nonsense")
+    assert ran.code == 0, ran.err
+    assert "QUALITY_JUDGMENT[0]: REJECT (Q2: " in ran.out
+    assert ran.out.splitlines()[-2].endswith("FINAL_SUMMARY: COMPLETE (2 iterations)")
+    assert not list(tmp_path.glob("pm-demo-*"))
+    assert not (project / ".pm-orchestrator").exists()
+    assert list(project.iterdir()) == []

@@ -64,7 +64,7 @@ def iterations_of(fold: dict[str, Any]) -> int:
 
 def _user_request(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
     if "title" in fold:
-        action, more = data.get("action"), data.get("max_iterations")
+        action, more = str(data.get("action")), data.get("max_iterations")
         if action in {"continue", "hint"}:
             given = more if type(more) is int and more > 0 else max(1, fold["limit"])
             fold["allowed"] += given

@@ -159,7 +159,7 @@ def _value_problem(event: str, data: Mapping[str, Any], index: int | None) -> st
             return f"data says iteration {data['iteration_index']}, the envelope {index}"
         case "FINAL_SUMMARY" if data["status"] not in _FINAL_STATES:
             return f"status {data['status']!r}"
-        case "USER_REQUEST" if data.get("action") is not None and data["action"] not in _ACTIONS:
+        case "USER_REQUEST" if data.get("action") is not None and str(data["action"]) not in _ACTIONS:
             return f"action {data['action']!r}"
     return ""
 

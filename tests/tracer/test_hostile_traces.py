@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.tracer.support import fact
 from tracer.catalog import list_tasks
 from tracer.events import EVENT_NAMES
 from tracer.lookup import latest_iteration, summarize
@@ -55,8 +56,11 @@ lines = st.one_of(
     facts.map(lambda one: json.dumps(one).encode()), st.binary(max_size=40).map(lambda raw: raw.replace(b"\n", b""))
 )
 
+REQUEST = fact("USER_REQUEST", {"prompt": "x"}).rstrip()
+
 
 @settings(max_examples=60)
+@example(content=[REQUEST, REQUEST.replace(b'"x"', b'"x","action":["continue"]')], tail=b"")
 @given(content=st.lists(lines, max_size=8), tail=st.binary(max_size=5))
 def test_every_view_of_any_trace_answers(
     tmp_path_factory: pytest.TempPathFactory, content: list[bytes], tail: bytes

@@ -200,7 +200,7 @@ class SnapshotMaker:
         links = [os.fsdecode(path) for path in untracked if Path(os.fsdecode(self._absolute(path))).is_symlink()]
         if not links:
             return set()
-        known = git.run("ls-files", "-z", "--", *(f":(literal){link}/" for link in links))
+        known = git.run("ls-files", "-z", "--", *(f"{link}/" for link in links))
         return set(known.split(b"\0")) - {b""}
 
     @staticmethod

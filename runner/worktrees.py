@@ -8,9 +8,10 @@ own result. The person's index, branch and hooks are never touched; their files 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +21,15 @@ from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 from runner.workspace.merge import MergeConflict, changed_paths, commit_tree, merge_commits
 from runner.workspace.model import ComparisonError, Limits
 from runner.workspace.pointers import copy_media, keep_pointers
-from runner.worktrees_clean import TaskNames, discard, end_leftovers, remove_all
+from runner.worktrees_clean import (
+    TaskNames,
+    admin_folder,
+    common_dir,
+    discard,
+    end_leftovers,
+    remove_all,
+    remove_worktree,
+)
 from tracer.errors import UsageError
 
 __all__ = ["GitWorktrees", "why_not_parallel"]
@@ -66,8 +75,11 @@ class GitWorktrees:
         self._state_dir = Path(os.path.realpath(state_dir))
         self._names = TaskNames(task_id, self._state_dir / "worktrees" / task_id)
         self._link_ignored = tuple(link_ignored)
-        self._lock = asyncio.Lock()  # refs are taken and given back by one caller at a time
+        self._lock = asyncio.Lock()  # worktrees are made and results joined by one caller at a time
         self._repository: Git | None = None
+        self._known: dict[str, str] = {}  # the refs as this process wrote or read them
+        self._order: list[str] | None = None
+        self._indexes: dict[str, tuple[int, ...]] = {}  # of fresh worktrees: what nobody touched need not be reset
 
     async def begin(self) -> str:
         """Record the person's work, committed or not, as everyone's start; the commit's id.
@@ -88,7 +100,10 @@ class GitWorktrees:
 
     async def merge(self, subtask_id: str) -> Merged | Conflict:
         """Merge what lies in the subtask's folder into the common result; its folder is removed on success."""
-        return await self._call(lambda git: self._merge(git, subtask_id))
+        if subtask_id in await self.merged():
+            return Merged(result=await self._call(lambda git: self._needed(git, "integration")))
+        delivered = await self._call(lambda git: self._deliver(git, subtask_id), alone=False)
+        return await self._call(lambda git: self._join(git, subtask_id, delivered))
 
     async def merged(self) -> tuple[str, ...]:
         """The subtasks whose results went in, in that order."""
@@ -109,11 +124,11 @@ class GitWorktrees:
 
     async def close(self) -> None:
         """Remove folders, branches and refs of the task; safe to repeat, and after a kill."""
-        await self._call(lambda git: remove_all(git, self._names))
+        await self._call(self._close)
 
-    async def _call(self, work: Callable[[Git], _T]) -> _T:
-        stopper = Stopper()
-        async with self._lock:
+    async def _call(self, work: Callable[[Git], _T], *, alone: bool = True) -> _T:
+        async with self._lock if alone else contextlib.nullcontext():
+            stopper = Stopper()
             running = asyncio.ensure_future(asyncio.to_thread(self._run, work, stopper))
             try:
                 return await asyncio.shield(running)
@@ -129,8 +144,9 @@ class GitWorktrees:
                 if found is None:
                     raise GitError("the workspace is not in a git repository")
                 end_leftovers(self._names)
-                self._repository = found
-            return work(Git(self._repository.git_dir, self._repository.top, stopper=stopper, mark=self._names.mark))
+                self._repository = found.at(found.git_dir, found.top, stopper=stopper, mark=self._names.mark)
+            git = self._repository
+            return work(git.at(git.git_dir, git.top, stopper=stopper, mark=self._names.mark))
         except GitError as error:
             raise ComparisonError(
                 f"the subtasks of {self._names.task_id!r} cannot be kept apart in {str(self._workspace)!r}",
@@ -139,7 +155,7 @@ class GitWorktrees:
             ) from error
 
     def _begin(self, git: Git) -> str:
-        known = self._names.read(git, "base")
+        known = self._read(git, "base")
         if known is not None:
             return known
         made = self._snapshot(git, git.top, excluded=(self._state_dir,))
@@ -150,24 +166,31 @@ class GitWorktrees:
         else:
             message = f"Work in progress when {self._names.task_id} began"
             base = commit_tree(git, made.tree, *([head] if head else []), message=message)
-        self._names.write(git, {"base": base, "integration": base})
+        self._write(git, {"base": base, "integration": base})
         return base
 
     def _open(self, git: Git, subtask_id: str, *, afresh: bool = False) -> Path:
         folder = self._names.folder_of(subtask_id)
-        known = self._names.read(git, f"start/{subtask_id}")
+        known = self._read(git, f"start/{subtask_id}")
         if afresh or known is None or not (folder / ".git").exists():
             # The start is written last: a folder without one may be half made.
             start = known if known is not None and not afresh else self._needed(git, "integration")
-            self._names.write(git, {f"start/{subtask_id}": None})
+            if known is not None:
+                self._write(git, {f"start/{subtask_id}": None})
             discard(git, self._names, subtask_id)
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             branch = self._names.branch_of(subtask_id)
             git.run("worktree", "add", "-q", "-f", "-B", branch, str(folder), start, chosen_index=False)
-            copy_media(git, start, git.top, folder)
+            if self._has_media(git):
+                copy_media(git, start, git.top, folder)
             self._link(git, folder)
-            self._names.write(git, {f"start/{subtask_id}": start})
+            self._write(git, {f"start/{subtask_id}": start})
+            self._indexes[subtask_id] = _identity(admin_folder(git, folder) / "index")
         return folder / self._workspace.relative_to(git.top)
+
+    @staticmethod
+    def _has_media(git: Git) -> bool:
+        return (common_dir(git) / "lfs").exists()
 
     def _link(self, git: Git, folder: Path) -> None:
         for name in self._link_ignored:
@@ -175,38 +198,55 @@ class GitWorktrees:
             if source.exists() and target.parent.is_dir() and not os.path.lexists(target):
                 target.symlink_to(source)
 
-    def _merge(self, git: Git, subtask_id: str) -> Merged | Conflict:
-        integration = self._needed(git, "integration")
-        if subtask_id in self._merged(git):
-            return Merged(result=integration)
+    def _deliver(self, git: Git, subtask_id: str) -> str:
+        """What lies in the subtask's folder, as a commit on its start."""
         start = self._needed(git, f"start/{subtask_id}")
         folder = self._names.folder_of(subtask_id)
-        inner = find_repository(folder, stopper=git.stopper)
-        if inner is None or inner.top != folder:
+        admin = admin_folder(git, folder)
+        if not (folder / ".git").exists() or not admin.is_dir():
             raise GitError(f"the working tree of {subtask_id!r} is not there any more")
-        linked = tuple(folder / name for name in self._link_ignored)
-        made = self._snapshot(inner, folder, excluded=(folder / self._state_dir.name, *linked), tree=start)
+        inner = git.at(admin, folder, stopper=git.stopper, mark=self._names.mark)
+        excluded = (folder / self._state_dir.name, *(folder / name for name in self._link_ignored))
+        untouched = self._indexes.get(subtask_id) == _identity(admin / "index")
+        made = self._snapshot(inner, folder, excluded=excluded, tree=None if untouched else start)
         made.index_file.unlink(missing_ok=True)
-        tree = keep_pointers(git, start, made.tree)
-        delivered = commit_tree(git, tree, start, message=f"Result of {subtask_id}")
+        tree = keep_pointers(git, start, made.tree) if self._has_media(git) else made.tree
+        return commit_tree(git, tree, start, message=f"Result of {subtask_id}")
+
+    def _join(self, git: Git, subtask_id: str, delivered: str) -> Merged | Conflict:
+        integration = self._needed(git, "integration")
         joined = merge_commits(git, integration, delivered)
         if isinstance(joined, MergeConflict):
             return _conflict(joined)
         result = commit_tree(git, joined, integration, delivered, message=f"Merge {subtask_id}")
-        self._names.write(git, {f"result/{subtask_id}": delivered, "integration": result})
-        discard(git, self._names, subtask_id)
+        self._write(git, {f"result/{subtask_id}": delivered, "integration": result})
+        if self._order is not None:
+            self._order.append(subtask_id)
+        remove_worktree(git, self._names.folder_of(subtask_id))
         return Merged(result=result, paths=changed_paths(git, integration, result))
 
     def _merged(self, git: Git) -> tuple[str, ...]:
-        span = f"{self._needed(git, 'base')}..{self._needed(git, 'integration')}"
-        subjects = git.run("log", "--first-parent", "--reverse", "--format=%s", span).decode().splitlines()
-        return tuple(subject.removeprefix("Merge ") for subject in subjects)
+        if self._order is None:
+            span = f"{self._needed(git, 'base')}..{self._needed(git, 'integration')}"
+            subjects = git.run("log", "--first-parent", "--reverse", "--format=%s", span).decode().splitlines()
+            self._order = [subject.removeprefix("Merge ") for subject in subjects]
+        return tuple(self._order)
+
+    def _close(self, git: Git) -> None:
+        remove_all(git, self._names)
+        self._known.clear()
+        self._indexes.clear()
+        self._order = None
 
     def _to_branch(self, git: Git, branch: str) -> Merged:
         base, result = self._needed(git, "base"), self._needed(git, "integration")
         ref = f"refs/heads/{branch}"
-        if not git.run("check-ref-format", ref, ok_codes=(0, 1)) and branch.startswith("-"):
-            raise UsageError(f"{branch!r} cannot be a branch", next_step="choose another name")
+        try:
+            git.run("check-ref-format", "--branch", branch)
+        except GitError as error:
+            raise UsageError(
+                f"{branch!r} cannot be a branch", why=str(error), next_step="choose another name"
+            ) from error
         commit = commit_tree(git, f"{result}^{{tree}}", base, message=f"Result of {self._names.task_id}")
         there = git.run("rev-parse", "--quiet", "--verify", ref, ok_codes=(0, 1, 128)).decode().strip()
         if there and there != commit:
@@ -234,14 +274,35 @@ class GitWorktrees:
             made.index_file.unlink(missing_ok=True)
 
     def _snapshot(self, git: Git, folder: Path, *, excluded: tuple[Path, ...], tree: str | None = None) -> Snapshot:
-        place = SnapshotPlace(store=self._state_dir / "control" / "workspace", excluded=excluded, limits=_EVERYTHING)
+        place = SnapshotPlace(store=self._names.folder / "indexes", excluded=excluded, limits=_EVERYTHING)
         return SnapshotMaker(git, folder, place=place).make(tree=tree)
 
+    def _read(self, git: Git, name: str) -> str | None:
+        if name not in self._known and (found := self._names.read(git, name)) is not None:
+            self._known[name] = found
+        return self._known.get(name)
+
+    def _write(self, git: Git, values: Mapping[str, str | None]) -> None:
+        self._names.write(git, values)
+        for name, value in values.items():
+            self._known.pop(name, None)
+            if value is not None:
+                self._known[name] = value
+
     def _needed(self, git: Git, name: str) -> str:
-        known = self._names.read(git, name)
+        known = self._read(git, name)
         if known is None:
             raise GitError(f"the ref {self._names.ref(name)} is not there any more")
         return known
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """What changes with a file; the change time cannot be set back by a program."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return ()
+    return (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def _conflict(found: MergeConflict) -> Conflict:

@@ -17,7 +17,15 @@ from runner.workspace.git import Git, GitError
 from tracer.clock import monotonic
 from tracer.errors import UsageError
 
-__all__ = ["TaskNames", "discard", "end_leftovers", "remove_all"]
+__all__ = [
+    "TaskNames",
+    "admin_folder",
+    "common_dir",
+    "discard",
+    "end_leftovers",
+    "remove_all",
+    "remove_worktree",
+]
 
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|lock$))*")
 _PATIENCE_S = 10.0
@@ -52,6 +60,11 @@ class TaskNames:
         """What a ref points to; None where there is none."""
         said = git.run("rev-parse", "--quiet", "--verify", self.ref(name), ok_codes=(0, 1, 128))
         return said.decode().strip() or None
+
+    def read_branch(self, git: Git, subtask_id: str) -> Path | None:
+        """The file of the subtask's branch, where it is not packed."""
+        path = common_dir(git) / "refs" / "heads" / self.branch_of(subtask_id)
+        return path if path.exists() else None
 
     def write(self, git: Git, values: Mapping[str, str | None]) -> None:
         """Set refs together or not at all; None deletes."""
@@ -104,13 +117,27 @@ def end_leftovers(names: TaskNames) -> None:
         time.sleep(0.02)
 
 
+def admin_folder(git: Git, folder: Path) -> Path:
+    """Git's own folder of the worktree at `folder`: named after it, and its name is unique in the repository."""
+    return common_dir(git) / "worktrees" / folder.name
+
+
 def discard(git: Git, names: TaskNames, subtask_id: str) -> None:
     """Remove the subtask's worktree and branch, whole or half made."""
     folder = names.folder_of(subtask_id)
-    _remove_worktrees(git, folder=folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    if not remove_worktree(git, folder) and names.read_branch(git, subtask_id) is None:
+        return
     with suppress(GitError):
         _change_refs(git, names, f"delete refs/heads/{names.branch_of(subtask_id)}\n")
+
+
+def remove_worktree(git: Git, folder: Path) -> bool:
+    """Remove a worktree, whole or half made; whether there was anything."""
+    admin = admin_folder(git, folder)
+    there = admin.exists() or folder.exists()
+    shutil.rmtree(admin, ignore_errors=True)  # by hand: git refuses half made ones
+    shutil.rmtree(folder, ignore_errors=True)
+    return there
 
 
 def remove_all(git: Git, names: TaskNames) -> None:

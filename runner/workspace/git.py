@@ -124,6 +124,12 @@ class Git:
         self.stopper = stopper if stopper is not None else Stopper()
         self._drivers: tuple[tuple[str, str], ...] | None = None
 
+    def at(self, git_dir: Path, top: Path, *, stopper: Stopper, mark: str) -> Git:
+        """The same repository seen from another of its working folders, without asking for its settings again."""
+        other = Git(git_dir, top, stopper=stopper, mark=mark)
+        other._drivers = self._driver_names()
+        return other
+
     def with_index(self, index: Path | None) -> Git:
         """The same repository with another index."""
         other = Git(self.git_dir, self.top, index=index, stopper=self.stopper, mark=self._mark)

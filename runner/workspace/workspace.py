@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,12 +25,14 @@ from runner.workspace.manifest import Manifest, read_manifest, take_manifest
 from runner.workspace.manifest_changes import compare_with_disk
 from runner.workspace.model import Blobs, Changes, ComparisonError, Limits
 from runner.workspace.notes import FileHashes
+from tracer.clock import now_epoch_ms
 from tracer.errors import UsageError
 
 __all__ = ["Workspace", "open_workspace"]
 
 _T = TypeVar("_T")
 _INDEXES_KEPT = 8
+_LEFT_MS = 24 * 3600 * 1000
 
 
 def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: Limits | None = None) -> Workspace:
@@ -222,6 +225,10 @@ class Workspace:
         for old in known[_INDEXES_KEPT:]:
             old.unlink(missing_ok=True)
             old.with_suffix(".json").unlink(missing_ok=True)
+        for left in [*self._store.glob("snapshot-*"), *self._store.glob("changed-*")]:  # of a killed process
+            with suppress(OSError):
+                if left.stat().st_mtime * 1000 < now_epoch_ms() - _LEFT_MS:
+                    left.unlink()
 
     def _known_index(self, tree: str) -> Snapshot | None:
         """Our index of a baseline, where nobody touched it since."""

@@ -29,6 +29,8 @@ HANDLERS: dict[str, str] = {
     "hooks uninstall": "repl.commands.hooks:uninstall",
     "hooks run": "repl.commands.hooks:run",
     "redact": "repl.commands.redact:redact",
+    "insights": "repl.commands.insights:show_insights",
+    "compare": "repl.commands.insights:compare_runs",
     "config show": "repl.commands.config:show",
     "config": "repl.commands.config:show",
     "config get": "repl.commands.config:get",

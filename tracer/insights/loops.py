@@ -1,0 +1,188 @@
+"""Where an agent went in circles: the same call with the same result again and again, or edits that mend nothing. Pure.
+
+A repeat is 3 or more calls of one tool with equal normalised arguments and an equal normalised result within 20 steps.
+A cycle is 3 or more rounds of edit and failure of the same command (or of edits of one file that do not apply).
+Steps are the tool calls of one agent: what a subagent does beside it counts for itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from tracer.insights.model import Step
+
+__all__ = ["CYCLE", "REPEATS", "WINDOW", "Loop", "find_loops", "normal_args", "normal_result"]
+
+WINDOW = 20
+REPEATS = 3
+CYCLE = 3
+
+_NOISE = (
+    (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\b"), "<time>"),
+    (re.compile(r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"), "<time>"),
+    (re.compile(r"\b\d+(?:\.\d+)?\s?(?:ms|s|sec|secs|seconds|µs|us)\b"), "<duration>"),
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
+    (re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE), "<address>"),
+    (re.compile(r"(?<![\w/])/tmp/\S+"), "<temporary>"),
+    (re.compile(r"\bpid[ =:]*\d+", re.IGNORECASE), "<pid>"),
+)
+_FRAME = re.compile(r"^\s*cd\s+\S+\s*&&\s*|\s*(?:2>&1|\|\s*(?:tail|head)(?:\s+-n?\s*\d+|\s+-\d+)?)\s*", re.IGNORECASE)
+_FAILURES = re.compile(r"\b(\d+) (?:failed|failures?|errors?|failing)\b", re.IGNORECASE)
+_SPACE = re.compile(r"\s+")
+_PLACE = re.compile(r"(?:\$PROJECT_ROOT|\$HOME)/|(?<![\w.])\./")
+
+
+class Loop(NamedTuple):
+    """One loop: `lines` are the trace's line numbers of the calls in it, `tool` and `args` what was called."""
+
+    kind: Literal["repeat", "edit-fail"]
+    tool: str
+    args: str
+    lines: tuple[int, ...]
+    agent: str | None
+
+    @property
+    def times(self) -> int:
+        """How many calls, or rounds."""
+        return len(self.lines)
+
+
+def normal_args(args: str) -> str:
+    """`args` without what changes from call to call by itself: spacing, the project's place, output trimming, times."""
+    text = _FRAME.sub(" ", args)
+    return _SPACE.sub(" ", _quiet(_PLACE.sub("", text))).strip()
+
+
+def normal_result(step: Step) -> str:
+    """The result without times, addresses and temporary names; a file's fingerprint counts where there is one."""
+    return f"{step.status}\0{step.sha256}\0{_SPACE.sub(' ', _quiet(step.output)).strip()}"
+
+
+def _quiet(text: str) -> str:
+    for pattern, stand_in in _NOISE:
+        text = pattern.sub(stand_in, text)
+    return text
+
+
+def find_loops(steps: Iterable[Step]) -> list[Loop]:
+    """Every loop, by the line it begins in; a cycle that is a repeat as well is told once, as the cycle."""
+    by_agent: dict[str | None, list[Step]] = {}
+    for step in steps:
+        if step.kind == "tool":
+            by_agent.setdefault(step.agent, []).append(step)
+    found: list[Loop] = []
+    for agent, calls in by_agent.items():
+        cycles = _cycles(agent, calls)
+        told = {line for cycle in cycles for line in cycle.lines}
+        found += cycles
+        found += (loop for loop in _repeats(agent, calls) if not told.issuperset(loop.lines))
+    return sorted(found, key=lambda loop: loop.lines)
+
+
+def _repeats(agent: str | None, calls: list[Step]) -> list[Loop]:
+    """Runs of equal calls whose every REPEATS neighbours lie within WINDOW steps.
+
+    Edits are left out: a trace keeps how much an edit replaced, not what, so two that look equal need not be.
+    """
+    places: dict[tuple[str, str, str], list[int]] = {}
+    for place, step in enumerate(calls):
+        if step.phase == "edit":
+            continue
+        places.setdefault((step.name, normal_args(step.args), normal_result(step)), []).append(place)
+    loops: list[Loop] = []
+    for (tool, args, _), where in places.items():
+        loops += (
+            Loop("repeat", tool, args, tuple(calls[place].line for place in run), agent)
+            for run in _dense(_without_progress(where, calls))
+        )
+    return loops
+
+
+def _without_progress(where: list[int], calls: list[Step]) -> list[list[int]]:
+    """`where` in runs without progress: a call that succeeds again after an edit that succeeded looks at new work."""
+    runs: list[list[int]] = [[]]
+    for place in where:
+        run = runs[-1]
+        if run and calls[place].status == "ok" and any(_changed(step) for step in calls[run[-1] + 1 : place]):
+            runs.append([place])
+        else:
+            run.append(place)
+    return runs
+
+
+def _changed(step: Step) -> bool:
+    return step.phase == "edit" and step.status == "ok"
+
+
+def _dense(runs: list[list[int]]) -> list[list[int]]:
+    """The parts of each run in which every REPEATS neighbours lie within WINDOW steps."""
+    dense: list[list[int]] = []
+    for run in runs:
+        part: list[int] = []
+        for at in range(len(run) - REPEATS + 1):
+            group = run[at : at + REPEATS]
+            if group[-1] - group[0] < WINDOW:
+                part += [place for place in group if place not in part]
+            elif part:
+                dense.append(part)
+                part = []
+        if part:
+            dense.append(part)
+    return dense
+
+
+def _cycles(agent: str | None, calls: list[Step]) -> list[Loop]:
+    """The same command fails after each of CYCLE edits, or CYCLE edits of one file do not apply."""
+    open_rounds: dict[tuple[str, str], list[int]] = {}
+    loops: list[Loop] = []
+    last_edit = -1
+    for place, step in enumerate(calls):
+        if _changed(step):
+            last_edit = place
+            _close(("edit", step.path or normal_args(step.args)), open_rounds, calls, agent, loops)
+            continue
+        if step.phase not in {"edit", "run", "test"}:
+            continue
+        key = ("edit", step.path or _file_of(step)) if step.phase == "edit" else (step.name, normal_args(step.args))
+        if not step.failed:
+            _close(key, open_rounds, calls, agent, loops)
+            continue
+        rounds = open_rounds.setdefault(key, [])
+        if rounds and place - rounds[-1] >= WINDOW:
+            _close(key, open_rounds, calls, agent, loops)
+            rounds = open_rounds.setdefault(key, [])
+        if step.phase == "edit" or last_edit > (rounds[-1] if rounds else -1):
+            rounds.append(place)
+    for key in list(open_rounds):
+        _close(key, open_rounds, calls, agent, loops)
+    return loops
+
+
+def _mending(rounds: list[Step]) -> bool:
+    """Whether each round left fewer failures than the one before: slow work, no loop."""
+    counts = [int(match[1]) if (match := _FAILURES.search(step.output)) else None for step in rounds]
+    told = [count for count in counts if count is not None]
+    return len(told) == len(rounds) and all(later < earlier for earlier, later in itertools.pairwise(told))
+
+
+def _file_of(step: Step) -> str:
+    """The file an edit names: its summary is `path (N replacements)`."""
+    return normal_args(step.args.split(" (", 1)[0])
+
+
+def _close(
+    key: tuple[str, str],
+    rounds: dict[tuple[str, str], list[int]],
+    calls: list[Step],
+    agent: str | None,
+    loops: list[Loop],
+) -> None:
+    """End the rounds of `key`; they are a loop if there were enough of them."""
+    places = rounds.pop(key, [])
+    if len(places) >= CYCLE and not _mending([calls[place] for place in places]):
+        first = calls[places[0]]
+        loops.append(Loop("edit-fail", first.name, key[1], tuple(calls[place].line for place in places), agent))

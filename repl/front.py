@@ -62,7 +62,7 @@ async def _skins(session: Session, context: Context, mode: str) -> int:
     while mode:
         if mode == "screen":
             run_screen = import_module("repl.screen.app").run_screen  # textual, 150 ms: only where it is shown
-            mode = await run_screen(session)
+            mode = await run_screen(session, greeting=greeting)
         else:
             from repl.line.view import LineView  # prompt_toolkit, 60 ms
 

@@ -13,6 +13,7 @@ from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakKeyDictionary
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -24,8 +25,9 @@ from repl.commands.context import Context
 from repl.commands.values import sources_for
 from repl.dispatch import Terminated
 from repl.history import History
+from repl.line.feed import Feed
+from repl.line.notify import Notifier
 from repl.present.output import Output
-from repl.screen.feed import Feed
 from repl.screen.home import HomeScreen
 from repl.screen.transcript import TranscriptStream
 from repl.screen.view import ScreenView
@@ -33,7 +35,6 @@ from repl.screen.viewer_app import Themed
 from repl.session import Session
 from repl.shell import Shell, interpret
 from tracer.catalog import TaskRow, list_tasks
-from tracer.clock import monotonic
 from tracer.errors import PmError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["PmApp", "run_screen"]
 
 _SMALLEST = (60, 15)
+# What the transcript held when a session last left the full screen, for when it comes back from line mode.
+_KEPT: WeakKeyDictionary[Session, list[str]] = WeakKeyDictionary()
 
 
 class PmApp(Themed):
@@ -77,9 +80,8 @@ class PmApp(Themed):
         self.output = Output(stdout=self.stream, stderr=self.stream, columns=80)
         self.shell = Shell(session, output=self.output, view=ScreenView(self))
         self.feed: Feed | None = None
-        self.focused_terminal = True
+        self.notifier = Notifier(session.settings, write=self.write_terminal)
         self._waiting_to_leave = False
-        self._rang = -5.0
         self._past: list[str] | None = None
 
     @override
@@ -89,10 +91,10 @@ class PmApp(Themed):
 
     def on_mount(self) -> None:
         """Follow what runs; greet once the first screen is painted."""
-        self.feed = Feed(self.session, self.output, changed=self.changed, ended=self._task_rests)
+        self.feed = Feed(self.session, self.output, changed=self.changed, ended=self._task_rests, table=True)
         self.stream.bind()
         self.feed.adopt()
-        self.home.transcript.take(self.shown_greeting)
+        self.home.transcript.take(_KEPT.get(self.session, self.shown_greeting))
         self.apply_keys()
         self.call_after_refresh(self.set_title)
 
@@ -100,6 +102,7 @@ class PmApp(Themed):
         """Stop following; tasks go on in the session."""
         if self.feed is not None:
             await self.feed.close()
+        _KEPT[self.session] = list(self.home.transcript.kept)
 
     def on_resize(self, event: Resize) -> None:
         """Tell commands the width; below 60x15 one message stands alone."""
@@ -205,7 +208,7 @@ class PmApp(Themed):
     def _task_rests(self, outcome: TaskOutcome, seconds: float) -> None:
         self.home.look_at_tasks()
         self.set_title()
-        self._notify_person(f"{outcome.task_id} {outcome.status}", seconds)
+        self.notifier.task_rests(outcome, seconds)
         if self._waiting_to_leave and not self.session.running and not self.session.queue:
             self.exit("")
         else:
@@ -315,11 +318,11 @@ class PmApp(Themed):
 
     def on_app_focus(self, _event: AppFocus) -> None:
         """The terminal has the focus."""
-        self.focused_terminal = True
+        self.notifier.focused = True
 
     def on_app_blur(self, _event: AppBlur) -> None:
         """The terminal lost the focus."""
-        self.focused_terminal = False
+        self.notifier.focused = False
 
     def set_title(self) -> None:
         """The terminal's title says what runs."""
@@ -331,14 +334,6 @@ class PmApp(Themed):
         if self._driver is not None and not self.is_headless:
             self._driver.write(text)
             self._driver.flush()
-
-    def _notify_person(self, text: str, seconds: float) -> None:
-        how = self.session.settings.get("repl.notify")
-        long = seconds >= 30
-        if how == "off" or (self.focused_terminal and not long) or monotonic() - self._rang < 5:
-            return
-        self._rang = monotonic()
-        self.write_terminal(f"\x1b]9;{text}\x07" if how == "osc9" else "\x07")
 
     def show_too_small(self, *, too_small: bool) -> None:
         """One message with the needed size, and back."""

@@ -22,7 +22,7 @@ from repl.screen.cells import shown
 from repl.screen.hints import Hints
 from repl.screen.home_actions import HomeActions
 from repl.screen.prompt import Completions, Prompt
-from repl.screen.status_text import head_text, session_cost, status_text, subtask_lines
+from repl.screen.status_text import head_text, session_cost, status_text
 from repl.screen.task_lines import read_task
 from repl.screen.task_list import TaskList
 from repl.screen.transcript import Transcript
@@ -195,15 +195,16 @@ class HomeScreen(HomeActions, Screen[None]):
 
     def show_status(self) -> None:
         """One line for each running task; no line and no repaint where nothing runs."""
-        running = list(self.pm.feed.progress.values()) if self.pm.feed is not None else []
+        known = self.pm.feed.progress if self.pm.feed is not None else {}
+        running = [known[task_id] for task_id in self.pm.session.running if task_id in known]
         now, budget = monotonic(), self.pm.session.chosen("budget_usd")[0]
         lines = [" " + shown(status_text(progress, now=now, budget=budget)) for progress in running[-4:]]
         status = self.query_one("#home-status", Static)
         status.display = bool(lines)
         self._write("#home-status", "\n".join(lines))
-        moving = [line for progress in running for line in subtask_lines(progress)]
+        moving = [line for progress in running for line in [*progress.table(), progress.bar()] if line]
         if self.pm.live_text:
-            moving += [f"  {progress.live_text[-300:]}" for progress in running if progress.live_text]
+            moving += [f"  {progress.live_line()}" for progress in running if progress.live_text]
         self.transcript.show_live(moving)
 
     def _write(self, selector: str, text: str) -> None:

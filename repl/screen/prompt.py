@@ -18,11 +18,11 @@ from textual.widgets.option_list import Option
 from typing_extensions import override
 
 from repl.commands.complete import Candidate
+from repl.line.paste import Pastes
 from repl.screen.cells import fit, shown
 
 __all__ = ["Completions", "Prompt"]
 
-_FOLDED_LINES: Final = 20
 _MAX_SHOWN: Final = 8
 _ON_EMPTY: Final = {"question_mark": "help", "ctrl+c": "stop", "ctrl+d": "leave"}
 
@@ -119,12 +119,13 @@ class Prompt(TextArea):
         super().__init__(
             id=id, show_line_numbers=False, soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False
         )
+        self.cursor_blink = False  # a blinking cursor writes to the terminal while nothing changes
         self.completions = completions
         self.look_up: Callable[[str], list[Candidate]] = lambda _text: []
         self.past: Callable[[], list[str]] = list
         self.enter_breaks = False
         self._own_keys = self.keys_of({})
-        self._pasted: dict[str, str] = {}
+        self._pastes = Pastes()
         self._walk: list[str] | None = None
         self._at = 0
         self._typed = ""
@@ -153,31 +154,19 @@ class Prompt(TextArea):
     @property
     def whole(self) -> str:
         """The input with folded pastes in full."""
-        text = self.text
-        for label, pasted in self._pasted.items():
-            text = text.replace(label, pasted)
-        return text
+        return self._pastes.expand(self.text)
 
     @override
     async def _on_paste(self, event: Paste) -> None:
         """A paste never submits; a long one is folded to one word."""
         event.prevent_default()
         event.stop()
-        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
-        count = text.count("\n") + 1
-        if count > _FOLDED_LINES:
-            label = f"[pasted {count} lines]"
-            if label in self._pasted:
-                label = f"[pasted {count} lines, {len(self._pasted) + 1}]"
-            self._pasted[label] = text
-            text = label
-        self.insert(text)
+        self.insert(self._pastes.insert(event.text))
 
     def action_expand(self) -> None:
         """Put folded pastes back in full, for editing."""
-        if self._pasted:
-            self.put(self.whole)
-            self._pasted.clear()
+        self.put(self.whole)
+        self._pastes.clear()
 
     # -- keys -------------------------------------------------------------------------------------------------------
 
@@ -242,7 +231,7 @@ class Prompt(TextArea):
             self.post_message(self.Submitted(text))
 
     def _clear(self) -> None:
-        self._pasted.clear()
+        self._pastes.clear()
         self._walk = None
         self.load_text("")
         self.completions.offer([])

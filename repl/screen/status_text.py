@@ -9,7 +9,7 @@ from repl.present.words import cost_text, tokens_text
 from repl.screen.cells import cell_len
 from tracer.catalog import TaskRow
 
-__all__ = ["head_text", "session_cost", "status_text", "subtask_lines"]
+__all__ = ["head_text", "session_cost", "status_text"]
 
 
 def status_text(progress: Progress, *, now: float, budget: float | None = None) -> str:
@@ -30,14 +30,6 @@ def status_text(progress: Progress, *, now: float, budget: float | None = None) 
         progress.status(now).replace("Esc stops", "Ctrl+C stops"),
     ]
     return " · ".join(part for part in parts if part)
-
-
-def subtask_lines(progress: Progress) -> list[str]:
-    """The subtasks of a running task and their bar; empty for a task in one piece."""
-    if not progress.subtasks:
-        return []
-    rows = [f"  {progress.subtask_state.get(name, 'wait'):<5} {title}" for name, title in progress.subtasks.items()]
-    return [*rows, f"  {progress.bar()}"]
 
 
 def head_text(left: str, parts: Iterable[str], width: int) -> str:

@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar
 
+from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.events import DescendantFocus
+from textual.widgets import Input
 from typing_extensions import override
 
 from repl.screen.themes import THEMES, theme_for
@@ -60,6 +63,12 @@ class Themed(App[Any]):
     def defect(self) -> Exception | None:
         """The exception that ended the app, if one did."""
         return self._exception
+
+    @on(DescendantFocus)
+    def steady_cursor(self, event: DescendantFocus) -> None:
+        """No cursor blinks: nothing is written to the terminal while nothing changes."""
+        if isinstance(event.widget, Input):
+            event.widget.cursor_blink = False
 
     def action_help(self) -> None:
         """Every key in force, and what the screen is for."""

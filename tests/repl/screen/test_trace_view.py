@@ -40,10 +40,9 @@ def settled(screen: TraceScreen) -> bool:
 async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
     end = monotonic() + 30
     while monotonic() < end:
-        await pilot.pause()
+        await pilot.pause(0.01)
         if holds():
             return
-        await pilot.pause(0.01)
     raise AssertionError("did not happen within 30 s")
 
 

@@ -1,6 +1,8 @@
 """Speed, memory and size of distillation on a generated corpus; no claim in the docs without a line of this output.
 
 python -m benchmarks.distill                         speed on one core against orjson.loads, memory, size
+python -m benchmarks.distill --version 1.0.128       the same on the lines of an old version
+python -m benchmarks.distill --bulky                 the same on made-up sessions full of whole files
 python -m benchmarks.distill --many                  one process against the pool, many files
 python -m benchmarks.distill --against PROGRAM       PROGRAM -f md on the same files (claude-code-log from PyPI)
 """
@@ -16,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.distill_corpus import corpus
+from benchmarks.distill_corpus import corpus, native
 
 MEGABYTE = 1_000_000
 _ONE = """
@@ -95,15 +97,23 @@ def against(program: str, files: list[Path], folder: Path) -> None:
         print(done.stderr[-500:])
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=300)
     parser.add_argument("--each", type=int, default=10, help="megabytes a session")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "pm-benchmark-distill")
+    parser.add_argument("--bulky", action="store_true")
+    parser.add_argument(
+        "--version", default="", help="of Claude Code: 1.0.128, 2.0.76, 2.1.197; the newest if left out"
+    )
     parser.add_argument("--many", action="store_true")
     parser.add_argument("--against", metavar="PROGRAM")
-    options = parser.parse_args()
-    files = corpus(options.folder, options.megabytes * MEGABYTE, each=options.each * MEGABYTE)
+    options = parser.parse_args(arguments or [])
+    total, each = options.megabytes * MEGABYTE, options.each * MEGABYTE
+    if options.bulky:
+        files = corpus(options.folder, total, each=each)
+    else:
+        files = native(options.folder, total, each=each, version=options.version)
     if options.against:
         against(options.against, files, options.folder)
     elif options.many:
@@ -113,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

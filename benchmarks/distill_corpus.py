@@ -1,13 +1,16 @@
-"""A corpus in the shape of Claude Code 2.1 sessions: whole files read and written, patches, shell output, thoughts.
+"""Two corpora of Claude Code sessions; the same arguments give the same bytes.
 
-File contents are the standard library's own sources. The same seed gives the same bytes.
+`native` repeats the lines of the real sessions kept with the tests, each round with ids of its own. `bulky` is made
+up: whole files read and written (the standard library's sources), patches, shell output and thoughts between them.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
+import re
 import time
 from pathlib import Path
 
@@ -28,6 +31,39 @@ def corpus(folder: Path, total: int, *, each: int) -> list[Path]:
             aside.rename(path)
         files.append(path)
     return files
+
+
+def native(folder: Path, total: int, *, each: int, version: str) -> list[Path]:
+    """Session files made of the real ones' lines; `version` is Claude Code's, empty for the newest."""
+    data = Path(__file__).parents[1] / "tests" / "tracer" / "distill" / "data" / "claude"
+    suffix = f"@{version}" if version else ""
+    found = [path for name in ("happy", "bugfix") for path in (data / f"{name}{suffix}" / "native").rglob("*.jsonl.gz")]
+    mains = [path for path in found if not path.name.startswith("agent-")]
+    lines = [line for path in mains for line in gzip.decompress(path.read_bytes()).split(b"\n")[:-1]]
+    project = folder / f"native{suffix}" / "-home-dev-proj"
+    project.mkdir(parents=True, exist_ok=True)
+    files = []
+    for number in range(max(1, total // each)):
+        path = project / f"{number:08x}-0000-4000-8000-000000000000.jsonl"
+        if not path.exists():
+            aside = path.with_suffix(".part")
+            with aside.open("wb") as file:
+                _repeat(file, lines, path.stem.encode(), each)
+            aside.rename(path)
+        files.append(path)
+    return files
+
+
+def _repeat(file, lines: list[bytes], session_id: bytes, size: int) -> None:
+    written = turn = 0
+    while written < size:
+        turn += 1
+        mark = b"%06d" % turn
+        for line in lines:
+            line = re.sub(rb"(msg|toolu)_01[0-9a-z]{6}", rb"\g<1>_" + mark, line)  # noqa: PLW2901 - the same line
+            line = re.sub(rb'"uuid":"[0-9a-f]{8}', b'"uuid":"00' + mark, line)  # noqa: PLW2901 - likewise
+            line = re.sub(rb'"sessionId":"[^"]*', b'"sessionId":"' + session_id, line)  # noqa: PLW2901 - likewise
+            written += file.write(line + b"\n")
 
 
 class _Session:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -24,7 +25,7 @@ from tracer.distill.summarize import Call, describe, window_of
 
 __all__ = ["Assembly", "Usage"]
 
-_SEEN_LIMIT: Final = 200_000
+_SEEN_LIMIT: Final = 100_000
 _PENDING_LIMIT: Final = 20_000
 _PENDING_CHARS: Final = 16 * 1024 * 1024
 _DONE_LIMIT: Final = 512
@@ -118,8 +119,10 @@ class Assembly:
         if self.since_ms is not None and at_ms < self.since_ms:
             return None
         if at_ms:
-            self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
-            self.last_ms = at_ms if self.last_ms is None else max(self.last_ms, at_ms)
+            if self.last_ms is None or at_ms > self.last_ms:
+                self.last_ms = at_ms
+            if self.first_ms is None or at_ms < self.first_ms:
+                self.first_ms = at_ms
         return at_ms
 
     def used_model(self, name: Any, *, agent: str | None) -> None:
@@ -296,8 +299,13 @@ def _add_result(fields: dict[str, Any], pending: Pending, result: Result) -> Non
 
 
 def _ts(moment: int) -> str:
-    return from_epoch_ms(moment)[:19]
+    return _second_text(moment // 1000)
+
+
+@lru_cache(maxsize=64)
+def _second_text(second: int) -> str:
+    return from_epoch_ms(second * 1000)[:19]
 
 
 def _encode(fields: dict[str, Any]) -> bytes:
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(fields) + b"\n"  # a copy of its own length: orjson's keeps a buffer of 4 kB alive

@@ -181,11 +181,11 @@ class _Reader:
                 del self._kinds[next(iter(self._kinds))]
 
     def _count_usage(self, reply: str, agent: str | None, usage: Any, at_ms: int | None) -> None:
-        if (agent, reply, usage) == self._last_usage:
-            return
-        self._last_usage = (agent, reply, usage)
         if not isinstance(usage, dict) or self._assembly.at(at_ms) is None:
             return
+        if (reply, usage.get("output_tokens")) == self._last_usage:
+            return  # the same reply's next block
+        self._last_usage = (reply, usage.get("output_tokens"))
         details = usage.get("output_tokens_details")
         counts = {
             "input": usage.get("input_tokens"),

@@ -66,8 +66,7 @@ class Cleaner:
         """Clean `texts` with others, sooner or later, and hand them to `done` in their order."""
         self._texts.extend(texts)
         self._waiting.append((len(texts), done))
-        for text in texts:
-            self._chars += len(text)
+        self._chars += len(texts[0]) if len(texts) == 1 else sum(map(len, texts))
         if self._chars > _BATCH_CHARS or len(self._texts) > _BATCH_TEXTS:
             self.flush()
 

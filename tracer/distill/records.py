@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -154,9 +155,21 @@ def mend_surrogates(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=64)
+def _second(text: str) -> int:
+    """Milliseconds at the beginning of a second; neighbouring records share it."""
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1000
+
+
 def epoch_ms(value: Any) -> int | None:
     """Milliseconds since 1970 UTC of an ISO 8601 text (without a zone: UTC) or a number of milliseconds."""
-    if isinstance(value, str):
+    if type(value) is str:
+        if len(value) == 24 and value[23] == "Z" and value[19] == ".":  # as all three providers write it
+            try:
+                exact = _second(value[:19]) + int(value[20:23])
+            except ValueError:
+                return None
+            return exact if exact >= 0 else None
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:

@@ -86,15 +86,20 @@ def many(files: list[Path], folder: Path) -> None:
 
 
 def against(program: str, files: list[Path], folder: Path) -> None:
+    """Processor seconds, so that other work on the machine counts for neither side."""
     with tempfile.TemporaryDirectory(dir=folder) as out:
-        ours = _python(_ONE, f"{out}/traces", *map(str, files))[2]
-        begun = time.perf_counter()
+        ours = _python(_ONE, f"{out}/traces", *map(str, files))[1]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [program, str(files[0].parent), "-f", "md", "-o", f"{out}/md", "--no-cache"]
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        theirs = time.perf_counter() - begun
-    print(f"distill {ours:.1f} s, {program} {theirs:.1f} s (exit {done.returncode}): {theirs / ours:.1f} times as fast")
-    if done.returncode:
-        print(done.stderr[-500:])
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        written = sum(path.stat().st_size for path in Path(out).rglob("*") if path.is_file() and "md" in str(path))
+    theirs = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    size = sum(path.stat().st_size for path in files) / MEGABYTE
+    print(
+        f"{size:.0f} MB: distill {ours:.1f} s, {Path(program).name} {theirs:.1f} s: {theirs / ours:.1f} times as fast"
+    )
+    print(f"(exit {done.returncode}, peak {after.ru_maxrss / 1024:.0f} MB, wrote {written / MEGABYTE:.1f} MB)")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -61,7 +61,7 @@ def _repeat(file, lines: list[bytes], session_id: bytes, size: int) -> None:
         mark = b"%06d" % turn
         for line in lines:
             line = re.sub(rb"(msg|toolu)_01[0-9a-z]{6}", rb"\g<1>_" + mark, line)  # noqa: PLW2901 - the same line
-            line = re.sub(rb'"uuid":"[0-9a-f]{8}', b'"uuid":"00' + mark, line)  # noqa: PLW2901 - likewise
+            line = re.sub(rb'"(uuid|parentUuid)":"[0-9a-f]{8}', rb'"\g<1>":"00' + mark, line)  # noqa: PLW2901 - likewise
             line = re.sub(rb'"sessionId":"[^"]*', b'"sessionId":"' + session_id, line)  # noqa: PLW2901 - likewise
             written += file.write(line + b"\n")
 

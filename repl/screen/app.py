@@ -61,7 +61,7 @@ class PmApp(Themed):
         Binding("f2", "page('settings')", "settings", show=False, id="app.settings"),
         Binding("f3", "page('captures')", "captures", show=False, id="app.captures"),
         Binding("f4", "page('doctor')", "doctor", show=False, id="app.doctor"),
-        Binding("f6", "page('log')", "log", show=False, id="app.log"),
+        Binding("f8", "page('log')", "log", show=False, id="app.log"),
         Binding("f5", "refresh_now", "refresh", show=False, id="app.refresh"),
         Binding("ctrl+z", "suspend_process", "suspend to the shell", show=False, priority=True, id="app.suspend"),
     ]

@@ -24,6 +24,7 @@ from urllib.parse import quote
 import orjson
 
 from tests.tracer.redaction.positives import Positive, all_rules, positive
+from tests.tracer.redaction.test_scale import HOSTILE
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 from tracer.redaction.stream import StreamRedactor
 
@@ -181,6 +182,23 @@ def speed(redactor: ProjectRedactor) -> tuple[float, float]:
     return sum(map(len, lines)) / 1e6 / redacting, loading / redacting
 
 
+def hostile(redactor: ProjectRedactor) -> tuple[str, float]:
+    """The kind of hostile text whose time grows most, and how many times it grows when the text grows eightfold."""
+    whole = redactor.untruncated()
+
+    def seconds(text: str) -> float:
+        started = time.process_time()
+        whole.redact_text(text)
+        return time.process_time() - started
+
+    growth = {}
+    for kind, make in HOSTILE.items():
+        small = min(seconds(make(2000)) for _ in range(3))
+        growth[kind] = min(seconds(make(16_000)) for _ in range(2)) / max(small, 0.001)
+    worst = max(growth, key=lambda kind: growth[kind])
+    return worst, growth[worst]
+
+
 def table() -> str:
     """The table of docs/redaction.md."""
     with tempfile.TemporaryDirectory() as name:
@@ -199,6 +217,7 @@ def table() -> str:
         others = ", ".join(f"{count} {rule}" for rule, count in counts.most_common() if rule not in _PEOPLE)
         people = ", ".join(f"{count} {rule}" for rule, count in counts.most_common() if rule in _PEOPLE)
         rate, part = speed(redactor)
+        kind, growth = hostile(redactor)
     rows += [
         (
             f"marks of secret_scan in {megabytes:.0f} MB of Python source",
@@ -207,6 +226,7 @@ def table() -> str:
         ),
         ("marks of pii_mask in the same source", people, "addresses that stand there"),
         ("speed on trace text, all rules, one core", f"{rate:.0f} MB/s ({part:.3f} x `orjson.loads`)", ">= 20 MB/s"),
+        ("hostile text, 8 times as long", f"{growth:.1f} times the time ({kind})", "about 8: linear"),
     ]
     lines = [
         f"{rules} rules ({_SEEDS} canaries each); CPython {platform.python_version()}, CPU time.",

@@ -6,7 +6,7 @@ key and names are loaded when the first text comes. It keeps no state between ca
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -237,7 +237,10 @@ class ProjectRedactor:
 
 def _deal(data: bytes, start: int, end: int, ends: list[int], pieces: list[list[bytes]]) -> None:
     """Give `data[start:end]` back to the pieces it came from."""
-    for which in range(len(pieces)):
-        left, right = max(start, ends[which]), min(end, ends[which + 1])
-        if left < right:
-            pieces[which].append(data[left:right])
+    which = max(bisect_right(ends, start) - 1, 0)
+    while start < end and which < len(pieces):
+        right = min(end, ends[which + 1])
+        if start < right:
+            pieces[which].append(data[start:right])
+            start = right
+        which += 1

@@ -18,6 +18,8 @@ __all__ = ["KnownValues", "known_values"]
 _NAME_PARTS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 _LEAST_CHARACTERS = 8
 _LEAST_LINE = 16
+# Settings, not secrets: marking these words would make every text unreadable.
+_WORDS = frozenset({"disabled", "optional", "password", "required", "undefined"})
 _RANK = 0
 
 
@@ -31,7 +33,7 @@ def known_values(environ: Mapping[str, str], extra_names: Iterable[str] = ()) ->
 
 
 def _secret(value: str) -> bool:
-    if len(value.strip()) < _LEAST_CHARACTERS:
+    if len(value.strip()) < _LEAST_CHARACTERS or value.strip().lower() in _WORDS:
         return False
     if value.startswith("/") and "\0" not in value:
         try:

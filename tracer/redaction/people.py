@@ -49,6 +49,7 @@ _CARD_WORDS = re.compile(rb"card|visa|master|amex|credit|debit|payment|pan\b", r
 _PHONE_WORDS = re.compile(rb"phone|tel\b|tel[.:]|mobile|cell|call|fax|whatsapp|sms|contact", re.IGNORECASE)
 _CODE_SIGNS = re.compile(rb"[={}\[\];<>|\\_]|\w\(|^\s*(?:#|//|\*|def |class |import |return )")
 _NEAR = 48
+_LINE = 400
 
 
 class Identity(NamedTuple):
@@ -153,9 +154,10 @@ def _is_spaced_phone(number: bytes) -> bool:
 
 def _said(data: bytes, start: int, end: int, words: re.Pattern[bytes], *, spaced: bool) -> bool:
     """Whether the number stands in prose and looks its part (`spaced`), or a word near it says so."""
-    line_start = max(data.rfind(b"\n", 0, start) + 1, start - 400)
-    stop = data.find(b"\n", end)
-    line_end = min(stop if stop >= 0 else len(data), end + 400)
+    first, last = max(start - _LINE, 0), min(end + _LINE, len(data))
+    line_start = data.rfind(b"\n", first, start) + 1 or first
+    stop = data.find(b"\n", end, last)
+    line_end = stop if stop >= 0 else last
     if _CODE_SIGNS.search(data, line_start, line_end):
         return False
     return spaced or words.search(data, max(start - _NEAR, line_start), start) is not None

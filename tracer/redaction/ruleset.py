@@ -7,6 +7,7 @@ bytes: google-re2 re-encodes a non-ASCII `str` at every call, a hundred times sl
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -22,12 +23,14 @@ from tracer.redaction.own_rules import OWN_RULES
 __all__ = ["GITLEAKS", "Find", "Rule", "RuleSet", "build_rules", "compiled", "gitleaks_data", "literals"]
 
 GITLEAKS = Path(__file__).with_name("rules") / "gitleaks.json"
+_RULE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _RANK_OWN, _RANK_VENDORED, _RANK_NAMED, _RANK_GENERIC = 1, 2, 3, 4
 # Rules that go by the name beside a value rather than by its shape: they name a mark only where no other rule does.
 _NAMED = {"secret-field", "secret-assignment", "secret-option", "url-secret"}
 _GENERIC = {"generic-api-key", "hashicorp-tf-password", "kubernetes-secret-yaml", "nuget-config-password"}
 
 # So frequent in source code that listing every place of theirs would halve the speed: looked up one by one.
+_LINE = 4096
 _COMMON = (b"s.", b"key", b"sk", b"ey", b"token", b"auth")
 
 
@@ -129,8 +132,10 @@ class Rule:
             return False
 
         def line() -> bytes:
-            stop = data.find(b"\n", match.end())
-            return data[data.rfind(b"\n", 0, match.start()) + 1 : stop if stop >= 0 else len(data)]
+            # Bounded: looking for the ends of a line of megabytes at every match would take quadratic time.
+            first, last = max(match.start() - _LINE, 0), min(match.end() + _LINE, len(data))
+            begin, stop = data.rfind(b"\n", first, match.start()) + 1, data.find(b"\n", match.end(), last)
+            return data[begin or first : stop if stop >= 0 else last]
 
         return not any(allow.holds(secret, match.group(0), line) for allow in self._allows)
 
@@ -219,6 +224,12 @@ def build_rules(extra: Mapping[str, str]) -> list[Rule]:
     """Our rules, the vendored ones, and `extra` (name -> RE2 pattern); raises `ConfigError` for a bad pattern."""
     rules = [*_own(), *_vendored()]
     for name, pattern in extra.items():
+        if _RULE_NAME.fullmatch(name) is None:
+            raise ConfigError(
+                f"the redaction rule {name!r} has no valid name",
+                why="a rule's name stands in its marks",
+                next_step="use lower-case letters, digits and dashes, 64 at most",
+            )
         try:
             compiled(pattern)
         except re2.error as error:

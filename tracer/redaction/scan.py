@@ -6,12 +6,13 @@ up, each time at the bytes as the next reader will see them, with every mark alr
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from tracer.redaction.placeholder import MARKER, PLACEHOLDER
 from tracer.redaction.ruleset import Find, compiled
-from tracer.redaction.views import BASE64_TEXT, View, base64_views, collapsed, json_view, url_view
+from tracer.redaction.views import BASE64_TEXT, Base64View, View, base64_views, collapsed, json_view, url_view
 
 __all__ = ["Mark", "Scanner"]
 
@@ -66,7 +67,7 @@ class Scanner:
             yield from finder.finds(data)
 
     @staticmethod
-    def _decodings(data: bytes) -> Iterator[View]:
+    def _decodings(data: bytes) -> Iterator[View | Base64View]:
         for view in (json_view(data), url_view(data)):
             if view is not None:
                 yield view
@@ -77,7 +78,7 @@ def _same(data: bytes) -> View:
     return View(data, [0], [(0, len(data))])
 
 
-def _moved(find: Find, view: View) -> Find:
+def _moved(find: Find, view: View | Base64View) -> Find:
     start, end = view.original(find.start, find.end)
     return find._replace(start=start, end=end)
 
@@ -112,9 +113,12 @@ def _merged(group: list[Find], reach: int, standing: list[tuple[int, int]]) -> I
 
 def _around(start: int, end: int, standing: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The pieces of the range outside placeholders that already stood there: those are never marked again."""
-    for hole_start, hole_end in standing:
-        if hole_end <= start or hole_start >= end:
+    for at in range(max(bisect_right(standing, (start, 0)) - 1, 0), len(standing)):
+        hole_start, hole_end = standing[at]
+        if hole_end <= start:
             continue
+        if hole_start >= end:
+            break
         if hole_start > start:
             yield start, hole_start
         start = max(start, hole_end)

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-__all__ = ["BASE64_TEXT", "View", "base64_views", "collapsed", "json_view", "url_view"]
+__all__ = ["BASE64_TEXT", "Base64View", "View", "base64_views", "collapsed", "json_view", "url_view"]
 
 _JSON_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"\\/bfnrt'])")
 _URL_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
@@ -27,7 +27,7 @@ BASE64_TEXT = _BASE64_TEXT % _GROUP
 _URLSAFE = bytes.maketrans(b"-_", b"+/")
 _SIMPLE = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _GROUP_SIZE = 4
-_NOT_BASE64 = frozenset(b"\r\n=")
+_BREAK = re.compile(rb"[\r\n]")
 
 
 class View(NamedTuple):
@@ -137,17 +137,33 @@ def url_view(data: bytes) -> View | None:
     return _decoded(data, b"%", _URL_ESCAPE, _percent)
 
 
-def base64_views(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[View]:
+class Base64View(NamedTuple):
+    """A run of base64, decoded. `breaks` are the places of its line breaks, counted in the run without them."""
+
+    data: bytes
+    start: int
+    end: int
+    breaks: list[int]
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """The whole groups of four characters behind `data[start:end]`."""
+        left = self._place(start // 3 * _GROUP_SIZE)
+        last = (end - 1) // 3 * _GROUP_SIZE + _GROUP_SIZE
+        right = self.end if end >= len(self.data) else self._place(last - 1) + 1
+        return left, max(right, left)
+
+    def _place(self, at: int) -> int:
+        return self.start + at + bisect_right(self.breaks, at)
+
+
+def base64_views(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Base64View]:
     """One view for each run of base64 text (ranges found by `BASE64_TEXT`), decoded; wrapped or not."""
     for start, end in runs:
-        places = [at for at in range(start, end) if data[at] not in _NOT_BASE64]
-        if len(places) % _GROUP_SIZE == 1:
-            places.pop()
-        text = bytes(data[at] for at in places).translate(_URLSAFE)
+        run = data[start:end]
+        breaks = [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
+        text = run.translate(_URLSAFE, b"\r\n=")
+        if len(text) % _GROUP_SIZE == 1:
+            text = text[:-1]
         decoded = base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE))
-        origins = [
-            (places[first], places[min(first + _GROUP_SIZE, len(places)) - 1] + 1)
-            for first in range(0, len(places), _GROUP_SIZE)
-        ]
         if decoded:
-            yield View(decoded, list(range(0, len(decoded), 3)), [*origins[:-1], (origins[-1][0], end)])
+            yield Base64View(decoded, start, end, breaks)

@@ -15,7 +15,7 @@ from fastapi.openapi.utils import get_openapi
 
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
-from service import pages, tasks
+from service import page_insights, pages, tasks
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
 from service.security import Gate, OneTimeCodes
@@ -60,6 +60,7 @@ def create_app(
     add_problem_handlers(app)
     app.include_router(tasks.router)
     app.include_router(pages.router)
+    app.include_router(page_insights.router)
 
     @app.get("/healthz", tags=["health"], responses=responses(403, 429))
     async def healthz() -> Health:

@@ -26,7 +26,7 @@ from tracer.filters import NO_FILTER, parse
 from tracer.lookup import TaskRef, resolve_task
 from tracer.statedir import StateDir
 
-__all__ = ["explained", "render", "router", "static_text"]
+__all__ = ["diff_reader", "explained", "find_task", "render", "router", "static_text"]
 
 router = APIRouter(include_in_schema=False)
 
@@ -128,7 +128,8 @@ async def agentic_one(request: Request, name: str) -> HTMLResponse:
     return HTMLResponse(render("agentic.html", **view))
 
 
-def _find(state_dir: StateDir, task_id: str) -> TaskRef:
+def find_task(state_dir: StateDir, task_id: str) -> TaskRef:
+    """The task of exactly this id; raises NotFoundError."""
     ref = resolve_task(state_dir, task_id)
     if ref.task_id != task_id:
         raise NotFoundError(f"no task {task_id!r}", next_step="open the list of tasks")
@@ -136,7 +137,7 @@ def _find(state_dir: StateDir, task_id: str) -> TaskRef:
 
 
 def _task_page(state_dir: StateDir, task_id: str, running: str | None) -> str:
-    ref = _find(state_dir, task_id)
+    ref = find_task(state_dir, task_id)
     entries = ConversationTracer.read_trace(ref.path)
     view = task_view(entries, diff_of=diff_reader(state_dir))
     ended = entries[-1].event == "FINAL_SUMMARY" if entries else False
@@ -168,7 +169,7 @@ def diff_reader(state_dir: StateDir) -> Any:
 
 
 def _trace_page(state_dir: StateDir, task_id: str, query: str, start: int) -> str:
-    ref = _find(state_dir, task_id)
+    ref = find_task(state_dir, task_id)
     entries = ConversationTracer.read_trace(ref.path)
     problem = ""
     try:

@@ -111,12 +111,30 @@ async def test_nothing_serious_is_wrong_for_people_who_use_other_means(served: S
     lines = [meta, thought, call, call, call]
     (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     await page.emulate_media(color_scheme=scheme)
-    for path in ("/", f"/tasks/{task_id}", f"/tasks/{task_id}/trace", "/agentic", f"/agentic/{name}"):
+    compared = f"/compare?a={task_id}&b={task_id}"
+    own = ("/", f"/tasks/{task_id}", f"/tasks/{task_id}/trace")
+    for path in (*own, "/captures", "/insights", compared, "/agentic", f"/agentic/{name}"):
         await page.goto(served.url + path)
         results = await Axe().run(page)
         serious = [each for each in results.response["violations"] if each["impact"] in {"serious", "critical"}]
         assert not serious, (path, json.dumps(serious, indent=1)[:3000])
     await expect(page.get_by_role("heading", name="Loops")).to_be_visible()
+
+
+async def test_insights_draw_what_rejected_and_compare_shows_two_tasks(served: Served, page: Page) -> None:
+    first, second = start(served), start(served, "Another one")
+    served.until_ended(first)
+    served.until_ended(second)
+    await page.goto(f"{served.url}/insights")
+    await expect(page.get_by_role("heading", name="Criteria that reject most")).to_be_visible()
+    await expect(page.locator("svg .bar").first).to_be_visible()
+    await page.goto(f"{served.url}/compare")
+    await page.get_by_label("First").fill(first)
+    await page.get_by_label("Second").fill(second)
+    await page.get_by_role("button", name="Compare").click()
+    await expect(page.get_by_role("row", name="Title Write login.py Another one")).to_be_visible()
+    await page.goto(f"{served.url}/compare?a={first}&b=task-999")
+    await expect(page.get_by_role("alert")).to_contain_text("task-999")
 
 
 async def test_a_narrow_page_does_not_scroll_sideways(served: Served, page: Page) -> None:

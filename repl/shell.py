@@ -216,8 +216,9 @@ async def run_handler(command: Command, context: Context) -> int:
     """Run a handler inside the running loop; plain ones work in a thread, so that the view stays alive."""
     handler = load_handler(command.name)
     if _is_plain(handler):
-        return int(await asyncio.to_thread(handler, context, context.arguments))
-    returned = handler(context, context.arguments)
+        returned = await asyncio.to_thread(handler, context, context.arguments)
+    else:
+        returned = handler(context, context.arguments)
     return int(returned if isinstance(returned, int) else await returned)
 
 

@@ -42,6 +42,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def cleaned(text: str, shop: Path) -> str:
     text = text.replace(str(shop), "<PROJECT>").replace(str(shop.parent), "<HOME>")
+    text = text.replace(os.environ["XDG_CONFIG_HOME"], "<CONFIG>").replace(os.environ["HOME"], "<HOME>")
     for pattern, mark in _NOISE:
         text = re.sub(pattern, mark, text)
     return re.sub(r" +$", "", re.sub(r"  +", "  ", text), flags=re.MULTILINE)

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ __all__ = ["FIXED_PERSON", "Found", "Look", "Snapshot", "SnapshotMaker", "Snapsh
 
 _ATTEMPTS = 3
 _MOST_NESTED = 8
+_FEW_LINKS = 200
 FIXED_PERSON = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -197,11 +198,14 @@ class SnapshotMaker:
 
     def _behind_links(self, git: Git, untracked: set[bytes]) -> set[bytes]:
         """Known files under what is a link now: git says nothing of them when the link leads in a circle."""
-        links = [os.fsdecode(path) for path in untracked if Path(os.fsdecode(self._absolute(path))).is_symlink()]
+        links = [path for path in untracked if os.path.islink(self._absolute(path))]  # noqa: PTH114 - names are bytes
         if not links:
             return set()
-        known = git.run("ls-files", "-z", "--", *(f"{link}/" for link in links))
-        return set(known.split(b"\0")) - {b""}
+        # A few links are asked for by name; more would not fit on a command line.
+        few = [os.fsdecode(link) + "/" for link in links] if len(links) <= _FEW_LINKS else self._scope[1:]
+        known = git.run("ls-files", "-z", "--", *few).split(b"\0")
+        roots = {link + b"/" for link in links}
+        return {path for path in known if path and any(root in roots for root in _folders_of(path))}
 
     @staticmethod
     def _may_have_gitlinks(git: Git) -> bool:
@@ -369,6 +373,14 @@ class SnapshotMaker:
 def _fixed_commit(git: Git, tree: str) -> str:
     """A commit of `tree` that is the same whoever makes it and whenever."""
     return git.run("commit-tree", tree, "-m", "snapshot", env=FIXED_PERSON).decode().strip()
+
+
+def _folders_of(path: bytes) -> Iterator[bytes]:
+    """Every folder on the way to `path`, each with its slash."""
+    at = path.find(b"/")
+    while at >= 0:
+        yield path[: at + 1]
+        at = path.find(b"/", at + 1)
 
 
 def _all_usual(tags: bytes) -> bool:

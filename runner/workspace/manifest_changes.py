@@ -8,6 +8,7 @@ from functools import lru_cache
 from runner.workspace.diff import unified_diff
 from runner.workspace.manifest import FileRecord, Manifest, read_disk, read_file, record_of
 from runner.workspace.model import Blobs, Change, Limits, Side, safe_text
+from tracer.errors import PmError
 
 __all__ = ["compare_with_disk"]
 
@@ -72,5 +73,5 @@ def _before(record: FileRecord, base: Manifest, read_pack: Callable[[str], bytes
         return Side(b"", cut=True)
     try:
         return Side(read_pack(base.packs[record.pack])[record.offset : record.offset + record.size])
-    except (OSError, IndexError):
+    except (OSError, IndexError, PmError):
         return Side(b"", cut=True)

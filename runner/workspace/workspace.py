@@ -26,7 +26,7 @@ from runner.workspace.manifest_changes import compare_with_disk
 from runner.workspace.model import Blobs, Changes, ComparisonError, Limits
 from runner.workspace.notes import FileHashes
 from tracer.clock import now_epoch_ms
-from tracer.errors import UsageError
+from tracer.errors import RecordError, UsageError
 
 __all__ = ["Workspace", "open_workspace"]
 
@@ -69,6 +69,7 @@ class Workspace:
 
         Raises:
             ComparisonError: the disk cannot be recorded.
+            RecordError: the record cannot be made durable.
 
         """
         return await self._in_thread(lambda stopper: self._baseline(_ref_name(label), stopper))
@@ -94,8 +95,21 @@ class Workspace:
 
     def _baseline(self, label: str, stopper: Stopper) -> str:
         base = self._recorded(label, stopper)
-        self._guard.take(base)
+        try:
+            self._guard.take(base)
+        except OSError as error:
+            raise self._unwritable(error) from error
         return base
+
+    def _unwritable(self, error: OSError) -> RecordError:
+        return RecordError(
+            f"the state directory {str(self._state_dir)!r} cannot be written",
+            why=error.strerror or str(error),
+            next_step="free space, change its owner, or name another one with --state-dir",
+        )
+
+    def _stopped(self, error: GitStopped) -> ComparisonError:
+        return ComparisonError(f"the comparison of {str(self.folder)!r} was stopped", why=str(error))
 
     def _recorded(self, label: str, stopper: Stopper) -> str:
         notes: list[str] = []
@@ -107,9 +121,9 @@ class Workspace:
                 self._remember(made, git)
                 self.notes = tuple(notes)
                 return f"git:{made.tree}"
-        except GitStopped:
-            raise
-        except GitError as error:
+        except GitStopped as error:
+            raise self._stopped(error) from error
+        except (GitError, OSError) as error:
             notes.append(f"git cannot be used here ({error}); files are compared by a list of their own")
         earlier = next(reversed(self._manifests.values()), None)
         try:
@@ -133,7 +147,10 @@ class Workspace:
 
     def _changes(self, base: str, stopper: Stopper) -> Changes:
         notes: list[str] = []
-        undone = self._guard.undo(base)
+        try:
+            undone = self._guard.undo(base)
+        except OSError as error:
+            raise self._unwritable(error) from error
         notes.extend(undone.notes)
         kind, _, name = base.partition(":")
         if kind == "git":
@@ -153,9 +170,7 @@ class Workspace:
                 found = compare_trees(git, base, now, folder=self.folder, limits=self._limits)
             else:
                 found = compare_without_repository(tree, self.folder, place=self._place(None, notes), stopper=stopper)
-        except GitStopped:
-            raise
-        except GitError as error:
+        except (GitError, OSError) as error:
             raise ComparisonError(
                 f"the workspace {str(self.folder)!r} cannot be compared with its baseline git:{tree}",
                 why=str(error),

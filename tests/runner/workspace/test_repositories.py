@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from runner.workspace import ComparisonError, Workspace, open_workspace
+from runner.workspace import ComparisonError, Workspace, open_workspace, release_baselines
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
+from tests.support.tools import need
+from tracer.errors import PmError
 
 
 def opened(folder: Path) -> Workspace:
@@ -306,3 +311,83 @@ async def test_a_repository_of_another_owner_is_compared(project):
     workspace = opened(project)
     base = await workspace.baseline("t")
     assert base.startswith("git:")
+
+
+async def test_files_behind_a_link_that_leads_in_a_circle_are_deleted_however_many_links_there_are(project):
+    for number in range(250):
+        write(project / f"folder{number}" / "file.txt", "x")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    for number in range(250):
+        shutil.rmtree(project / f"folder{number}")
+        (project / f"folder{number}").symlink_to(f"folder{number}")
+    kinds = (await workspace.changes(base)).kinds
+    assert sorted(kinds.values()) == ["added"] * 250 + ["deleted"] * 250
+
+
+async def test_the_refs_of_a_forgotten_task_are_let_go_and_those_of_others_stay(project):
+    repository(project / "nested", {"n.py": "n = 1\n"})
+    workspace = opened(project)
+    await workspace.baseline("task-001/main/0")
+    await workspace.baseline("task-0010/main/0")
+    assert release_baselines(project, ["task-001"]) == 2
+    for folder in (project, project / "nested"):
+        refs = git(folder, "for-each-ref", "--format=%(refname)", "refs/pm-orchestrator").split()
+        assert [ref.split("/")[2] for ref in refs] == ["task-0010"]
+
+
+_AS_NOBODY = """
+import asyncio, json, os, sys
+import concurrent.futures.thread, encodings.idna, signal, subprocess, tempfile, threading
+from pathlib import Path
+from runner.workspace import open_workspace
+from tests.runner.workspace.support import MemoryBlobs
+os.setgroups([]); os.setgid(65534); os.setuid(65534)  # after the imports: the interpreter may be root's alone
+
+async def main(folder):
+    workspace = open_workspace(folder, state_dir=folder / ".pm-orchestrator", blobs=MemoryBlobs())
+    base = await workspace.baseline("t")
+    first = workspace.notes
+    (folder / "a.py").write_text("a = 2")
+    changes = await workspace.changes(base)
+    print(json.dumps([base.split(":")[0], list(first), list(changes.paths)]))
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("kind", ["git", "manifest"])
+async def test_files_and_folders_that_may_not_be_read_are_named_and_the_rest_is_compared(tmp_path, kind):
+    need(os.getuid() == 0, "root", how="the test becomes another user")
+    folder = tmp_path / "project"
+    files = {"a.py": "a = 1\n", "secret.txt": "s\n", "closed/inner.txt": "i\n"}
+    if kind == "git":
+        repository(folder, files)
+        write(folder / "secret.txt", "newer\n")
+    else:
+        for name, text in files.items():
+            write(folder / name, text)
+    state_dir(folder)
+    for path in [folder, *folder.rglob("*")]:
+        os.lchown(path, 65534, 65534)
+    (folder / "secret.txt").chmod(0)
+    (folder / "closed").chmod(0)
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", _AS_NOBODY, str(folder)], capture_output=True, text=True, check=False, cwd=Path.cwd()
+    )
+    (folder / "closed").chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    used, notes, paths = json.loads(done.stdout)
+    assert used == kind
+    assert "secret.txt" in " ".join(notes)
+    assert paths == ["a.py"]
+
+
+async def test_a_state_dir_that_cannot_be_written_is_a_clear_error(project):
+    state = state_dir(project)
+    (state / "control").write_text("not a folder")
+    with pytest.raises(PmError) as caught:
+        await opened(project).baseline("t")
+    assert caught.value.next_step

@@ -164,6 +164,6 @@ def _remove_worktrees(git: Git, *, folder: Path) -> None:
 def _belongs(admin: Path, folder: Path) -> bool:
     try:
         place = Path((admin / "gitdir").read_text(encoding="utf-8").strip()).parent
-    except OSError:  # killed before git wrote it: the name is the folder's
-        return admin.name == folder.name
+    except OSError:  # half made or half removed: the name tells, it begins with the task's
+        return admin.name.startswith(f"{folder.name}--")
     return place == folder or place.is_relative_to(folder)

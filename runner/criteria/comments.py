@@ -32,6 +32,10 @@ _EXAMPLE = re.compile(r"^\s*(?:>>>|\.\.\.(?:\s|$)|\$ |@example\b|\* @example\b|I
 _CODE_LINE = re.compile(
     r"[;{}]\s*$|^\s*(?:return|if|for|while|const|let|var|import|def|function|class|throw|raise)\b.*[(={;:]|^\s*[\w.]+\(.*\)\s*;?\s*$|^\s*@\w+\("
 )
+_NO_WORK = re.compile(
+    rb"(?:return|pass|\.\.\.|:|true)\s*(?:None|null|nil|undefined|true|false|True|False|0|1|-1|0\.0|\"\"|''|\[\]|\{\}|\(\)|[a-z_]\w{0,20})?\s*(?:,\s*nil)?;?$"
+)
+_BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400
 _EMPTY = (b"", b"*/")
 
@@ -206,11 +210,14 @@ def _left_out(comment: Comment, text: str) -> re.Match[str] | None:
 
 
 def _followed(comment: Comment) -> bool:
-    """Whether code of the same block comes after the comment."""
+    """Whether code of the same block comes after the comment, more than a return of nothing much."""
     after = comment.node.next_named_sibling if comment.node is not None else None
-    while after is not None and "comment" in after.type and after.start_byte < comment.end:
+    while after is not None and "comment" in after.type:
         after = after.next_named_sibling
-    return after is not None and "comment" not in after.type
+    if after is None:
+        return False
+    text = (after.text or b"")[:80]
+    return after.next_named_sibling is not None or _NO_WORK.match(text) is None
 
 
 def _dots(comment: Comment, voice: list[tuple[int, str, str]]) -> Hit | None:
@@ -259,7 +266,11 @@ def _sentences(voice: list[tuple[int, str, str]]) -> Iterator[tuple[int, str, st
     """Each line, and for a sentence that runs over two lines the two together, at the first one's place."""
     seen: set[int] = set()
     for index, (number, text, raw) in enumerate(voice):
-        if not text.strip() or number in seen or (_CODE_LINE.search(text) and "..." not in text):
+        if (
+            not text.strip()
+            or number in seen
+            or (_CODE_LINE.search(text) and "..." not in text and not _BRACED.match(text))
+        ):
             continue
         if not _continues(voice, index):
             yield number, text, raw

@@ -268,7 +268,8 @@ def _by_language(source: Source, context: Context, *, documented: bool) -> bool:
     if name == "cpp" and not _has_type(context):
         return True
     if name in {"kotlin", "swift", "c_sharp", "cpp"} and context.class_text:
-        return b":" in context.bases.replace(b"::", b"") or b"extension" in context.bases
+        bases = re.sub(rb"\([^()]*\)", b"", context.bases)
+        return b":" in bases.replace(b"::", b"") or b"extension" in bases
     if name in {"php", "scala"}:
         return re.search(rb"\b(?:extends|implements)\b", context.bases) is not None
     if name in {"c", "cpp"}:

@@ -41,7 +41,9 @@ def _line(text: str, raw: str, number: int) -> Hit | None:
         said = comment.group(1).strip()
         if (mark := wording.MARK.match(said)) and not wording.DOMAIN.match(said[mark.end() :]):
             return Hit(criterion="Q2", words=mark["mark"].upper(), line=number, excerpt=raw)
-        if (left := wording.LEFT_OUT_STRICT.search(said)) or (left := wording.LEFT_OUT_DOTS.search(said)):
+        if (left := wording.LEFT_OUT_STRICT.search(said)) or (
+            left := wording.LEFT_OUT_DOTS.search(said) or _REST.search(said)
+        ):
             return Hit(criterion="Q3", words=left.group()[:60], line=number, excerpt=raw)
     if _HEADING.match(text) or "<!--" in text:
         return None

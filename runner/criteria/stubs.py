@@ -53,7 +53,7 @@ _RAISING = {
 }
 _ALIAS = {"javascript": "js", "typescript": "js", "tsx": "js"}
 _SAYS = re.compile(
-    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|echo|puts|p|fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|return|return nil,)?"
+    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|(?:window\.)?alert|toast(?:\.\w+)?|messagebox\.\w+|echo|puts|p|fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|return|return nil,)?"
     rb"\s*\(?\s*(?:errors\.New\(|fmt\.Errorf\()?(?:stderr,\s*)?[\"'`](?:TODO\b\s*[:\- ]|FIXME\b|[\w '.()]{0,40}(?:not (?:yet )?implemented|not implemented yet|implement me)\b)[^\"'`{$%]*[\"'`]\)*\s*;?$",
     re.IGNORECASE,
 )
@@ -101,9 +101,23 @@ def _empty_bodies(source: Source) -> Iterator[Stub]:
             continue
         context = context_of(source, node, body)
         said = b" ".join([*documents, *comments]).decode("utf-8", "replace")
-        if wording.DELIBERATE.search(said) or may_be_empty(source, context, documented=bool(documents)):
+        if (
+            wording.DELIBERATE.search(said)
+            or wording.DELIBERATE_ABOVE.search(_above(node))
+            or may_be_empty(source, context, documented=bool(documents))
+        ):
             continue
         yield Stub(criterion="Q3", message=f"empty body of {context.name}()", start=node.start_byte, end=node.end_byte)
+
+
+def _above(node: tree_sitter.Node) -> str:
+    """The text of the comments directly above a function."""
+    found: list[bytes] = []
+    before = node.prev_named_sibling
+    while before is not None and "comment" in before.type and len(found) < 10:
+        found.append(before.text or b"")
+        before = before.prev_named_sibling
+    return b" ".join(found).decode("utf-8", "replace")
 
 
 def _only_says(

@@ -38,8 +38,10 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
         if found is not None and before is not None and fault_in(language.name, source.path, before) is not None:
             return None
         return found
-    if language.name == "markdown" or source.tree is None or not source.tree.root_node.has_error:
+    if language.name == "markdown" or source.tree is None:
         return None
+    if not source.tree.root_node.has_error:
+        return _crossed_tags(source)
     if before is not None and not _is_worse(source, before):
         return None
     if language.known_gaps is not None and language.known_gaps.search(source.text):
@@ -49,6 +51,19 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     if language.trust == "balance":
         return _left_open(source)
     return _ends_inside(source)
+
+
+def _crossed_tags(source: Source) -> Fault | None:
+    """JSX elements whose tags do not match: the grammars take them."""
+    if source.language.name not in {"javascript", "tsx"} or b"</" not in source.text:
+        return None
+    for element in source.nodes(("jsx_element",)):
+        tags = (element.child_by_field_name("open_tag"), element.child_by_field_name("close_tag"))
+        names = [tag.child_by_field_name("name") for tag in tags if tag is not None]
+        texts = [name.text if name is not None else b"" for name in names]
+        if len(texts) == 2 and texts[0] != texts[1]:
+            return Fault(element.end_point.row + 1, "does not parse (the closing tag is not that of the opening one)")
+    return None
 
 
 def count_errors(tree: tree_sitter.Tree) -> int:

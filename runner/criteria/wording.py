@@ -10,6 +10,7 @@ import re
 
 __all__ = [
     "DELIBERATE",
+    "DELIBERATE_ABOVE",
     "DOMAIN",
     "ELLIPSIS_ONLY",
     "LEFT_OUT",
@@ -86,6 +87,35 @@ MENTION = re.compile(
 
 # Work named as missing, without a mark word.
 MISSING = Words(
+    ("missing:", r"^\W*missing:\s"),
+    (
+        "added|implemented|written|provided",
+        r"\b(?:logic|code|implementation|handling|tests?|validation|functionality|feature) (?:is |are )?(?:still )?(?:to be|will be|yet to be) (?:added|implemented|written|provided)\b(?! by)",
+    ),
+    (
+        "simulate ",
+        r"^\W*simulate (?:an? |the |some )?(?:processing|api call|database (?:call|query|access)|sending|success|(?:a )?response from|work)\b",
+    ),
+    (
+        "for demo|for illustration|for simplicity|demo purposes",
+        r"\bfor (?:demo|demonstration|illustration)(?: purposes)?,? (?:only|just|we|return|i|this|let's|use|assume|hard)|\bfor simplicity,? (?:we |just |i |simply |let's )*(?:skip|return|assume|hard-?code|ignore|omit|use (?:a )?(?:fixed|dummy|fake|mock))",
+    ),
+    (
+        "would ",
+        r"^\W*(?:this|it|we|here,? we|you|here) would (?:normally|typically|usually|actually|really|ideally) \w+|\bwould be (?:implemented|replaced|fetched|loaded|done|called) (?:in|by|with|from) (?:a |an |the )?(?:full|real|actual|production)\b",
+    ),
+    (
+        "in production|in practice|in reality|in real life",
+        r"\bin (?:production|practice|reality|real life),? (?:you|we|this|it|one)(?:'d| would| should| might| could)\b",
+    ),
+    (
+        "replace|until",
+        r"\b(?:temporary|interim|stopgap|quick) (?:solution|fix|workaround|measure)[,;:.-]? (?:until|for now|to be replaced|replace)|\breplace(?:d)? (?:this |it |me )?later\b",
+    ),
+    (
+        "for now",
+        r"^\W*for now,? (?:we |it |i |we'll |i'll |let's )?(?:just|simply|only)\b|\b(?:just|simply) \w+\b.{0,40}\bfor now\b|\bsimplified for now\b",
+    ),
     (
         "implement",
         r"^\W*(?:(?:this|it|that|function|method|feature) is )?(?:currently |still )?(?:not (?:yet |currently )?(?:fully |completely )?implemented|unimplemented)\b(?! (?:by|in|on|for|as) (?:this|the|a|an|all|every|some|servers?|drivers?|protocol|purpose))",
@@ -184,11 +214,32 @@ _THING = (
     r"variables|attributes|arguments|parameters|options|elements|tables?|models?|types|interface|enum|structs?|operations|actions|branches|"
     r"validation|processing|initiali[sz]ation|commands|keys|values|data|rows|records|details)"
 )
+_PART = rf"(?:{_CODE}|settings|fields?|properties|props|columns?|rules|sections?|parts?|stuff|attributes|tables?|models?|types|operations|actions|branches|validation|commands|details)"
 _LEFT = r"(?:unchanged|unmodified|untouched|omitted|elided|snipped|truncated|left out|abbreviated|not shown|as[- ]is|the same|identical|as before|as above|goes here|here|remains?|stays?|continues?|follows?|similar(?:ly)?|redacted)"
 _FOR = r"for (?:the sake of )?(?:brevity|clarity|conciseness|simplicity|readability|space|length)"
-_LEAD = r"^\W*(?:(?:and|plus|then|keep|leave|retain|with|all|the|your|of|include) ){0,3}"
+_LEAD = r"^\W*(?:(?:and|plus|then|keep|leave|retain|with|all|the|your|of|include|continue|continuing|here|follows|see) ){0,4}"
 # Code or text left out: whole sentences that say so, counted in every comment.
 LEFT_OUT_STRICT = Words(
+    ("no change", r"^\W*no changes? (?:below|above|from here|to the (?:rest|code|file|function|class)|past)\b"),
+    (
+        "unchanged|the same|as before|as is|changed ",
+        rf"\b(?:code|everything|part|section|function|methods?|implementation) (?:above|below) (?:is|are|remains?|stays?) (?:unchanged|the same|as before)\b|^\W*nothing (?:else )?changed (?:below|above|here)\W*$|^\W*(?:all )?{_CODE} (?:stays?|remains?) (?:unchanged|the same|as (?:is|before))\W*$",
+    ),
+    (
+        "see ",
+        r"\bsee (?:the )?(?:previous|original|earlier) (?:version|file|code|answer|response|message|implementation)\b",
+    ),
+    (
+        "continue |complete |finish |fill in",
+        r"^\W*continue (?:implement|cod|writ)ing\b|^\W*(?:complete|finish) (?:the|this) (?:implementation|function|method|class|code|logic|body)\b|^\W*fill in(?: the (?:details|rest|blanks?|logic|code|body))?\W*$",
+    ),
+    ("snip|omitted)|truncated)|elided)", r"^\W*(?:snip|snipped)\W*$|\((?:omitted|truncated|elided|snip)\)"),
+    ("insert", r"^\W*insert (?:your |the |actual |real |any |some )?(?:\w+ ){0,3}(?:logic|code|implementation)\b"),
+    ("keep |keep the rest", r"^\W*(?:keep|leave) (?:the )?(?:rest|everything else)\b"),
+    (
+        "as they|as it|as is|intact|untouched|unchanged",
+        rf"^\W*(?:keep|leave|retain|preserve)\b.{{0,40}}\b{_THING}\b.{{0,30}}\b(?:as (?:they|it) (?:are|is|were|was)|as[- ]is|unchanged|intact|untouched)\b|^\W*keep (?:the )?(?:rest|everything else)\b",
+    ),
     (
         "rest of|remainder of",
         rf"{_LEAD}(?:rest|remainder) of (?:the |your |this |my |our |that )?(?:\w+ )?{_CODE}\W*(?:$|\()|\b(?:rest|remainder) of (?:the |your |this |my |our |that )?(?:\w+ )?{_CODE}\b[^.]{{0,25}}?(?:\b{_LEFT}\b|{_DOTS})",
@@ -199,11 +250,11 @@ LEFT_OUT_STRICT = Words(
     ),
     (
         "rest|remain|other|everything else",
-        rf"{_LEAD}(?:rest|remaining|others?|everything else)\b ?(?:of (?:the |your )?)?(?:\w+ ){{0,2}}(?:remains?|stays?|is|are|(?:can|should|would|must) (?:be|remain|stay))(?: exactly| all| left)? (?:unchanged|unmodified|omitted|elided|the same(?! (?:way|time|order|type|size|length|key|value|thread|line|as (?:the|in|for)))|as before|as above|identical|as[- ]is|similar)\b",
+        rf"{_LEAD}(?:rest|remaining|others?|everything else|all else)\b(?: of (?:the |your |this )?(?:\w+ )?(?:{_CODE}|it|document|text|section))? (?:remains?|stays?|is|are|(?:can|should|would|must) (?:be|remain|stay))(?: exactly| all| left)? (?:unchanged|unmodified|omitted|elided|the same(?! (?:way|time|order|type|size|length|key|value|thread|line|as (?:the|in|for)))|as before|as above|identical|as[- ]is|similar)\b|{_LEAD}(?:rest|remainder) of (?:the |this )?(?:document|text|section) (?:unchanged|omitted|as before)",
     ),
     (
         "rest|remain|other|existing|previous|original|unchanged|all ",
-        rf"{_LEAD}(?:rest|remaining|others?|existing|previous|original|unchanged) (?:\w+ )?{_THING},? (?:is |are |has been |have been |remains? |stays? )?(?:all )?(?:unchanged|unmodified|omitted|elided|snipped|truncated|left out|same as (?:before|above)|as before|not shown|the same(?: as (?:before|above))?|go(?:es)? here|stays? the same|here)\b",
+        rf"{_LEAD}(?:rest|remaining|others?|existing|previous|original|unchanged) (?:\w+ )?{_PART}(?: ?\([^)]{{0,60}}\))?,? (?:is |are |has been |have been |remains? |stays? )?(?:all )?(?:unchanged|unmodified|omitted|elided|snipped|truncated|left out|same as (?:before|above)|as before|not shown|the same(?: as (?:before|above))?|go(?:es)? here|stays? the same|here)\b",
     ),
     (
         "here",
@@ -219,7 +270,7 @@ LEFT_OUT_STRICT = Words(
     ),
     (
         "here|below",
-        r"^\W*(?:your|actual|real|custom|main|core|business|more|other|additional|existing|implementation|logic|code) (?:\w+ ){0,3}(?:here|below)\W*$|^\W*(?:code|logic|implementation|body) here\b",
+        r"^\W*(?:your|actual|real|custom|main|core|business|existing|implementation|logic|code) (?:\w+ ){0,3}(?:here|below)\W*$|^\W*(?:code|logic|implementation|body) here\b",
     ),
     (
         "brevity|for ",
@@ -268,7 +319,7 @@ LEFT_OUT_STRICT = Words(
     ),
     (
         "省|略|不|同|照|一样|一致|类似|類似|相同|原|如前|代码|逻辑|方法|实现",
-        r"(?:其余|其它|其他|剩余|剩下|以下|后面|后续|其餘|餘下|此处|这里|中间|原有|现有|已有|原来|之前)(?:的)?[^。\n,，]{0,14}?(?:省略|略(?:\W*$|过|去)|不变\W*$|不變\W*$|同上|照旧|(?:与|和|跟|同)(?:之前|原来|原先|上面|前面|以前|上述|上文)[^。\n]{0,6}(?:相同|一样|一致|类似|類似)|保持(?:不变|原样|原有)|如前|类似\W*$|代码(?:不变|省略|\W*$)|逻辑(?:不变|\W*$)|方法(?:不变|\W*$)|实现(?:不变|省略|\W*$))|^\W*(?:省略|略|同上|下略|此处省略|以下省略|代码省略)\W*$|省略(?:了)?(?:其余|其他|其它|部分|剩余|若干|以下|后续|中间|具体|无关|实现|代码)|(?:代码|实现|细节|方法|逻辑)(?:已)?省略",
+        r"(?:其余|其它|其他|剩余|剩下|以下|后面|后续|其餘|餘下|此处|这里|中间|原有|现有|已有|原来|之前)(?:的)?[^。\n,，]{0,14}?(?:省略|略(?:\W*$|过|去)|不变\W*$|不變\W*$|同上|照旧|(?:与|和|跟|同)(?:之前|原来|原先|上面|前面|以前|上述|上文)[^。\n]{0,6}(?:相同|一样|一致|类似|類似)|保持(?:不变|原样|原有)|如前|类似\W*$|代码(?:不变|省略|\W*$)|逻辑(?:不变|\W*$)|方法(?:不变|\W*$)|实现(?:不变|省略|\W*$))|^\W*(?:省略|略|同上|下略|此处省略|以下省略|代码省略)\W*$|省略(?:了)?(?:其余|其他|其它|部分|剩余|若干|以下|后续|中间|具体|无关|实现|代码)|(?:代码|实现|细节|方法|逻辑)(?:已)?省略|(?:实现|代码|逻辑|过程|细节)(?:从)?略\W*$",
     ),
     (
         "此处|这里|在此|于此|你|您",
@@ -280,11 +331,11 @@ LEFT_OUT_STRICT = Words(
     ),
     (
         "resto|código|lógica|implementación|métod|contenido|omitid|igual|idéntico|lo mismo|aquí|sin cambios",
-        r"\b(?:el )?resto (?:de(?:l| la| los| las)? [^.\n]{1,40}?)?(?:(?:sigue|permanece|queda|se mantiene|es|son|está|siguen|permanecen) (?:exactamente )?(?:igual|sin cambios|iguales|lo mismo|idéntico)|no cambia|igual(?: que| a)?\b|sin cambios|omitid[oa]s?|aquí|como antes|se omite)|\bresto del? (?:código|archivo|la clase|fichero|método|programa|implementación|los \w+|las \w+)\W*$|^\W*(?:código|lógica|implementación|métodos?|contenido) (?:existente|anterior|original|restante)s?(?:\W*$| (?:aquí|sin cambios|igual|omitid))|\bomitid[oa]s? por (?:brevedad|claridad|simplicidad)|^\W*(?:igual|lo mismo|idéntico) que (?:antes|arriba|en la versión anterior)\W*$|\b(?:tu|su|el) (?:código|lógica|implementación)[^.\n]{0,20} aquí\b|^\W*(?:añad[ae]|añadir|agreg[ae]r?|insert[ae]r?|pon(?:er)?|escrib[ae]|escribir|implement[ae]r?|coloc[ae]r?|aquí (?:va|iría|irá|debe))\b[^.\n]{0,50}(?:aquí|\blógica\b)|^\W*sin cambios\W*$|^\W*aquí (?:va|iría|irá|tu)\b",
+        r"\b(?:el )?resto (?:de(?:l| la| los| las)? [^.\n]{1,40}?)?(?:(?:sigue|permanece|queda|se mantiene|es|son|está|siguen|permanecen) (?:exactamente )?(?:igual|sin cambios|iguales|lo mismo|idéntico)|no cambia|igual(?: que| a)?\b|sin cambios|omitid[oa]s?|aquí|como antes|se omite)|\bresto de(?:l| la| los| las)? (?:código|archivo|clase|fichero|método|programa|implementación|métodos|campos|casos|componentes|archivos|funciones|clases|rutas|pruebas)\W*$|^\W*(?:código|lógica|implementación|métodos?|contenido) (?:existente|anterior|original|restante)s?(?:\W*$| (?:aquí|sin cambios|igual|omitid))|\bomitid[oa]s? por (?:brevedad|claridad|simplicidad)|^\W*(?:igual|lo mismo|idéntico) que (?:antes|arriba|en la versión anterior)\W*$|\b(?:tu|su|el) (?:código|lógica|implementación)[^.\n]{0,20} aquí\b|^\W*(?:añad[ae]|añadir|agreg[ae]r?|insert[ae]r?|pon(?:er)?|escrib[ae]|escribir|implement[ae]r?|coloc[ae]r?|aquí (?:va|iría|irá|debe))\b[^.\n]{0,50}(?:aquí|\blógica\b)|^\W*sin cambios\W*$|^\W*aquí (?:va|iría|irá|tu)\b",
     ),
     (
         "rest|übrig|verbleib|weiter|bestehend|vorhanden|bisherig|ander|ursprüng|halber|platzgr|gründen|hier|code|logik|wie |unverändert|gekürzt|ausgelassen|usw|und so",
-        r"^\W*(?:der |die |den |das |hier )*(?:rest|übrige[nrs]?|restliche[nrs]?|verbleibende[nrs]?|weitere[nrs]?|bestehende[nrs]?|vorhandene[nrs]?|bisherige[nrs]?|andere[nrs]?|ursprüngliche[nrs]?)\b[^.\n]{0,45}?(?:unverändert|gleich\W*$|identisch|wie (?:bisher|vorher|zuvor|oben|gehabt)|bleib(?:t|en) (?:gleich|so|unverändert|wie|bestehen)|weggelassen|ausgelassen|gekürzt|hier (?:einfügen|ergänzen|implementieren)|folg(?:t|en) (?:hier|analog)|analog\W*$|entfällt|einfügen\W*$)|^\W*(?:der )?rest (?:des|der|vom) [^.\n]{1,30}$|^\W*(?:bestehende[rs]?|vorhandene[rs]?|restliche[rs]?|ursprüngliche[rs]?) (?:code|methoden|implementierung|logik|funktionen|inhalte?|quelltext)\W*$|\bder (?:übersichtlichkeit|kürze|einfachheit) halber\b|\baus (?:platzgründen|gründen der übersicht)|\bhier\b[^.\n]{0,50}\b(?:einfügen|implementieren|ergänzen|hinzufügen|einsetzen|eintragen|einbauen)\b|\b(?:dein|ihr|eigener|eigene)e?r? (?:code|logik|implementierung)\b[^.\n]{0,20}(?:hier|\W*$)|^\W*(?:wie (?:bisher|vorher|zuvor|oben|gehabt)|unverändert|gekürzt|ausgelassen|usw\.?|und so weiter)\W*$",
+        r"^\W*(?:der |die |den |das |hier )*(?:rest|übrige[nrs]?|restliche[nrs]?|verbleibende[nrs]?|weitere[nrs]?|bestehende[nrs]?|vorhandene[nrs]?|bisherige[nrs]?|andere[nrs]?|ursprüngliche[nrs]?)\b[^.\n]{0,45}?(?:unverändert|gleich\W*$|identisch|wie (?:bisher|vorher|zuvor|oben|gehabt)|bleib(?:t|en) (?:gleich|so|unverändert|wie|bestehen)|weggelassen|ausgelassen|gekürzt|hier (?:einfügen|ergänzen|implementieren)|folg(?:t|en) (?:hier|analog)|analog\W*$|entfällt|einfügen\W*$)|^\W*(?:der )?rest (?:des|der|vom) (?:codes?|datei|klasse|funktion(?:en)?|methoden?|moduls?|programms?|skripts?|implementierung|komponente|konfiguration|quelltexts?)\W*$|^\W*(?:bestehende[rs]?|vorhandene[rs]?|restliche[rs]?|ursprüngliche[rs]?) (?:code|methoden|implementierung|logik|funktionen|inhalte?|quelltext)\W*$|\bder (?:übersichtlichkeit|kürze|einfachheit) halber\b|\baus (?:platzgründen|gründen der übersicht)|\bhier\b[^.\n]{0,50}\b(?:einfügen|implementieren|ergänzen|hinzufügen|einsetzen|eintragen|einbauen)\b|\b(?:dein|ihr|eigener|eigene)e?r? (?:code|logik|implementierung)\b[^.\n]{0,20}(?:hier|\W*$)|^\W*(?:wie (?:bisher|vorher|zuvor|oben|gehabt)|unverändert|gekürzt|ausgelassen|usw\.?|und so weiter)\W*$",
     ),
     (
         "reste|code|méthode|logique|implémentation|contenu|omis|inchangé|identique|comme|sans ch|idem|ici|même|compléte",
@@ -298,14 +349,18 @@ LEFT_OUT = _any(
     r"^\W*(?:other|remaining|additional|more|further|existing) (?:\w+ ){0,3}(?:here|above|below)\W*$",
     r"^\W*(?:(?:the )?same|identical|all other|other|remaining|existing|previous) (?:\w+ ){0,3}(?:same as|as|like|similar to|unchanged|identical) ?(?:before|above|previously|the original|original)?\W*$",
     r"\b(?:repeat|do the same|similarly|likewise|similar (?:logic|code|implementations?|methods?|handlers?|functions?|tests?|cases?)|continue (?:with|for|like this)|same) (?:for |with |to )?(?:the |all |each )?(?:\w+ )?(?:other|others|rest|remaining)\b",
-    r"^\W*(?:implementation|logic|code|function body|body|method body|processing|business logic|details)\W*$",
+    r"^\W*(?:add|implement|write|define|handle|perform|put|include) (?:your |the |actual |real |any |some )?(?:\w+ ){0,4}(?:logic|code|implementation|handling|validation|processing|calculation)\W*$",
+    r"\badd (?:more|other|additional|further) (?:\w+ ){1,3}(?:as|if|when|where) (?:needed|necessary|required)\b",
+    r"\b(?:handle|do|treat|process) (?:the )?(?:others?|remaining|rest)\b.*\b(?:similarly|the same way|likewise|analogously|accordingly)\b",
+    rf"^\W*(?:\d+|several|some|many|a few) (?:more|other|additional) {_THING}\W*$",
+    r"^\W*(?:implementation|logic|code|function body|body|method body|processing|business logic|details)(?: here)?\W*$",
     r"^\W*(?:omitted|elided|snip(?:ped)?|truncated|unchanged|no changes? (?:here|needed|below|above|from here)|same as (?:before|previous(?:ly)?|original)|as before|existing|etc|and so on(?: and so forth)?|and so forth|more of the same)\W*$",
 )
 # The same, whether or not code follows: what begins or ends in dots.
 LEFT_OUT_DOTS = _any(
     rf"^\W*{_DOTS}[^.…]{{1,60}}{_DOTS}\W*$",
     rf"^\W*(?:other|more|remaining|additional|similar|the rest|rest|further|etc|and so on)\b[^.…]{{0,40}}{_DOTS}\W*$",
-    rf"^\W*{_DOTS}\W*(?:他|其他|其余|기타|나머지|同様|resto|weitere|autres|rest|reste|以下|残り|省略)",
+    rf"^[^\w{{(]*{_DOTS}\s*(?:他|其他|其余|기타|나머지|同様|以下|残り|省略|中略)|^[^\w{{(]*{_DOTS}\s+(?:resto|weitere|autres|rest|reste)\b",
     rf"^\W*(?:\w+ ){{1,4}}(?:same as|as|like) (?:before|above)\W*{_DOTS}|^\W*{_DOTS}\W*(?:same|as|like)\b",
 )
 # In Markdown and in an answer's prose: text in square brackets, or a sentence, that waits to be written.
@@ -313,6 +368,10 @@ TO_BE_WRITTEN = _any(
     r"\[(?:insert|add|fill in|describe|enter|placeholder|to be|your|content to be|more (?:content|details|sections?|text)|details to)\b[^\]\n]{0,60}\](?![(\[:])|\[[^\]\n]{1,40} (?:here|to be added|goes here|coming soon|tbd)\](?![(\[:])",
     r"\b(?:content|text|details|description|section|documentation|more (?:information|details|content)) (?:to be (?:added|written|completed)|will be (?:added|written) (?:here|later|soon)|goes here|coming soon|to come)\b",
     r"^\W*(?:coming soon|to be (?:written|completed|done|defined|determined|decided|announced)|work in progress|under construction|tbd|wip|écrire ici|à compléter|à rédiger|por (?:completar|definir|escribir)|noch zu schreiben|folgt noch|準備中|執筆予定|未記載|待补充|待完善|待编写|작성 예정|준비 중)\W*$",
+)
+# Why a function is empty, said in the comment above it: fewer words will do there, for it mostly tells what it does.
+DELIBERATE_ABOVE = _any(
+    r"\b(?:does nothing|do nothing|nothing (?:to do|happens)|no-?op|noop|intentionally|deliberately|on purpose|not needed|not required|unused|ignored|ignores|for compat\w*|not supported|unsupported on|has no effect|subclass\w*|overrid\w+|default implementation|null object|satisf\w+ the|to implement the|marker|must not do)\b"
 )
 ELLIPSIS_ONLY = re.compile(
     rf"^[\s\[\](){{}}<>*/#;%!_-]*(?:{_DOTS}[\s\[\](){{}}<>*/#;%!,_-]*)+$|^\W*\[(?:\.\.\.|…)\]\W*$"

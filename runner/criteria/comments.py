@@ -15,7 +15,7 @@ import tree_sitter
 from runner.criteria import wording
 from runner.criteria.languages import Language, by_name
 from runner.criteria.scanner import scan
-from runner.criteria.source import Source
+from runner.criteria.source import SCAN_LIMIT, Source
 
 __all__ = ["Comment", "Hit", "comments_of", "read_comment"]
 
@@ -122,7 +122,7 @@ def _comment(source: Source, run: list[tuple[int, int, tree_sitter.Node | None]]
 
 def _spans(source: Source) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
     if source.tree is None or source.language.name == "make":
-        yield from ((start, end, None, False) for start, end in _scanned(source.text, source.language))
+        yield from ((start, end, None, False) for start, end in _scanned(source.text[:SCAN_LIMIT], source.language))
         return
     for node in source.nodes(source.language.comments):
         if source.text[node.start_byte : node.start_byte + 2] != b"#!" or node.start_byte:

@@ -33,6 +33,7 @@ _SUBJECT_IS_MARKS = re.compile(
     rb"\b(?:lint|no-warning-comments|todo[-_ ]?(?:scan|check|find|pars|detect|mark|comment)|mark(?:er)?s?)\w*",
     re.IGNORECASE,
 )
+_MANY = 500
 _ADVICE = {
     "Q2": "do the work that the mark stands for, then remove the mark",
     "Q3": "write the code out in full",
@@ -170,7 +171,7 @@ def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple
             (hit, comment.start, comment.end)
             for comment in comments_of(source)
             for hit in read_comment(comment, mentions_marks=subject)
-        ]
+        ][:_MANY]
     old = partial(_is_old, source, file, request)
     found: list[tuple[str, Place]] = []
     for hit, start, end in hits:

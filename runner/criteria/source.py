@@ -16,14 +16,22 @@ import tree_sitter
 
 from runner.criteria.languages import Language, by_path, grammar
 
-__all__ = ["PARSE_LIMIT", "Source", "is_generated", "open_source", "parse"]
+__all__ = ["PARSE_LIMIT", "SCAN_LIMIT", "TOO_DEEP", "Source", "is_generated", "open_source", "parse"]
 
 PARSE_LIMIT = 8 * 1024 * 1024
+TOO_DEEP = "nested too deeply to parse"
+# Of what is not parsed, or too large to be, so much is read by the scanner.
+SCAN_LIMIT = 2 * 1024 * 1024
 _CHUNK = 65536
 _STEPS_PER_BYTE = 0.6
 _STEPS_BASE = 20_000
 _HEAD = 8192
 _LONG_LINE = 2000
+_DEPTH_LIMIT = 3000
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"()[]{}"))
+_EXTENDS = re.compile(
+    rb"\bextends\s+([^\n{]{1,200})|\bclass\s+\w+\s*[(<]([^)\n:]{1,200})|\b(?:class|struct|object)\s+\w+[^\n{=:]{0,200}:([^\n{]{1,200})"
+)
 _GENERATED_NAME = re.compile(
     r"(?:^|/)(?:node_modules|vendor|third_party|site-packages|dist-packages|bower_components|\.git|__pycache__)/"
     r"|\.min\.(?:js|css|mjs)$|\.bundle\.js$|\.map$|(?:^|/)(?:package-lock\.json|yarn\.lock|pnpm-lock\.yaml|Cargo\.lock|poetry\.lock|uv\.lock|go\.sum|composer\.lock|Gemfile\.lock)$"
@@ -49,6 +57,12 @@ class Source:
     @cached_property
     def _starts(self) -> list[int]:
         return [0, *(match.end() for match in re.finditer(rb"\n", self.text))]
+
+    @cached_property
+    def extended(self) -> frozenset[bytes]:
+        """The names that stand where a class of this text names what it extends."""
+        heads = (match.group(1) or match.group(2) or match.group(3) or b"" for match in _EXTENDS.finditer(self.text))
+        return frozenset(word for head in heads for word in re.findall(rb"\w+", head))
 
     def line_at(self, offset: int) -> int:
         """The 1-based line of a byte offset."""
@@ -106,8 +120,22 @@ def open_source(path: str, text: bytes, language: Language | None = None) -> Sou
     if len(text) > PARSE_LIMIT:
         size = f"{len(text) / 1048576:.0f} MB"
         return Source(path=path, text=text, language=found, tree=None, note=f"too large to parse ({size})")
+    if is_too_deep(text):
+        return Source(path=path, text=text, language=found, tree=None, note=TOO_DEEP)
     tree = parse(found, text)
-    return Source(path=path, text=text, language=found, tree=tree, note="" if tree else "too deep or tangled to parse")
+    return Source(path=path, text=text, language=found, tree=tree, note="" if tree else TOO_DEEP)
+
+
+def is_too_deep(text: bytes) -> bool:
+    """Whether brackets nest so deeply that no program is meant: parsers take quadratic time, or die, on such text."""
+    brackets = text.translate(None, _NOT_BRACKETS)
+    if len(brackets) < _DEPTH_LIMIT and text.count(b"<") < 20 * _DEPTH_LIMIT:
+        return False
+    depth = deepest = 0
+    for mark in brackets:
+        depth = depth + 1 if mark in b"([{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest > _DEPTH_LIMIT or text.count(b"<") - 2 * text.count(b"</") > 20 * _DEPTH_LIMIT
 
 
 def parse(language: Language, text: bytes) -> tree_sitter.Tree | None:

@@ -13,7 +13,7 @@ import tree_sitter
 
 from runner.criteria.real_parsers import Fault, fault_in
 from runner.criteria.scanner import scan
-from runner.criteria.source import Source, open_source
+from runner.criteria.source import TOO_DEEP, Source, open_source
 
 __all__ = ["count_errors", "fault_of"]
 
@@ -33,6 +33,8 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     `before` is the whole file as it was; `fragment` marks a block of an answer.
     """
     language = source.language
+    if source.note == TOO_DEEP:
+        return Fault(None, f"does not parse ({TOO_DEEP})") if language.name != "html" else None
     if language.name in _REAL:
         found = fault_in(language.name, source.path, source.text, fragment=fragment)
         if found is not None and before is not None and fault_in(language.name, source.path, before) is not None:

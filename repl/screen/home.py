@@ -7,7 +7,7 @@ the transcript take turns: the transcript stands while the prompt has the focus.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -28,9 +28,6 @@ from repl.screen.task_list import TaskList
 from repl.screen.transcript import Transcript
 from tracer.catalog import TaskRow
 from tracer.clock import monotonic
-
-if TYPE_CHECKING:
-    from repl.screen.app import PmApp
 
 __all__ = ["HomeScreen"]
 
@@ -104,16 +101,6 @@ class HomeScreen(HomeActions, Screen[None]):
         self.all_rows: list[TaskRow] = []
         self.filter_text = ""
         self._shown_task: TaskRow | None = None
-
-    @override
-    @property
-    def pm(self) -> PmApp:
-        """The app, by its own type."""
-        from repl.screen.app import PmApp
-
-        app = self.app
-        assert isinstance(app, PmApp)  # noqa: S101 - for the type checker
-        return app
 
     @override
     def compose(self) -> ComposeResult:

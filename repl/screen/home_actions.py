@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from repl.present.progress import short_id
 from repl.screen.outside import edit_outside, run_outside
+from repl.screen.own_app import own_app
 from repl.screen.pickers import Choice, Question
 from tracer.catalog import TaskRow
 
@@ -33,7 +34,7 @@ class HomeActions(Screen[None]):
     @property
     def pm(self) -> PmApp:
         """The app, by its own type."""
-        raise NotImplementedError
+        return own_app(self)
 
     # -- why not ----------------------------------------------------------------------------------------------------
 

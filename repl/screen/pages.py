@@ -24,6 +24,7 @@ from typing_extensions import override
 from repl.present.words import age_text, cost_text
 from repl.screen.cells import fit, shown
 from repl.screen.hints import Hints
+from repl.screen.own_app import own_app
 from tracer.clock import now_epoch_ms
 
 if TYPE_CHECKING:
@@ -76,11 +77,7 @@ class Page(Screen[None]):
     @property
     def pm(self) -> PmApp:
         """The app, by its own type."""
-        from repl.screen.app import PmApp
-
-        app = self.app
-        assert isinstance(app, PmApp)  # noqa: S101 - for the type checker
-        return app
+        return own_app(self)
 
     @override
     def compose(self) -> ComposeResult:

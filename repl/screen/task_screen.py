@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from repl.screen.cells import shown
 from repl.screen.hints import Hints
+from repl.screen.own_app import own_app
 from repl.screen.task_lines import read_task
 from tracer.catalog import TaskRow
 
@@ -53,11 +54,7 @@ class TaskScreen(Screen[None]):
     @property
     def pm(self) -> PmApp:
         """The app, by its own type."""
-        from repl.screen.app import PmApp
-
-        app = self.app
-        assert isinstance(app, PmApp)  # noqa: S101 - for the type checker
-        return app
+        return own_app(self)
 
     @override
     def compose(self) -> ComposeResult:

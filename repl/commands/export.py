@@ -32,7 +32,7 @@ async def export(context: Context, arguments: Namespace) -> int:
         rewrite_paths=True,
         truncate=False,
     )
-    form: ExportFormat = arguments.format or "md"
+    form: ExportFormat = arguments.format or arguments.kind or "md"
     exported = await asyncio.to_thread(export_task, context.state_dir, ref, form=form, redactor=redactor)
     target = Path(arguments.output).expanduser() if arguments.output else Path(f"{ref.task_id}.{form}")
     path = target if target.is_absolute() else context.folder / target

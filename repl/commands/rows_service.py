@@ -33,7 +33,10 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         "write a task as one file to pass on: Markdown, JSON or a page",
         "repl.commands.export:export",
         "pm export 15 --format html",
-        arguments=(Argument("task", "the task; the newest one if left out", required=False, values="task"),),
+        arguments=(
+            Argument("task", "the task; the newest one if left out", required=False, values="task"),
+            Argument("kind", "md, json or html, as --format", required=False, choices=("md", "json", "html")),
+        ),
         flags=(
             Flag("--format", "md, json or html", "FORMAT", choices=("md", "json", "html")),
             Flag("--output", "write here instead of TASK.FORMAT in this folder", "PATH", "-o", values="file"),

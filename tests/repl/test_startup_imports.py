@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repl.scripts import GOOD, run_scripted
 from tests.repl.support import environment
 
 _HEAVY = {
@@ -65,3 +66,13 @@ def test_version_loads_nothing_but_its_own_two_modules(project: Path) -> None:
         "repl.version",
     }
     assert loaded & {"argparse", "sqlite3", "enum", "typing", *_HEAVY} == set()
+
+
+@pytest.mark.parametrize(
+    "words", [["tasks"], ["tasks", "--json"], ["trace", "1", "--raw"], ["__complete", "--", "show", ""]]
+)
+def test_tasks_and_raw_traces_run_on_json_and_sqlite_alone(words: list[str], project: Path) -> None:
+    run_scripted(project, GOOD)
+    loaded = loaded_by(*words, cwd=project)
+    assert loaded & _HEAVY == set()
+    assert "tracer.statedir" in loaded

@@ -1,0 +1,156 @@
+"""Settings: one declaration, layers with provenance, trust bound to content, secrets refused, comments kept."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.settings.declared import SETTINGS, find_setting
+from runner.settings.edit import set_value
+from runner.settings.layers import line_of, load_settings
+from runner.settings.parse import parse_duration
+from runner.settings.schema import json_schema
+from tests.repl.support import pm
+from tracer.errors import ConfigError
+
+
+def written(project: Path, text: str, name: str = "config.toml") -> Path:
+    folder = project / ".pm-orchestrator"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_higher_layers_win_and_show_what_they_overrode(project: Path) -> None:
+    home = {"HOME": str(project.parent), "XDG_CONFIG_HOME": str(project.parent / "config")}
+    user = project.parent / "config" / "pm-orchestrator"
+    user.mkdir(parents=True)
+    (user / "config.toml").write_text("[run]\nmax_iterations = 4\n")
+    folder = written(project, "[run]\nmax_iterations = 5\n")
+    written(project, "# mine\n[run]\nmax_iterations = 6\n", "config.local.toml")
+    extra = project / "extra.toml"
+    extra.write_text("[run]\nmax_iterations = 7\n")
+    found = []
+    for environ, file, flags in (
+        ({}, None, {}),
+        ({}, str(extra), {}),
+        ({"PM_MAX_ITERATIONS": "8"}, str(extra), {}),
+        ({"PM_MAX_ITERATIONS": "8"}, str(extra), {"max_iterations": 9}),
+    ):
+        settings = load_settings(project=folder, environ={**home, **environ}, extra_file=file, flags=flags)
+        found.append((settings.get("run.max_iterations"), settings.origin("run.max_iterations").layer))
+    assert found == [(6, "local"), (7, "file"), (8, "environment"), (9, "flag")]
+    row = settings.rows["run.max_iterations"]
+    assert [value for value, _ in row.overrides] == [8, 7, 6, 5, 4, 3]
+    assert line_of(folder / "config.local.toml", "run.max_iterations") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[run]\nmax_iteration = 3\n", "did you mean run.max_iterations"),
+        ("[run]\nmax_iterations = 0\n", "is below 1"),
+        ("[run]\nmax_iterations = 'many'\n", "is not a whole number"),
+        ("[run]\nmax_iterations = true\n", "is not a whole number"),
+        ("[run]\nkind = 'chang'\n", "is not one of change"),
+        ("[run]\ntimeout = 'soon'\n", "is not a time"),
+        ("[run\n", "is not valid TOML"),
+        ("[anthropic]\napi_key = 'x'\n", "secrets are not kept in configuration"),
+        ("[run]\nmodel = 'sk-ant-api03-abcdefghijklmnop'\n", "looks like a secret"),
+    ],
+)
+def test_a_bad_file_is_one_clear_error_with_its_place(project: Path, text: str, message: str) -> None:
+    folder = written(project, text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(project=folder, environ={"HOME": str(project.parent)})
+    shown = f"{caught.value.what} {caught.value.why} {caught.value.next_step}"
+    assert message in shown
+    assert "config.toml" in shown
+    assert "abcdefghijklmnop" not in shown.replace("'sk-ant-api03-abcdefghijklmnop'", "leak") or "leak" not in shown
+
+
+def test_guarded_settings_of_a_project_count_only_while_its_file_is_trusted_as_it_is(project: Path) -> None:
+    folder = written(project, "[run]\ntest = 'true'\nmax_iterations = 5\n")
+    ran = pm("config", "show", "run.test", cwd=project)
+    assert "(ignored)" in ran.out
+    assert pm("config", "validate", cwd=project).code == 3
+    assert json.loads(pm("config", "get", "run.max_iterations", "--json", cwd=project).out)["value"] == 5
+    assert pm("config", "trust", cwd=project).code == 0
+    assert pm("config", "validate", cwd=project).code == 0
+    assert pm("config", "get", "run.test", cwd=project).out == "true\n"
+    (folder / "config.toml").write_text("[run]\ntest = 'curl evil'\n")
+    assert pm("config", "get", "run.test", cwd=project).out == "-\n"
+    assert "config trust" in pm("config", "show", cwd=project).err
+
+
+def test_trust_can_be_taken_back(project: Path) -> None:
+    written(project, "[run]\ntest = 'true'\n")
+    pm("config", "trust", cwd=project)
+    pm("config", "trust", "--revoke", cwd=project)
+    assert pm("config", "validate", cwd=project).code == 3
+
+
+def test_set_keeps_comments_and_the_trust_of_a_file_the_person_changed(project: Path) -> None:
+    text = "# why three\n[run]\nmax_iterations = 3  # enough\n\n# end\n"
+    folder = written(project, text, "config.local.toml")
+    assert pm("config", "set", "run.max_iterations", "5", cwd=project).code == 0
+    assert (folder / "config.local.toml").read_text() == text.replace("= 3", "= 5")
+    fresh = project.parent / "fresh"
+    fresh.mkdir()
+    assert pm("config", "set", "run.test", "pytest -q", cwd=fresh).code == 0
+    assert pm("config", "get", "run.test", cwd=fresh).out == "pytest -q\n"
+    assert pm("config", "set", "run.test", "--unset", cwd=fresh).code == 0
+    assert pm("config", "get", "run.test", cwd=fresh).out == "-\n"
+
+
+def test_set_refuses_what_reading_would_refuse_and_leaves_the_file(project: Path) -> None:
+    folder = written(project, "[run]\nmax_iterations = 3\n", "config.local.toml")
+    for words in (["run.max_iterations", "0"], ["run.nothing", "1"], ["run.model", "sk-ant-api03-abcdefghijklmnop"]):
+        assert pm("config", "set", *words, cwd=project).code == 3
+    assert pm("config", "set", "run.max_iterations", cwd=project).code == 2
+    assert (folder / "config.local.toml").read_text() == "[run]\nmax_iterations = 3\n"
+
+
+def test_the_schema_accepts_every_default_and_refuses_unknown_keys() -> None:
+    schema = json_schema()
+    validator = jsonschema.Draft202012Validator(schema)
+    assert validator.is_valid({"run": {"max_iterations": 3, "timeout": "15m", "criteria": ["Q1-Q9"]}})
+    assert validator.is_valid({"repl": {"keys": {"stop": "c-x"}}, "executors": {"claude": "/opt/claude"}})
+    assert not validator.is_valid({"run": {"max_iteration": 3}})
+    assert not validator.is_valid({"run": {"kind": "nonsense"}})
+
+
+def test_every_declared_key_is_found_and_has_help_and_a_name_of_its_own() -> None:
+    names = [setting.env for setting in SETTINGS if setting.env]
+    assert len(names) == len(set(names))
+    for setting in SETTINGS:
+        assert setting.help
+        assert find_setting(setting.key.replace("*", "name")) is setting
+
+
+@given(st.floats(min_value=0, max_value=1e6), st.sampled_from(["s", "m", "h", "d", "w", ""]))
+def test_durations_read_what_they_write(number: float, unit: str) -> None:
+    factor = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[unit]
+    assert parse_duration(f"{number:.3f}{unit}") == pytest.approx(float(f"{number:.3f}") * factor)
+
+
+@given(st.text(max_size=20))
+def test_any_text_as_a_duration_is_seconds_or_nothing(text: str) -> None:
+    seconds = parse_duration(text)
+    assert seconds is None or seconds >= 0
+
+
+@given(st.integers(min_value=1, max_value=10**9))
+def test_what_was_set_is_what_is_read(number: int) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.toml"
+        set_value(path, "run.max_iterations", str(number))
+        assert tomllib.loads(path.read_text()) == {"run": {"max_iterations": number}}

@@ -127,6 +127,7 @@ class AgentExecutor:
         argv = self._dialect.arguments(launch)
         if launch.confinement != "ours":
             return argv
+        argv[0] = os.path.realpath(argv[0])  # a link may lead through folders that the sandbox hides
         folders = self._dialect.private_folders(launch.environ)
         for folder in folders:
             if not folder.suffix:
@@ -235,7 +236,7 @@ def _install_folders(program: str) -> tuple[Path, ...]:
     """What must be readable for the program to start, should it be installed where the sandbox hides things."""
     real = Path(os.path.realpath(program))
     packages = [folder for folder in real.parents if folder.name == "node_modules"]
-    return (Path(program).parent, packages[-1] if packages else real.parent)
+    return (packages[-1] if packages else real.parent,)
 
 
 def _take(reader: Reader, data: bytes, *, whole: bool, tell: LiveSink) -> None:

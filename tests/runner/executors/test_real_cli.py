@@ -1,0 +1,233 @@
+"""The real command lines against a model server on loopback: real edits, real sessions, kills and resumes.
+
+They are installed by `tests/support/install_clis.sh`; PM_TEST_CLIS names the folder. A version that could not be
+installed there is skipped and listed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.executors.port import Ask
+from runner.executors.registry import ExecutorSettings, make_executor
+from tests.support.model_server import Call, ModelServer, Recorded, Turn, counts
+from tests.support.tools import need
+
+pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(180)]
+
+VERSIONS = {"claude": "2.1.329", "codex": "0.169.0", "gemini": "0.61.0"}
+MODELS = {"claude": "claude-sonnet-4-5-20250929", "codex": "gpt-5.5", "gemini": "gemini-2.5-pro"}
+ROOT = Path(__file__).parents[3]
+PM = (sys.executable, "-c", "import sys; from repl.cli import main; sys.exit(main())")
+BROKEN = "def half(x):\n    return x / 3\n"
+MARKED = "def half(x):\n    # TODO: finish\n    return x / 2\n"
+MENDED = "def half(x):\n    return x / 2\n"
+
+
+class Place:
+    """A command line, its home, and a small project under git."""
+
+    def __init__(self, name: str, program: Path, base: Path) -> None:
+        self.name = name
+        self.program = program
+        self.home = base / "home"
+        self.project = base / "shop"
+        (self.home / ".gemini").mkdir(parents=True)
+        settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+        (self.home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+        self.project.mkdir()
+        (self.project / "calc.py").write_text(BROKEN)
+        for command in ("init -q", "add -A", "-c user.name=t -c user.email=t@example.org commit -qm start"):
+            subprocess.run(["git", *command.split()], cwd=self.project, check=True)
+
+    def environ(self, server: ModelServer) -> dict[str, str]:
+        return {
+            "PATH": f"{self.program.parent}:{os.environ['PATH']}",
+            "HOME": str(self.home),
+            "PYTHONPATH": str(ROOT),
+            "ANTHROPIC_API_KEY": "sk-ant-test-0123456789",
+            "OPENAI_API_KEY": "sk-test-0123456789",
+            "GEMINI_API_KEY": "test-0123456789",
+            "ANTHROPIC_BASE_URL": server.url,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "GOOGLE_GEMINI_BASE_URL": server.url,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+
+    def writes(self, content: str) -> list[Call]:
+        """The calls by which a model of this make replaces calc.py."""
+        path = str(self.project / "calc.py")
+        match self.name:
+            case "claude":
+                return [Call("Read", {"file_path": path}), Call("Write", {"file_path": path, "content": content})]
+            case "gemini":
+                return [Call("write_file", {"file_path": path, "content": content})]
+        added = "".join(f"+{line}\n" for line in content.splitlines())
+        patches = ("*** Delete File: calc.py\n", f"*** Add File: calc.py\n{added}")
+        return [Call("apply_patch", {}, freeform=f"*** Begin Patch\n{patch}*** End Patch\n") for patch in patches]
+
+    def pm(self, server: ModelServer, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*PM, *words],
+            cwd=self.project,
+            env=self.environ(server),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, server: ModelServer, *words: str) -> tuple[int, str]:
+        process = self.pm(server, *words)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out + err
+
+    def facts(self, event: str) -> list[dict[str, Any]]:
+        (trace,) = (self.project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+        entries = [json.loads(line) for line in trace.read_text().splitlines()]
+        return [entry["data"] for entry in entries if entry["event"] == event]
+
+
+@pytest.fixture(params=sorted(VERSIONS))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    name = str(request.param)
+    folder = os.environ.get("PM_TEST_CLIS", "")
+    program = Path(folder, f"{name}-{VERSIONS[name]}", "node_modules", ".bin", name)
+    if folder and not program.exists():
+        pytest.skip(f"{name} {VERSIONS[name]} could not be installed into PM_TEST_CLIS")
+    need(program.exists(), f"{name} {VERSIONS[name]}", how="PM_TEST_CLIS=$(tests/support/install_clis.sh)")
+    return Place(name, program, tmp_path)
+
+
+@pytest.fixture
+def no_turns() -> Iterator[ModelServer]:
+    with ModelServer([]) as server:
+        yield server
+
+
+async def test_it_edits_the_disk_and_goes_on_in_its_own_session(place: Place) -> None:
+    turns = [
+        Turn(thinking="**Look** first.", calls=place.writes(MENDED), usage=counts(100, 20, cached=5, thinking=3)),
+        Turn(text="Mended.", usage=counts(50, 10)),
+        Turn(text="Nothing more.", usage=counts(7, 2)),
+    ]
+    with ModelServer(turns) as server:
+        settings = ExecutorSettings(environ=place.environ(server), sandbox="auto")
+        executor = make_executor(place.name, settings)
+        request = Ask(task_id="t", prompt="mend half", workspace=str(place.project), model=MODELS[place.name])
+        first = await executor.ask(request)
+        again = Ask(
+            task_id="t",
+            prompt="anything else?",
+            workspace=str(place.project),
+            model=MODELS[place.name],
+            session_ref=first.session_ref,
+        )
+        second = await executor.ask(again)
+    assert (first.status, first.output, first.error) == ("COMPLETE", "Mended.", None)
+    assert (place.project / "calc.py").read_text() == MENDED
+    assert first.usage is not None
+    assert first.usage.cached_tokens == 5
+    sent = 150 if place.name == "claude" else 155
+    assert first.usage.input_tokens == sent
+    assert first.usage.output_tokens == (27 if place.name == "gemini" else 30)
+    assert first.cost_usd is not None
+    native = first.extra["native_session"]
+    assert native["id"] in Path(native["path"]).name or native["id"][:8] in Path(native["path"]).name
+    assert second.session_ref == first.session_ref
+    assert second.extra["session_resumed"] is True
+    assert second.usage is not None
+    assert (second.usage.input_tokens, second.usage.output_tokens) == (7, 2), "of this run, not of the session"
+    history = json.dumps(server.requests[-1].body)
+    assert "mend half" in history
+    assert "anything else?" in history
+
+
+async def test_a_refused_key_is_an_authentication_error(place: Place) -> None:
+    turn = Turn(
+        status=400 if place.name == "gemini" else 401,
+        error_type="invalid_argument" if place.name == "gemini" else "authentication_error",
+        message="API key not valid. Please pass a valid API key.",
+    )
+    with ModelServer([turn] * 9) as server:
+        executor = make_executor(place.name, ExecutorSettings(environ=place.environ(server), sandbox="auto"))
+        answer = await executor.ask(Ask(task_id="t", prompt="hi", workspace=str(place.project), model=MODELS[place.name]))
+    assert answer.error is not None
+    assert (answer.status, answer.error.kind) == ("ERROR", "auth")
+    assert answer.error.next_step
+
+
+async def test_a_rate_limit_ends_the_run_soon_and_is_named(place: Place) -> None:
+    turn = Turn(
+        status=429,
+        error_type="rate_limit_error",
+        message="Quota exceeded. Please retry in 2s.",
+        headers={"retry-after": "2"},
+    )
+    with ModelServer([turn] * 20) as server:
+        executor = make_executor(place.name, ExecutorSettings(environ=place.environ(server), sandbox="auto"))
+        began = time.monotonic()
+        answer = await executor.ask(Ask(task_id="t", prompt="hi", workspace=str(place.project), model=MODELS[place.name]))
+    assert answer.error is not None
+    assert (answer.status, answer.error.kind) == ("ERROR", "rate_limit")
+    assert time.monotonic() - began < 60, "the command line's own minutes of retries are cut short"
+
+
+def test_a_todo_left_behind_is_sent_back_and_mended(place: Place) -> None:
+    turns = [
+        Turn(calls=place.writes(MARKED)),
+        Turn(text="I fixed half()."),
+        Turn(calls=place.writes(MENDED)),
+        Turn(text="Now half() is complete."),
+    ]
+    with ModelServer(turns) as server:
+        code, said = place.run(
+            server, "run", "--executor", place.name, "--model", MODELS[place.name], "Mend half() in calc.py"
+        )
+    assert code == 0, said
+    assert (place.project / "calc.py").read_text() == MENDED
+    assert [fact["judgment"] for fact in place.facts("QUALITY_JUDGMENT")] == ["REJECT", "PASS"]
+    answers = place.facts("LLM_RESPONSE")
+    assert [answer["files_modified"] for answer in answers] == [["calc.py"], ["calc.py"]]
+    assert answers[1]["session_resumed"] is True
+    assert answers[0]["session_ref"] == answers[1]["session_ref"]
+    assert Path(answers[1]["native_session"]["path"]).is_file()
+    assert place.facts("FINAL_SUMMARY")[0]["usage"]["output_tokens"] == 80
+
+
+def test_a_killed_pm_leaves_a_task_that_resume_completes(place: Place) -> None:
+    killed = False
+
+    def turns(request: Recorded) -> Turn:
+        if not killed:
+            return Turn(text="never told", delay_s=60)
+        if "I mended half" in json.dumps(request.body) or "Output" in json.dumps(request.body)[-3000:]:
+            return Turn(text="I mended half().")
+        return Turn(calls=place.writes(MENDED)) if len(server.requests) == asked + 1 else Turn(text="I mended half().")
+
+    with ModelServer(turns) as server:
+        process = place.pm(
+            server, "run", "--executor", place.name, "--model", MODELS[place.name], "Mend half() in calc.py"
+        )
+        deadline = time.monotonic() + 60
+        while not server.requests and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.05)
+        assert server.requests, "the agent never asked its model"
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        killed, asked = True, len(server.requests)
+        code, said = place.run(server, "resume", "1")
+    assert code == 0, said
+    assert (place.project / "calc.py").read_text() == MENDED
+    assert [fact["status"] for fact in place.facts("FINAL_SUMMARY")] == ["COMPLETE"]
+    assert len(place.facts("LLM_REQUEST")) == 2, "the unanswered request, and the one that was asked again"

@@ -130,6 +130,8 @@ class TaskEffects:
             task_id=self._task_id,
             success=answer.status == "COMPLETE",
         )
+        if made.path is not None:
+            await (await self._open()).rewritten(Path(made.path))
         return made.path
 
     async def _open(self) -> Workspace:

@@ -87,6 +87,17 @@ class StateGuard:
         self._save()
         return Undone(tuple(dict.fromkeys(self._found)), tuple(notes))
 
+    def rewritten(self, path: Path) -> None:
+        """Pm itself has replaced the record `path` since `take` (a session distilled again): that is no trespass."""
+        name = f"{path.parent.name}/{path.name}"  # records stand one folder deep
+        if name not in self._records:
+            return
+        with suppress(OSError):
+            facts = (self._root / name).lstat()
+            self._records[name] = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
+            self._link_records()
+            self._save()
+
     def _names(self) -> Iterable[str]:
         with suppress(OSError), os.scandir(self._root) as inside:
             names = [entry.name for entry in inside if not entry.is_dir(follow_symlinks=False)]

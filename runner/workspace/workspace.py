@@ -74,6 +74,10 @@ class Workspace:
         """
         return await self._in_thread(lambda stopper: self._baseline(_ref_name(label), stopper))
 
+    async def rewritten(self, path: Path) -> None:
+        """Tell the guard of the state dir that pm itself has replaced the record `path`."""
+        await asyncio.to_thread(self._guard.rewritten, path)
+
     async def changes(self, base: str) -> Changes:
         """What differs between `base` and the disk now.
 

@@ -161,7 +161,9 @@ async def test_a_refused_key_is_an_authentication_error(place: Place) -> None:
     )
     with ModelServer([turn] * 9) as server:
         executor = make_executor(place.name, ExecutorSettings(environ=place.environ(server), sandbox="auto"))
-        answer = await executor.ask(Ask(task_id="t", prompt="hi", workspace=str(place.project), model=MODELS[place.name]))
+        answer = await executor.ask(
+            Ask(task_id="t", prompt="hi", workspace=str(place.project), model=MODELS[place.name])
+        )
     assert answer.error is not None
     assert (answer.status, answer.error.kind) == ("ERROR", "auth")
     assert answer.error.next_step
@@ -177,7 +179,9 @@ async def test_a_rate_limit_ends_the_run_soon_and_is_named(place: Place) -> None
     with ModelServer([turn] * 20) as server:
         executor = make_executor(place.name, ExecutorSettings(environ=place.environ(server), sandbox="auto"))
         began = time.monotonic()
-        answer = await executor.ask(Ask(task_id="t", prompt="hi", workspace=str(place.project), model=MODELS[place.name]))
+        answer = await executor.ask(
+            Ask(task_id="t", prompt="hi", workspace=str(place.project), model=MODELS[place.name])
+        )
     assert answer.error is not None
     assert (answer.status, answer.error.kind) == ("ERROR", "rate_limit")
     assert time.monotonic() - began < 60, "the command line's own minutes of retries are cut short"

@@ -76,6 +76,7 @@ class Supervisor:
         self._make_effects = make_effects
         self._slots = asyncio.Semaphore(concurrency)
         self._running: dict[str, _Running] = {}
+        self._outcomes: dict[str, asyncio.Future[TaskOutcome]] = {}
         self._group = asyncio.TaskGroup()
         self._pack: TracePack | None = None
         self._stop_watch: asyncio.Task[None] | None = None
@@ -122,10 +123,10 @@ class Supervisor:
 
     async def wait(self, task_id: str) -> TaskOutcome:
         """The outcome of a task of this process, when it has ended, asks a person or was stopped."""
-        running = self._running.get(task_id)
-        if running is None:
+        outcome = self._outcomes.get(task_id)
+        if outcome is None:
             return self.look(task_id)
-        return await asyncio.shield(running.outcome)
+        return await asyncio.shield(outcome)
 
     async def run(self, request: TaskRequest) -> TaskOutcome:
         """Submit and wait."""
@@ -243,6 +244,7 @@ class Supervisor:
         outcome: asyncio.Future[TaskOutcome] = asyncio.get_running_loop().create_future()
         running = _Running(tracer=tracer, state=state, executor=executor, outcome=outcome)
         self._running[task_id] = running
+        self._outcomes[task_id] = outcome
         if self._pack is None:
             self._pack = TracePack(state_dir=self.state_dir, session_id=self.session_id)
             await self._pack.session_start()

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tracer.clock import short_token
+
 __all__ = ["Guarded", "StateGuard", "Undone"]
 
 _GUARDED = ("*.toml", "*.md", ".gitignore", "serve-token", "redaction.key")
@@ -27,7 +29,7 @@ _MADE_ON_DEMAND = frozenset({".gitignore", "serve-token", "redaction.key"})
 _RECORD_FOLDERS = ("traces", "tracepack", "agentic-traces")
 _MOST_LINKS = 500
 _LARGEST = 1 << 20
-_RECORDS_KEPT = 16
+_RECORDS_KEPT = 64
 
 
 class Guarded(NamedTuple):
@@ -117,8 +119,7 @@ class StateGuard:
             return False
         if now is not None:
             self._set_aside(path, now)
-        aside = self._root / f".{name}.new"
-        aside.unlink(missing_ok=True)
+        aside = self._root / f".{name}.{short_token()}.new"
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(was.content)
             os.fchmod(file.fileno(), was.mode)
@@ -200,11 +201,11 @@ class StateGuard:
             name: [guarded.mode, base64.b64encode(guarded.content).decode()]
             for name, guarded in (self._files or {}).items()
         }
-        aside = self._folder / "record.new"
+        aside = self._folder / f"record.{short_token()}.new"  # other tasks save theirs in the same folder
         aside.write_text(json.dumps({"files": files, "records": self._records, "found": self._found}), encoding="utf-8")
         aside.chmod(0o600)
         aside.replace(self._path(self._base))
-        kept = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        kept = sorted(self._folder.glob("*.json"), key=_modified, reverse=True)
         for old in kept[_RECORDS_KEPT:]:
             old.unlink(missing_ok=True)
 
@@ -221,6 +222,13 @@ class StateGuard:
             return False
         self._base = base
         return True
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # another task has cleaned up
+        return 0
 
 
 def _read(path: Path) -> Guarded | None:

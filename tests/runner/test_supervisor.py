@@ -176,6 +176,8 @@ async def test_invariant_09_a_failure_to_record_stops_the_task_before_the_next_c
         task_id = await supervised.submit(asked(project, ""))
         with pytest.raises(RecordError):
             await supervised.wait(task_id)
+        with pytest.raises(RecordError):  # a late caller is told as well
+            await supervised.wait(task_id)
     assert len(calls) == 1
 
 

@@ -59,6 +59,8 @@ _CLOUDS: Mapping[str, tuple[str, ...]] = {
     "CLAUDE_CODE_USE_FOUNDRY": ("AZURE_*",),
 }
 
+# An address with a password in it, as package indexes have; proxies keep theirs, without it nothing is reached.
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
@@ -102,8 +104,14 @@ def _chosen(source: Mapping[str, str], general: Iterable[str], trusted: Iterable
     return {
         name: value
         for name, value in source.items()
-        if _matches(name, trusted) or (_matches(name, allowed) and not _SECRET_NAME.search(name))
+        if _matches(name, trusted) or (_matches(name, allowed) and not _is_secret(name, value))
     }
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if name.lower().endswith("_proxy"):
+        return False
+    return _SECRET_NAME.search(name) is not None or _PASSWORD_IN_ADDRESS.search(value) is not None
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

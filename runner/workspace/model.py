@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from runner.criteria.model import ChangedFile
-from tracer.errors import PmError
+from tracer.errors import UnavailableError
 
 __all__ = ["Blobs", "Change", "ChangeKind", "Changes", "ComparisonError", "Limits", "Side", "safe_text"]
 
 ChangeKind = Literal["added", "modified", "deleted"]
 
 
-class ComparisonError(PmError):
+class ComparisonError(UnavailableError):
     """The workspace could not be compared; nothing is known about what changed, so nothing may pass."""
-
-    code = "unavailable"
 
 
 class Blobs(Protocol):

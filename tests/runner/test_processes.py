@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from runner.processes import Process, command_environment, run_command
+from runner.processes import Process, command_environment, run_command, table
 from runner.processes.table import entry_of
+from tests.support.tools import need
 from tracer.errors import UsageError
 
 
@@ -168,3 +170,18 @@ async def test_no_handle_is_left_open(tmp_path):
     for _ in range(5):
         await run_command("echo x; echo y >&2", cwd=tmp_path, stdin=b"z")
     assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_an_address_with_a_password_in_it_is_kept_back_but_for_proxies():
+    source = {"PIP_INDEX_URL": "https://me:pw@host/simple", "UV_CACHE_DIR": "/c", "HTTPS_PROXY": "http://me:pw@proxy:1"}
+    assert command_environment(source) == {"UV_CACHE_DIR": "/c", "HTTPS_PROXY": "http://me:pw@proxy:1"}
+
+
+async def test_without_a_proc_file_system_the_tree_is_found_through_ps(tmp_path, monkeypatch):
+    need(shutil.which("ps"), "ps", how="apt-get install procps")
+    monkeypatch.setattr(table, "uses_proc", lambda: False)
+    command = "setsid sh -c 'echo $$ > inner; sleep 60' & sleep 60"
+    result = await run_command(command, cwd=tmp_path, timeout_s=0.6, grace_s=0.3)
+    assert result.kind == "timeout"
+    monkeypatch.undo()
+    assert _gone(await _pid_from(tmp_path / "inner"))

@@ -152,7 +152,7 @@ class HomeScreen(HomeActions, Screen[None]):
     async def look_at_tasks(self) -> None:
         """Read the list of tasks in a thread and show it; nothing is painted where nothing changed."""
         rows = await asyncio.to_thread(self.pm.read_tasks)
-        if rows != self.all_rows:
+        if rows != self.all_rows and self.is_attached:
             self.all_rows = rows
             self.show_rows()
             self.show_top()
@@ -195,9 +195,9 @@ class HomeScreen(HomeActions, Screen[None]):
         self.transcript.show_live(moving)
 
     def _write(self, selector: str, text: str) -> None:
-        line = self.query_one(selector, Static)
-        if line.content != text:
-            line.update(text)
+        for line in self.query(selector).results(Static):  # none once the screen is being taken down
+            if line.content != text:
+                line.update(text)
 
     @on(TaskList.Moved)
     def moved(self) -> None:

@@ -20,6 +20,7 @@ from tracer.clock import from_epoch_ms
 from tracer.distill.clean import Cleaner
 from tracer.distill.model import AVAILABILITIES, Availability
 from tracer.distill.prompts import Prompts
+from tracer.distill.records import mend_surrogates
 from tracer.distill.spool import Spool
 from tracer.distill.summarize import Call, describe, window_of
 
@@ -44,11 +45,9 @@ class Usage:
     thinking: int | None = None
     cache_write: int | None = None
 
-    def add(self, **counts: Any) -> None:
-        """Add the counts that are whole numbers; others are ignored."""
-        for name, count in counts.items():
-            if isinstance(count, int) and not isinstance(count, bool):
-                setattr(self, name, (getattr(self, name) or 0) + count)
+    def add(self, name: str, count: int) -> None:
+        """Add `count` to one of the totals; from then on it is known."""
+        setattr(self, name, (getattr(self, name) or 0) + count)
 
     def to_dict(self) -> dict[str, int | None]:
         """As `meta.tokens` holds it."""
@@ -127,6 +126,8 @@ class Assembly:
 
     def used_model(self, name: Any, *, agent: str | None) -> None:
         """Note the model of a reply; the main conversation's last one is the trace's."""
+        if name == self.model and agent is None:
+            return
         if isinstance(name, str) and len(self.models) < 100:
             self.models.add(name)
             if agent is None:
@@ -180,7 +181,7 @@ class Assembly:
         def done(cleaned: Sequence[str]) -> None:
             self._put(number, moment, {"type": "error", "ts": _ts(moment), "text": cleaned[0]}, agent)
 
-        self.cleaner.submit((text,), done)
+        self.cleaner.submit((mend_surrogates(text),), done)  # a file's name may stand in it
 
     def prompt(self, at_ms: int | None, text: str) -> None:
         """What a person asked: the first one is the task, later ones are messages."""

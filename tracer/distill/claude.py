@@ -13,7 +13,16 @@ from typing import Any, Final
 
 from tracer.distill.assembly import Assembly, Result
 from tracer.distill.model import Availability, NativeSession
-from tracer.distill.records import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
+from tracer.distill.records import (
+    DENSE_FROM,
+    Source,
+    Unreadable,
+    decode_record,
+    epoch_ms,
+    open_native,
+    read_lines,
+    too_dense,
+)
 from tracer.distill.summarize import fingerprint, line_count
 
 __all__ = ["read_claude"]
@@ -30,6 +39,7 @@ _NOISE: Final = (
     b'{"type":"api-request', b'{"type":"queue-operation"', b'{"type":"last-prompt"', b'{"type":"summary"',
     b'{"type":"file-history-snapshot"', b'{"type":"tools-used"', b'{"type":"atis-latch"', b'{"type":"mode"',
 )  # fmt: skip
+_ENDINGS: Final = {"end_turn": True, "stop_sequence": True, "refusal": False, "max_tokens": False}
 _TAIL_BYTES: Final = 64 * 1024
 _SIDECHAINS: Final = 50_000
 _SPAWNED: Final = 1000
@@ -89,7 +99,7 @@ class _Reader:
                 continue
             if line.startswith(_NOISE) or line.find(b'"attachment":{', 0, 200) > 0:
                 continue
-            if too_dense(line):
+            if len(line) > DENSE_FROM and too_dense(line):
                 self._assembly.error(None, f"a record of {len(line)} bytes left out: too many values")
                 continue
             record = decode_record(line)
@@ -137,9 +147,7 @@ class _Reader:
                 place = record.get("apiBlockIndex") if len(blocks) == 1 else index
                 self._block(block, (agent, reply, place), at_ms, agent, record.get("thinkingDisplay"))
         if agent is None:
-            assembly.success = {"end_turn": True, "stop_sequence": True, "refusal": False, "max_tokens": False}.get(
-                str(message.get("stop_reason"))
-            )
+            assembly.success = _ENDINGS.get(str(message.get("stop_reason")))
 
     def _synthetic(self, record: dict[str, Any], blocks: list[Any], at_ms: int | None, agent: str | None) -> None:
         text = "\n".join(str(block.get("text") or "") for block in blocks if isinstance(block, dict)).strip()
@@ -157,14 +165,14 @@ class _Reader:
             return
         text = block.get("thinking" if kind == "thinking" else "text")
         text = text if isinstance(text, str) else ""
-        if kind in {"thinking", "redacted_thinking"}:
+        if kind in ("thinking", "redacted_thinking"):
             mark = text or block.get("signature") or block.get("data")
             if assembly.new(reply, kind, mark):
                 assembly.thought(at_ms, text, _availability(kind, text, display), agent=agent)
         elif kind == "text":
             if assembly.new(reply, kind, text):
                 assembly.message(at_ms, "assistant", text, agent=agent)
-        elif kind in {"server_tool_use", "mcp_tool_use"}:
+        elif kind in ("server_tool_use", "mcp_tool_use"):
             assembly.call(at_ms, str(block.get("id") or ""), str(block.get("name")), block.get("input"), agent=agent)
         elif isinstance(kind, str) and kind.endswith("_tool_result"):
             failed = "error" in str(block.get("content"))[:200]
@@ -181,11 +189,12 @@ class _Reader:
                 del self._kinds[next(iter(self._kinds))]
 
     def _count_usage(self, reply: str, agent: str | None, usage: Any, at_ms: int | None) -> None:
-        if not isinstance(usage, dict) or self._assembly.at(at_ms) is None:
+        if not isinstance(usage, dict):
             return
-        if (reply, usage.get("output_tokens")) == self._last_usage:
-            return  # the same reply's next block
-        self._last_usage = (reply, usage.get("output_tokens"))
+        mark = (agent, reply, usage.get("output_tokens"))
+        if mark == self._last_usage or self._assembly.at(at_ms) is None:
+            return  # the same reply's next block, or before the window
+        self._last_usage = mark
         details = usage.get("output_tokens_details")
         counts = {
             "input": usage.get("input_tokens"),
@@ -196,8 +205,9 @@ class _Reader:
         }
         before = self._outputs.setdefault((agent, reply), {})
         for name, count in counts.items():
-            if isinstance(count, int) and count >= before.get(name, 0):
-                self._assembly.usage.add(**{name: count - before.get(name, 0)})
+            known = before.get(name, 0)
+            if type(count) is int and count >= known:
+                self._assembly.usage.add(name, count - known)
                 before[name] = count
         if len(self._outputs) > 512:
             del self._outputs[next(iter(self._outputs))]
@@ -297,7 +307,7 @@ def _availability(kind: str, text: str, display: Any) -> Availability:
         return "encrypted"
     if not text:
         return "withheld"
-    return "full" if display in {None, "full", "raw"} else "summary"
+    return "full" if display in (None, "full", "raw") else "summary"
 
 
 def _text_of(content: Any) -> str:

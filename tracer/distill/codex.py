@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 from tracer.distill.assembly import Assembly, Usage
 from tracer.distill.codex_tools import ToolBook
 from tracer.distill.model import Availability, NativeSession
 from tracer.distill.records import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
+from tracer.distill.summarize import as_json
 
 __all__ = ["read_codex"]
 
@@ -140,7 +139,7 @@ class _Reader:
         if role == "assistant":
             self._echo("message", text, -1, at_ms)
             self._assembly.message(at_ms, "assistant", text, agent=self._agent)
-            self._ended(ok=True if item.get("phase") in {None, "final_answer"} else None)
+            self._ended(ok=True if item.get("phase") in (None, "final_answer") else None)
         elif role == "user" and not _is_injected(item, text):
             if self._agent is not None:
                 self._assembly.prompts.agent(self._agent, prompt=text)
@@ -175,7 +174,7 @@ class _Reader:
             case "task_complete" | "turn_complete":
                 error = event.get("error")
                 if error:
-                    text = error if isinstance(error, str) else orjson.dumps(error).decode()
+                    text = error if isinstance(error, str) else as_json(error)
                     self._assembly.error(at_ms, text, agent=self._agent)
                 self._ended(ok=not error)
             case "turn_aborted":
@@ -221,7 +220,7 @@ class _Reader:
         usage: Usage = self._assembly.usage
         for name, key in names.items():
             if key in self._total:
-                usage.add(**{name: max(0, self._total[key] - self._before.get(key, 0))})
+                usage.add(name, max(0, self._total[key] - self._before.get(key, 0)))
 
 
 def _texts(parts: Any) -> list[str]:

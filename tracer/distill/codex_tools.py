@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from tracer.distill.assembly import Assembly, Result
-from tracer.distill.summarize import fingerprint
+from tracer.distill.summarize import as_json, fingerprint
 
 __all__ = ["ToolBook"]
 
@@ -54,7 +54,7 @@ class ToolBook:
             arguments = _script_arguments(arguments)
         self._assembly.call(at_ms, call_id, name, arguments, agent=self._agent)
         if kind in {"web_search_call", "image_generation_call"}:
-            failed = item.get("status") in {"failed", "incomplete"}
+            failed = item.get("status") in ("failed", "incomplete")
             self._assembly.result(call_id, Result(failed=failed), agent=self._agent)
 
     def output(self, item: dict[str, Any], at_ms: int | None) -> None:
@@ -79,7 +79,7 @@ class ToolBook:
         call_id = str(event.get("call_id") or "")
         match event.get("type"):
             case "exec_command_end":
-                self._verdict(call_id, failed=event.get("exit_code") not in {0, None})
+                self._verdict(call_id, failed=event.get("exit_code") not in (0, None))
             case "patch_apply_end":
                 self._verdict(call_id, failed=event.get("success") is False or event.get("status") == "failed")
             case "mcp_tool_call_end":
@@ -90,9 +90,9 @@ class ToolBook:
     def completed(self, item: dict[str, Any], at_ms: int | None) -> None:
         """A completed item: a command, a file change, an MCP call."""
         kind, call_id = item.get("type"), str(item.get("id") or "")
-        if kind not in {"CommandExecution", "FileChange", "McpToolCall", "DynamicToolCall"}:
+        if kind not in ("CommandExecution", "FileChange", "McpToolCall", "DynamicToolCall"):
             return
-        failed = item.get("status") in {"failed", "declined"} or item.get("exit_code") not in {0, None}
+        failed = item.get("status") in ("failed", "declined") or item.get("exit_code") not in (0, None)
         if self._assembly.pending_call(call_id, agent=self._agent) is None and self._scripts:
             call_id = self._script_of(item)
             failed = failed or self._verdicts.get(call_id, False)
@@ -113,7 +113,7 @@ class ToolBook:
         if isinstance(changes, dict):
             wanted += [str(path).rsplit("/", 1)[-1] for path in list(changes)[:5]]
         for call_id, script in self._scripts.items():
-            if any(word in script or orjson.dumps(word).decode()[1:-1] in script for word in wanted):
+            if any(word in script or as_json(word)[1:-1] in script for word in wanted):
                 return call_id
         return next(iter(self._scripts))
 
@@ -165,7 +165,7 @@ def _read_output(output: Any) -> tuple[str, bool, str | None]:
         if isinstance(parsed, dict) and isinstance(parsed.get("output"), str):
             metadata = parsed.get("metadata")
             code = metadata.get("exit_code") if isinstance(metadata, dict) else None
-            return parsed["output"], code not in {0, None}, _whole(parsed["output"])
+            return parsed["output"], code not in (0, None), _whole(parsed["output"])
     header, mark, body = output.partition("Output:\n")
     code_line = _HEADER_CODE.search(header) if mark else None
     if code_line is not None or (mark and header.startswith(("Chunk ID:", "Wall time:", "Exit code:"))):
@@ -180,7 +180,7 @@ def _read_parts(parts: list[Any]) -> tuple[str, bool, str | None]:
     for text in texts[1:] if texts and texts[0].startswith("Script ") else texts:
         parsed = _parsed(text) if text.startswith("{") else None
         if isinstance(parsed, dict):
-            failed = failed or parsed.get("exit_code") not in {0, None}
+            failed = failed or parsed.get("exit_code") not in (0, None)
             text = parsed["output"] if isinstance(parsed.get("output"), str) else ""  # noqa: PLW2901 - unwrapped
         shown.append(text.removeprefix("Script error:\n"))
     text = "\n".join(piece for piece in shown if piece)

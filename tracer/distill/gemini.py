@@ -103,7 +103,7 @@ class _Reader:
                 for message in messages:
                     if isinstance(message, dict):
                         self._rewritten(message)
-        elif record.get("type") in {"user", "gemini", "error"}:
+        elif record.get("type") in ("user", "gemini", "error"):
             self._message(record)
 
     def _message(self, message: dict[str, Any]) -> None:
@@ -175,7 +175,7 @@ class _Reader:
             args = call.get("args")
             kind = args.get("agent_name") if isinstance(args, dict) else None
             assembly.prompts.agent(call["agentId"], kind=kind if isinstance(kind, str) else name)
-        if known is None or call.get("status") not in {"success", "error", "cancelled"}:
+        if known is None or call.get("status") not in ("success", "error", "cancelled"):
             return
         output, told_error = _response(call.get("result"))
         result = Result(output=output, failed=told_error or call["status"] != "success")
@@ -207,7 +207,7 @@ class _Reader:
         for name, key in (("input", "input"), ("output", "output"), ("cached", "cached"), ("thinking", "thoughts")):
             count = tokens.get(key)
             if isinstance(count, int) and not isinstance(count, bool):
-                self._assembly.usage.add(**{name: count - before.get(name, 0)})
+                self._assembly.usage.add(name, count - before.get(name, 0))
                 before[name] = count
         if len(self._tokens) > 2000:
             del self._tokens[next(iter(self._tokens))]

@@ -21,7 +21,7 @@ from tracer.distill.codex import read_codex
 from tracer.distill.gemini import read_gemini
 from tracer.distill.locate import latest_session, session_at, session_by_id
 from tracer.distill.model import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Outcome, Provider, Request
-from tracer.distill.records import Source, open_native
+from tracer.distill.records import Source, mend_surrogates, open_native
 from tracer.distill.spool import Spool
 from tracer.distill.write import store
 from tracer.errors import NotFoundError, TraceError
@@ -180,7 +180,7 @@ def _meta(
     meta = {
         "type": "meta",
         "ts": from_epoch_ms(last_ms)[:19],
-        "label": cleaner.clean(request.label or f"session:{_folder_name(session, request)}"),
+        "label": cleaner.clean(mend_surrogates(request.label or f"session:{_folder_name(session, request)}")),
         "provider": provider,
         "model": outcome.model or assembly.model,
         "success": assembly.success if outcome.success is None else outcome.success,
@@ -189,7 +189,7 @@ def _meta(
         "prompt_file": cleaner.clean(named) if named else None,
         "prompt_sha256": file_hash or assembly.prompts.task_sha256,
         "schema": SCHEMA,
-        "session_id": session.session_id,
+        "session_id": mend_surrogates(session.session_id),
         "cli_version": assembly.cli_version or session.cli_version,
         "tokens": assembly.usage.to_dict(),
         "thoughts": dict(assembly.thoughts),

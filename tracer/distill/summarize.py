@@ -16,7 +16,7 @@ import orjson
 
 from tracer.distill.clean import MARGIN, Cleaner, cut
 
-__all__ = ["Call", "Digest", "Window", "describe", "fingerprint", "line_count", "window_of"]
+__all__ = ["Call", "Digest", "Window", "as_json", "describe", "fingerprint", "line_count", "window_of"]
 
 Operation = Literal["read", "write", "edit", "shell", "agent", "other"]
 
@@ -73,7 +73,7 @@ def _command(command: Any, cleaner: Cleaner) -> Call:
         else:
             command = shlex.join(words)
     if not isinstance(command, str):
-        command = orjson.dumps(command, default=str).decode()
+        command = as_json(command)
     if "*** Begin Patch" in command:
         return _patch(command, cleaner)
     shown = command[: _COMMAND_LIMIT + MARGIN]
@@ -117,7 +117,7 @@ def _pairs(name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     for key, value in list(arguments.items())[:20]:
         if name in _AGENT_TOOLS and key in {"prompt", "message", "task"}:
             continue  # kept once, in the meta line's agents
-        text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+        text = value if isinstance(value, str) else as_json(value)
         pairs.append(f"{str(key)[:40]}={text[: _VALUE_LIMIT + MARGIN]}")
     return tuple(pairs)
 
@@ -125,6 +125,8 @@ def _pairs(name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 def _patch(patch: str, cleaner: Cleaner) -> Call:
     """An `apply_patch` text: each file with its lines or hunks."""
     marks = list(_PATCH_FILE.finditer(patch))[:200]
+    if not marks:
+        return Call(("apply_patch",), _first, "edit")
     paths, notes = [], []
     for mark, following in zip(marks, [*marks[1:], None], strict=True):
         body = patch[mark.end() : following.start() if following else len(patch)]
@@ -136,14 +138,20 @@ def _patch(patch: str, cleaner: Cleaner) -> Call:
                 notes.append(f"({body.count(chr(10) + '@@') or 1} replacements)")
             case _:
                 notes.append("(deleted)")
-    if not marks:
-        return Call(("apply_patch",), _first, "edit")
     operation: Operation = "write" if len(marks) == 1 and marks[0].group(1) == "Add" else "edit"
 
     def summary(pieces: Sequence[str]) -> str:
         return cut(", ".join(f"{path} {note}" for path, note in zip(pieces, notes, strict=True)), _COMMAND_LIMIT)
 
     return Call(tuple(paths), summary, operation, has_path=len(marks) == 1)
+
+
+def as_json(value: Any) -> str:
+    """`value` as compact JSON; `…` where it is too deep or holds what JSON cannot."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return "…"
 
 
 def line_count(text: str) -> int:

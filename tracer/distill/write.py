@@ -18,6 +18,7 @@ import orjson
 
 from tracer.distill.folders import entries, head_of
 from tracer.distill.model import PROVIDER_NAMES, Distilled, NativeSession
+from tracer.distill.records import mend_surrogates
 from tracer.durable import create_aside, ensure_folder, link_new, publish, sync_file, sync_folder, write_all
 from tracer.errors import RecordError
 from tracer.lock import FileLock
@@ -101,7 +102,7 @@ def find_trace(folder: Path, session: NativeSession, since: str | None) -> Store
         meta = stored.meta
         source = meta.get("source")
         if (
-            meta.get("session_id") == session.session_id
+            meta.get("session_id") == mend_surrogates(session.session_id)
             and meta.get("provider") == provider
             and isinstance(source, dict)
             and source.get("since") == since

@@ -124,36 +124,33 @@ def test_random_bytes_end_in_a_clear_error(provider, content, json_):
     assert caught.value.why
 
 
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
+_ODD = [
+    None, True, -1, 10**30, 1e308, float("nan"), "", "x", "\x00", "2026-11-21T10:00:00.000Z", "\ud800", [], {}, [[]],
+    [None], {"type": "text"}, {"text": 5}, [{"type": "tool_use"}], {"content": [7]}, "9999-99-99T99:99:99.999Z",
+]  # fmt: skip
 
 
-def _mutated(record, data):
+def _mutated(record, rng: random.Random):
     """`record` with one value, anywhere in it, replaced by something of another type."""
     if not isinstance(record, dict) or not record:
-        return data.draw(_JSON)
-    key = data.draw(st.sampled_from(sorted(record)))
-    if data.draw(st.booleans()):
-        return {**record, key: data.draw(_JSON)}
+        return rng.choice(_ODD)
+    key = rng.choice(sorted(record))
+    if rng.random() < 0.5:
+        return {**record, key: rng.choice(_ODD)}
     value = record[key]
     if isinstance(value, list) and value:
-        return {**record, key: [_mutated(value[0], data), *value[1:]]}
-    return {**record, key: _mutated(value, data)}
+        return {**record, key: [_mutated(value[0], rng), *value[1:]]}
+    return {**record, key: _mutated(value, rng)}
 
 
-@given(scenario=st.sampled_from(JSONL), data=st.data())
+@given(scenario=st.sampled_from(JSONL), seed=st.integers(0, 10**9))
 @settings(max_examples=120)
-def test_values_of_unexpected_types_never_break_the_reading(natives, scenario, data):
+def test_values_of_unexpected_types_never_break_the_reading(natives, scenario, seed):
     content, name, native = natives[scenario]
-    records = content.split(b"\n")[:-1]
-    for _ in range(3):
-        place = data.draw(st.integers(0, len(records) - 1))
+    records, rng = content.split(b"\n")[:-1], random.Random(seed)
+    for place in rng.sample(range(len(records)), k=len(records) // 3):
         if len(records[place]) < 20_000:
-            changed = _mutated(decode_record(records[place]), data)
-            records[place] = json.dumps(changed, allow_nan=True).encode("utf-8", "surrogatepass")
+            records[place] = json.dumps(_mutated(decode_record(records[place]), rng)).encode()
     try:
         lines = distilled(native.provider, name, b"\n".join(records))
     except PmError:

@@ -87,19 +87,27 @@ def interpret(line: str) -> Typed:
     command, echo = _command(name)
     if command.arguments and command.arguments[0].rest:
         return Typed("command", text, command, (rest.strip(),) if rest.strip() else (), echo)
+    if command.name == "run" and rest.strip() and not rest.lstrip().startswith("-"):
+        return Typed("task", rest.strip())  # as typed: apostrophes and quotes are the person's own
     words = _split(rest, command)
-    full, left = split_words([command.name, *words])
+    base = name if name in {command.name, *command.aliases} else _one_word(command)
+    full, left = split_words([base, *words])
     deeper = find_command(full)
     if deeper is not None and "slash" in deeper.surfaces:
         command, words = deeper, left
     return Typed("command", text, command, tuple(words), echo)
 
 
+def _one_word(command: Command) -> str:
+    """The name that stands for the command at the prompt: `config` for `config show`."""
+    return next((name for name in (command.name, *command.aliases) if " " not in name), command.name)
+
+
 def _command(name: str) -> tuple[Command, str]:
     command, like = resolve_slash(name)
     if command is not None:
         exact = name in {command.name, *command.aliases}
-        return command, "" if exact else f"/{command.name}"
+        return command, "" if exact else f"/{_one_word(command)}"
     if len(like) > 1:
         names = ", ".join(f"/{one}" for one in like)
         raise UsageError(f"/{name} could be {names}", next_step="type more of it")
@@ -111,6 +119,8 @@ def _split(text: str, command: Command) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
+        if command.arguments and command.arguments[-1].many:
+            return text.split()  # free words: an apostrophe opens no quotation there
         raise UsageError(f"/{command.name}: {error}", next_step=f"/help {command.name}") from error
 
 

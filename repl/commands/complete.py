@@ -51,15 +51,20 @@ def resolve_slash(typed: str) -> tuple[Command | None, list[str]]:
     exact = find_command(typed)
     if exact is not None and "slash" in exact.surfaces:
         return exact, []
-    shown = [command for command in commands_for("slash") if " " not in command.name]
-    starting = [c for c in shown if any(name.startswith(typed) for name in (c.name, *c.aliases))] if typed else []
+    words = {
+        name: command
+        for command in commands_for("slash")
+        for name in (command.name, *command.aliases)
+        if " " not in name
+    }
+    starting = {command.name: command for name, command in words.items() if typed and name.startswith(typed)}
     if len(starting) == 1:
-        return starting[0], []
+        return next(iter(starting.values())), []
     if starting:
-        return None, [command.name for command in starting]
+        return None, sorted(name for name in words if name.startswith(typed))
     from repl.commands.parse import nearest
 
-    like = nearest(typed, [name for command in shown for name in (command.name, *command.aliases)])
+    like = nearest(typed, list(words))
     return None, [like] if like else []
 
 

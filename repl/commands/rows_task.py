@@ -80,7 +80,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "stop a running task at the next safe point; it stays resumable",
         "repl.commands.run:stop",
         "pm stop 15",
-        arguments=(TASK,),
+        arguments=(_MAYBE_TASK,),
         exits=(7, 8),
     ),
     Command(

@@ -39,7 +39,7 @@ async def run(context: Context, arguments: Namespace) -> int:
 
 async def resume(context: Context, arguments: Namespace) -> int:
     """`pm resume TASK | --last`: go on from the trace alone; a COMPLETE task is left as it is."""
-    _one_of(arguments)
+    _one_of(context, arguments)
     async with _session(context) as (session, _):
         task = session.resolve(None if arguments.last else arguments.task)
         after = len(read_entries(task.path)) - 1
@@ -155,7 +155,9 @@ def _prefix(context: Context) -> str:
     return "/" if context.session is not None else "pm "
 
 
-def _one_of(arguments: Namespace) -> None:
+def _one_of(context: Context, arguments: Namespace) -> None:
+    if context.session is not None and not arguments.task:
+        return  # at the prompt: the current or last task
     if bool(arguments.task) is bool(arguments.last):
         raise UsageError("name a task or give --last", next_step="pm resume 15, or pm resume --last")
 

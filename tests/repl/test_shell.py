@@ -1,0 +1,168 @@
+"""What a line at `pm>` means, apart from any terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repl.line.keymap import ACTIONS, key_rows, keymap, shown
+from repl.line.paste import Pastes
+from repl.line.search import HistorySearch
+from repl.line.status import fit, running_parts, status_lines
+from repl.present.progress import Progress
+from repl.shell import for_session, interpret
+from tracer.errors import ConfigError, NotFoundError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "name", "words"),
+    [
+        ("", "nothing", "", ()),
+        ("   ", "nothing", "", ()),
+        ("?", "keys", "", ()),
+        ("add a test", "task", "", ()),
+        ("//usr/bin is broken", "task", "", ()),
+        ("/run don't stop", "task", "", ()),
+        ("/trace 15 --latest", "command", "trace", ("15", "--latest")),
+        ("/trace verify 15", "command", "trace verify", ("15",)),
+        ("/config set run.model 'a b'", "command", "config set", ("run.model", "a b")),
+        ("/respond 15 hint don't rename it", "command", "respond", ("15", "hint", "don't", "rename", "it")),
+        ("/quit", "command", "exit", ()),
+    ],
+)
+def test_a_line_means(line: str, kind: str, name: str, words: tuple[str, ...]) -> None:
+    typed = interpret(line)
+    assert typed.kind == kind
+    assert (typed.command.name if typed.command else "") == name
+    assert typed.words == words
+
+
+def test_a_unique_prefix_runs_and_is_echoed_in_full() -> None:
+    typed = interpret("/doct --json")
+    assert typed.command is not None
+    assert (typed.command.name, typed.echo) == ("doctor", "/doctor")
+
+
+def test_a_prefix_reaches_commands_of_two_words_too() -> None:
+    typed = interpret("/conf get run.model")
+    assert typed.command is not None
+    assert (typed.command.name, typed.words, typed.echo) == ("config get", ("run.model",), "/config")
+
+
+def test_a_command_word_that_many_begin_with_runs_nothing_and_lists_them() -> None:
+    with pytest.raises(UsageError, match="could be") as caught:
+        interpret("/re 15")
+    assert "/resume" in caught.value.what
+    assert "/retry" in caught.value.what
+
+
+def test_a_misspelt_command_runs_nothing_and_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"unknown command /trcae · did you mean /trace\?"):
+        interpret("/trcae")
+
+
+@given(st.text(max_size=40))
+def test_any_line_is_understood_or_a_usage_error(line: str) -> None:
+    try:
+        typed = interpret(line)
+    except UsageError:
+        return
+    assert typed.kind in {"nothing", "task", "command", "keys"}
+
+
+def test_next_steps_are_said_as_they_are_typed_at_the_prompt() -> None:
+    error = for_session(NotFoundError("x", next_step="pm trace 15   pm diff 15"))
+    assert error.next_step == "/trace 15   /diff 15"
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=60))
+def test_a_folded_paste_comes_back_whole(lines: list[str]) -> None:
+    text = "\n".join(line.replace("\r", "").replace("\n", "") for line in lines).rstrip("\n")
+    pastes = Pastes()
+    mark = pastes.insert(text)
+    assert pastes.expand(f"before {mark} after") == f"before {text} after"
+    assert (mark == text) is (text.count("\n") < 20)
+
+
+def test_two_pastes_of_one_length_are_kept_apart() -> None:
+    pastes = Pastes()
+    first, second = ("\n".join(letter * 3 for _ in range(30)) for letter in "ab")
+    line = pastes.insert(first) + pastes.insert(second)
+    assert pastes.expand(line) == first + second
+
+
+def test_the_keymap_can_be_changed_and_says_so_everywhere() -> None:
+    keys = keymap({"stop": "c-x c-x, f2"})
+    assert keys["stop"] == (("c-x", "c-x"), ("f2",))
+    assert ("stop", "Ctrl+X Ctrl+X, F2") in [row[:2] for row in key_rows(keys)]
+    assert shown(("escape", "enter")) == "Alt+Enter"
+
+
+@pytest.mark.parametrize("changes", [{"nothing": "c-x"}, {"stop": ""}, {"stop": "enter"}])
+def test_an_impossible_keymap_is_a_clear_error(changes: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        keymap(changes)
+
+
+def test_action_ids_are_unique() -> None:
+    assert len({action.id for action in ACTIONS}) == len(ACTIONS)
+
+
+def test_search_goes_through_scopes_and_matches_newest_first() -> None:
+    entries = {"session": ["a1"], "project": ["fix a", "fix b", "fix a"], "all": ["other"]}
+    search = HistorySearch(lambda scope: entries[scope], saved="draft")
+    assert search.match("FIX") == "fix a"
+    search.move("fix", 1)
+    assert search.match("fix") == "fix b"
+    search.cycle()
+    assert (search.scope, search.match("oth")) == ("all", "other")
+    search.cycle()
+    assert (search.scope, search.match("oth")) == ("session", "")
+
+
+@given(st.lists(st.text(alphabet="abc·日", max_size=12), max_size=6), st.integers(min_value=1, max_value=60))
+def test_a_toolbar_never_wraps(parts: list[str], columns: int) -> None:
+    from unicodedata import east_asian_width
+
+    text = fit(parts, columns)
+    assert len(text) <= columns
+    assert sum(2 if east_asian_width(char) in "WF" else 1 for char in text) <= columns + 1
+
+
+def chunked() -> Progress:
+    progress = Progress("task-015", prefix="/", table=True)
+    plan = [{"id": "a", "title": "schema", "dependencies": []}, {"id": "b", "title": "API", "dependencies": ["a"]}]
+    progress.fact({"event": "CHUNKING_PLAN", "data": {"subtasks": plan}}, now=0)
+    ask = {"event": "LLM_REQUEST", "subtask_id": "a", "iteration_index": 0, "data": {"prompt": "x"}}
+    progress.fact(ask, now=1)
+    return progress
+
+
+def test_subtasks_are_a_table_that_changes_in_place_with_a_bar() -> None:
+    progress = chunked()
+    assert progress.table()[0].split() == ["run", "1", "schema", "it", "0", "asking"]
+    assert progress.table()[1].split() == ["wait", "2", "API", "after", "1"]
+    judged = {"judgment": "PASS", "criteria_results": []}
+    progress.fact({"event": "QUALITY_JUDGMENT", "subtask_id": "a", "iteration_index": 0, "data": judged}, now=2)
+    lines = status_lines(progress, now=31, live=False, columns=80)
+    assert lines[0].split() == ["done", "1", "schema", "1", "it"]
+    assert lines[2] == "  [##########..........] 1/2 subtasks"
+
+
+def test_the_status_line_says_more_the_longer_it_waits() -> None:
+    progress = chunked()
+    progress.executor = "claude"
+    progress.fact({"event": "LLM_REQUEST", "iteration_index": 0, "data": {"prompt": "x"}}, now=100)
+    assert progress.status(105) == "asking claude · 5 s"
+    assert progress.status(112) == "asking claude · 12 s · still waiting"
+    assert progress.status(170) == "asking claude · 70 s · Esc stops, nothing is lost"
+
+
+def test_a_budget_nearly_spent_is_marked_with_more_than_colour() -> None:
+    progress = chunked()
+    progress.tokens, progress.cost = 14_200, 0.85
+    parts = running_parts(progress, others=0, queued=1, budget=1.0)
+    assert "! $0.85 of $1.00" in parts
+    assert "14.2k tok" in parts
+    assert "queued 1" in parts

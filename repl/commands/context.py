@@ -103,4 +103,7 @@ class Context:
                 extra_file=getattr(self.arguments, "config", None),
                 flags=vars(self.arguments),
             )
+            names = self._settings.get("redaction.extra_names")
+            if names:  # every writer of records in this process asks the environment, also those below the settings
+                os.environ["PM_REDACTION_EXTRA_NAMES"] = ",".join(names)
         return self._settings

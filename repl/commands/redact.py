@@ -92,7 +92,10 @@ def _redactor(context: Context) -> ProjectRedactor:
     from tracer.redaction.engine import build_redactor
 
     context.state_dir.ensure()  # marks are keyed by the project
-    return build_redactor(state_dir=context.state_root, environ=context.environ, project_root=context.folder)
+    names = context.settings().get("redaction.extra_names")
+    return build_redactor(
+        state_dir=context.state_root, environ=context.environ, extra_names=names, project_root=context.folder
+    )
 
 
 def _inside(context: Context, name: str) -> Path:

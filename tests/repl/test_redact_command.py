@@ -33,3 +33,18 @@ def test_an_audit_fails_until_the_file_is_redacted_in_its_place(project: Path) -
 def test_a_missing_file_is_not_found_and_no_file_is_a_usage_error(project: Path) -> None:
     assert pm("redact", "none.txt", cwd=project).code == 7
     assert pm("redact", cwd=project).code == 2
+
+
+def test_a_variable_that_the_configuration_names_is_secret_in_copies_and_in_records(project: Path) -> None:
+    (project / ".pm-orchestrator").mkdir()
+    (project / ".pm-orchestrator" / "config.toml").write_text('[redaction]\nextra_names = ["TEAM_PIN"]\n')
+    (project / "log.txt").write_text("the pin is blue-horse now\n")
+    ran = pm("redact", "log.txt", cwd=project, TEAM_PIN="blue-horse")
+    assert "[REDACTED:known-value:" in ran.out
+    script = project / "script.jsonl"
+    script.write_text(json.dumps({"output": "It is blue-horse."}) + "\n")
+    words = ("run", "which pin?", "--kind", "question", "--executor", "scripted", "--script", str(script))
+    assert pm(*words, cwd=project, TEAM_PIN="blue-horse").code == 0
+    trace = pm("trace", "--raw", cwd=project).out
+    assert "LLM_RESPONSE" in trace
+    assert "blue-horse" not in trace

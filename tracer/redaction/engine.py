@@ -19,7 +19,10 @@ from tracer.redaction.port import Redacted
 if TYPE_CHECKING:
     from tracer.redaction.scan import Mark, Scanner
 
-__all__ = ["ProjectRedactor", "Touched", "build_redactor"]
+__all__ = ["EXTRA_NAMES", "ProjectRedactor", "Touched", "build_redactor"]
+
+# The setting `redaction.extra_names` by its environment name: how every writer of records hears of it.
+EXTRA_NAMES = "PM_REDACTION_EXTRA_NAMES"
 
 
 class Touched(NamedTuple):
@@ -46,15 +49,16 @@ def build_redactor(
 ) -> ProjectRedactor:
     """The redactor of the project whose state is in `state_dir`.
 
-    `environ` supplies known values (`extra_names` adds variables by name) and the user's name; `extra_rules` are a
-    team's own (name -> RE2 pattern). `host` and `persons` default to this machine's name and git's user settings.
-    `home` defaults to `$HOME` of `environ`. Errors come with the first use: `RecordError` when the key cannot be kept,
-    `ConfigError` for a bad rule.
+    `environ` supplies the user's name and known values (`extra_names`, and the list in PM_REDACTION_EXTRA_NAMES, add
+    variables by name); `extra_rules` are a team's own (name -> RE2 pattern). `host` and `persons` default to this
+    machine's name and git's user settings, `home` to `$HOME` of `environ`.
+
+    Errors come with the first use: `RecordError` when the key cannot be kept, `ConfigError` for a bad rule.
     """
     parts = Parts(
         state_dir=state_dir,
         environ=dict(environ),
-        extra_names=tuple(extra_names),
+        extra_names=(*extra_names, *_names(environ.get(EXTRA_NAMES, ""))),
         extra_rules=dict(extra_rules or {}),
         project_root=project_root,
         home=home or (Path(environ["HOME"]) if environ.get("HOME") else None),
@@ -233,6 +237,10 @@ class ProjectRedactor:
     @property
     def _scanner(self) -> Scanner:
         return self.parts.path_scanner if self.rewrite_paths else self.parts.scanner
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _deal(data: bytes, start: int, end: int, ends: list[int], pieces: list[list[bytes]]) -> None:

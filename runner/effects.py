@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from runner.criteria.judge import judge
 from runner.criteria.model import CommandKind, Criterion, Kind, Verdict
+from runner.criteria.plugins import team_criteria
 from runner.criteria.registry import criteria_in_force
 from runner.decide import Judge
 from runner.evidence import detect_commands, gather
@@ -144,7 +145,7 @@ class TaskEffects:
 
 def make_effects(*, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> TaskEffects:
     """The effects a supervisor gives to each of its tasks."""
-    return TaskEffects(request=request, task_id=task_id, executor=executor, state_dir=state_dir)
+    return TaskEffects(request=request, task_id=task_id, executor=executor, state_dir=state_dir, team=team_criteria())
 
 
 def _commands(checks: Mapping[str, Any], key: str) -> Mapping[CommandKind, str]:

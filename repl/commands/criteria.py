@@ -30,16 +30,17 @@ def criteria(context: Context, arguments: Namespace) -> int:
     commands = {command.kind: command for command in planned}
     chosen = context.session.chosen("criteria")[0] if context.session is not None else settings.get("run.criteria")
     selected = expand_criteria(tuple(chosen)) if chosen else None
-    in_force = {one.id for one in criteria_in_force(commands=list(commands), selected=selected)}
+    team = team_criteria()
+    in_force = {one.id for one in criteria_in_force(commands=list(commands), selected=selected, team=team)}
     rows: list[dict[str, Any]] = []
-    for one in BUILT_IN:
-        if arguments.id and one.id != arguments.id.upper():
+    for one in (*BUILT_IN, *team):
+        if arguments.id and one.id.upper() != arguments.id.upper():
             continue
         command = commands.get(KIND_OF[one.id]) if one.id in KIND_OF else None
         force = "in force" if one.id in in_force else "not in force"
         kind = "mandatory" if one.mandatory else "optional"
         origin = f"{command.origin}: {escape(command.command)}" if command else ""
-        context.output.line(f"{one.id:<4} {one.name:<22} {kind:<10} {force:<13} {origin}".rstrip())
+        context.output.line(f"{escape(one.id):<4} {escape(one.name):<22} {kind:<10} {force:<13} {origin}".rstrip())
         if arguments.id and one.explain:
             context.output.lines(["", *(f"  {line}" for line in one.explain.split("\n"))])
         rows.append(

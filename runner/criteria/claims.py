@@ -142,7 +142,7 @@ _DID = re.compile(
     re.IGNORECASE,
 )
 _NOT_DID = re.compile(
-    r"\b(?:not|n't|never|without|no need|unchanged|untouched|could|would|should|might|may|can|will|shall|if you|you (?:can|could|may|should)|"
+    r"\b(?:not|n't|nothing|never|without|no need|unchanged|untouched|could|would|should|might|may|can|will|shall|if you|you (?:can|could|may|should)|"
     r"already|previously|was (?:already|originally)|instead of|cannot|unable|failed to|going to|to be|needs? to be|plan to|let me|i'll|must be)\b"
     r"|ません|なかった|していない|没有|未(?:创建|修改)|不需要|않|안 했|\b(?:nicht|kein|keine|sin|no he|ne .* pas|n'ai pas)\b",
     re.IGNORECASE,

@@ -211,7 +211,8 @@ def _is_called_by_class(context: Context) -> bool:
     if not context.class_text or not context.name:
         return False
     name = re.escape(context.name.encode())
-    return re.search(rb"(?:self|this|@|super)\s*(?:->|\.)\s*" + name + rb"\s*\(", context.class_text) is not None
+    called = rb"\b" if b"@property" in context.header else rb"\s*\("
+    return re.search(rb"(?:self|this|@|super)\s*(?:->|\.)\s*" + name + called, context.class_text) is not None
 
 
 def may_be_empty(source: Source, context: Context, *, documented: bool) -> bool:

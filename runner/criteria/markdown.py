@@ -10,6 +10,7 @@ import re
 from runner.criteria import wording
 from runner.criteria.answer import read_answer
 from runner.criteria.comments import Hit
+from runner.criteria.context import is_test_path
 
 __all__ = ["read_markdown", "unclosed_fence"]
 
@@ -30,8 +31,8 @@ _REST = re.compile(
 
 
 def read_markdown(path: str, text: str) -> list[Hit]:
-    """What in a Markdown or prose file stands for missing work."""
-    if _LISTS_WORK.search(path):
+    """What in a Markdown or prose file stands for missing work; text beside tests is data."""
+    if _LISTS_WORK.search(path) or is_test_path(path):
         return []
     return [hit for line in read_answer(text).prose if (hit := _line(line.text, line.raw, line.line))]
 

@@ -7,7 +7,9 @@ Syntax newer than the interpreter this runs on is not held against anyone.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 import tomllib
 import warnings
 from typing import NamedTuple
@@ -70,6 +72,8 @@ def fault_in(language: str, path: str, text: bytes, *, fragment: bool = False) -
 def _python(text: bytes, *, fragment: bool) -> Fault | None:
     if len(text) > _PYTHON_LIMIT:
         return None
+    if (undecodable := _undecodable(text)) is not None:
+        return undecodable
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -83,6 +87,18 @@ def _python(text: bytes, *, fragment: bool) -> Fault | None:
             return Fault(error.lineno, f"does not parse ({error.msg})")
         except ValueError as error:
             return Fault(None, f"does not parse ({error})")
+    return None
+
+
+def _undecodable(text: bytes) -> Fault | None:
+    """Bytes that are not in the file's encoding: the interpreter refuses them even in a comment."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
+        text.decode(encoding)
+    except SyntaxError as error:
+        return Fault(1, f"does not parse ({error.msg})")
+    except UnicodeDecodeError as error:
+        return Fault(text.count(b"\n", 0, error.start) + 1, "does not parse (not UTF-8)")
     return None
 
 

@@ -51,7 +51,7 @@ def criteria_in_force(
         if (
             criterion.mandatory
             or (wanted is not None and criterion.id.upper() in wanted)
-            or (wanted is None and (kind is None or kind in kinds))
+            or (wanted is None and kind is not None and kind in kinds)
         ):
             chosen.append(criterion)
     return tuple(chosen)

@@ -1,0 +1,315 @@
+"""Q1, Q5-Q9 on real files and real commands, and what a team adds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.checking import check_paths
+from runner.criteria.claims import claimed_paths
+from runner.criteria.commands import PlannedCommand, plan_commands
+from runner.criteria.judge import judge
+from runner.criteria.model import ChangedFile, CommandKind, CommandResult, Evidence, Finding, Verdict
+from runner.criteria.plugins import team_criteria
+from runner.criteria.registry import BUILT_IN, criteria_in_force
+from runner.criteria.test_output import failing_tests
+from runner.evidence import detect_commands, gather
+from runner.rejection import modification_prompt
+from tracer.errors import NotFoundError
+
+
+@dataclass
+class Changes:
+    files: tuple[ChangedFile, ...] = ()
+    protected: tuple[str, ...] = field(default=())
+
+
+def changed(path: str, after: str | None, before: str | None = None) -> ChangedFile:
+    return ChangedFile(
+        path=path,
+        before=None if before is None else before.encode(),
+        after=None if after is None else after.encode(),
+    )
+
+
+def reasons(verdict: Verdict) -> dict[str, str]:
+    return {result["id"]: result["reason"] for result in verdict.criteria_results if not result["passed"]}
+
+
+def verdict_on(evidence: Evidence) -> Verdict:
+    return judge(evidence, criteria_in_force(commands=[result.kind for result in evidence.commands]))
+
+
+async def judged(workspace: Path, **more: object) -> Verdict:
+    options: dict[str, object] = {"request": "Add a.", "answer": "Added it.", "changes": Changes(), **more}
+    return verdict_on(await gather(workspace=workspace, **options))  # type: ignore[arg-type]
+
+
+async def test_a_claimed_file_that_is_not_there_fails_q1_by_name(tmp_path: Path) -> None:
+    verdict = await judged(tmp_path, answer="I created `src/login.py` with the form.")
+    assert reasons(verdict)["Q1"] == "claimed file does not exist: src/login.py"
+
+
+async def test_a_claimed_file_outside_the_workspace_fails_q1_even_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "out.py").write_text("x = 1\n")
+    (tmp_path / "ws" / "link.py").symlink_to(tmp_path / "out.py")
+    verdict = await judged(tmp_path / "ws", answer="I updated `../out.py` and I updated `link.py`.")
+    assert reasons(verdict)["Q1"].count("outside the workspace") == 2
+
+
+async def test_a_claimed_file_that_is_empty_or_unchanged_fails_q1(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("")
+    (tmp_path / "b.py").write_text("x = 1\n")
+    verdict = await judged(tmp_path, answer="I created `a.py`. I updated `b.py`.")
+    assert reasons(verdict)["Q1"] == "claimed file is empty: a.py, file claimed as changed is unchanged: b.py"
+
+
+async def test_a_changed_file_named_by_its_last_part_is_found(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "login.py").write_text("x = 1\n")
+    verdict = await judged(
+        tmp_path, answer="I created login.py.", changes=Changes((changed("src/login.py", "x = 1\n"),))
+    )
+    assert verdict.judgment == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        ("I created `src/a.py` and updated tests/b.py.", ("src/a.py", "tests/b.py")),
+        ("Files changed:\n- `a.go`: new handler\n- b/c.go", ("a.go", "b/c.go")),
+        ("`a.py` を作成しました。", ("a.py",)),
+        ("Read `a.py`; nothing was changed in b.py.", ()),
+        ("You can create `a.py` yourself.", ()),
+        ("I deleted `old.py`.", ()),
+        ("Updated the docs, see https://example.com/x.html for more.", ()),
+        ("Fixed it with Node.js 22; ran `python a.py`.", ()),
+        ("> I created `a.py`.", ()),
+    ],
+)
+def test_a_path_is_claimed_only_where_the_answer_says_it_did_something(answer: str, claims: tuple[str, ...]) -> None:
+    assert claimed_paths(answer) == claims
+
+
+async def test_a_change_task_without_a_change_fails_q5_and_an_empty_claim_of_done_fails_q6(tmp_path: Path) -> None:
+    verdict = await judged(tmp_path, request="Fix the crash in src/app.py", answer="All done! I fixed the crash.")
+    assert reasons(verdict).keys() == {"Q5", "Q6"}
+
+
+async def test_a_question_needs_no_change(tmp_path: Path) -> None:
+    verdict = await judged(tmp_path, request="What does src/app.py do?", answer="It starts the server.")
+    assert verdict.judgment == "PASS"
+
+
+async def test_nothing_to_change_is_believed_once_a_test_passes_and_else_asked(tmp_path: Path) -> None:
+    answer = "No change is needed: the parser already handles empty input, see line 12."
+    asked = await judged(tmp_path, request="Fix empty input in a.py", answer=answer)
+    assert (asked.judgment, asked.ask_person) == ("REJECT", True)
+    command = PlannedCommand(kind="test", command="true", origin="given")
+    proven = await judged(tmp_path, request="Fix empty input in a.py", answer=answer, commands=[command])
+    assert proven.judgment == "PASS"
+
+
+async def test_what_changed_under_the_state_directory_fails_q6_by_name(tmp_path: Path) -> None:
+    verdict = await judged(tmp_path, changes=Changes((), (".pm-orchestrator/traces/x.jsonl",)))
+    assert ".pm-orchestrator/traces/x.jsonl" in reasons(verdict)["Q6"]
+
+
+async def test_failing_tests_are_named_with_their_last_lines(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_one():\n    assert 1 == 2\n")
+    command = PlannedCommand(kind="test", command=f"{sys.executable} -m pytest -q -p no:cacheprovider", origin="given")
+    verdict = await judged(tmp_path, commands=[command])
+    assert "test_a.py::test_one" in reasons(verdict)["Q7"]
+    assert "1 failed" in reasons(verdict)["Q7"]
+
+
+async def test_a_test_that_fails_once_and_then_passes_is_flaky_and_said_so(tmp_path: Path) -> None:
+    command = PlannedCommand(kind="test", command="test -e seen || { touch seen; false; }", origin="given")
+    verdict = await judged(tmp_path, commands=[command])
+    assert verdict.judgment == "PASS"
+    assert any("flaky" in note for note in verdict.notes)
+
+
+async def test_a_missing_tool_fails_a_given_check_and_is_listed_for_a_detected_one(tmp_path: Path) -> None:
+    given_one = PlannedCommand(kind="lint", command="no-such-linter .", origin="given")
+    assert "missing" in reasons(await judged(tmp_path, commands=[given_one]))["Q8"]
+    found = PlannedCommand(kind="lint", command="no-such-linter .", origin="detected", tool="no-such-linter")
+    verdict = await judged(tmp_path, commands=[found])
+    assert verdict.judgment == "PASS"
+    assert any("not checked" in note for note in verdict.notes)
+
+
+async def test_a_command_that_does_not_end_fails(tmp_path: Path) -> None:
+    command = PlannedCommand(kind="test", command="sleep 30", origin="given")
+    assert "stopped after" in reasons(await judged(tmp_path, commands=[command], timeout_s=0.3))["Q7"]
+
+
+def test_a_selected_check_without_a_command_fails() -> None:
+    criteria = criteria_in_force(selected=["Q7"])
+    assert "Q7" in reasons(judge(Evidence(request="Say hi", answer="hi"), criteria))
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "command"),
+    [
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "test", "python -m pytest -q"),
+        ({"test_a.py": "import unittest\n"}, "test", "python -m unittest discover"),
+        ({"pyproject.toml": "[tool.ruff]\n"}, "lint", "ruff check ."),
+        ({"mypy.ini": "[mypy]\n"}, "typecheck", "mypy ."),
+        ({"package.json": '{"scripts": {"test": "jest"}}', "pnpm-lock.yaml": ""}, "test", "pnpm test"),
+        ({"package.json": "{}", "tsconfig.json": "{}"}, "typecheck", "npx --no-install tsc --noEmit"),
+        ({"Cargo.toml": ""}, "lint", "cargo clippy -- -D warnings"),
+        ({"go.mod": ""}, "typecheck", "go vet ./..."),
+        ({"Makefile": "test: build\n\ttrue\n"}, "test", "make test"),
+    ],
+)
+def test_a_common_project_file_gives_its_command(
+    tmp_path: Path, files: dict[str, str], kind: CommandKind, command: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    planned = {plan.kind: plan.command for plan in detect_commands(tmp_path, trusted=True)}
+    assert planned[kind] == command
+    assert detect_commands(tmp_path, trusted=False) == ()
+
+
+def test_a_given_command_comes_before_a_configured_one() -> None:
+    planned = plan_commands(given={"test": "a"}, configured={"test": "b", "lint": "c"})
+    assert [(plan.command, plan.origin) for plan in planned] == [("a", "given"), ("c", "configured")]
+
+
+PASSED = CommandResult(kind="test", command="t", origin="given", exit_code=0)
+TESTS = "def test_a():\n    assert f() == 1\n    assert g() == 2\n\n\ndef test_b():\n    assert h()\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (None, "test file deleted (test_a, test_b)"),
+        ("def test_a():\n    assert f() == 1\n    assert g() == 2\n", "test 'test_b' deleted"),
+        (TESTS.replace("def test_b", "@pytest.mark.skip\ndef test_b"), "tests skipped"),
+        (TESTS.replace("    assert g() == 2\n", ""), "test 'test_a' weakened (1 assertion fewer)"),
+        (TESTS.replace("assert h()", "assert True"), "test 'test_b' weakened (1 assertion fewer)"),
+    ],
+)
+def test_tests_taken_back_fail_q7_unless_asked_for_or_allowed(after: str | None, said: str) -> None:
+    files = (changed("tests/test_x.py", after, TESTS),)
+    evidence = Evidence(request="Make it faster", answer="Done.", files=files, commands=(PASSED,))
+    assert said in reasons(verdict_on(evidence))["Q7"]
+    asked = Evidence(request="Remove the obsolete tests", answer="Done.", files=files, commands=(PASSED,))
+    assert "Q7" not in reasons(verdict_on(asked))
+    allowed = Evidence(request="Make it faster", answer="x", files=files, commands=(PASSED,), allow_test_changes=True)
+    assert "Q7" not in reasons(verdict_on(allowed))
+
+
+def test_changed_settings_of_a_check_fail_it_by_name() -> None:
+    files = (changed("pyproject.toml", "[tool.mypy]\nstrict = false\n", "[tool.mypy]\nstrict = true\n"),)
+    result = CommandResult(kind="typecheck", command="mypy", origin="given", exit_code=0)
+    evidence = Evidence(request="Add types", answer="Done.", files=files, commands=(result,))
+    assert "tool.mypy" in reasons(verdict_on(evidence))["Q9"]
+
+
+def test_failing_names_are_read_from_the_common_test_programs() -> None:
+    output = "FAILED tests/a.py::test_x[1] - boom\n--- FAIL: TestY (0.00s)\ntest m::z ... FAILED\nFAIL: test_q (a.B)\n"
+    assert set(failing_tests(output)) == {"tests/a.py::test_x[1]", "TestY", "m::z", "test_q (a.B)"}
+
+
+def always_fails(evidence: Evidence) -> Finding:
+    """Nothing is ever good enough."""
+    return Finding(passed=False, reason=f"no: {evidence.answer}")
+
+
+def point(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name=name, value=value, group="pm_orchestrator.criteria")
+
+
+def test_a_teams_function_is_in_force_and_one_that_cannot_be_loaded_rejects_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "team_rules", sys.modules[__name__])
+    team = team_criteria([point("ACME1", "team_rules:always_fails"), point("ACME2", "no_such_module:x")])
+    verdict = judge(Evidence(request="Say hi", answer="hi"), criteria_in_force(team=team))
+    assert reasons(verdict)["ACME1"] == "no: hi"
+    assert "'ACME2' could not be loaded" in reasons(verdict)["ACME2"]
+
+
+def test_every_built_in_criterion_explains_itself() -> None:
+    assert all("Mend it:" in criterion.explain for criterion in BUILT_IN)
+
+
+async def test_check_judges_files_that_git_does_not_ignore_and_leaves_out_what_is_excluded(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("ignored/\n")
+    for name in ("a.py", "ignored/b.py", "left/c.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("# TODO: x\n")
+    report = await check_paths(root=tmp_path, exclude=("left",))
+    assert [issue["path"] for issue in report.verdict.issues] == ["a.py"]
+    assert not report.passed
+
+
+async def test_check_judges_an_answer_alone(tmp_path: Path) -> None:
+    report = await check_paths(root=tmp_path, answer="The rest you will need to implement yourself.")
+    assert reasons(report.verdict).keys() == {"Q6"}
+
+
+async def test_check_of_a_path_that_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"nowhere\.py"):
+        await check_paths(root=tmp_path, paths=["nowhere.py"])
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "judgment"),
+    [
+        ("a.py", b"(" * 20_000, "REJECT"),
+        ("a.yaml", b"[" * 20_000 + b"]" * 20_000, "REJECT"),
+        ("a.json", b"[" * 20_000 + b"]" * 20_000, "REJECT"),
+        ("a.py", b"x = 1  # caf\xe9\n", "REJECT"),
+        ("a.js", b"// \xff\xfe caf\xe9\nlet a = 1;\n", "PASS"),
+        ("a.bin", bytes(range(256)) * 50, "PASS"),
+        ("a.min.js", b"/*TODO*/var a=function(b){return b+1};" * 2000, "PASS"),
+        ("big.py", b"x = 1\n" * 2_000_000, "PASS"),
+    ],
+)
+def test_hostile_content_gets_a_plain_verdict(path: str, content: bytes, judgment: str) -> None:
+    file = ChangedFile(path=path, before=None, after=content)
+    assert verdict_on(Evidence(request="Add it", answer="Added.", files=(file,))).judgment == judgment
+
+
+def test_a_file_that_changed_while_it_was_read_fails_q4() -> None:
+    file = ChangedFile(path="a.py", before=None, after=b"x = 1\n", unstable=True)
+    assert (
+        "changed while it was read"
+        in reasons(verdict_on(Evidence(request="Add it", answer="Added.", files=(file,))))["Q4"]
+    )
+
+
+@given(st.text(max_size=400), st.text(max_size=400))
+def test_judging_never_raises_and_is_a_function_of_the_evidence(request: str, answer: str) -> None:
+    first = verdict_on(Evidence(request=request, answer=answer))
+    assert first == verdict_on(Evidence(request=request, answer=answer))
+    assert first.judgment in {"PASS", "REJECT"}
+
+
+@given(
+    st.sampled_from(["a.py", "a.js", "a.go", "a.rs", "a.html", "a.md", "a.sh", "a.php", "a.yaml"]),
+    st.binary(max_size=300),
+)
+def test_any_bytes_in_any_language_get_a_verdict(path: str, content: bytes) -> None:
+    file = ChangedFile(path=path, before=b"", after=content)
+    assert verdict_on(Evidence(request="Add it", answer="Added.", files=(file,))).judgment in {"PASS", "REJECT"}
+
+
+@given(st.text(max_size=200))
+def test_the_modification_prompt_ends_with_the_request_as_it_was(request: str) -> None:
+    verdict = verdict_on(Evidence(request=request, answer=""))
+    prompt = modification_prompt(request=request, criteria_results=verdict.criteria_results, issues=verdict.issues)
+    assert prompt.endswith(request)

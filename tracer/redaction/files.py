@@ -169,7 +169,15 @@ def audit(redactor: ProjectRedactor, folder: Path, *, progress: Callable[[str], 
             leaks.extend(_leaks(redactor.untruncated(), path, name))
         except OSError:
             leaks.append(Leak(name, 0, "unreadable", 1))
-    return leaks
+    return _by_line(leaks)
+
+
+def _by_line(leaks: list[Leak]) -> list[Leak]:
+    """One entry for all finds of one rule in one line."""
+    finds: Counter[tuple[str, int, str]] = Counter()
+    for leak in leaks:
+        finds[leak.path, leak.line, leak.rule] += leak.finds
+    return [Leak(path, line, rule, count) for (path, line, rule), count in finds.items()]
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -50,7 +50,7 @@ def _judges_text(entry: dict[str, Any]) -> bool:
 
 def _allow(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry without the published example keys it lists: here they would look like secrets, and may be marked."""
-    kept = {key: entry[key] for key in ("regexes", "regexTarget", "stopwords") if key in entry}
+    kept: dict[str, Any] = {key: entry[key] for key in ("regexes", "regexTarget", "stopwords") if key in entry}
     if "regexes" in kept:
         kept["regexes"] = [regex for regex in kept["regexes"] if not regex.startswith("AIza")]
     return kept

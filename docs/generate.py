@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 PAGES = {
     "docs/commands.md": "repl.commands.pages:commands_page",
     "docs/configuration.md": "repl.commands.pages:configuration_page",
+    "docs/keys.md": "repl.commands.pages:keys_page",
     "repl/commands/table.py": "repl.commands.generate:table_source",
 }
 

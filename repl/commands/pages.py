@@ -7,7 +7,7 @@ from repl.commands.spec import Command, Flag
 from repl.exit_codes import MEANINGS, RETRY, ExitCode
 from runner.settings.declared import SETTINGS, Setting
 
-__all__ = ["commands_page", "configuration_page"]
+__all__ = ["commands_page", "configuration_page", "keys_page"]
 
 _GENERATED = "<!-- Written by `make docs`; change the declarations, not this page. -->\n"
 
@@ -119,3 +119,30 @@ def _cell(text: str) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def keys_page() -> str:
+    """docs/keys.md."""
+    from importlib import import_module
+
+    from repl.line.keymap import key_rows, keymap
+
+    line = [f"| {_cell(keys)} | {_cell(text)} | `{action}` |" for action, keys, text in key_rows(keymap({}))]
+    screen = [
+        f"| {row.place} | {_cell(', '.join(row.keys))} | {_cell(row.what)} | `{row.id}` |"
+        for row in import_module("repl.screen.keymap").binding_rows({})  # textual: only where pages are written
+    ]
+    parts = [
+        "# Keys\n",
+        _GENERATED,
+        (
+            "Every key can be changed by its id: `pm config set repl.keys.ID KEY`, such as `repl.keys.stop c-x`. "
+            "Sequences are written with spaces (`c-x c-e`), alternatives with commas. `?` on an empty line and `/keys` "
+            "print the keys that hold.\n"
+        ),
+        "## Line mode\n",
+        "\n".join(["| key | does | id |", "|---|---|---|", *line]) + "\n",
+        "## Full screen\n",
+        "\n".join(["| where | key | does | id |", "|---|---|---|---|", *screen]) + "\n",
+    ]
+    return "\n".join(parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Any
 
 from repl.exit_codes import ExitCode, code_of
 from repl.outcome import outcome_error
@@ -109,12 +110,12 @@ class Feed:
         async for seq, line in self.session.facts(task_id):
             if seq <= after:
                 if not progress.executor:
-                    progress.fact(json.loads(line), now=monotonic())
+                    progress.fact(_fact(line), now=monotonic())
                 continue
             self._seen[path] = self.session.seen[path] = seq
             if self.output.form == "jsonl":
                 self.output.data(line)
-            lines = progress.fact(json.loads(line), now=monotonic())
+            lines = progress.fact(_fact(line), now=monotonic())
             self.output.lines([self._tinted(text) for text in lines])
             self._changed()
         return await self.session.wait(task_id)
@@ -139,3 +140,12 @@ class Feed:
             if f"] {word} " in text:
                 return text.replace(word, self.output.tinted(word, good=good), 1)
         return text
+
+
+def _fact(line: bytes) -> dict[str, Any]:
+    """The line's JSON object; a damaged line says nothing here, `trace verify` names it."""
+    try:
+        fact = json.loads(line)
+    except ValueError:
+        return {}
+    return fact if isinstance(fact, dict) else {}

@@ -52,6 +52,8 @@ def keymap(changes: Mapping[str, str]) -> dict[str, tuple[tuple[str, ...], ...]]
     """
     found = {action.id: tuple(tuple(keys.split()) for keys in action.keys) for action in ACTIONS}
     for action_id, text in changes.items():
+        if "." in action_id:
+            continue  # an action of the full screen
         if action_id not in found:
             raise ConfigError(f"repl.keys.{action_id}: no such action", next_step=f"one of {', '.join(found)}")
         found[action_id] = tuple(tuple(keys.split()) for keys in str(text).split(",") if keys.strip())

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from repl.present.escape import one_line
 from runner.settings.layers import Settings
 from runner.task import TaskOutcome
 from tracer.clock import monotonic
 
-__all__ = ["Notifier"]
+__all__ = ["Notifier", "reports"]
 
 _LONG_S = 30.0
 _DEBOUNCE_S = 5.0
@@ -58,3 +59,16 @@ class Notifier:
             )
         except OSError:
             self._write("\x07")
+
+
+@contextmanager
+def reports(name: str, *, write: Callable[[str], None] | None) -> Generator[None]:
+    """Title and focus reports while line mode has the terminal; both are given back. Without `write`, nothing."""
+    if write is None:
+        yield
+        return
+    write(f"\x1b[22;2t\x1b]2;pm · {one_line(name)}\x07\x1b[?1004h")
+    try:
+        yield
+    finally:
+        write("\x1b[?1004l\x1b[23;2t")

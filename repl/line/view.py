@@ -8,32 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.history import History as PromptHistory
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import PromptSession
 from prompt_toolkit.styles import Style
-from typing_extensions import override
 
 from repl.commands.values import sources_for
 from repl.history import History
 from repl.line.bindings import make_bindings
 from repl.line.completer import LineCompleter
+from repl.line.drawing import message, moving, toolbar
 from repl.line.feed import Feed
 from repl.line.files import ProjectFiles
 from repl.line.keymap import key_rows, keymap, shown
-from repl.line.notify import Notifier
+from repl.line.notify import Notifier, reports
 from repl.line.paste import Pastes
+from repl.line.remembered import Remembered
 from repl.line.search import HistorySearch
-from repl.line.status import fit, running_parts, status_lines
-from repl.present.escape import one_line
 from repl.present.output import Output
 from repl.session import Session, warm_up
 from repl.shell import Shell
@@ -46,22 +43,6 @@ __all__ = ["LineView"]
 _HINT_S: Final = 2.0
 _TICK_S: Final = 0.25
 _STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "prompt": "bold", "moving": ""})
-
-
-class _Remembered(PromptHistory):
-    """prompt_toolkit's view of our history; saving is done by the view, masked and in a thread."""
-
-    def __init__(self, history: History) -> None:
-        super().__init__()
-        self._history = history
-
-    @override
-    def load_history_strings(self) -> list[str]:
-        return list(reversed(self._history.entries("project")))
-
-    @override
-    def store_string(self, string: str) -> None:
-        return
 
 
 class LineView:
@@ -117,7 +98,7 @@ class LineView:
             complete_in_thread=True,
             complete_while_typing=True,
             enable_history_search=~completing,
-            history=_Remembered(self.history),
+            history=Remembered(self.history),
             key_bindings=make_bindings(self, self.keys),
             bottom_toolbar=None if model.plain else self._toolbar,
             prompt_continuation="... ",
@@ -136,7 +117,7 @@ class LineView:
         asyncio.get_running_loop().call_later(0.3, lambda: self._start(asyncio.to_thread(warm_up)))
         self.feed.adopt()
         try:
-            async with self._terminal():
+            with reports(self.session.folder.name, write=None if self.output.plain else self._write_raw):
                 while self._next is None:
                     await self._one_line()
                     self._ask_before_leaving()
@@ -182,18 +163,6 @@ class LineView:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
-    @asynccontextmanager
-    async def _terminal(self) -> AsyncGenerator[None]:
-        """Title and focus reports while line mode has the terminal; both are given back."""
-        if self.output.plain:
-            yield
-            return
-        self._write_raw(f"\x1b[22;2t\x1b]2;pm · {one_line(self.session.folder.name)}\x07\x1b[?1004h")
-        try:
-            yield
-        finally:
-            self._write_raw("\x1b[?1004l\x1b[23;2t")
-
     def _write_raw(self, text: str) -> None:
         with suppress(OSError):
             self._prompt.app.output.write_raw(text)
@@ -202,45 +171,25 @@ class LineView:
     # What is drawn.
 
     def _message(self) -> FormattedText:
-        if self._prompt.app.is_done:
-            return FormattedText([("class:prompt", "pm> ")])
-        if self.search is not None:
-            query = self.buffer.text
-            found = one_line(self.search.match(query), 100) or "(nothing)"
-            return FormattedText(
-                [("class:moving", f"search {self.search.scope}: {found}\n"), ("class:prompt", "find> ")]
-            )
-        if self.leaving:
-            names = ", ".join(self.session.running) or "a task"
-            return FormattedText(
-                [("class:prompt", f"{names} still runs: w wait · s stop and leave (resumable) · c cancel ")]
-            )
-        lines = self._moving()
-        moving = [("class:moving", line + "\n") for line in lines]
-        return FormattedText([*moving, ("class:prompt", "pm> ")])
-
-    def _moving(self) -> list[str]:
-        progress = self.feed.shown
-        if progress is None or self.output.plain:
-            return []
-        columns = self._prompt.app.output.get_size().columns
-        return status_lines(progress, now=monotonic(), live=self.live or self.feed.detail, columns=columns)
+        return message(self)
 
     def _toolbar(self) -> str:
-        columns = self._prompt.app.output.get_size().columns
-        if self._hint and monotonic() < self._hint_until:
-            return fit([self._hint], columns)
-        progress = self.feed.shown
-        if progress is None:
-            return fit([self.shell.status_line(), self._count(), "? keys"], columns)
-        budget = self.session.chosen("budget_usd")[0]
-        parts = running_parts(
-            progress, others=len(self.session.running) - 1, queued=len(self.session.queue), budget=budget
-        )
-        return fit([*parts, f"{shown(self.keys['stop'][0])} stop", "? keys"], columns)
+        return toolbar(self)
 
-    def _count(self) -> str:
-        return f"{len(self.session.asking)} waiting for your answer" if self.session.asking else ""
+    @property
+    def done(self) -> bool:
+        """Whether the line was submitted: then only the prompt and the line stay."""
+        return self._prompt.app.is_done
+
+    @property
+    def columns(self) -> int:
+        """The terminal's width now."""
+        return self._prompt.app.output.get_size().columns
+
+    @property
+    def hint(self) -> str:
+        """The hint of the last two seconds, or an empty text."""
+        return self._hint if monotonic() < self._hint_until else ""
 
     def redraw(self) -> None:
         """Draw again soon, if a prompt is on the screen."""
@@ -251,7 +200,7 @@ class LineView:
         """Repaint when the moving lines say something new; silent while nothing runs."""
         while True:
             await asyncio.sleep(_TICK_S)
-            moved = "\n".join(self._moving()) if self.session.running else ""
+            moved = "\n".join(moving(self)) if self.session.running else ""
             if moved != self._moved:
                 self._moved = moved
                 self.redraw()

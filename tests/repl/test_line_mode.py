@@ -85,6 +85,7 @@ def test_keys_at_rest(project: Path) -> None:
         assert terminal.ends() == 0
 
 
+@pytest.mark.torture
 def test_completion_shows_names_and_helps_and_enter_runs_what_was_typed(project: Path) -> None:
     with opened(project) as terminal:
         terminal.wait_for("pm>")
@@ -150,6 +151,7 @@ def test_an_interrupt_while_a_task_runs_asks_first_and_leaves_the_same_log(proje
     assert events(project) == ["USER_REQUEST", "SYSTEM_RULES", "LLM_REQUEST"]
 
 
+@pytest.mark.torture
 def test_leaving_while_a_task_runs_asks_and_each_answer_does_what_it_says(project: Path) -> None:
     with opened(project, slow(GOOD)) as terminal:
         terminal.wait_for("pm>")
@@ -177,7 +179,7 @@ def test_leaving_while_a_task_runs_asks_and_each_answer_does_what_it_says(projec
         assert "task-002 COMPLETE" in terminal.text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.torture)])
 def test_a_termination_in_mid_answer_leaves_a_resumable_log_and_the_terminal_as_it_was(
     project: Path, number: int
 ) -> None:
@@ -208,6 +210,7 @@ def test_a_closed_terminal_leaves_a_resumable_log(project: Path) -> None:
     assert pm("tasks", "--json", cwd=project).out.count('"UNFINISHED"') == 1
 
 
+@pytest.mark.torture
 def test_a_followed_trace_is_interrupted_without_leaving(project: Path) -> None:
     with opened(project, slow(GOOD)) as terminal:
         terminal.wait_for("pm>")
@@ -251,6 +254,7 @@ def test_history_is_searched_by_scope_masked_and_spared_for_lines_with_a_leading
     assert "[REDACTED:" in saved
 
 
+@pytest.mark.torture
 def test_the_editor_gives_the_line_back(project: Path, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "/version" > "$1"\n', encoding="utf-8")
@@ -266,6 +270,7 @@ def test_the_editor_gives_the_line_back(project: Path, tmp_path: Path) -> None:
         assert terminal.ends() == 0
 
 
+@pytest.mark.torture
 def test_a_rebound_key_works_and_hints_show_it(project: Path) -> None:
     pm("config", "set", "repl.keys.stop", "c-x c-x", "--user", cwd=project)
     with opened(project, slow(GOOD)) as terminal:
@@ -291,6 +296,7 @@ def test_a_dumb_terminal_gets_plain_line_mode(project: Path) -> None:
         assert b"\x1b]2;" not in terminal.raw
 
 
+@pytest.mark.torture
 def test_a_narrow_terminal_drops_the_toolbar_from_the_right(project: Path) -> None:
     path = script(project, slow(GOOD))
     with Terminal(project, "--line", columns=40, PM_EXECUTOR="scripted", PM_SCRIPT=str(path)) as terminal:
@@ -321,3 +327,44 @@ def test_resuming_from_the_start_goes_on_with_the_task(project: Path) -> None:
     ran = pm("--last", cwd=project, stdin="/version\n")
     assert ran.code == 0, ran.err
     assert "task-001 COMPLETE" in ran.out
+
+
+@pytest.mark.torture
+def test_files_complete_after_an_at_sign_without_ignored_ones(project: Path) -> None:
+    (project / "signup_form.py").write_text("x = 1\n")
+    (project / "node_modules").mkdir()
+    (project / "node_modules" / "signup_hidden.js").write_text("1")
+    with opened(project) as terminal:
+        terminal.wait_for("pm>")
+        terminal.pump(0.3)
+        terminal.send(b"look at @sign")
+        terminal.wait_for("signup_form.py")
+        assert "signup_hidden" not in terminal.text()
+        terminal.send(b"\t")
+        terminal.wait_for("pm> look at @signup_form.py")
+        terminal.send(CTRL_C + CTRL_D)
+        assert terminal.ends() == 0
+
+
+@pytest.mark.torture
+def test_hostile_agent_text_cannot_move_the_cursor_or_ring(project: Path) -> None:
+    hostile = {
+        **GOOD,
+        "output": "\x1b[2J\x1b]0;owned\x07\u202eevil\u2066 " + "日本" * 50_000,
+        "files": {"a\x1b[31mb.py": "x = 1\n"},
+        "delay_ms": 0,
+    }
+    with opened(project, hostile) as terminal:
+        terminal.wait_for("pm>")
+        terminal.send(b"write a file" + ENTER)
+        terminal.wait_for("task-001 ")
+        terminal.wait_for("iteration")
+        terminal.pump(0.5)
+        terminal.send(b"/trace --full" + ENTER)
+        terminal.wait_for("---")
+        terminal.pump(0.5)
+        for sequence in (b"\x1b[2J", b"\x1b]0;owned", b"\x1b[31mb", "\u202e".encode()):
+            assert sequence not in terminal.raw
+        terminal.send(CTRL_C + CTRL_D)
+        terminal.send(b"s")
+        assert terminal.ends() == 0

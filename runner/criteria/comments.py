@@ -37,6 +37,7 @@ _NO_WORK = re.compile(
 )
 _BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400
+_EXPLAINS = 5
 _EMPTY = (b"", b"*/")
 
 
@@ -115,7 +116,8 @@ def _comment(source: Source, run: list[tuple[int, int, tree_sitter.Node | None]]
         start=start,
         end=end,
         own=source.starts_line(start) and after in {b"", b"}", b"*/", b"-->"},
-        doc=doc or raw.startswith(("/**", "///", "//!", "##", "(**")),
+        # A block comment of many lines explains: dots in it belong to examples.
+        doc=doc or raw.startswith(("/**", "///", "//!", "##", "(**")) or (len(run) == 1 and len(lines) >= _EXPLAINS),
         node=run[0][2],
     )
 

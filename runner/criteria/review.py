@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from runner.criteria.answer import Fence, read_answer
 from runner.criteria.comments import Hit, comments_of, read_comment
@@ -90,9 +91,10 @@ def _review(evidence: Evidence) -> _Review:
     return review
 
 
-def review_file(file: ChangedFile, *, request: str = "", options: object = None) -> list[tuple[str, Place]]:
+def review_file(
+    file: ChangedFile, *, request: str = "", options: Mapping[str, Any] | None = None
+) -> list[tuple[str, Place]]:
     """What Q2-Q4 find in one changed file, as (criterion, place)."""
-    del options
     if file.after is None:
         return []
     if file.unstable:
@@ -120,7 +122,33 @@ def review_file(file: ChangedFile, *, request: str = "", options: object = None)
         found.append(("Q4", at("not_parsed", source.note, path=file.path, preexisting=True)))
     if not is_generated(file.path, file.after):
         found += _missing_work(source, file, request)
-    return found
+        found += _own_marks(source, options or {})
+    return _allowed(found, options or {})
+
+
+def _own_marks(source: Source, options: Mapping[str, Any]) -> list[tuple[str, Place]]:
+    """Q2 for the words of the option `marks`, in comments."""
+    words = "|".join(re.escape(str(word)) for word in options.get("marks", ()))
+    if not words:
+        return []
+    pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)")
+    return [
+        (
+            "Q2",
+            at("marker", f"{hit.group()} found", path=source.path, line=line, excerpt=text, suggestion=_ADVICE["Q2"]),
+        )
+        for comment in comments_of(source)
+        for line, text in comment.lines
+        if (hit := pattern.search(text))
+    ]
+
+
+def _allowed(found: list[tuple[str, Place]], options: Mapping[str, Any]) -> list[tuple[str, Place]]:
+    """What is left when places whose excerpt matches an expression of the option `allow` are dropped."""
+    patterns = [re.compile(str(pattern)) for pattern in options.get("allow", ())]
+    return [
+        (criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in patterns)
+    ]
 
 
 def _faults(source: Source, file: ChangedFile) -> Iterable[tuple[str, Place]]:

@@ -262,7 +262,7 @@ LEFT_OUT_STRICT = Words(
     ),
     (
         "here",
-        r"^\W*(?:add|insert|put|write|place|paste|fill in|implement|define|include|handle|process|perform|do|enter|provide|specify|create|build|code|define|declare)\b.{0,60}\bhere\b(?: if (?:needed|necessary|required))?(?:\W*$|\s+(?:and|to)\b.{0,30}$)",
+        r"^\W*(?:add|insert|put|write|place|paste|fill in|implement|define|include|handle|perform|do|enter|provide|create|code|declare)\b.{0,40}\b(?:your|code|logic|implementation|content|more|custom|actual|real|own|rest|remaining|stuff|something)\b.{0,40}\bhere\b(?: if (?:needed|necessary|required))?(?:\W*$|\s+(?:and|to)\b.{0,30}$)|^\W*(?:implement|fill in) .{0,50}\bhere\b\W*$",
     ),
     (
         "your",
@@ -290,7 +290,7 @@ LEFT_OUT_STRICT = Words(
     ),
     (
         "...|…|. . .",
-        rf"(?:{_DOTS}[\s(\[<]+|^[^\w.…{{(]*{_DOTS}[(\[]?)(?:the |all |your |any |and |with |plus |add )?(?:existing|other|remaining|previous|same (?:as|code|logic)|additional|unchanged|original|rest of|your|etc|omitted|continue|as before|as above|further|identical|unmodified|snip|elided|truncated|everything else)\b(?!\s*[}}\])=])|{_DOTS}[\s(\[<]+(?:the |all |any |and |with |plus |add )?(?:more|similar|code|implementation|imports?|handle|logic|here|{_THING})\b(?!\s*[}}\])=])",
+        rf"(?:{_DOTS}[\s(\[<]+|^[^\w.…{{(]*{_DOTS}[(\[]?)(?:the |all |your |any |and |with |plus |add )?(?:existing|other|remaining|previous|same (?:as|code|logic)|additional|unchanged|original|rest of|your|etc|omitted|continue|as before|as above|further|identical|unmodified|snip|elided|truncated|everything else)\b(?!\s*[}}\])=])",
     ),
     (
         "...|…|. . .",
@@ -347,6 +347,7 @@ LEFT_OUT = _any(
     rf"^\W*(?:the )?rest of (?:the |your |this )?(?:\w+ ){{0,2}}(?:{_THING})?\W*$",
     rf"^\W*(?:the |all )*(?:other|remaining|additional|more|further|existing|previous|original) (?:\w+ )?{_THING}\W*$",
     r"^\W*(?:other|remaining|additional|more|further|existing) (?:\w+ ){0,3}(?:here|above|below)\W*$",
+    r"^\W*(?:add|insert|put|write|place|paste|define|include|handle|process|perform|do|enter|provide|specify|create|build|declare)\b(?! not\b).{0,60}\bhere\b(?: if (?:needed|necessary|required))?\W*$",
     r"^\W*(?:(?:the )?same|identical|all other|other|remaining|existing|previous) (?:\w+ ){0,3}(?:same as|as|like|similar to|unchanged|identical) ?(?:before|above|previously|the original|original)?\W*$",
     r"\b(?:repeat|do the same|similarly|likewise|similar (?:logic|code|implementations?|methods?|handlers?|functions?|tests?|cases?)|continue (?:with|for|like this)|same) (?:for |with |to )?(?:the |all |each )?(?:\w+ )?(?:other|others|rest|remaining)\b",
     r"^\W*(?:add|implement|write|define|handle|perform|put|include) (?:your |the |actual |real |any |some )?(?:\w+ ){0,4}(?:logic|code|implementation|handling|validation|processing|calculation)\W*$",
@@ -356,8 +357,10 @@ LEFT_OUT = _any(
     r"^\W*(?:implementation|logic|code|function body|body|method body|processing|business logic|details)(?: here)?\W*$",
     r"^\W*(?:omitted|elided|snip(?:ped)?|truncated|unchanged|no changes? (?:here|needed|below|above|from here)|same as (?:before|previous(?:ly)?|original)|as before|existing|etc|and so on(?: and so forth)?|and so forth|more of the same)\W*$",
 )
+# (An imperative that ends in "here" is said of the code below it as often as in its place.)
 # The same, whether or not code follows: what begins or ends in dots.
 LEFT_OUT_DOTS = _any(
+    rf"{_DOTS}[\s(\[<]+(?:the |all |any |and |with |plus |add )?(?:more|similar|code|implementation|imports?|handle|logic|here|{_THING})\b(?!\s*[}}\])=])",
     rf"^\W*{_DOTS}[^.…]{{1,60}}{_DOTS}\W*$",
     rf"^\W*(?:other|more|remaining|additional|similar|the rest|rest|further|etc|and so on)\b[^.…]{{0,40}}{_DOTS}\W*$",
     rf"^[^\w{{(]*{_DOTS}\s*(?:他|其他|其余|기타|나머지|同様|以下|残り|省略|中略)|^[^\w{{(]*{_DOTS}\s+(?:resto|weitere|autres|rest|reste)\b",

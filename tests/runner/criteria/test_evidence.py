@@ -313,3 +313,10 @@ def test_the_modification_prompt_ends_with_the_request_as_it_was(request: str) -
     verdict = verdict_on(Evidence(request=request, answer=""))
     prompt = modification_prompt(request=request, criteria_results=verdict.criteria_results, issues=verdict.issues)
     assert prompt.endswith(request)
+
+
+def test_options_add_marks_and_allow_places() -> None:
+    file = changed("a.py", "x = 1  # NOCOMMIT\ny = 2  # TODO(upstream): z\n")
+    options = {"marks": ["NOCOMMIT"], "allow": [r"TODO\(upstream\)"]}
+    evidence = Evidence(request="Add it", answer="Added.", files=(file,), options=options)
+    assert reasons(verdict_on(evidence)) == {"Q2": "NOCOMMIT found at a.py:1"}

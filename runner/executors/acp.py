@@ -54,7 +54,7 @@ class AcpExecutor:
             raise ConfigError(
                 f"no agent command is configured for {'acp:' + chosen if chosen else 'acp'}",
                 why=f"configured agents: {known}",
-                next_step="pm config set executors.acp.NAME 'COMMAND ARGUMENTS'",
+                next_step="""pm config set agents.NAME '["COMMAND", "ARGUMENT"]'""",
             )
         self._agent = chosen
         self._argv = list(settings.agents[chosen])
@@ -83,7 +83,7 @@ class AcpExecutor:
             return Answer(output="", status="ERROR", error=told)
         except (FileNotFoundError, PermissionError) as error:
             message = f"the agent {self._agent!r} could not be started: {error}"
-            hint = f"check the command in executors.acp.{self._agent}"
+            hint = f"check the command in agents.{self._agent}"
             return Answer(
                 output="", status="ERROR", error=AnswerError(kind="unavailable", message=message, next_step=hint)
             )
@@ -168,7 +168,7 @@ class AcpExecutor:
             why_ended=why,
             resumed=resumed,
             silence_s=settings.silence_s,
-            login_hint=f"log in with the agent {self._agent!r} itself, or name its key in run.environment",
+            login_hint=f"log in with the agent {self._agent!r} itself, or name its key in environment.allow",
         )
         answer = conclude(run, request)
         reference = f"acp:{self._agent}:{progress.session_id}" if progress.session_id else None

@@ -191,8 +191,9 @@ def _gemini_login(environ: Mapping[str, str]) -> tuple[Login, str]:
     folder = home_of(environ) / ".gemini"
     if (folder / "oauth_creds.json").is_file():
         return "yes", str(folder / "oauth_creds.json")
-    if "GEMINI_API_KEY" in _text_of(folder / ".env"):
-        return "yes", str(folder / ".env")
+    for place in (folder / ".env", Path(".gemini", ".env"), Path(".env")):  # read by Gemini CLI itself
+        if "GEMINI_API_KEY" in _text_of(place):
+            return "yes", str(place)
     if "selectedType" in _text_of(folder / "settings.json"):
         return "unknown", str(folder / "settings.json")
     return "no", "no key in the environment, no stored login"

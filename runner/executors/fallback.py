@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runner.executors.port import Answer, Ask, Executor, Live, LiveSink, ignore_live
+from runner.executors.port import Answer, AnswerError, Ask, Executor, Live, LiveSink, ignore_live
+from tracer.errors import UnavailableError
 
 __all__ = ["FallbackExecutor"]
 
@@ -32,10 +33,8 @@ class FallbackExecutor:
         passed: list[dict[str, Any]] = []
         answer = Answer(output="", status="ERROR")
         for number, name in enumerate(self._names):
-            if name not in self._made:
-                self._made[name] = self._make(name)
             asked = request if number == 0 else replace(request, model=None)  # a model name belongs to one provider
-            answer = await self._made[name].ask(asked, live=live)
+            answer = await self._ask_one(name, asked, live)
             if answer.error is None or answer.error.kind != "unavailable":
                 return self._with_record(answer, name, passed)
             passed.append({"executor": name, "why": answer.error.message})
@@ -43,6 +42,16 @@ class FallbackExecutor:
                 text = f"{name} is unavailable ({answer.error.message}); asking {self._names[number + 1]}"
                 live(Live(kind="notice", text=text, task_id=request.task_id, subtask_id=request.subtask_id))
         return self._with_record(answer, self._names[-1], passed[:-1])
+
+    async def _ask_one(self, name: str, request: Ask, live: LiveSink) -> Answer:
+        try:
+            if name not in self._made:
+                self._made[name] = self._make(name)
+        except UnavailableError as error:
+            message = f"{error.what} ({error.why})" if error.why else error.what
+            told = AnswerError(kind="unavailable", message=message, next_step=error.next_step)
+            return Answer(output="", status="ERROR", error=told)
+        return await self._made[name].ask(request, live=live)
 
     def _with_record(self, answer: Answer, name: str, passed: list[dict[str, Any]]) -> Answer:
         if not passed:

@@ -6,6 +6,7 @@ name that starts with `acp:` runs the agent command of that name from `settings.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tracer.errors import ConfigError, UsageError
+from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from runner.executors.port import Ask, Executor
@@ -69,7 +70,7 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
     Raises:
         UsageError: no executor has that name, or what it needs was not given.
         ConfigError: a setting makes no sense.
-        CredentialsError: the key file is not private, or cannot be read.
+        CredentialsError: the key file is not private, or cannot be read; or an agent is known to be logged out.
         UnavailableError: the program is not installed or too old.
 
     """
@@ -78,7 +79,10 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
         from runner.executors.fallback import FallbackExecutor
 
         alone = replace(settings, fallback=())
-        make_executor(name, alone)  # a mistake in the first name is told at once
+        with contextlib.suppress(
+            UnavailableError
+        ):  # a mistake in the first name is told at once, its absence is not one
+            make_executor(name, alone)
         return FallbackExecutor((name, *settings.fallback), functools.partial(make_executor, settings=alone))
     kind, _, agent = name.partition(":")
     factories: Mapping[str, Callable[[ExecutorSettings, str], Executor]] = {
@@ -123,8 +127,13 @@ def _anthropic(settings: ExecutorSettings, _agent: str) -> Executor:
 
 def _agent(name: str, settings: ExecutorSettings, _agent: str) -> Executor:
     from runner.executors.agents.executor import AgentExecutor
-    from runner.executors.detection import DIALECTS
+    from runner.executors.detection import DIALECTS, detect
 
+    found = detect(name, settings.environ, programs=settings.programs)
+    if found.problem:
+        why = f"found {found.path}" if found.path else f"looked on PATH for {settings.programs.get(name, name)!r}"
+        kind = CredentialsError if found.login == "no" and "too old" not in found.problem else UnavailableError
+        raise (kind if found.path else UnavailableError)(found.problem, why=why, next_step=found.next_step)
     return AgentExecutor(DIALECTS[name], settings)
 
 

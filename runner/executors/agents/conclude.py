@@ -100,7 +100,7 @@ def _verdict(run: Run, request: Ask) -> tuple[AnswerStatus, AnswerError | None]:
         return "TIMEOUT", AnswerError(kind="timeout", message=message, next_step="raise --timeout")
     if ending.kind == "idle":
         message = f"{run.name} wrote nothing for {run.silence_s or 0:g} s and was ended"
-        return "TIMEOUT", AnswerError(kind="timeout", message=message, next_step="try again, or raise run.silence")
+        return "TIMEOUT", AnswerError(kind="timeout", message=message, next_step="try again, or raise --silence")
     if run.why_ended == "output":
         return "ERROR", AnswerError(kind="crash", message=f"{run.name} wrote more than may be read and was ended")
     if progress.finished is not None:

@@ -11,8 +11,9 @@ import pytest
 
 from runner.executors.fallback import FallbackExecutor
 from runner.executors.port import Answer, AnswerError, Ask, ErrorKind, Live, LiveSink, ignore_live
-from runner.executors.registry import EXECUTOR_NAMES, ExecutorSettings, make_executor
-from tracer.errors import ConfigError, UsageError
+from runner.executors.registry import AGENT_NAMES, EXECUTOR_NAMES, ExecutorSettings, make_executor
+from tests.support import fake_agent
+from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -37,11 +38,26 @@ def test_naming_an_executor_imports_none_of_their_libraries() -> None:
     program = (
         "import sys; from runner.executors.registry import make_executor, ExecutorSettings;"
         "make_executor('anthropic', ExecutorSettings(environ={'PM_API_KEY': 'k' * 20}));"
-        "make_executor('claude');"
         "print(sorted({'anthropic', 'acp', 'httpx2', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", AGENT_NAMES)
+def test_an_agent_that_is_not_installed_is_told_before_a_task_begins(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        make_executor(name, ExecutorSettings(environ={"PATH": str(tmp_path), "HOME": str(tmp_path)}))
+    assert caught.value.what == f"{name} is not installed"
+    assert caught.value.next_step.startswith("npm install -g ")
+
+
+def test_an_agent_that_is_logged_out_is_a_matter_of_credentials(tmp_path: Path) -> None:
+    program = fake_agent.install(tmp_path, "codex", [], version="0.169.0", package="@openai/codex")
+    settings = ExecutorSettings(environ={"PATH": "/bin", "HOME": str(tmp_path)}, programs={"codex": str(program)})
+    with pytest.raises(CredentialsError) as caught:
+        make_executor("codex", settings)
+    assert "codex login" in caught.value.next_step
 
 
 class _Stub:

@@ -48,7 +48,7 @@ def test_what_only_looks_like_it_stays(make, text: str) -> None:
 
 
 def test_names_that_machines_come_with_are_nobody(make) -> None:
-    redactor = make(environ={"USER": "root", "HOME": "/root"}, host="localhost", persons=("bot",))
+    redactor = make(environ={"USER": "root", "HOME": "/home/root"}, host="localhost", persons=("bot",))
     assert redactor.redact_text("root runs bot on localhost")[1] == {}
 
 

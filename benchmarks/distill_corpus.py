@@ -55,14 +55,25 @@ def native(folder: Path, total: int, *, each: int, version: str) -> list[Path]:
 
 
 def _repeat(file, lines: list[bytes], session_id: bytes, size: int) -> None:
-    written = turn = 0
+    written, turn, last = 0, 0, b""
     while written < size:
         turn += 1
         mark = b"%06d" % turn
+        minute = b"2026-%02d-%02dT%02d:%02d:" % (
+            turn // 40320 % 12 + 1,
+            turn // 1440 % 28 + 1,
+            turn // 60 % 24,
+            turn % 60,
+        )
         for line in lines:
             line = re.sub(rb"(msg|toolu)_01[0-9a-z]{6}", rb"\g<1>_" + mark, line)  # noqa: PLW2901 - the same line
             line = re.sub(rb'"(uuid|parentUuid)":"[0-9a-f]{8}', rb'"\g<1>":"00' + mark, line)  # noqa: PLW2901 - likewise
+            line = re.sub(rb"2026-11-21T10:3\d:", minute, line)  # noqa: PLW2901 - likewise
             line = re.sub(rb'"sessionId":"[^"]*', b'"sessionId":"' + session_id, line)  # noqa: PLW2901 - likewise
+            if last:  # one conversation, not one root for each round
+                line = line.replace(b'"parentUuid":null', b'"parentUuid":"' + last + b'"', 1)  # noqa: PLW2901 - likewise
+            uuid = re.search(rb'"uuid":"([^"]+)"', line)
+            last = uuid.group(1) if uuid else last
             written += file.write(line + b"\n")
 
 

@@ -30,6 +30,7 @@ _SEEN_LIMIT: Final = 100_000
 _PENDING_LIMIT: Final = 20_000
 _PENDING_CHARS: Final = 16 * 1024 * 1024
 _DONE_LIMIT: Final = 512
+_MOST_TOKENS: Final = 1 << 53
 _EARLY_BYTES: Final = 8 * 1024 * 1024
 
 Key = tuple[str | None, str]
@@ -46,8 +47,10 @@ class Usage:
     cache_write: int | None = None
 
     def add(self, name: str, count: int) -> None:
-        """Add `count` to one of the totals; from then on it is known."""
-        setattr(self, name, (getattr(self, name) or 0) + count)
+        """Add `count` to one of the totals; from then on it is known. Totals no session can have are left alone."""
+        total = (getattr(self, name) or 0) + count
+        if 0 <= total < _MOST_TOKENS:
+            setattr(self, name, total)
 
     def to_dict(self) -> dict[str, int | None]:
         """As `meta.tokens` holds it."""

@@ -193,7 +193,8 @@ class ClaudeReader:
             return
         if not self._partial:
             self._count(as_text(message.get("id")), message.get("usage"))
-        for block in message.get("content") or ():
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
             block = as_mapping(block)  # noqa: PLW2901 - the raw one is of no use
             match block.get("type"):
                 case "text" if not record.get("parent_tool_use_id"):

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -204,8 +204,8 @@ class SnapshotMaker:
         # A few links are asked for by name; more would not fit on a command line.
         few = [os.fsdecode(link) + "/" for link in links] if len(links) <= _FEW_LINKS else self._scope[1:]
         known = git.run("ls-files", "-z", "--", *few).split(b"\0")
-        roots = {link + b"/" for link in links}
-        return {path for path in known if path and any(root in roots for root in _folders_of(path))}
+        roots = tuple(link + b"/" for link in links)
+        return {path for path in known if path and path.startswith(roots)}
 
     @staticmethod
     def _may_have_gitlinks(git: Git) -> bool:
@@ -373,14 +373,6 @@ class SnapshotMaker:
 def _fixed_commit(git: Git, tree: str) -> str:
     """A commit of `tree` that is the same whoever makes it and whenever."""
     return git.run("commit-tree", tree, "-m", "snapshot", env=FIXED_PERSON).decode().strip()
-
-
-def _folders_of(path: bytes) -> Iterator[bytes]:
-    """Every folder on the way to `path`, each with its slash."""
-    at = path.find(b"/")
-    while at >= 0:
-        yield path[: at + 1]
-        at = path.find(b"/", at + 1)
 
 
 def _all_usual(tags: bytes) -> bool:

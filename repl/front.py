@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
-from collections.abc import AsyncGenerator
 from importlib import import_module
 from importlib.util import find_spec
 
 from repl.commands.context import Context
 from repl.greeting import greeting_lines, resume_hints
 from repl.session import Session
+from repl.stdin_lines import stdin_lines
 from tracer.errors import UsageError
 
 __all__ = ["repl"]
@@ -75,9 +75,4 @@ async def _piped(session: Session, context: Context) -> int:
     from repl.line.pipe import PipeView
 
     view = PipeView(session, context.output)
-    return await view.run(_stdin_lines())
-
-
-async def _stdin_lines() -> AsyncGenerator[str]:
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        yield line.rstrip("\n")
+    return await view.run(stdin_lines())

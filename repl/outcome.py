@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from repl.present.progress import short_id
+from repl.present.words import count_text
 from runner.task import TaskOutcome
 from tracer.errors import CredentialsError, LimitError, PmError, TraceError, UnavailableError
 
@@ -47,7 +48,7 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
             last = outcome.judgments[-1] if outcome.judgments else "none"
             return LimitError(
                 f"{outcome.task_id} waits for your answer",
-                why=f"{outcome.iterations} iterations, last verdict {last}",
+                why=f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}",
                 next_step=f"{prefix}respond {short} continue | hint TEXT | accept | stop",
             )
         case "CANCELLED":

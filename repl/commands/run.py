@@ -6,14 +6,16 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from repl.commands.context import Context
 from repl.executor_choice import choose_executor
 from repl.present.progress import Progress, short_id
 from repl.present.watch import close_task, watch_task
+from repl.present.words import count_text
 from repl.session import Session
+from repl.stdin_lines import stdin_lines
 from runner.task import PersonAction, TaskOutcome
 from tracer.errors import NotFoundError, UsageError
 from tracer.reading import read_entries
@@ -115,13 +117,14 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
         return 0
     progress = Progress(task_id, prefix=_prefix(context))
     outcome = await watch_task(session, context.output, task_id, after=after, progress=progress)
-    while outcome.status == "AWAITING_RESPONSE" and session.interactive:
-        answer = await asyncio.to_thread(_ask_person, context, outcome)
-        if answer is None:
-            break
-        seen = len(read_entries(outcome.trace_file)) - 1
-        await session.respond(task_id, answer[0], text=answer[1])
-        outcome = await watch_task(session, context.output, task_id, after=seen, progress=progress)
+    async with aclosing(stdin_lines()) as lines:  # one reader for all questions: another would race it for the answer
+        while outcome.status == "AWAITING_RESPONSE" and session.interactive:
+            answer = await _ask_person(context, outcome, lines)
+            if answer is None:
+                break
+            seen = len(read_entries(outcome.trace_file)) - 1
+            await session.respond(task_id, answer[0], text=answer[1])
+            outcome = await watch_task(session, context.output, task_id, after=seen, progress=progress)
     context.running_task = ""
     return _close(context, outcome, progress)
 
@@ -130,24 +133,22 @@ def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
     return close_task(context.output, context.command, outcome, progress)
 
 
-def _ask_person(context: Context, outcome: TaskOutcome) -> tuple[PersonAction, str] | None:
+async def _ask_person(
+    context: Context, outcome: TaskOutcome, lines: AsyncGenerator[str]
+) -> tuple[PersonAction, str] | None:
     """What the person at the terminal wants; None leaves the task waiting (`pm respond`)."""
     last = outcome.judgments[-1] if outcome.judgments else "none"
-    context.output.note(
-        f"{outcome.iterations} iterations, last verdict {last}. c continue, h TEXT hint, a accept, s stop, Enter later"
-    )
+    context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
+    question = "c continue, h TEXT hint, a accept, s stop, Enter later? "
     words: dict[str, PersonAction] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
     while True:
-        context.output.stderr.write("? ")
+        context.output.stderr.write(question)
         context.output.stderr.flush()
-        line = sys.stdin.readline()
-        letter, _, text = line.strip().partition(" ")
+        letter, _, text = (await anext(lines, "")).strip().partition(" ")
         if not letter:
             return None
         action = words.get(letter[0].lower())
-        if action == "hint" and not text.strip():
-            context.output.note("h needs the hint behind it: h keep the public API")
-        elif action is not None:
+        if action is not None and (action != "hint" or text.strip()):
             return action, text.strip()
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.repl.scripts import BAD, GOOD, USAGE, run_scripted, script
 from tests.repl.support import command_line, environment, pm
+from tests.repl.terminal import Terminal
+from tests.support.tools import need
 
 
 def records(text: str) -> list[dict[str, object]]:
@@ -211,3 +217,54 @@ def test_the_demo_shows_a_reject_then_a_pass_and_leaves_nothing(project: Path, t
     assert not list(tmp_path.glob("pm-demo-*"))
     assert not (project / ".pm-orchestrator").exists()
     assert list(project.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_session_that_waits_for_its_pipe(project: Path, number: int) -> None:
+    process = subprocess.Popen(
+        command_line(),
+        cwd=project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"/version\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith(b"pm ")
+    process.send_signal(number)
+    deadline = time.monotonic() + 10
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)  # its stdin stays open: the end must not wait for it
+    assert process.returncode == {signal.SIGTERM: 143, signal.SIGINT: 130}[number]
+    assert b"Fatal" not in process.communicate()[1]
+
+
+def test_a_person_at_the_terminal_is_asked_at_the_limit(project: Path) -> None:
+    path = script(project, BAD, BAD, GOOD)
+    words = ("run", "--executor", "scripted", "--script", str(path), "--max-iterations", "1", "write hello.py")
+    with Terminal(project, *words) as terminal:
+        terminal.wait_for("Enter later?")
+        terminal.send(b"h finish greet\r")
+        terminal.wait_for("2 iterations, last verdict REJECT")
+        terminal.send(b"c\r")
+        terminal.wait_for("task-001 COMPLETE · 3 iterations")
+        assert terminal.ends() == 0
+
+
+def test_a_full_disk_stops_the_task_with_8_and_says_so(project: Path) -> None:
+    need(os.getuid() == 0 and shutil.which("mount"), "a small tmpfs", how="run as root on Linux")
+    state = project / ".pm-orchestrator"
+    state.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(state)], check=False)
+    need(mounted.returncode == 0, "a small tmpfs", how="allow mounting")
+    try:
+        ran = run_scripted(project, {**GOOD, "output": "x" * 200_000}, words=("write hello.py", "--json"))
+        (record,) = records(ran.out)
+        assert ran.code == 8, ran.err
+        assert record["type"] == "error"
+        assert "Traceback" not in ran.err
+    finally:
+        subprocess.run(["umount", "-l", str(state)], check=True)

@@ -80,14 +80,17 @@ def _user_request(state: TaskState, entry: Entry) -> TaskState:
     if action not in ("continue", "hint", "accept", "stop"):
         return state._replace(facts=state.facts + 1)
     granted, request = state.granted, state.request
-    if action in {"continue", "hint"}:
-        more = data.get("max_iterations")
-        granted += (
-            more
-            if isinstance(more, int) and not isinstance(more, bool) and more > 0
-            else max(1, request.limits.max_iterations)
-        )
-        request = request._replace(limits=request.limits._replace(**_limits(data)))
+    if action in ("continue", "hint"):
+        limits, more = _limits(data), data.get("max_iterations")
+        request = request._replace(limits=request.limits._replace(**limits))
+        if isinstance(more, int) and not isinstance(more, bool) and more > 0:
+            granted += more
+        elif "max_iterations" in limits:
+            granted = 0  # a new limit is the whole limit
+        elif not limits:
+            granted += max(1, request.limits.max_iterations)
+        else:
+            action = state.action  # other limits only: whatever it waited for, it waits for still
     return state._replace(
         action=action, hint=str(data.get("prompt", "")), granted=granted, request=request, facts=state.facts + 1
     )

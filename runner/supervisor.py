@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -164,21 +165,8 @@ class Supervisor:
                 return task_id
             data = continuation_data(ConversationTracer.read_trace(path), trace_file=path.name, overrides=overrides)
             return await self._start(task_id, data, self._make_executor(request_of(data)))
-        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)
-        try:
-            state = fold(ConversationTracer.read_trace(path))
-            if overrides and state.request is not None:
-                answer = {"prompt": "", "action": "continue", "limits": overrides}
-                if "max_iterations" in overrides:
-                    answer["max_iterations"] = max(1, overrides["max_iterations"] - state.main.counted)
-                await tracer.append(Draft("USER_REQUEST", answer))
-                state = fold(ConversationTracer.read_trace(path))
-            executor = self._make_executor(state.request or Request())
-        except BaseException:
-            await tracer.close()
-            raise
-        await self._launch(task_id, tracer, state, executor)
-        return task_id
+        answer = {"prompt": "", "action": "continue", "limits": overrides} if overrides else None
+        return await self._reopen(task_id, path, answer)
 
     async def respond(
         self, task_id: str, action: PersonAction, *, text: str = "", max_iterations: int | None = None
@@ -195,19 +183,10 @@ class Supervisor:
         path = resolve_task(self.state_dir, task_id).path
         if fold(ConversationTracer.read_trace(path)).final is not None:
             raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
-        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)
-        try:
-            answer: dict[str, Any] = {"prompt": text, "action": action}
-            if max_iterations is not None:
-                answer["max_iterations"] = max_iterations
-            await tracer.append(Draft("USER_REQUEST", answer))
-            state = fold(ConversationTracer.read_trace(path))
-            executor = self._make_executor(state.request or Request())
-        except BaseException:
-            await tracer.close()
-            raise
-        await self._launch(task_id, tracer, state, executor)
-        return task_id
+        answer: dict[str, Any] = {"prompt": text, "action": action}
+        if max_iterations is not None:
+            answer["max_iterations"] = max_iterations
+        return await self._reopen(task_id, path, answer)
 
     async def stop(self, task_id: str) -> bool:
         """Stop at the next safe point, leaving the task resumable; False if nobody runs it.
@@ -228,6 +207,20 @@ class Supervisor:
         if task_id in self._running:
             await self.stop(task_id)
         return await self.wait(await self.respond(task_id, "stop"))
+
+    async def _reopen(self, task_id: str, path: Path, answer: dict[str, Any] | None) -> str:
+        """Become the writer of an unfinished trace, record a person's answer if there is one, and go on."""
+        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)
+        try:
+            if answer is not None:
+                await tracer.append(Draft("USER_REQUEST", answer))
+            state = fold(ConversationTracer.read_trace(path))
+            executor = self._make_executor(state.request or Request())
+        except BaseException:
+            await tracer.close()
+            raise
+        await self._launch(task_id, tracer, state, executor)
+        return task_id
 
     async def _start(self, task_id: str, data: dict[str, Any], executor: Executor) -> str:
         tracer = ConversationTracer(state_dir=self.state_dir, session_id=self.session_id, task_id=task_id)

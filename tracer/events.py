@@ -9,7 +9,7 @@ by `event`; their `data` shapes are the TypedDicts below and each has a construc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict, get_args
 
 import orjson
 
@@ -38,17 +38,7 @@ EventName = Literal[
     "ITERATION_END",
     "FINAL_SUMMARY",
 ]
-EVENT_NAMES: Final[tuple[str, ...]] = (
-    "USER_REQUEST",
-    "SYSTEM_RULES",
-    "CHUNKING_PLAN",
-    "LLM_REQUEST",
-    "LLM_RESPONSE",
-    "QUALITY_JUDGMENT",
-    "REJECTION_DETAILS",
-    "ITERATION_END",
-    "FINAL_SUMMARY",
-)
+EVENT_NAMES: Final[tuple[str, ...]] = get_args(EventName)
 _ENVELOPE: Final = frozenset({"timestamp", "event", "session_id", "task_id", "subtask_id", "iteration_index", "data"})
 
 # The keys the seed requires in `data`, with their JSON types; a known event without them is damaged.

@@ -25,6 +25,7 @@ async def export(context: Context, arguments: Namespace) -> int:
         ref = context.session.resolve(selector)
     else:
         ref = resolve_task(context.state_dir, selector)
+    context.settings()  # makes the configured extra names known to the redactor
     redactor = build_redactor(
         state_dir=context.state_dir.root,
         environ=context.environ,

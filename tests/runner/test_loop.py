@@ -84,6 +84,18 @@ async def test_a_hint_is_part_of_the_next_request_and_grants_as_many_iterations_
     assert outcome_of(state, trace_file="", chain_head=None).status == "AWAITING_RESPONSE"
 
 
+async def test_a_new_limit_of_iterations_is_the_whole_limit_and_other_limits_grant_none() -> None:
+    record = Record([request(max_iterations=2, on_limit="ask")])
+    await run(record, World([GOOD], ["REJECT"]))
+    record.entries.append(person("continue", limits={"budget_usd": 5.0}))
+    waiting = await run(record, World([GOOD], ["REJECT"]))
+    assert outcome_of(waiting, trace_file="", chain_head=None).status == "AWAITING_RESPONSE"
+    record.entries.append(person("continue", limits={"max_iterations": 5}))
+    world = World([GOOD], ["REJECT"])
+    await run(record, world)
+    assert len(world.asked) == 3
+
+
 @pytest.mark.parametrize(("kind", "allowed"), [("network", 2), ("timeout", 2), ("rate_limit", 5), ("overloaded", 5)])
 async def test_passing_trouble_is_retried_with_the_same_prompt_a_bounded_number_of_times(
     kind: str, allowed: int

@@ -259,7 +259,7 @@ def _by_language(source: Source, context: Context, *, documented: bool) -> bool:
         constructor = context.name[:1].isupper() and b".prototype" in source.text
         return constructor or re.search(rb"\b(?:extends|implements)\b", context.bases) is not None
     if name == "rust":
-        return b" for " in context.bases
+        return context.name == "main" or b" for " in context.bases
     if name == "cpp" and not _has_type(context):
         return True
     if name in {"kotlin", "swift", "c_sharp", "cpp"} and context.class_text:

@@ -35,6 +35,7 @@ _MISSING = re.compile(
     r"\b(?:is|are|isn't|aren't|has|have|was|were|remains?|still|stays?)\b[^.;!?]{0,24}?\b(?:not (?:yet )?(?:fully |completely )?(?:implemented|done|finished|complete|handled|wired up|written)(?: yet)?|unimplemented|unfinished|incomplete|(?:only )?(?:a )?stub(?:bed)?(?: out)?|not been (?:implemented|written|done)|to be (?:implemented|written|done|completed)|yet to be \w+)\b"
     r"|\b(?:isn't|aren't|hasn't been|haven't been|wasn't|weren't) (?:yet )?(?:fully )?(?:implemented|done|finished|complete|written|handled)(?: yet)?\b"
     r"|\bnot (?:yet )?implemented\b(?: yet)?|\b(?:left|used|added|kept|inserted|returns?) (?:as )?(?:a |an |some |the )?(?:\w+ )?(?:placeholders?|stubs?|dummy (?:values?|implementation))\b|\b(?:placeholder|stub|dummy|mock) (?:implementation|logic|version|for now)\b|\bstubbed (?:it |them )?out\b|\b(?:simplified|skipped|hard-?coded)\b[^.;!?]{0,40}\bfor now\b|\bfor now,? (?:it|this|the \w+) (?:just |only |simply )?(?:returns|is a|does nothing)"
+    r"|\bstill (?:needs?|has|have) to be (?:done|implemented|added|written|completed|handled|wired)\b"
     r"|未実装|まだ(?:実装|対応)|実装できていま|後で実装|仮実装|スタブのまま|尚未(?:实现|完成)|还没(?:有)?(?:实现|完成)|暂未(?:实现|完成)|未实现|待实现|아직 (?:구현|완성)|구현되지 않|미구현|나중에 구현"
     r"|\b(?:aún|todavía) no (?:está|se ha|he) ?\w* ?(?:implementad|terminad|hech|completad)\w*|\b(?:falta|queda) (?:por )?(?:implementar|completar|hacer)|pendiente de implementar"
     r"|\bnoch nicht (?:implementiert|umgesetzt|fertig)|\bnoch zu (?:implementieren|erledigen)|\bpas encore (?:implémenté|terminé|fait)|\breste à (?:faire|implémenter)",
@@ -44,6 +45,7 @@ _LEFT_OUT = re.compile(
     r"\b(?:omitted|left out|skipped|elided|shortened|abbreviated|truncated|not (?:shown|included|repeated|written out))\b[^.;!?]{0,30}\b(?:for (?:the sake of )?(?:brevity|space|clarity|simplicity|conciseness|length)|to save space|due to (?:length|space))\b|\bfor brevity\b"
     r"|\b(?:i(?:'ve| have)?|we(?:'ve| have)?) (?:left out|omitted|skipped|elided)\b[^.;!?]{0,40}\b(?:rest|remaining|others?|code|implementation|bod(?:y|ies)|details|methods|functions|tests|handlers)\b"
     r"|\b(?:rest|remaining|other)\b[^.;!?]{0,40}\b(?:is|are|was|were) (?:omitted|left out|not shown|elided)\b|\b(?:rest|remainder) of (?:the )?(?:code|file|implementation)[^.;!?]{0,20}\b(?:goes here|would go|follows the same pattern)\b"
+    r"|^\W*(?:\.{3}|…)\s*(?:the )?(?:rest|remainder) of\b|^\W*(?:the )?rest of (?:the |your )?(?:code|file|implementation|class)(?: (?:is |remains? |stays? )?(?:unchanged|the same|omitted|as before))?\W*$"
     r"|(?:残り|以下|以降)(?:の\w*)?(?:は|も)?(?:省略|割愛)|(?:省略|割愛)(?:しました|します|しています)|(?:其余|其他|剩余)[^。]{0,12}省略|(?:篇幅|简洁)[^。]{0,12}省略|나머지(?:는)? ?[^.]{0,12}생략"
     r"|\bomitid[oa]s? por\b|\bhe omitido\b|\b(?:weggelassen|ausgelassen|gekürzt)\b|\bder (?:übersichtlichkeit|kürze) halber\b|\bomis(?:e|es)? (?:pour|par)\b|\bj'ai omis\b",
     re.IGNORECASE,
@@ -56,8 +58,11 @@ _ENDS = re.compile(
     r"|\b(?:should|shall|may|can) i (?:now )?(?:continue|proceed|go ahead|finish|go on|start|implement)\b|\b(?:would|do) you (?:like|want) me to (?:now )?(?:continue|proceed|go ahead|finish|go on|start|keep going|complete|implement (?:the (?:rest|remaining|others?)|it|this|them)|do the (?:rest|remaining))\b"
     r"|\bi(?:'ll| will) (?:continue|finish|do|implement|add|complete|write|handle)\b[^.;!?]{0,60}\b(?:later|next|in (?:a|the|my) (?:next|follow-?up|second|subsequent|future)|tomorrow|afterwards|in another)\b"
     r"|\b(?:i|we) (?:could not|couldn't|was unable to|wasn't able to|were unable to|did not|didn't|have not|haven't) (?:yet )?(?:finish|complete|implement|manage to|get to|have (?:the )?time|get (?:around )?to|fully)\b"
+    r"|^\W*(?:still )?(?:remaining|missing|not done(?: yet)?|open|left to do|to do|pending|outstanding)(?: (?:work|items|tasks|steps|parts|points))?\W{0,3}:\W*(?!none|nothing|no\b|0|n/a)\w"
+    r"|\b(?:i|we)(?:'ve| have)? (?:(?:only|just) (?:\w+ )?(?:implemented|done|finished|completed|added|written|covered)|(?:implemented|did|finished|completed|added|wrote|covered) only) (?:\w+ ){0,2}(?:first|basics?|main|part|half|some|structure|skeleton|scaffold(?:ing)?|outline)\b"
+    r"|\b(?:ran|run|running) out of (?:time|tokens|space|context|budget)\b"
     r"|\bi(?:'ve| have)? ran? out of (?:time|tokens|space|context|budget)\b|\bdue to (?:length|time|space|token|context|output)[- ](?:limits?|constraints?|limitations?|restrictions?)\b|\b(?:to be continued|continued in (?:the )?next|part 1 of \d)\b"
-    r"|\b(?:the )?(?:rest|remaining \w+|remainder|others?)\b[^.;!?]{0,30}\b(?:can be (?:done|implemented|added|completed|written) (?:similarly|the same way|analogously|later|by you)|is (?:up to|left to) you|are (?:up to|left to) you|yourself|on your own|follow(?:s)? the same pattern(?! as)|i(?:'ll| will) leave)\b"
+    r"|\b(?:the )?(?:rest|remaining \w+|remainder|others?)\b[^.;!?]{0,30}\b(?:can be (?:done|implemented|added|completed|written) (?:similarly|the same way|analogously|later|by you|in (?:a |the )?(?:similar|same) (?:way|manner|fashion))|is (?:up to|left to) you|are (?:up to|left to) you|yourself|on your own|follow(?:s)? the same pattern(?! as)|i(?:'ll| will) leave)\b"
     r"|\bi(?:'ll| will) leave\b[^.;!?]{0,40}\b(?:to you|for you|rest|remaining|implementation|up to)\b|\b(?:next steps? (?:for you|is to implement|would be to (?:implement|finish|complete) the (?:rest|remaining|actual))|(?:only|just) (?:the )?first (?:part|half|step|\w+ of (?:the )?\w+) (?:is|are|was|were)? ?(?:done|implemented|complete))\b"
     r"|(?:残り|あと|それ以外|続き)(?:の\w{0,12})?(?:は|を)[^。]{0,24}(?:ご自身|ご自分|お願い|実装してください|追加してください|任せ|お任せ|あなた)|(?:ご自身|ご自分|各自)で(?:実装|追加|補完|作成)|続け(?:ます|ましょう|てよい|て良い)(?:か|でしょうか)|(?:続行|進め)(?:しますか|してもよ|てもよろしい|ますか|ましょうか)|次回(?:実装|対応)|(?:実装|追加|補完|記述)していただく必要"
     r"|(?:您|你)(?:还)?(?:需要|可以|得|必须)(?:自行|自己|再)?[^。]{0,4}(?:实现|补充|完成|编写)|(?:是否|要不要|需要我|要我)[^。]{0,6}(?:继续|接着|往下)|自行(?:实现|补充|完成|编写)|留给(?:您|你|读者)|剩(?:下|余)(?:的)?[^。]{0,10}(?:由您|由你|您来|你来|自己)|接下来我(?:会|将)"
@@ -78,8 +83,11 @@ _PLAN = re.compile(
 )
 
 
-def marks(prose: Sequence[Prose]) -> list[Place]:
-    """Q2: marks offered as part of the answer, and work that it says is missing."""
+def marks(prose: Sequence[Prose], *, reports: bool = False) -> list[Place]:
+    """Q2: marks offered as part of the answer, and work that it says is missing.
+
+    `reports` is for a request that asked for no change: its answer may well say what is missing in the code.
+    """
     found: list[Place] = []
     for line in prose:
         for sentence in _sentences(line.text):
@@ -95,7 +103,7 @@ def marks(prose: Sequence[Prose]) -> list[Place]:
                     )
                 )
                 break
-            if (missing := _MISSING.search(sentence)) and not _denied(sentence, missing):
+            if not reports and (missing := _MISSING.search(sentence)) and not _denied(sentence, missing):
                 found.append(
                     at(
                         "missing_work",
@@ -114,7 +122,7 @@ def _mark_in(sentence: str) -> str:
     if found:
         return found["mark"]
     left = _LEFT_MARK.search(sentence)
-    if left and not _NO.search(sentence) and not _APP.search(sentence):
+    if left and not _NO.search(sentence[max(0, left.start() - 30) : left.end() + 30]) and not _APP.search(sentence):
         return left["mark"] or left["other"]
     return ""
 
@@ -125,7 +133,7 @@ def _denied(sentence: str, found: re.Match[str]) -> bool:
     inside = found.group()
     return bool(
         re.search(
-            r"\b(?:no|nothing|none|never|without|neither|no longer|keine?|nada|rien|previously|originally|before|earlier|raised|because|since|why|reported|said|that|which|error|message|where|when)\b|もう|不再",
+            r"\b(?:no|nothing|none|never|without|neither|no longer|keine?|nada|rien|previously|originally|before|earlier|raised|because|since|why|reported|said|that|error|message|where|when)\b|もう|不再",
             before,
             re.IGNORECASE,
         )

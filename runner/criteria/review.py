@@ -273,7 +273,7 @@ def _review_answer(evidence: Evidence, review: _Review) -> None:
     speaks_of_work = not question or not evidence.request.rstrip().endswith(("?", "？"))
     if speaks_of_work and evidence.kind not in {"question", "investigation"}:
         prose: Sequence = answer.prose  # type: ignore[type-arg]  # the parts of the answer, as read
-        for place in marks(prose):
+        for place in marks(prose, reports=question and bool(evidence.request)):
             review.add("Q2", place)
         for place in left_out(prose):
             review.add("Q3", place)

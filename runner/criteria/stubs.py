@@ -33,9 +33,9 @@ _NOT_DONE = (
     + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|pas encore implémenté|구현되지|미구현".encode()
 )
 _RAISE = {
-    "python": rb"\braise\s+(?:NotImplementedError|NotImplemented)\b(?P<rest>[^\n]*(?:\n[^\n]*)?)|\braise\s+\w+\s*\(\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
+    "python": rb"\bassert\s+(?:False|0)\s*,\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<more>[^\n]*)|\braise\s+(?:NotImplementedError|NotImplemented)\b(?P<rest>[^\n]*(?:\n[^\n]*)?)|\braise\s+\w+\s*\(\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
     "rust": rb"(?<![\w.])(?:todo|unimplemented)!\s*[\(\[{](?P<rest>[^\n]*)|\bpanic!\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
-    "kotlin": rb"(?<![\w.\"])TODO\s*\((?P<rest>[^\n]*)|\b(?:throw\s+\w+|error)\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)|\bthrow\s+NotImplementedError\b(?P<more>[^\n]*)",
+    "kotlin": rb"(?<![\w.\"])(?-i:TODO)\s*\((?P<rest>[^\n]*)|\b(?:throw\s+\w+|error)\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)|\bthrow\s+NotImplementedError\b(?P<more>[^\n]*)",
     "scala": rb"(?<![?\w])\?\?\?(?![?\w])|\bthrow\s+new\s+(?:NotImplementedError|\w+\s*\(\s*\"(?=[^\n\"]*(?:%s)))(?P<text>[^\n]*)",
     "c_sharp": rb"\bthrow\s+new\s+(?:System\.)?NotImplementedException\b(?P<rest>[^\n]*)|\bthrow\s+new\s+\w+\s*\(\s*\$?\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
     "ruby": rb"\braise\s*\(?\s*(?:::)?NotImplementedError\b(?P<rest>[^\n]*)|\braise\s*\(?\s*[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
@@ -53,8 +53,8 @@ _RAISING = {
 }
 _ALIAS = {"javascript": "js", "typescript": "js", "tsx": "js"}
 _SAYS = re.compile(
-    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|(?:window\.)?alert|toast(?:\.\w+)?|messagebox\.\w+|echo|puts|p|fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|return|return nil,)?"
-    rb"\s*\(?\s*(?:errors\.New\(|fmt\.Errorf\()?(?:stderr,\s*)?[\"'`](?:TODO\b\s*[:\- ]|FIXME\b|[\w '.()]{0,40}(?:not (?:yet )?implemented|not implemented yet|implement me)\b)[^\"'`{$%]*[\"'`]\)*\s*;?$",
+    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|(?:window\.)?alert|toast(?:\.\w+)?|messagebox\.\w+|echo|puts|p|fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|return(?: (?:nil|0|false|\w+\{\}|\"\"),)*)?"
+    rb"\s*\(?\s*(?:errors\.New\(|fmt\.Errorf\()?(?:stderr,\s*)?[\"'`](?:TODO\b(?:\s*[:\- ]|(?=[\"'`]))|FIXME\b|[\w '.()]{0,40}(?:not (?:yet )?implemented|not implemented yet|implement me)\b)[^\"'`{$%]*[\"'`]\)*\s*;?$",
     re.IGNORECASE,
 )
 _EMPTY_TEST = re.compile(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
 from repl.present.escape import escape
 
@@ -48,19 +48,27 @@ def fit(text: str, width: int) -> str:
 def wrap(text: str, width: int) -> Iterator[str]:
     """`text` (already safe) in pieces of at most `width` cells, broken at a blank where one is near."""
     width = max(width, 2)
-    if not text.isascii():
-        yield from chop_cells(text, width) if text else [""]
-        return
     start, size = 0, len(text)
+    narrow = text.isascii()
     if not size:
         yield ""
     while start < size:
-        stop = start + width
+        stop = start + width if narrow else _stop(text, start, width)
         if stop < size:
-            blank = text.rfind(" ", start + width // 2, stop + 1)
+            blank = text.rfind(" ", start + max((stop - start) // 2, 1), stop + 1)
             stop = blank + 1 if blank > 0 else stop
         yield text[start:stop]
         start = stop
+
+
+def _stop(text: str, start: int, width: int) -> int:
+    """How far `text` goes from `start` within `width` cells; one character at least."""
+    used = 0
+    for position in range(start, len(text)):
+        used += get_character_cell_size(text[position])
+        if used > width:
+            return max(position, start + 1)
+    return len(text)
 
 
 def matches_in(text: str, needle: str) -> list[tuple[int, int]]:

@@ -45,16 +45,19 @@ THEMES: Final[tuple[Theme, ...]] = (
         name="dark", dark=True, primary="#7aa2f7", secondary="#7dcfff", warning="#e0af68", error="#f7768e",
         success="#9ece6a", accent="#7dcfff", foreground="#d5d9e5", background="#16181f", surface="#1c1f29",
         panel="#262a36", boost="#262a36",
+        variables={"border-blurred": "#6b7086"},
     ),
     Theme(
         name="light", dark=False, primary="#2456b8", secondary="#0f6b7c", warning="#8a5a00", error="#b3261e",
         success="#1c6b2c", accent="#0f6b7c", foreground="#1d2129", background="#ffffff", surface="#f5f6f8",
         panel="#e6e9ee", boost="#e6e9ee",
+        variables={"border-blurred": "#8a90a0"},
     ),
     Theme(
         name="high-contrast", dark=True, primary="#ffff00", secondary="#00ffff", warning="#ffff00", error="#ff6060",
         success="#00ff00", accent="#00ffff", foreground="#ffffff", background="#000000", surface="#000000",
         panel="#000000", boost="#000000",
+        variables={"border-blurred": "#ffffff"},
     ),
     Theme(
         name="mono", ansi=True, dark=True, primary="ansi_default", secondary="ansi_default", warning="ansi_default",

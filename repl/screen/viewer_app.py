@@ -80,6 +80,8 @@ class Themed(App[Any]):
 class ViewerApp(Themed):
     """One trace, full screen; leaving the viewer ends the program with 0."""
 
+    TITLE = "pm trace"
+
     def __init__(self, path: Path, *, follow: bool = False, wanted: str = "", theme: str = "auto") -> None:
         super().__init__(theme=theme)
         self.viewer = TraceScreen(path, follow=follow, wanted=wanted)

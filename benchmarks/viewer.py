@@ -28,10 +28,20 @@ import orjson
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "conversation-task-001-2025-01-23T10-30-00.jsonl"
-EMPTY = "from textual.app import App\nfrom textual.widgets import Static\n" \
-    "class Empty(App):\n    def compose(self):\n        yield Static('readyxyz')\nEmpty().run()\n"  # fmt: skip
-VIEWER = "import sys\nfrom pathlib import Path\nfrom repl.screen.viewer_app import ViewerApp\n" \
-    "ViewerApp(Path(sys.argv[1]), follow='-f' in sys.argv).run()\n"  # fmt: skip
+EMPTY = """
+from textual.app import App
+from textual.widgets import Static
+class Empty(App):
+    def compose(self):
+        yield Static("readyxyz")
+Empty().run()
+"""
+VIEWER = """
+import sys
+from pathlib import Path
+from repl.screen.viewer_app import ViewerApp
+ViewerApp(Path(sys.argv[1]), follow="-f" in sys.argv).run()
+"""
 PM = "import sys\nfrom repl.cli import main\nsys.exit(main(['--screen']))\n"
 JUMP = """
 import asyncio, resource, sys, time
@@ -177,8 +187,8 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--keep", type=Path)
     chosen = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
         path = chosen.keep or folder / NAME
         lines = 0 if path.exists() else generate(path, int(chosen.size))
         print(f"trace           {path.stat().st_size / 1e6:,.0f} MB{f', {lines:,} lines' if lines else ''}")
@@ -186,15 +196,12 @@ def main() -> None:
         for _round in range(chosen.rounds):
             empty.append(first_paint(EMPTY, b"readyxyz"))
             viewer.append(first_paint(VIEWER, b"LLM_REQUEST", str(path)))
-            prompt.append(first_paint(PM, b"pm>", folder=name))
+            prompt.append(first_paint(PM, b"pm>", folder=place))
         base = statistics.median(empty)
         print(f"empty app       {base * 1000:.0f} ms to its first paint")
-        print(
-            f"viewer          {statistics.median(viewer) * 1000:.0f} ms, {statistics.median(viewer) / base:.2f} x empty (1.3)"
-        )
-        print(
-            f"full screen     {statistics.median(prompt) * 1000:.0f} ms, {statistics.median(prompt) / base:.2f} x empty (1.5)"
-        )
+        for name, taken, wanted in (("viewer", viewer, 1.3), ("full screen", prompt, 1.5)):
+            middle = statistics.median(taken)
+            print(f"{name:<15} {middle * 1000:.0f} ms, {middle / base:.2f} x empty (at most {wanted})")
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             [sys.executable, "-c", JUMP, str(path)], capture_output=True, text=True, env=environ, check=True
@@ -204,9 +211,8 @@ def main() -> None:
         print(f"index           {float(indexed):.1f} s for {int(count):,} lines, in the background")
         print(f"memory          {float(memory):.0f} MB at most (100)")
         echo = key_echo(folder)
-        print(
-            f"key echo        {statistics.median(echo) * 1000:.0f} ms median, {max(echo) * 1000:.0f} ms worst, 100 facts/s (30)"
-        )
+        middle, worst = statistics.median(echo) * 1000, max(echo) * 1000
+        print(f"key echo        {middle:.0f} ms median, {worst:.0f} ms worst, while 100 facts/s arrive (30)")
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ from repl.line.feed import Feed
 from repl.line.notify import Notifier
 from repl.present.output import Output
 from repl.screen.home import HomeScreen
+from repl.screen.themed import Themed
 from repl.screen.transcript import TranscriptStream
 from repl.screen.view import ScreenView
-from repl.screen.viewer_app import Themed
 from repl.session import Session
 from repl.shell import Shell, interpret
 from tracer.catalog import TaskRow, list_tasks

@@ -82,12 +82,8 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, model: TraceModel, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
         super().__init__(id=id)
         self.model = model
-        self._drawn = 0
-
-    @override
-    def on_mount(self) -> None:
-        """Take the size the model has now."""
-        self.resized()
+        # Known before the first layout, so that the first frame has rows.
+        self.virtual_size = Size(0, len(model.timeline))
 
     def resized(self) -> None:
         """The model grew, shrank, folded or changed its source."""

@@ -29,9 +29,9 @@ def binding_rows(changes: Mapping[str, str]) -> list[KeyBinding]:
     from repl.screen.pages import Page
     from repl.screen.prompt import Prompt
     from repl.screen.task_screen import TaskScreen
+    from repl.screen.themed import Themed
     from repl.screen.trace_view import TraceScreen
     from repl.screen.transcript import Transcript
-    from repl.screen.viewer_app import Themed
 
     places = (
         ("everywhere", (*PmApp.BINDINGS, *Themed.BINDINGS)), ("prompt", Prompt.BINDINGS),

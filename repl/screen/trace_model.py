@@ -23,6 +23,8 @@ from tracer.rows.search import FilterScan, find
 __all__ = ["TraceModel"]
 
 _TAIL_ROWS: Final = 100
+_FIRST_ROWS: Final = 60
+_FIRST_BYTES: Final = 8 << 20
 _WALK: Final = 20_000
 
 
@@ -41,7 +43,8 @@ class TraceModel:
         self._fed = 0
         self._fed_runs = 0
         self._generation = 0
-        self.file.index_some(1 << 16)
+        while self.file.count < _FIRST_ROWS and self.file.scanned < _FIRST_BYTES and self.file.index_some(1 << 18):
+            pass
         self.refresh()
 
     def close(self) -> None:

@@ -191,8 +191,15 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def _rows_of(line: str, width: int) -> list[tuple[str, str]]:
+    """The line in rows of `width` cells; what does not fit the first is indented under it."""
     tone = _tone(line)
-    return [(piece, tone) for piece in wrap(shown(line), width)]
+    text = shown(line)
+    first, *more = wrap(text, width)
+    if not more:
+        return [(first, tone)]
+    hang = min(len(text) - len(text.lstrip(" ")) + 4, width // 3)
+    rest = wrap(text[len(first) :], width - hang)
+    return [(first, tone), *((" " * hang + piece, tone) for piece in rest)]
 
 
 def _tone(line: str) -> str:

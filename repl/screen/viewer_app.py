@@ -2,79 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any, ClassVar
 
-from textual import on
-from textual.app import App
-from textual.binding import Binding, BindingType
-from textual.events import DescendantFocus
-from textual.widgets import Input
 from typing_extensions import override
 
-from repl.screen.themes import THEMES, theme_for
+from repl.screen.themed import Themed
 from repl.screen.trace_view import TraceScreen
 
-__all__ = ["Themed", "ViewerApp", "wanted_colours"]
-
-
-def wanted_colours() -> bool:
-    """Whether colours are wanted: NO_COLOR counts when it is set and not empty."""
-    return not os.environ.get("NO_COLOR")
-
-
-class Themed(App[Any]):
-    """An app with our five themes, NO_COLOR read as everywhere in `pm`, and help for the focused pane."""
-
-    ENABLE_COMMAND_PALETTE = False
-    ESCAPE_TO_MINIMIZE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "quit", show=False, id="app.quit"),
-        Binding("question_mark,f1", "help", "help", id="app.help"),
-    ]
-    CSS = """
-    Screen { layers: base overlay; }
-    ToastRack { margin-bottom: 1; }
-    """
-
-    def __init__(self, *, theme: str = "auto") -> None:
-        kept = os.environ.get("NO_COLOR")
-        no_colour = not wanted_colours()
-        super().__init__()
-        # Textual takes NO_COLOR out of the environment and counts an empty one; programs we start still want it.
-        if kept is not None:
-            os.environ["NO_COLOR"] = kept
-        self.no_color = no_colour
-        for known in THEMES:
-            self.register_theme(known)
-        self.theme = theme_for(theme, no_colour=no_colour)
-
-    @override
-    def _fatal_error(self) -> None:
-        """A defect ends the screen without a word: Textual's own report would print variables, secrets among them.
-
-        The exception stays in `defect`, for whoever started the app to report it redacted.
-        """
-        self.bell()
-        self._close_messages_no_wait()
-
-    @property
-    def defect(self) -> Exception | None:
-        """The exception that ended the app, if one did."""
-        return self._exception
-
-    @on(DescendantFocus)
-    def steady_cursor(self, event: DescendantFocus) -> None:
-        """No cursor blinks: nothing is written to the terminal while nothing changes."""
-        if isinstance(event.widget, Input):
-            event.widget.cursor_blink = False
-
-    def action_help(self) -> None:
-        """Every key in force, and what the screen is for."""
-        from repl.screen.hints import HelpScreen, key_rows
-
-        self.push_screen(HelpScreen("Help", str(getattr(self.screen, "HELP", "")), key_rows(self.screen)))
+__all__ = ["ViewerApp"]
 
 
 class ViewerApp(Themed):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from repl.screen.trace_view import TraceScreen
 from repl.screen.viewer_app import ViewerApp
 from tests.repl.screen.facts import write_seed
 from tests.repl.screen.running import enter, screen, until
+from tests.repl.support import ROOT
 
 
 async def opened(pilot: Pilot[Any], app: PmApp, key: str, name: str) -> Page:
@@ -180,3 +183,10 @@ async def test_a_list_page_moves_by_vi_keys_and_copies_a_row(project: Path) -> N
         await pilot.press("j", "j", "k", "y")
         assert page.query_one(OptionList).highlighted == 1
         assert app.clipboard.startswith(cells(page)[1][0])
+
+
+def test_the_tours_key_tables_are_the_programs() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/make_pictures.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "key tables are the program's")

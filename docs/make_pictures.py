@@ -1,0 +1,163 @@
+"""Makes the pictures and the key tables of docs/tour.md from the running program, so that they stay true.
+
+    python docs/make_pictures.py            renews docs/pictures/*.svg and the key tables in docs/tour.md
+    python docs/make_pictures.py --check    exit 1 where the key tables in docs/tour.md are not the program's
+
+A real session runs a scripted task in a temporary folder; no key and no network are needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from textual.pilot import Pilot  # noqa: E402 - the checkout comes first on the path
+
+from repl.commands.context import Context  # noqa: E402
+from repl.present.output import Output  # noqa: E402
+from repl.screen.app import PmApp  # noqa: E402
+from repl.screen.keymap import binding_rows  # noqa: E402
+from repl.session import Session  # noqa: E402
+
+PICTURES = ROOT / "docs" / "pictures"
+TOUR = ROOT / "docs" / "tour.md"
+BEGIN, END = "<!-- keys: made by docs/make_pictures.py -->", "<!-- end of keys -->"
+BAD = "def validate_email(address):\n    # TODO: implement\n    return True\n"
+GOOD = """def validate_email(address):
+    name, at, host = address.partition("@")
+    return bool(name and at and "." in host)
+"""
+REPLIES: tuple[dict[str, Any], ...] = (
+    {"output": "I added validate_email() to src/signup.py.", "files": {"src/signup.py": BAD}, "delay_ms": 900,
+     "usage": {"input_tokens": 2000, "output_tokens": 140}},
+    {"output": "validate_email() now checks the name and the host.", "files": {"src/signup.py": GOOD}, "delay_ms": 700,
+     "usage": {"input_tokens": 2500, "output_tokens": 110}},
+    {"output": "Rate limits are in place.", "files": {"src/limits.py": "LIMIT = 100\n"}, "delay_ms": 60_000,
+     "match": "rate limits"},
+)  # fmt: skip
+
+
+def key_tables() -> str:
+    """Markdown tables of every key, by where it holds."""
+    lines: list[str] = []
+    place = ""
+    for row in binding_rows({}):
+        if row.place != place:
+            place = row.place
+            lines += ["", f"### Keys: {place}", "", "| Key | Does | Id for `repl.keys` |", "|---|---|---|"]
+        keys = ", ".join(f"`{key}`" for key in row.keys)
+        lines.append(f"| {keys} | {row.what} | `{row.id}` |")
+    return "\n".join(lines).strip()
+
+
+def with_tables(text: str) -> str:
+    """The tour with its key tables as the program has them."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{key_tables()}\n\n{END}{after}"
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
+    """Wait for a state of the program, 20 s at least."""
+    for _tick in range(1000):
+        await pilot.pause(0.02)
+        if holds():
+            return
+    raise SystemExit(
+        "the program did not come to the state of the picture; it shows:\n" + pilot.app.home.transcript.text
+    )
+
+
+async def shoot(app: PmApp, pilot: Pilot[Any], name: str) -> None:
+    """Export the present screen."""
+    await pilot.pause()
+    app.clear_notifications()
+    await pilot.pause(0.4)
+    svg = app.export_screenshot(title="pm", simplify=True)
+    (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
+
+
+async def pictures() -> None:
+    """Run the session and export its screens."""
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "shop-api"
+        folder.mkdir()
+        script = Path(place) / "replies.jsonl"
+        script.write_text("".join(json.dumps(reply) + "\n" for reply in REPLIES))
+        environ = {
+            **os.environ,
+            "HOME": place,
+            "PM_EXECUTOR": "scripted",
+            "PM_SCRIPT": str(script),
+            "PM_REPL_THEME": "dark",
+        }
+        arguments = Namespace(directory=str(folder), state_dir=None, config=None, help=False, no_input=False, yes=False)
+        output = Output(stdout=StringIO(), stderr=StringIO())
+        async with Session(Context(output=output, environ=environ, arguments=arguments), interactive=True) as session:
+            app = PmApp(session, greeting=["pm · shop-api · executor scripted", "/help commands · ? keys"])
+            async with app.run_test(size=(110, 28)) as pilot:
+                await tour(app, pilot)
+
+
+async def tour(app: PmApp, pilot: Pilot[Any]) -> None:
+    """The states of the tour, in its order."""
+    await pilot.press("slash")
+    await shoot(app, pilot, "completion")
+    await pilot.press("ctrl+c")
+    app.home.prompt.put("add input validation to the signup form")
+    await pilot.press("enter")
+    await until(pilot, lambda: any(row.status == "COMPLETE" for row in app.home.all_rows))
+    app.home.prompt.put("add rate limits")
+    await pilot.press("enter")
+    await until(pilot, lambda: len(app.home.all_rows) == 2 and app.session.running)
+    await pilot.pause(0.6)
+    await shoot(app, pilot, "home")
+    await pilot.press("escape", "down")
+    await until(pilot, lambda: app.home._shown_task is not None and app.home._shown_task.task_id == "task-001")  # noqa: SLF001
+    await shoot(app, pilot, "tasks")
+    await pilot.press("t")
+    await until(pilot, lambda: app.screen is not app.home)
+    await pilot.pause(0.6)
+    await pilot.press(*["down"] * 5)
+    await shoot(app, pilot, "trace")
+    await pilot.press("g", *"8", "enter", "equals_sign")
+    await pilot.pause(0.6)
+    await shoot(app, pilot, "answers")
+    await pilot.press("q", "q")
+    await until(pilot, lambda: app.screen is app.home)
+    await pilot.press("ctrl+p")
+    await pilot.pause(0.4)
+    await shoot(app, pilot, "palette")
+    await pilot.press("escape", "f2")
+    await pilot.pause(0.6)
+    await pilot.press("slash", *"repl", "enter")
+    await pilot.pause(0.2)
+    await shoot(app, pilot, "settings")
+
+
+def main() -> int:
+    """Renew, or check."""
+    text = TOUR.read_text(encoding="utf-8")
+    if "--check" in sys.argv:
+        fresh = with_tables(text) == text
+        print("key tables are the program's" if fresh else "docs/tour.md: run python docs/make_pictures.py")
+        return 0 if fresh else 1
+    asyncio.run(pictures())
+    TOUR.write_text(with_tables(text), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

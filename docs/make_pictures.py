@@ -142,7 +142,7 @@ async def tour(app: PmApp, pilot: Pilot[Any]) -> None:
     await shoot(app, pilot, "palette")
     await pilot.press("escape", "f2")
     await pilot.pause(0.6)
-    await pilot.press("slash", *"repl", "enter")
+    await pilot.press("slash", *"repl.", "enter")
     await pilot.pause(0.2)
     await shoot(app, pilot, "settings")
 

@@ -20,6 +20,7 @@ from runner.evolve import fold, request_of
 from runner.executors.port import Executor, Live, LiveSink, ignore_live
 from runner.loop import Effects, TaskLoop
 from runner.observe import TaskLog
+from runner.processes import end_orphans
 from runner.state import Request, TaskState
 from runner.stops import clear_stop, request_stop, stop_requests
 from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
@@ -83,6 +84,11 @@ class Supervisor:
         self._stop_watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        with suppress(OSError):  # a state dir that cannot be written is told by the task that needs it
+            for orphan in await end_orphans(self.state_dir.root):
+                how = "was ended" if orphan.ended else "could not be ended"
+                text = f"an agent that a killed pm left running {how} (process {orphan.pid})"
+                self.live(Live(kind="notice", text=text, task_id=orphan.label))
         await self._group.__aenter__()
         return self
 

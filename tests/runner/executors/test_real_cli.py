@@ -229,9 +229,12 @@ def test_a_killed_pm_leaves_a_task_that_resume_completes(place: Place) -> None:
         assert server.requests, "the agent never asked its model"
         process.send_signal(signal.SIGKILL)
         process.communicate()
+        registered = place.project / ".pm-orchestrator" / "control" / "processes"
+        assert list(registered.glob("*.json")), "the agent that is left running is on record"
         killed, asked = True, len(server.requests)
         code, said = place.run(server, "resume", "1")
     assert code == 0, said
+    assert list(registered.glob("*.json")) == [], "and was ended by the next pm"
     assert (place.project / "calc.py").read_text() == MENDED
     assert [fact["status"] for fact in place.facts("FINAL_SUMMARY")] == ["COMPLETE"]
     assert len(place.facts("LLM_REQUEST")) == 2, "the unanswered request, and the one that was asked again"

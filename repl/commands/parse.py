@@ -118,13 +118,25 @@ def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
     parser.add_argument("--help", "-h", action="store_true", dest="help")
     for flag in (*GLOBAL_FLAGS, *command.flags):
         _add_flag(parser, flag)
+    words, after = _split_at_dashes(command, words)
     wants_help = "--help" in words or "-h" in words
     for argument in command.arguments:
-        _add_argument(parser, argument, optional=wants_help)
+        _add_argument(parser, argument, optional=wants_help or (argument.many and bool(after)))
     found, unknown = parser.parse_known_intermixed_args(words) if _mixes(command) else parser.parse_known_args(words)
     if unknown:
         _refuse(parser, unknown[0])
+    if after:
+        name = command.arguments[-1].name
+        setattr(found, name, [*getattr(found, name), *after])
     return found
+
+
+def _split_at_dashes(command: Command, words: list[str]) -> tuple[list[str], list[str]]:
+    """The words before `--`, and those behind it for a command that takes many; argparse's mixing loses the mark."""
+    if "--" not in words or not _mixes(command):
+        return words, []
+    mark = words.index("--")
+    return words[:mark], words[mark + 1 :]
 
 
 def _mixes(command: Command) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import shlex
+import subprocess
 from importlib import import_module
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from repl.commands.spec import Command
 from repl.commands.values import EVENTS
 from repl.exit_codes import ExitCode
 from runner.settings.declared import SETTINGS
+from tests.repl.support import command_line, environment, pm
+from tests.support.tools import need_program
 from tracer.errors import UsageError
 from tracer.events import EVENT_NAMES
 
@@ -57,8 +61,6 @@ def test_every_command_has_a_group_a_summary_and_known_exit_codes(command: Comma
 
 @EVERY
 def test_every_example_parses_as_its_own_command(command: Command) -> None:
-    import shlex
-
     words = shlex.split(command.example.split(" > ")[0].split(" | ")[0])
     if words[0] == "pm":
         found, _ = parse_command_line(words[1:])
@@ -154,3 +156,43 @@ def test_every_setting_of_run_has_a_flag_an_environment_name_and_a_config_key() 
 
 def test_hidden_commands_are_shown_nowhere() -> None:
     assert all(not command.hidden for surface in ("cli", "slash") for command in commands_for(surface))
+
+
+def test_words_behind_two_dashes_are_never_flags() -> None:
+    command, arguments = parse_command_line(["run", "--executor", "scripted", "--", "--explain", "-v"])
+    assert command.name == "run"
+    assert (arguments.executor, arguments.prompt, arguments.verbose) == ("scripted", ["--explain", "-v"], False)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["run", "--ex"], "--executor"),
+        (["trace", "--event", "JUDG"], "QUALITY_JUDGMENT"),
+        (["tasks", "--status", ""], "UNFINISHED"),
+        (["-C", "/tmp", "tra"], "trace"),
+        (["config", "se"], "set"),
+        (["config", "get", "run.max"], "run.max_iterations"),
+    ],
+)
+def test_the_completion_script_gets_its_candidates(words: list[str], offered: str, project: Path) -> None:
+    ran = pm("__complete", "--", *words, cwd=project)
+    assert ran.code == 0, ran.err
+    assert offered in [line.split("\t")[0] for line in ran.out.splitlines()]
+
+
+def test_the_bash_script_completes_in_a_real_shell(project: Path) -> None:
+    bash = need_program("bash", how="install bash")
+    start = " ".join(shlex.quote(word) for word in command_line())
+    (project / "pm").write_text(f'#!/bin/sh\nexec {start} "$@"\n')
+    (project / "pm").chmod(0o755)
+    text = pm("completion", "bash", cwd=project).out
+    words = 'COMP_WORDS=(pm trace --ev); COMP_CWORD=2; _pm; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        [bash, "-c", f"{text}\n{words}"],
+        cwd=project,
+        capture_output=True,
+        check=True,
+        env={**environment(), "PATH": f"{project}:/usr/bin:/bin"},
+    )
+    assert done.stdout.decode().split() == ["--event"]

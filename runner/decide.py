@@ -188,20 +188,26 @@ def _after_judgment(state: TaskState, request: Request, loop: LoopState, subtask
     judgment = str(loop.judgment.get("judgment", "REJECT"))
     if judgment != "REJECT":
         return _end_iteration(loop, subtask_id, judgment)
-    results = _dicts(loop.judgment.get("criteria_results"))
+    results = _usable(loop.judgment.get("criteria_results"), id=str, name=str, passed=bool)
     prompt = modification_prompt(
         request=_task_text(state, request, subtask_id),
         criteria_results=results,
-        issues=_dicts(loop.judgment.get("issues")),
+        issues=_usable(loop.judgment.get("issues"), criterion=str, type=str),
         tried=loop.tried.items(),
     )
-    failed = [str(item.get("id")) for item in results if item.get("passed") is False]
+    failed = [item["id"] for item in results if not item["passed"]]
     data = {"criteria_failed": failed, "modification_prompt": prompt}
     return Append(Draft("REJECTION_DETAILS", data, loop.iteration_index, subtask_id))
 
 
-def _dicts(value: object) -> tuple[dict[str, Any], ...]:
-    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+def _usable(value: object, **kinds: type) -> tuple[dict[str, Any], ...]:
+    """The objects of a recorded list that hold these keys with these types: a trace may come from anywhere."""
+    listed = value if isinstance(value, list) else []
+    return tuple(
+        item
+        for item in listed
+        if isinstance(item, dict) and all(isinstance(item.get(key), kind) for key, kind in kinds.items())
+    )
 
 
 def _end_iteration(loop: LoopState, subtask_id: str | None, judgment: str) -> Append:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from repl.present.escape import one_line
 from repl.present.words import count_text
+from runner.workspace.release import release_baselines
 from tracer.gc import apply_gc, plan_gc
 from tracer.prune import apply_prune, parse_age, plan_prune
 
@@ -27,6 +28,7 @@ def prune(context: Context, arguments: Namespace) -> int:
     items = list(plan.items)
     if arguments.yes:
         items = apply_prune(context.state_dir, plan)
+        release_baselines(context.folder, [item.task_id for item in items])
     for item in items[:_SHOWN]:
         size = _size_text(item.size)
         output.line(f"{item.task_id}  {item.status:<10}  {item.updated_at[:10]}  {size:>9}  {one_line(item.title, 50)}")

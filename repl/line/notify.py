@@ -9,7 +9,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from repl.present.escape import one_line
 from runner.settings.layers import Settings
@@ -30,6 +30,7 @@ class Notifier:
         self._settings = settings
         self._write = write
         self._last = -_DEBOUNCE_S
+        self._started: subprocess.Popen[bytes] | None = None
 
     def task_rests(self, outcome: TaskOutcome, seconds: float) -> None:
         """A task ended, failed or waits for an answer after `seconds`."""
@@ -45,11 +46,17 @@ class Notifier:
         else:
             self._write("\x07")
 
+    def wait(self) -> None:
+        """Wait a little for a command that was started, so that none is left behind unreaped."""
+        if self._started is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._started.wait(2)
+
     def _run(self, text: str, outcome: TaskOutcome) -> None:
         environ = {**os.environ, "PM_TASK_ID": outcome.task_id, "PM_TASK_STATUS": outcome.status}
         command = [*shlex.split(str(self._settings.get("repl.notify_command"))), text]
         try:
-            subprocess.Popen(
+            self._started = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -127,6 +127,7 @@ class LineView:
             with suppress(asyncio.CancelledError):
                 await ticker
             await self.feed.close()
+            await asyncio.to_thread(self.notifier.wait)
             self.proxy.close()
 
     def _ask_before_leaving(self) -> None:

@@ -368,3 +368,36 @@ def test_hostile_agent_text_cannot_move_the_cursor_or_ring(project: Path) -> Non
         terminal.send(CTRL_C + CTRL_D)
         terminal.send(b"s")
         assert terminal.ends() == 0
+
+
+@pytest.mark.torture
+def test_a_task_at_its_limit_waits_for_respond_and_goes_on(project: Path) -> None:
+    with opened(project, BAD, GOOD, PM_MAX_ITERATIONS="1") as terminal:
+        terminal.wait_for("pm>")
+        terminal.send(b"write hello.py" + ENTER)
+        terminal.wait_for("/respond 1 continue")
+        terminal.wait_for("1 waiting for your answer")
+        terminal.send(b"/respond 1 hint don't stop" + ENTER)
+        text = terminal.wait_for("task-001 COMPLETE · 2 iterations")
+        assert text.count("[0] REJECT") == 1
+        terminal.send(CTRL_D)
+        assert terminal.ends() == 0
+
+
+@pytest.mark.torture
+def test_resizing_keeps_the_line(project: Path) -> None:
+    with opened(project) as terminal:
+        terminal.wait_for("pm>")
+        terminal.pump(0.3)
+        terminal.send(b"half a line")
+        terminal.wait_for("pm> half a line")
+        terminal.child.setwinsize(30, 60)
+        terminal.pump(0.5)
+        terminal.send(b" more")
+        terminal.pump(0.5)
+        terminal.send(CTRL_C)
+        terminal.pump(0.3)
+        terminal.send(b"/version" + ENTER)
+        terminal.wait_for("pm 0.1.0\n")
+        terminal.send(CTRL_D)
+        assert terminal.ends() == 0

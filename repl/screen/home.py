@@ -125,6 +125,7 @@ class HomeScreen(HomeActions, Screen[None]):
         """The prompt has the focus at start; tasks are looked up behind the first paint."""
         self.prompt.look_up = self.pm.completions
         self.prompt.past = self.pm.past
+        self.prompt.pull_back = lambda: self.pm.session.queue.pop() if self.pm.session.queue else ""
         self.prompt.enter_breaks = self.pm.enter_breaks
         self.prompt.focus()
         self.show_top()

@@ -72,7 +72,7 @@ def _row(candidate: Candidate, width: int) -> str:
 
 
 class Prompt(TextArea):
-    """The input. `complete` gives candidates for the text before the cursor; `past` the history, oldest first."""
+    """The input. `look_up` completes the text before the cursor, `past` is the history, `pull_back` unqueues an input."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "submit", id="prompt.submit"),
@@ -123,6 +123,7 @@ class Prompt(TextArea):
         self.completions = completions
         self.look_up: Callable[[str], list[Candidate]] = lambda _text: []
         self.past: Callable[[], list[str]] = list
+        self.pull_back: Callable[[], str] = str
         self.enter_breaks = False
         self._own_keys = self.keys_of({})
         self._pastes = Pastes()
@@ -197,6 +198,8 @@ class Prompt(TextArea):
                 self._clear()
             case "up" | "down" if offered:
                 self.completions.move(-1 if event.key == "up" else 1)
+            case "up" if not self.text and (queued := self.pull_back()):
+                self.put(queued)
             case "up" if self.cursor_location[0] == 0:
                 self._earlier(-1)
             case "down" if self.cursor_location[0] == self.document.line_count - 1:
@@ -224,6 +227,10 @@ class Prompt(TextArea):
         if chosen is not None:
             self._take(chosen)
             self.completions.offer([])
+            return
+        if self.text.endswith("\\") and self.cursor_at_end_of_text:
+            self.action_delete_left()
+            self.insert("\n")
             return
         text = self.whole
         self._clear()

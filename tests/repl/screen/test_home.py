@@ -358,3 +358,16 @@ async def test_hostile_words_in_a_title_cannot_reach_the_terminal(project: Path)
                 assert strip.cell_length == pane.size.width
                 assert "\x1b" not in strip.text
                 assert "\u202e" not in strip.text
+
+
+async def test_a_backslash_at_the_end_breaks_the_line_and_up_takes_queued_input_back(project: Path) -> None:
+    async with screen(project, SLOW) as (app, pilot):
+        await pilot.press(*"one", "backslash", "enter", *"two")
+        assert app.home.prompt.text == "one\ntwo"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.session.running)
+        await enter(pilot, "waits")
+        await until(pilot, lambda: app.session.queue == ["waits"])
+        await pilot.press("up")
+        assert app.home.prompt.text == "waits"
+        assert app.session.queue == []

@@ -16,6 +16,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -92,9 +93,14 @@ class Page(Screen[None]):
     def on_mount(self) -> None:
         """Read the rows behind the first paint."""
         self.query_one(OptionList).focus()
-        self.query_one("#page-columns", Static).update(" " + self._line(self.columns, self.app.size.width - 2))
         self.query_one("#page-foot", Static).update(" looking …")
         self.action_look()
+
+    def on_resize(self, event: Resize) -> None:
+        """Lay the rows out for the new width."""
+        self.query_one("#page-columns", Static).update(" " + self._line(self.columns, event.size.width - 2))
+        if self._rows:
+            self._show()
 
     @work(exclusive=True, group="look")
     async def action_look(self) -> None:

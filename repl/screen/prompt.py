@@ -72,7 +72,7 @@ def _row(candidate: Candidate, width: int) -> str:
 
 
 class Prompt(TextArea):
-    """The input. `look_up` completes the text before the cursor, `past` is the history, `pull_back` unqueues an input."""
+    """The input. `look_up` completes what stands before the cursor, `pull_back` takes queued input back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "submit", id="prompt.submit"),

@@ -99,7 +99,7 @@ def _issue(criterion: str, place: Place) -> dict[str, Any]:
 def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> tuple[str, ...]:
     """What is worth saying without rejecting: old markers, checks that did not run, flaky runs."""
     notes = [
-        f"{criterion.id}: was there before: {place.message}{_at(place)}"
+        f"{criterion.id}: {'' if place.type == 'not_parsed' else 'was there before: '}{place.message}{_at(place)}"
         for criterion, finding in findings
         for place in finding.places
         if place.preexisting

@@ -23,6 +23,7 @@ TOO_DEEP = "nested too deeply to parse"
 # Of what is not parsed, or too large to be, so much is read by the scanner.
 SCAN_LIMIT = 2 * 1024 * 1024
 _CHUNK = 65536
+_SLICE = 512
 _STEPS_PER_BYTE = 0.6
 _STEPS_BASE = 20_000
 _HEAD = 8192
@@ -140,11 +141,11 @@ def is_too_deep(text: bytes) -> bool:
 
 def parse(language: Language, text: bytes) -> tree_sitter.Tree | None:
     """The syntax tree, or None where the parser was stopped after too many steps."""
-    steps = 0
+    steps, chunk = 0, _CHUNK
     allowed = int(len(text) * _STEPS_PER_BYTE) + _STEPS_BASE
 
     def read(offset: int, _point: object) -> bytes:
-        return text[offset : offset + _CHUNK]
+        return text[offset : offset + chunk]
 
     def stop(*_: object) -> bool:
         nonlocal steps
@@ -152,6 +153,9 @@ def parse(language: Language, text: bytes) -> tree_sitter.Tree | None:
         return steps > allowed
 
     try:
-        return tree_sitter.Parser(grammar(language)).parse(read, progress_callback=stop)
+        tree = tree_sitter.Parser(grammar(language)).parse(read, progress_callback=stop)
     except ValueError:
         return None
+    # `Node.text` reads through the same function, mostly a few words: large slices would cost more than the parse.
+    chunk = _SLICE
+    return tree

@@ -257,7 +257,8 @@ def test_a_label_of_path_tricks_stays_in_the_folder(natives, tmp_path):
 
 
 _MEASURED = """
-import resource, sys
+import re, sys
+from pathlib import Path
 from tracer.distill import distill_session
 from tracer.errors import PmError
 try:
@@ -265,7 +266,8 @@ try:
     print("made", made.meta["errors"], made.meta["tools"])
 except PmError as error:
     print("error", error.what, error.why)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+# VmHWM, not ru_maxrss: the latter begins with the peak of the process that started this one.
+print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """
 
 

@@ -16,7 +16,7 @@ from tracer.events import Draft
 __all__ = ["Append", "AskAgent", "AwaitPerson", "Finish", "Judge", "RecordRules", "Step", "decide", "decide_loop"]
 
 # Error kinds that the same request may survive, and those of them that are the provider's load.
-_TRANSIENT: Final = frozenset({"timeout", "network", "rate_limit", "overloaded", "unavailable"})
+_TRANSIENT: Final = frozenset({"timeout", "network", "rate_limit", "overloaded"})
 _OVERLOAD: Final = frozenset({"rate_limit", "overloaded"})
 
 
@@ -172,6 +172,8 @@ def _after_answer(state: TaskState, request: Request, loop: LoopState, subtask_i
         return Finish("ERROR", "auth", message)
     if kind == "budget":
         return Finish("INCOMPLETE", "budget", message)
+    if kind == "unavailable":  # a program that is not there does not come back by waiting
+        return Finish("ERROR", "retries", message)
     if kind in _TRANSIENT:
         over = _over_limit(state, request)
         if over is not None:

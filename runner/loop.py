@@ -213,6 +213,7 @@ class TaskLoop:
             "cost_usd": round(totals.cost_usd, 6) if totals.answers and totals.cost_known else None,
             "duration_ms": totals.spent_ms,
             "reason": step.reason,
+            "diff_blob": changed.diff_blob,
         }
         if step.detail:
             data["detail"] = step.detail

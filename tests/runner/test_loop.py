@@ -125,6 +125,14 @@ async def test_a_refused_key_ends_the_task_at_once() -> None:
     assert len(world.asked) == 1
 
 
+async def test_an_agent_that_is_not_there_ends_the_task_without_asking_again() -> None:
+    record, world = Record([request()]), World([failed("unavailable")], ["PASS"])
+    state = await run(record, world)
+    assert state.final is not None
+    assert (state.final["status"], state.final["reason"]) == ("ERROR", "retries")
+    assert len(world.asked) == 1
+
+
 async def test_the_budget_stops_before_the_next_call() -> None:
     record, world = Record([request(budget_usd=0.01)]), World([GOOD], ["REJECT"])
     state = await run(record, world)

@@ -112,7 +112,7 @@ def _referenced(state_dir: StateDir, store: DirectoryBlobs, stored: set[bytes]) 
     found: set[bytes] = set()
     blobs, catalog = os.fspath(state_dir.blobs) + os.sep, os.fspath(state_dir.catalog)
     roots = {os.fspath(state_dir.root), os.fspath(state_dir.agentic_traces)}
-    for root in roots:
+    for root in filter(os.path.isdir, roots):  # a folder comes into being with its first record
         for path in _files(root):
             if not path.startswith((blobs, catalog)):
                 found |= _named_in(path, stored)

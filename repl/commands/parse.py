@@ -162,6 +162,8 @@ def _add_flag(parser: _Parser, flag: Flag) -> None:
         return
     kinds: dict[str, Any] = {"text": str, "integer": int, "number": float, "duration": duration_seconds}
     options |= {"metavar": flag.value, "type": kinds[flag.kind]}
+    if flag.bare:
+        options |= {"nargs": "?", "const": flag.bare}
     if flag.choices:
         options["choices"] = flag.choices
     if flag.repeat:

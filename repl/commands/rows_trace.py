@@ -37,7 +37,12 @@ TRACE_COMMANDS: tuple[Command, ...] = (
         arguments=(TASK._replace(required=False),),
         flags=(
             Flag("--head", "a chain head that was kept elsewhere, 64 hex digits", "HEX"),
-            Flag("--session", "check a session's TracePack log instead: an id, its beginning, or last", "ID"),
+            Flag(
+                "--session",
+                "check a session's TracePack log instead: an id or its beginning; alone, the last one",
+                "ID",
+                bare="last",
+            ),
         ),
         exits=(7, 8),
     ),

@@ -33,6 +33,7 @@ class Flag(NamedTuple):
     """An option. Without `value` (its placeholder) it is a switch; `repeat` collects every occurrence.
 
     `setting` names the declared setting that this flag is the first layer of; type, choices and default live there.
+    `bare` is what the option means without its value; empty where a value must follow.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Flag(NamedTuple):
     kind: Literal["text", "integer", "number", "duration"] = "text"
     setting: str = ""
     negatable: bool = False
+    bare: str = ""
 
     @property
     def destination(self) -> str:

@@ -87,8 +87,8 @@ def close_task(output: Output, command: str, outcome: TaskOutcome, progress: Pro
     )
     output.line(output.bold(line))
     fields = outcome_fields(outcome)
-    if outcome.chain_head:
-        output.detail(f"record sealed: {outcome.chain_head}")
+    if outcome.chain_head and output.form == "human":  # the records of --json and --jsonl hold it already
+        output.note(f"  chain head {outcome.chain_head}")
     if error is None:
         output.note(f"  {progress.hints()}")
         output.result(command, fields)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from runner.settings.declared import SETTINGS, find_setting
 from runner.settings.parse import parse_value
 from runner.settings.trust import PROJECT_FILES, folder_trusted, trusted_file, user_folder
-from tracer.errors import ConfigError
+from tracer.errors import ConfigError, UsageError
 
 __all__ = [
     "Ignored",
@@ -138,11 +138,11 @@ def _from_flags(flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, Origin]]:
     for setting in SETTINGS:
         name = setting.flag.lstrip("-").replace("-", "_")
         if setting.flag and flags.get(name) is not None:
-            yield (
-                setting.key,
-                parse_value(setting, flags[name], key=setting.flag, where="flag"),
-                Origin("flag", setting.flag),
-            )
+            try:
+                value = parse_value(setting, flags[name], key=setting.flag, where="flag")
+            except ConfigError as error:  # typed on the command line: the person mends the line, not a file
+                raise UsageError(error.what, next_step=f"{setting.flag}: {setting.help}") from error
+            yield setting.key, value, Origin("flag", setting.flag)
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, Origin]]:

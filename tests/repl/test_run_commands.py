@@ -268,3 +268,20 @@ def test_a_full_disk_stops_the_task_with_8_and_says_so(project: Path) -> None:
         assert "Traceback" not in ran.err
     finally:
         subprocess.run(["umount", "-l", str(state)], check=True)
+
+
+def test_the_end_of_a_run_prints_the_chain_head_that_the_session_log_repeats(project: Path) -> None:
+    ran = run_scripted(project, GOOD)
+    (log,) = (project / ".pm-orchestrator" / "tracepack").glob("*.jsonl")
+    (end,) = [event for event in records(log.read_text()) if event["event"] == "TASK_END"]
+    data = end["data"]
+    assert isinstance(data, dict)
+    assert f"  chain head {data['chain_head']}" in ran.err.splitlines()
+    assert pm("trace", "verify", "1", "--head", str(data["chain_head"]), cwd=project).code == 0
+
+
+def test_a_flag_out_of_range_is_a_usage_error_and_says_what_the_flag_is_for(project: Path) -> None:
+    ran = run_scripted(project, GOOD, words=("write hello.py", "--max-iterations", "0"))
+    assert ran.code == 2
+    assert "--max-iterations: 0 is below 1" in ran.err
+    assert "next:  --max-iterations: " in ran.err

@@ -182,3 +182,10 @@ def test_prune_with_yes_deletes_finished_tasks(project: Path) -> None:
     run_scripted(project, GOOD)
     assert pm("tasks", "prune", "--keep", "0", "--yes", cwd=project).code == 0
     assert "no tasks in this project" in pm("tasks", cwd=project).err
+
+
+def test_verify_of_a_session_without_an_id_checks_the_last_one(project: Path) -> None:
+    run_scripted(project, GOOD)
+    ran = pm("trace", "verify", "--session", cwd=project)
+    assert ran.code == 0, ran.err
+    assert ran.out == pm("trace", "verify", "--session", "last", cwd=project).out

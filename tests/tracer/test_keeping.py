@@ -262,3 +262,8 @@ async def test_the_tracers_lock_tells_who_writes(tmp_path: Path) -> None:
         (task_id, holder), *others = state_dir.writers().items()
         assert (task_id, holder.pid, others) == ("task-001", os.getpid(), [])
     assert state_dir.writers() == {}
+
+
+def test_gc_of_a_folder_that_holds_no_record_yet_finds_nothing(tmp_path: Path) -> None:
+    plan = plan_gc(StateDir(tmp_path))
+    assert (plan.blobs, plan.leftovers, plan.kept) == ((), (), 0)

@@ -74,7 +74,7 @@ DOMAIN = re.compile(
     r"DOING|DONE|FIXME|or|and|is|are|has|holds|handlers?|stores?|models?|views?|pages?|services?|components?|controllers?|API|reducer|"
     r"routes?|schema|types?|interface|CRUD|managers?|boards?|lines?|words?|keywords?|text|title|titles|status|counter|count|created|"
     r"updated|deleted|does|was|were|will be|to be shown|resource|endpoint|repository|entity|data|object|class|struct|record|row|table|"
-    r"id|name|field|fields|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|check|checks|prefix|pattern|by|for each)\b)",
+    r"id|name|field|fields|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks|check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern|by|for each)\b)",
 )
 # The sentence talks about marks; it is none.
 MENTION = re.compile(

@@ -6,6 +6,7 @@ import pytest
 
 from runner.criteria.model import ChangedFile
 from runner.criteria.review import review_file
+from runner.criteria.wording import DOMAIN
 
 MISSING = """
 # ... rest of code ...
@@ -411,3 +412,9 @@ def test_a_comment_in_place_of_work_is_found(comment: str) -> None:
 @pytest.mark.parametrize("comment", BEHAVIOUR.strip().split("\n"))
 def test_a_comment_on_behaviour_is_left_alone(comment: str) -> None:
     assert found(comment, "    y = h(x)\n    return y + 1\n") == []
+
+
+def test_check_after_a_mark_is_work_to_do_unless_it_names_a_check() -> None:
+    assert not DOMAIN.match(" check rounding")
+    assert not DOMAIN.match(" check")
+    assert DOMAIN.match(" check runs on every file")

@@ -74,7 +74,9 @@ DOMAIN = re.compile(
     r"DOING|DONE|FIXME|or|and|is|are|has|holds|handlers?|stores?|models?|views?|pages?|services?|components?|controllers?|API|reducer|"
     r"routes?|schema|types?|interface|CRUD|managers?|boards?|lines?|words?|keywords?|text|title|titles|status|counter|count|created|"
     r"updated|deleted|does|was|were|will be|to be shown|resource|endpoint|repository|entity|data|object|class|struct|record|row|table|"
-    r"id|name|field|fields|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks|check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern|by|for each)\b)",
+    r"id|name|field|fields|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks|check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern|by(?=\s+(?:id|ids|its|index|name|status|key|user|owner|date|uuid|slug)\b)|for each)\b"
+    # "list", "store", "record" … before an object are what is still to be done, not what the program deals with.
+    r"(?!\s+(?:the|an?|all|this|these|those|it|them|our|my|each|every|some|any)\b))",
 )
 # The sentence talks about marks; it is none.
 MENTION = re.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,12 @@ def test_generated_requests_meet_only_documented_answers(project: Path) -> None:
             )
             @given(case=operation.as_strategy())
             def check(case: Any) -> None:
-                case.call_and_validate(headers=credentials, excluded_checks=[ignored_auth])
+                case.call_and_validate(headers=credentials, excluded_checks=[ignored_auth], timeout=60)
 
             try:
                 check()
             except Exception as error:  # noqa: BLE001 - all operations are tried before any is reported
-                problems.append(f"{operation.label}: {error}")
+                problems.append(f"{operation.label}: {''.join(traceback.format_exception(error))[-3000:]}")
         assert not problems, "\n\n".join(problems)
 
 

@@ -124,6 +124,8 @@ def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
     entries = latest_iteration(found.entries) if arguments.latest else found.entries
     entries = [entry for entry in entries if wanted(_plain(entry))]
     output = context.output
+    if not entries and found.entries:
+        output.note("no fact fits; the trace has " + ", ".join(sorted({entry.event for entry in found.entries})))
     output.lines(_text(context, arguments, task, entries))
     _remarks(context, task, found)
     if output.form == "jsonl":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.commands.lookup import find_task
 from repl.present.escape import escape
-from tracer.errors import TraceError
+from tracer.errors import TraceError, UsageError
 from tracer.tracepack import find_session, read_session
 from tracer.verify import Finding, check_session, verify_trace
 
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
+_HEX = re.compile(r"\s*[0-9A-Fa-f]{64}\s*")
+
 
 def verify(context: Context, arguments: Namespace) -> int:
     """`pm trace verify [TASK] [--head HEX]` or `--session [ID]`; exit 8 when something is damaged."""
     if arguments.session is not None:
         return _session(context, arguments.session)
+    if arguments.head and not _HEX.fullmatch(arguments.head):
+        raise UsageError(f"{arguments.head!r} is no chain head", why="a head is 64 hexadecimal digits")
     task = find_task(context, arguments.task)
     damaged: list[Finding] = []
     records: list[dict[str, Any]] = []

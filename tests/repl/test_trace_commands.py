@@ -189,3 +189,10 @@ def test_verify_of_a_session_without_an_id_checks_the_last_one(project: Path) ->
     ran = pm("trace", "verify", "--session", cwd=project)
     assert ran.code == 0, ran.err
     assert ran.out == pm("trace", "verify", "--session", "last", cwd=project).out
+
+
+def test_a_head_that_is_no_hash_is_a_usage_error_and_no_fact_that_fits_is_said(shop: Path) -> None:
+    assert pm("trace", "verify", "1", "--head", "zz", cwd=shop).code == 2
+    shown = pm("trace", "1", "--event", "NOPE", cwd=shop)
+    assert shown.code == 0
+    assert "no fact fits; the trace has" in shown.err

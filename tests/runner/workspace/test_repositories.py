@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -356,10 +357,18 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
+@pytest.fixture
+def public_folder():
+    """A folder that another user can reach: pytest keeps its own closed to everybody else."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.mark.parametrize("kind", ["git", "manifest"])
-async def test_files_and_folders_that_may_not_be_read_are_named_and_the_rest_is_compared(tmp_path, kind):
+async def test_files_and_folders_that_may_not_be_read_are_named_and_the_rest_is_compared(public_folder, kind):
     need(os.getuid() == 0, "root", how="the test becomes another user")
-    folder = tmp_path / "project"
+    folder = public_folder / "project"
     files = {"a.py": "a = 1\n", "secret.txt": "s\n", "closed/inner.txt": "i\n"}
     if kind == "git":
         repository(folder, files)
@@ -372,8 +381,6 @@ async def test_files_and_folders_that_may_not_be_read_are_named_and_the_rest_is_
         os.lchown(path, 65534, 65534)
     (folder / "secret.txt").chmod(0)
     (folder / "closed").chmod(0)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-c", _AS_NOBODY, str(folder)], capture_output=True, text=True, check=False, cwd=Path.cwd()
     )

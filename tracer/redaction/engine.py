@@ -17,6 +17,7 @@ from tracer.redaction.parts import Parts
 from tracer.redaction.port import Redacted
 
 if TYPE_CHECKING:
+    from tracer.redaction.flatten import Flat
     from tracer.redaction.scan import Mark, Scanner
 
 __all__ = ["EXTRA_NAMES", "ProjectRedactor", "Touched", "build_redactor"]
@@ -104,12 +105,17 @@ class ProjectRedactor:
 
         A string is judged together with the key it stands under.
         """
+        from tracer.redaction.flatten import Flat, mapped
+
         counts: Counter[str] = Counter()
-        value = self._without_large(value, counts)
-        edits = self._edits(value, counts)
+        flat = Flat(value)
+        if self._is_large(flat.data):  # else no string in it can be
+            shorter = self._without_large(value, counts)
+            if shorter is not value:
+                value, flat = shorter, Flat(shorter)
+        edits = self._edits(flat, counts)
         if not edits:
             return Redacted(value, dict(counts))
-        from tracer.redaction.flatten import mapped
 
         place = -1
 
@@ -171,11 +177,8 @@ class ProjectRedactor:
             found.update(mark.rule for _ in flat.pieces(mark.start, mark.end))
         return dict(found)
 
-    def _edits(self, value: Any, counts: Counter[str]) -> dict[int, list[Mark]]:
-        """For each string of `value` that changes (by its place in walking order), its marks."""
-        from tracer.redaction.flatten import Flat
-
-        flat = Flat(value)
+    def _edits(self, flat: Flat, counts: Counter[str]) -> dict[int, list[Mark]]:
+        """For each string that changes (by its place in walking order), its marks."""
         edits: dict[int, list[Mark]] = {}
         for mark in self._scanner.marks(flat.data):
             for which, start, end in flat.pieces(mark.start, mark.end):
@@ -185,8 +188,6 @@ class ProjectRedactor:
 
     def _without_large(self, value: Any, counts: Counter[str]) -> Any:
         """`value` with long strings shortened (and what is kept of them redacted)."""
-        if not self.truncate:
-            return value
         from tracer.redaction.flatten import mapped, strings
         from tracer.redaction.shorten import LIMIT
 

@@ -14,6 +14,7 @@ __all__ = ["Flat", "mapped", "strings"]
 
 _END = b"\n\0\n"
 _LONGEST_KEY = 80
+_HOLDERS = (str, dict, list, tuple)
 
 
 def strings(value: Any) -> Iterator[tuple[str, str]]:
@@ -27,9 +28,16 @@ def strings(value: Any) -> Iterator[tuple[str, str]]:
             for name in item:
                 if isinstance(name, str):
                     yield name, ""
-            stack.extend((inner, name if isinstance(name, str) else "") for name, inner in reversed(item.items()))
+            # Numbers and null hold no string: most of a fact's values need not be stacked.
+            stack.extend(
+                [
+                    (inner, name if isinstance(name, str) else "")
+                    for name, inner in reversed(item.items())
+                    if isinstance(inner, _HOLDERS)
+                ]
+            )
         elif isinstance(item, list | tuple):
-            stack.extend((inner, key) for inner in reversed(item))
+            stack.extend([(inner, key) for inner in reversed(item) if isinstance(inner, _HOLDERS)])
 
 
 def mapped(value: Any, change: Callable[[str], str]) -> Any:

@@ -45,6 +45,8 @@ _PHONE = (
     rf"{_BEFORE}(\+[1-9][0-9]{{0,2}}[ .-]?(?:\([0-9]{{1,4}}\)[ .-]?)?[0-9]{{1,4}}(?:[ .-]?[0-9]{{2,4}}){{2,4}}"
     rf"|\(?[0-9]{{3}}\)?[ .-][0-9]{{3}}[ .-][0-9]{{4}}){_AFTER}"
 )
+_CARD_DIGITS = 13  # the fewest that each pattern can match
+_PHONE_DIGITS = 6
 _CARD_WORDS = re.compile(rb"card|visa|master|amex|credit|debit|payment|pan\b", re.IGNORECASE)
 _PHONE_WORDS = re.compile(rb"phone|tel\b|tel[.:]|mobile|cell|call|fax|whatsapp|sms|contact", re.IGNORECASE)
 _CODE_SIGNS = re.compile(rb"[={}\[\];<>|\\_]|\w\(|^\s*(?:#|//|\*|def |class |import |return )")
@@ -101,13 +103,19 @@ class People:
             yield from self._emails(data)
         if self._name_pattern is not None:
             yield from self._named(data)
-        for match in self._card.finditer(data):
+        # Most texts hold too few digits for a number: counting them costs a tenth of searching.
+        count = len(data) - len(data.translate(None, b"0123456789"))
+        for match in self._card.finditer(data) if count >= _CARD_DIGITS else ():
             start, end = match.span(1)
             digits = bytes(byte for byte in data[start:end] if byte not in b" -")
             spaced = len(digits) != end - start
-            if 13 <= len(digits) <= 19 and luhn(digits) and _said(data, start, end, _CARD_WORDS, spaced=spaced):
+            if (
+                _CARD_DIGITS <= len(digits) <= 19
+                and luhn(digits)
+                and _said(data, start, end, _CARD_WORDS, spaced=spaced)
+            ):
                 yield Find(start, end, _RANK, "card-number", digits)
-        for match in self._phone.finditer(data):
+        for match in self._phone.finditer(data) if count >= _PHONE_DIGITS else ():
             start, end = match.span(1)
             if _said(data, start, end, _PHONE_WORDS, spaced=_is_spaced_phone(data[start:end])):
                 yield Find(start, end, _RANK, "phone-number", data[start:end])

@@ -152,6 +152,7 @@ class RuleSet:
                 by_keyword.setdefault(keyword, []).append(place)
         self._by_keyword = by_keyword
         self._common = [word for word in _COMMON if word in by_keyword]
+        self._any_common = literals(self._common) if self._common else None
         words = sorted(by_keyword.keys() - set(_COMMON), key=lambda word: (-len(word), word))
         self._words = words
         self._prefilter = literals(words)
@@ -169,7 +170,9 @@ class RuleSet:
             words = {word for word in self._words if word in lowered}
         for word in tuple(words):
             words.update(self._inside[word])
-        words.update(word for word in self._common if word in lowered)
+        # One search says that none is there, which is the usual case of a short text.
+        if self._any_common is not None and self._any_common.search(lowered) is not None:
+            words.update(word for word in self._common if word in lowered)
         return sorted({*self._always, *(place for word in words for place in self._by_keyword[word])})
 
 

@@ -7,14 +7,12 @@ A given command comes before a configured one, a configured one before a detecte
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import orjson
-
 from runner.criteria.model import CommandKind
+from runner.criteria.settings_text import json_object, toml_table
 
 __all__ = ["PROJECT_FILES", "PlannedCommand", "plan_commands"]
 
@@ -88,7 +86,7 @@ def _detect(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKin
 
 
 def _python(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKind, str]:
-    project = _toml(texts.get("pyproject.toml", ""))
+    project = toml_table(texts.get("pyproject.toml", ""))
     tool = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
     ini = "\n".join(texts.get(name, "") for name in ("setup.cfg", "tox.ini", "pytest.ini", "mypy.ini"))
     tests = [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)]
@@ -129,7 +127,7 @@ def _mypy_targets(tool: Mapping[str, Any], ini: str) -> bool:
 
 
 def _node(names: Collection[str], text: str) -> dict[CommandKind, str]:
-    package = _json(text)
+    package = json_object(text)
     scripts = package.get("scripts", {})
     scripts = scripts if isinstance(scripts, dict) else {}
     runner = "pnpm" if "pnpm-lock.yaml" in names else "yarn" if "yarn.lock" in names else "npm"
@@ -174,18 +172,3 @@ def _make(texts: Mapping[str, str]) -> dict[CommandKind, str]:
         for target in wanted[:1] + wanted[1:]
         if target in targets
     }
-
-
-def _toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text) if text else {}
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -7,14 +7,11 @@ project that had none is not a change; what the request itself asks for is allow
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import orjson
 
 from runner.criteria.finding import at
 from runner.criteria.model import ChangedFile, CommandKind, Evidence, Place
+from runner.criteria.settings_text import json_object, toml_table
 
 __all__ = ["moved_goalposts"]
 
@@ -137,6 +134,8 @@ def _place(path: str, message: str, line: int | None = None) -> Place:
 def _tests_in(text: str) -> dict[str, str]:
     """Each test's name and the text from it to the next one."""
     found = list(_NAMES.finditer(text))
+    if not found:
+        return {}
     ends = [match.start() for match in found[1:]] + [len(text)]
     return {
         next(value for key, value in match.groupdict().items() if value and key != "quote"): text[match.start() : end]
@@ -161,12 +160,12 @@ def _changed_tables(file: ChangedFile, kind: CommandKind) -> str:
     name = file.path.rsplit("/", 1)[-1]
     old, new = _text(file.before), _text(file.after)
     if name == "pyproject.toml":
-        before, after = _toml(old).get("tool", {}), _toml(new).get("tool", {})
+        before, after = toml_table(old).get("tool", {}), toml_table(new).get("tool", {})
         return ", ".join(
             f"tool.{tool}" for tool in _TOOLS[kind] if tool in before and before.get(tool) != after.get(tool)
         )
     if name == "package.json":
-        before, after = _json(old), _json(new)
+        before, after = json_object(old), json_object(new)
         keys = [tool for tool in _TOOLS[kind] if tool in before and before.get(tool) != after.get(tool)]
         scripts, now = before.get("scripts", {}), after.get("scripts", {})
         if isinstance(scripts, dict) and isinstance(now, dict):
@@ -180,21 +179,6 @@ def _changed_tables(file: ChangedFile, kind: CommandKind) -> str:
 def _ini(text: str, tool: str) -> str:
     found = re.search(rf"^\[(?:tool:)?{tool}[^\]]*\](.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
     return found.group(1).strip() if found else ""
-
-
-def _toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text) if text else {}
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _text(content: bytes | None) -> str:

@@ -210,6 +210,20 @@ def test_tests_taken_back_fail_q7_unless_asked_for_or_allowed(after: str | None,
     assert "Q7" not in reasons(verdict_on(allowed))
 
 
+@pytest.mark.parametrize(("path", "before"), [("a.py", "A = 1\n"), ("a.py", None), ("tests/conftest.py", "A = 1\n")])
+def test_a_changed_file_that_holds_no_tests_is_none_of_q7s_business(path: str, before: str | None) -> None:
+    files = (changed(path, "A = 2\n", before),)
+    verdict = verdict_on(Evidence(request="Change A", answer="Changed.", files=files, commands=(PASSED,)))
+    assert "Q7" not in reasons(verdict)
+
+
+def test_a_test_file_emptied_of_its_tests_fails_q7() -> None:
+    files = (changed("tests/test_x.py", "A = 1\n", TESTS),)
+    verdict = verdict_on(Evidence(request="Make it faster", answer="Done.", files=files, commands=(PASSED,)))
+    assert "test_a" in reasons(verdict)["Q7"]
+    assert "crashed" not in reasons(verdict)["Q7"]
+
+
 def test_changed_settings_of_a_check_fail_it_by_name() -> None:
     files = (changed("pyproject.toml", "[tool.mypy]\nstrict = false\n", "[tool.mypy]\nstrict = true\n"),)
     result = CommandResult(kind="typecheck", command="mypy", origin="given", exit_code=0)

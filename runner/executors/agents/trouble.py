@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from runner.executors.http_status import KIND_BY_STATUS
 from runner.executors.port import AnswerError, ErrorKind
 
 __all__ = ["classify_message", "seconds_to_wait"]
@@ -60,17 +61,6 @@ _WORDS: Final[tuple[tuple[ErrorKind, tuple[str, ...]], ...]] = (
     ("refusal", ("safeguards stopped", "usage policy", "refus(?:ed|al)", "safety classifier")),
 )
 _PHRASES: Final = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in _WORDS)
-_BY_STATUS: Final[dict[int, ErrorKind]] = {
-    401: "auth",
-    402: "auth",
-    403: "auth",
-    404: "unavailable",
-    408: "timeout",
-    429: "rate_limit",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
 _NEXT: Final[dict[str, str]] = {
     "rate_limit": "wait, or lower the number of parallel tasks",
     "overloaded": "try again in a while, or choose another model",
@@ -105,7 +95,7 @@ def _kind(message: str, status: int | None) -> ErrorKind | None:
     if status is None:
         found = _STATUS.search(message)
         status = int(found[1]) if found else None
-    known = _BY_STATUS.get(status) if status is not None else None
+    known = KIND_BY_STATUS.get(status) if status is not None else None
     if known is not None:
         return known
     for kind, pattern in _PHRASES:

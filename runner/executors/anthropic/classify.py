@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from runner.executors.http_status import KIND_BY_STATUS
 from runner.executors.port import AnswerError, ErrorKind
 from tracer import clock
 
@@ -26,17 +27,6 @@ _BY_TYPE: Final[Mapping[str, ErrorKind]] = {
     "not_found_error": "unavailable",
     "invalid_request_error": "crash",
     "request_too_large": "crash",
-}
-_BY_STATUS: Final[Mapping[int, ErrorKind]] = {
-    401: "auth",
-    402: "auth",
-    403: "auth",
-    404: "unavailable",
-    408: "timeout",
-    429: "rate_limit",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
 }
 _NEXT: Final[Mapping[str, str]] = {
     "auth": "check the key and the account, then run again",
@@ -91,7 +81,7 @@ def classify_error(*, status: int | None, body: object, headers: Mapping[str, st
     inner = _body_error(body)
     message = str(inner.get("message") or text)
     kind = _BY_TYPE.get(str(inner.get("type", "")))
-    if kind is None or (kind == "network" and status in _BY_STATUS):
+    if kind is None or (kind == "network" and status in KIND_BY_STATUS):
         kind = _kind_of_status(status)
     if kind == "crash" and _CREDIT.search(message):
         kind = "auth"
@@ -103,7 +93,7 @@ def classify_error(*, status: int | None, body: object, headers: Mapping[str, st
 def _kind_of_status(status: int | None) -> ErrorKind:
     if status is None:
         return "network"
-    known = _BY_STATUS.get(status)
+    known = KIND_BY_STATUS.get(status)
     if known is not None:
         return known
     return "network" if status >= 500 or status == 200 else "crash"

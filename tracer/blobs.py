@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from tracer.durable import create_aside, ensure_folder, link_new, sync_file, write_all
+from tracer.durable import create_aside, ensure_folder, link_new, sync_file, sync_folder, write_all
 from tracer.errors import NotFoundError, RecordError, TraceError, UsageError
 
 __all__ = ["BlobStore", "DirectoryBlobs", "blob_id_of"]
@@ -106,10 +106,12 @@ class DirectoryBlobs:
             else:
                 sync_file(descriptor)
                 ensure_folder(target.parent)
-                if target.exists():  # damaged: a whole one takes its place
-                    target.unlink()
-                with contextlib.suppress(FileExistsError):
+                try:
                     link_new(aside, target)
+                except FileExistsError:
+                    if not _is_whole(target, length):  # damaged: a whole one takes its place, in one step
+                        os.replace(aside, target)
+                        sync_folder(target.parent)
         finally:
             os.close(descriptor)
             with contextlib.suppress(OSError):

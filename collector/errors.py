@@ -1,0 +1,50 @@
+"""The collector's own errors, leaves of the one exception tree (`tracer.errors`).
+
+UsageError
+├── IntakeError            what was sent breaks a rule of the schema; says where (HTTP 422)
+│   └── TooLargeError      it is beyond a limit; says which (HTTP 413)
+└── ConflictError          it contradicts what is stored (HTTP 409)
+    └── EventConflictError an event's id or seq is taken by other content
+UnavailableError
+└── OverloadedError        too much is under way; try again after `retry_after_s` (HTTP 503)
+"""
+
+from __future__ import annotations
+
+from tracer.errors import ConflictError, UnavailableError, UsageError
+
+__all__ = ["EventConflictError", "IntakeError", "OverloadedError", "TooLargeError"]
+
+
+class IntakeError(UsageError):
+    """What was sent breaks a rule: `place` (`events[3].payload.patch`) and `rule` (a stable word) say which."""
+
+    def __init__(self, what: str, *, place: str, rule: str, why: str = "", next_step: str = "") -> None:
+        super().__init__(what, why=why, next_step=next_step)
+        self.place = place
+        self.rule = rule
+
+
+class TooLargeError(IntakeError):
+    """A field, a batch or a trace is beyond its `limit` (bytes or events, as `rule` says)."""
+
+    def __init__(self, what: str, *, place: str, rule: str, limit: int, next_step: str = "") -> None:
+        super().__init__(what, place=place, rule=rule, why=f"the limit is {limit}", next_step=next_step)
+        self.limit = limit
+
+
+class EventConflictError(ConflictError):
+    """An event cannot be taken: its id or its seq is there already with other content."""
+
+    def __init__(self, what: str, *, event_id: str, seq: int, why: str = "", next_step: str = "") -> None:
+        super().__init__(what, why=why, next_step=next_step)
+        self.event_id = event_id
+        self.seq = seq
+
+
+class OverloadedError(UnavailableError):
+    """Too much is waiting to be written; nothing of this call was stored."""
+
+    def __init__(self, what: str, *, retry_after_s: int = 1) -> None:
+        super().__init__(what, next_step=f"try again in {retry_after_s} s")
+        self.retry_after_s = retry_after_s

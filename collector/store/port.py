@@ -1,0 +1,317 @@
+"""The store port: what a captured trace is to its store, whichever database holds it.
+
+Every method that writes returns only when the write survives a crash of process and machine; a method that raises has
+written nothing. Methods may be called concurrently and from several processes; a cancelled call may still take effect
+(sending it again is harmless). Errors: `ConflictError`, `NotFoundError`, `OverloadedError`, `RecordError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+import orjson
+
+__all__ = [
+    "STATUSES",
+    "AppendResult",
+    "BlobRow",
+    "NewBlob",
+    "QaFact",
+    "Status",
+    "StoredEvent",
+    "TokenRow",
+    "TraceLimits",
+    "TraceRow",
+    "TraceStore",
+]
+
+Status = Literal["open", "finalized", "qa_running", "complete", "qa_failed", "deleted"]
+STATUSES: Final[tuple[str, ...]] = ("open", "finalized", "qa_running", "complete", "qa_failed", "deleted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceRow:
+    """A trace without its events.
+
+    `metadata` holds the JSON of `repo`, `task`, `developer`, `environment`, `ingestion` (as sent), `store` and
+    `qa_profile`; of a deleted trace it is empty. Times are milliseconds since 1970-01-01 UTC on the server's clock.
+    """
+
+    trace_id: str
+    status: Status = "open"
+    created_at_ms: int
+    metadata: dict[str, Any]
+    finalized_at_ms: int | None = None
+    final_state: dict[str, Any] | None = None
+    seq_last: int = 0
+    """The durable high-water mark."""
+    event_count: int = 0
+    byte_count: int = 0
+    """Bytes of events and of the blobs that came with them."""
+    clock_skew_ms: int = 0
+    final_blob_id: str | None = None
+    """The final document's blob, once it is made."""
+    deleted_at_ms: int | None = None
+
+
+class StoredEvent(NamedTuple):
+    """An event as stored; its canonical JSON is in two parts, as the tables hold it."""
+
+    event_id: str
+    seq: int
+    ts_ms: int
+    type: str
+    envelope: bytes
+    """Canonical JSON of `actor` and `context`: `{"actor":…,"context":…}`."""
+    payload: bytes
+    """Canonical JSON of the payload."""
+    identity: bytes = b""
+    """Keyed hash of the event as it was sent: what makes a repetition a repetition."""
+
+    @property
+    def body(self) -> bytes:
+        """Canonical JSON of the whole event."""
+        return b'%s,"event_id":"%s","payload":%s,"seq":%d,"ts_ms":%d,"type":"%s"}' % (
+            self.envelope[:-1],
+            self.event_id.encode("ascii"),
+            self.payload,
+            self.seq,
+            self.ts_ms,
+            self.type.encode("ascii"),
+        )
+
+    @classmethod
+    def from_value(cls, event: dict[str, Any], *, identity: bytes = b"") -> StoredEvent:
+        """The stored form of a complete event given as JSON."""
+        envelope = {"actor": event["actor"], "context": event["context"]}
+        return cls(
+            event["event_id"],
+            event["seq"],
+            event["ts_ms"],
+            event["type"],
+            orjson.dumps(envelope, option=orjson.OPT_SORT_KEYS),
+            orjson.dumps(event["payload"], option=orjson.OPT_SORT_KEYS),
+            identity,
+        )
+
+
+class BlobRow(NamedTuple):
+    """What is known of a blob. `storage_uri` is where its bytes are: `db:<blob_id>` (this store), `file:`, `s3:`."""
+
+    blob_id: str
+    storage_uri: str
+    content_type: str
+    byte_len: int
+    redaction: dict[str, Any]
+    """`{"applied": bool, "rules": [...]}`."""
+
+
+class NewBlob(NamedTuple):
+    """A blob that comes with events: with `data` it is kept in the database, without it lies at `storage_uri`."""
+
+    blob_id: str
+    content_type: str
+    byte_len: int
+    redaction: dict[str, Any]
+    data: bytes | None = None
+    storage_uri: str = ""
+
+
+class QaFact(NamedTuple):
+    """A quality check's result. `input_hash` tells one set of inputs from another; `result` is a part of `qa`."""
+
+    step: str
+    input_hash: str
+    ts_ms: int
+    result: dict[str, Any]
+
+
+class TokenRow(NamedTuple):
+    """A token, known by its hash only. `trace_id` is null for an admin token."""
+
+    token_id: str
+    kind: Literal["admin", "ingest"]
+    token_hash: str
+    trace_id: str | None = None
+    label: str = ""
+    created_at_ms: int = 0
+    revoked_at_ms: int | None = None
+
+
+class AppendResult(NamedTuple):
+    """What became of a batch; `gaps` are the runs of seq [from, to] that this batch skipped."""
+
+    accepted: int
+    duplicates: int
+    seq_last: int
+    gaps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceLimits:
+    """How large one trace may become."""
+
+    events: int = 10_000_000
+    size: int = field(default=50 << 30)
+    """Bytes of events and of the blobs that came with them."""
+
+
+class TraceStore(Protocol):
+    """See the module."""
+
+    # -- traces
+
+    async def create_trace(self, row: TraceRow, *, ingest_key_hash: str, identity: bytes = b"") -> bool:
+        """Store a new trace and its ingest key. False: it was there with the same `identity`; the key is added.
+
+        Raises `ConflictError`: the id is taken by another trace (or a deleted one).
+        """
+        ...
+
+    async def get_trace(self, trace_id: str) -> TraceRow | None:
+        """The trace, deleted ones too (status `deleted`); None where there never was one."""
+        ...
+
+    async def list_traces(
+        self, *, after: str | None = None, limit: int = 100, status: str | None = None
+    ) -> tuple[TraceRow, ...]:
+        """Traces, newest first, those behind `after` (a trace id); deleted ones only with `status="deleted"`."""
+        ...
+
+    async def finalize(
+        self, trace_id: str, *, final_state: dict[str, Any] | None, at_ms: int, references: Collection[str] = ()
+    ) -> TraceRow:
+        """Close the trace for events; idempotent, the first call's state stays. `references` as for `append_events`."""
+        ...
+
+    async def set_status(self, trace_id: str, status: Status, *, expected: Collection[str] | None = None) -> bool:
+        """Change the status if it is one of `expected` (default: any but `deleted`); whether it did."""
+        ...
+
+    async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
+        """Ids of traces whose quality checks are due or under way (`finalized`, `qa_running`), oldest first."""
+        ...
+
+    async def set_final_document(self, trace_id: str, blob_id: str) -> None:
+        """Note the final document's blob, which must be there, as belonging to the trace."""
+        ...
+
+    async def delete_trace(self, trace_id: str, at_ms: int) -> bool:
+        """Remove everything of the trace but a tombstone; its blobs become garbage. False: it was deleted before."""
+        ...
+
+    async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:
+        """The runs of seq [from, to] that never came, in order."""
+        ...
+
+    # -- events
+
+    async def append_events(
+        self,
+        trace_id: str,
+        events: Sequence[StoredEvent],
+        blobs: Sequence[NewBlob] = (),
+        *,
+        references: Collection[str] = (),
+        skew_ms: int | None = None,
+        limits: TraceLimits | None = None,
+    ) -> AppendResult:
+        """Append a batch, all or nothing, durable on return.
+
+        An event that is there with the same `identity` is a duplicate and harmless. `references` are blobs that the
+        events name and that were stored before; `skew_ms` is one measurement of client clock minus server clock.
+
+        Raises `EventConflictError` (id or seq taken by other content), `ConflictError` (trace not open),
+        `NotFoundError` (no such trace, or it was deleted), `IntakeError` (a referenced blob is not here),
+        `TooLargeError` (beyond `limits`).
+        """
+        ...
+
+    async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
+        """Events with seq > `after`, in order; `identity` is left empty."""
+        ...
+
+    # -- quality checks
+
+    async def append_qa_fact(self, trace_id: str, fact: QaFact) -> bool:
+        """Store a check's result; blobs it names (`*_blob_id`) belong to the trace from now on.
+
+        False: a result for (`step`, `input_hash`) is already there, and stays.
+        """
+        ...
+
+    async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
+        """The trace's results in the order they were stored."""
+        ...
+
+    # -- blobs
+
+    async def put_blob_row(
+        self, row: BlobRow, *, trace_id: str | None = None, submitted_id: str | None = None, data: bytes | None = None
+    ) -> None:
+        """Note a blob that is stored (or, with `data`, store it here).
+
+        With `trace_id` it belongs to that trace; with `submitted_id` the trace's events may call it by that name (the
+        id of what was sent, before redaction). Without a trace it is garbage until something names it.
+        """
+        ...
+
+    async def get_blob_row(self, blob_id: str) -> BlobRow | None:
+        """What is known of the blob."""
+        ...
+
+    async def blob_data(self, blob_id: str) -> bytes | None:
+        """The bytes of a blob that is kept in the database (`db:`), else None."""
+        ...
+
+    async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, str]:
+        """Stored ids for the ids that `trace_id` uses; ids that are not its own and unknown ones are left out."""
+        ...
+
+    async def blob_rows(self, trace_id: str) -> tuple[BlobRow, ...]:
+        """The blobs of the trace that its events, final state or checks name, by id."""
+        ...
+
+    def referenced_blobs(self) -> AsyncIterator[str]:
+        """Ids of all blobs that a trace holds, each once, in order."""
+        ...
+
+    async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
+        """Forget up to `limit` blobs that no trace holds and nothing has touched since `before_ms`; their rows.
+
+        Call it, and delete the bytes, inside `blob_gate(exclusive=True)`.
+        """
+        ...
+
+    def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
+        """Keeps uploads and collection apart, across processes.
+
+        Uploads put bytes and row inside the shared gate; collection forgets rows and deletes bytes inside the
+        exclusive one, so that what an upload has just found in place cannot vanish under it.
+        """
+        ...
+
+    # -- tokens
+
+    async def add_token(self, token: TokenRow) -> None:
+        """Store a token's hash."""
+        ...
+
+    async def find_token(self, token_hash: str) -> TokenRow | None:
+        """The token, revoked ones too."""
+        ...
+
+    async def revoke_token(self, token_id: str, at_ms: int) -> bool:
+        """Revoke; False: no such token, or revoked before."""
+        ...
+
+    async def list_tokens(self) -> tuple[TokenRow, ...]:
+        """All tokens, oldest first."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way and let go of the database."""
+        ...

@@ -1,0 +1,109 @@
+"""What clients send: create, append, finalize (contracts 8).
+
+The models describe the shape for clients and for the published schema; the collector's intake does the accepting. A
+field `x_blob_id` may come inline as `x`, a string; large strings are stored as blobs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from tracer.capture.document import Developer, Environment, Repo, StoreMode, Task
+from tracer.capture.events import Actor, Context
+from tracer.capture.fields import BlobId, Closed, GitSha, Millis, Name, Seq, Text, Uuid, Whole
+
+__all__ = [
+    "AppendEvents",
+    "CreateTrace",
+    "FinalizeTrace",
+    "SentEvent",
+    "SentFinalState",
+    "SentIngestion",
+    "SentPullRequest",
+    "inline_name",
+]
+
+
+def inline_name(field: str) -> str:
+    """The name under which the content of `field` (`patch_blob_id`) may be sent inline (`patch`)."""
+    return field.removesuffix("_blob_id")
+
+
+class SentIngestion(Closed):
+    """How the client will send."""
+
+    mode: Literal["batch", "incremental"]
+    client_session_id: Name
+    dedupe_policy: Literal["event_id"] = "event_id"
+    seq_last: Annotated[int, Field(ge=0, le=0)] = 0
+    clock_skew_ms_est: Whole = 0
+
+
+class CreateTrace(Closed):
+    """POST /traces. With a `trace_id` of the client's own the call can be repeated."""
+
+    trace_id: Uuid | None = None
+    repo: Repo
+    task: Task
+    developer: Developer
+    environment: Environment
+    ingestion: SentIngestion
+    store: StoreMode = "redacted"
+    qa_profile: Name | None = None
+
+
+class SentEvent(Closed):
+    """An event as sent; its payload follows `tracer.capture.events`, blobs inline or by id."""
+
+    event_id: Uuid
+    seq: Seq
+    ts_ms: Millis
+    type: Literal[
+        "file_edit",
+        "file_snapshot",
+        "terminal_command",
+        "terminal_output",
+        "test_run",
+        "debug_action",
+        "navigation",
+        "thought",
+        "commit",
+        "pr_metadata",
+        "error",
+    ]
+    actor: Actor
+    context: Context = Context()
+    payload: dict[str, JsonValue]
+
+
+class AppendEvents(Closed):
+    """POST /traces/{id}/events. `sent_at_ms` is the client's clock when it sends: what the skew is estimated from."""
+
+    events: list[SentEvent]
+    sent_at_ms: Millis | None = None
+
+
+class SentPullRequest(Closed):
+    """The pull request; its diff inline or by id."""
+
+    title: Text | None = None
+    description: Text | None = None
+    diff: str | None = None
+    diff_blob_id: BlobId | None = None
+
+
+class SentFinalState(Closed):
+    """What the session ended in."""
+
+    commit_head: GitSha | None = None
+    pr: SentPullRequest = SentPullRequest()
+    bundle_blob_id: BlobId | None = None
+
+
+class FinalizeTrace(Closed):
+    """POST /traces/{id}/finalize."""
+
+    final_state: SentFinalState | None = None
+    sent_at_ms: Millis | None = None

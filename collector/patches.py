@@ -1,0 +1,291 @@
+"""Unified diffs, to the byte: read one, apply it strictly, make one.
+
+Lines end at the byte newline alone (a lone CR or U+2028 is text), a missing newline at the end of a file is kept, and
+a hunk applies exactly where it says or not at all: there is no fuzz that could make a wrong replay look right.
+The reading libraries at hand split on every Unicode line break and none of them applies; `git apply` is the test's
+oracle. Pure.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tracer.errors import TraceError
+
+__all__ = [
+    "FilePatch",
+    "Hunk",
+    "PatchError",
+    "apply_patch",
+    "ended",
+    "make_patch",
+    "parse_patch",
+    "quoted",
+    "split_lines",
+]
+
+_HUNK: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
+_NO_NEWLINE: Final = b"\\ No newline at end of file\n"
+_NOTHING: Final = b"/dev/null"
+_MOST_LINES: Final = 4000
+_CONTEXT: Final = 3
+
+
+class PatchError(TraceError):
+    """A patch that is none, or that does not fit the content it should change."""
+
+
+class Hunk(NamedTuple):
+    """One hunk. `lines` are (mark, line): the mark is blank, minus or plus; a line keeps the newline it has."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+    section: bytes
+    lines: tuple[tuple[bytes, bytes], ...]
+
+    def side(self, mark: bytes) -> tuple[bytes, ...]:
+        """The lines before (`-`) or after (`+`) the change."""
+        return tuple(line for own, line in self.lines if own in {b" ", mark})
+
+
+class FilePatch(NamedTuple):
+    """The change of one file. A path is None where the diff says /dev/null; `head` are the lines before the hunks."""
+
+    head: tuple[bytes, ...]
+    old_path: bytes | None
+    new_path: bytes | None
+    hunks: tuple[Hunk, ...]
+    binary: bool = False
+
+    @property
+    def creates(self) -> bool:
+        """Whether there was no file before."""
+        return self.old_path is None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether there is no file afterwards."""
+        return self.new_path is None
+
+    @property
+    def path(self) -> bytes:
+        """The file's name in the diff, without `a/` or `b/`; empty where the diff names none."""
+        return self.new_path or self.old_path or b""
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines of `data`, each with its newline; only the last may lack one."""
+    parts = data.split(b"\n")
+    lines = [part + b"\n" for part in parts[:-1]]
+    return [*lines, parts[-1]] if parts[-1] else lines
+
+
+def parse_patch(patch: bytes) -> tuple[FilePatch, ...]:
+    """Every file's change in a unified diff, git's headers kept. Hunks without any header are one change.
+
+    Raises:
+        PatchError: a hunk is malformed, or there is no change in it.
+
+    """
+    lines = split_lines(patch)
+    files: list[FilePatch] = []
+    at = 0
+    while at < len(lines):
+        read, at = _read_file(lines, at)
+        if read is not None:
+            files.append(read)
+    if not files:
+        raise PatchError("not a unified diff", why="no hunk and no file header in it")
+    return tuple(files)
+
+
+def _read_file(lines: Sequence[bytes], at: int) -> tuple[FilePatch | None, int]:
+    head: list[bytes] = []
+    old = new = b""
+    binary = False
+    while at < len(lines) and not lines[at].startswith(b"@@ "):
+        line = lines[at]
+        if line.startswith(b"diff --git ") and head:
+            break
+        if line.startswith(b"--- ") and at + 1 < len(lines) and lines[at + 1].startswith(b"+++ "):
+            if old:
+                break
+            old, new = _name(line[4:]), _name(lines[at + 1][4:])
+            head += lines[at : at + 2]
+            at += 2
+            continue
+        binary = binary or line.startswith((b"Binary files ", b"GIT binary patch"))
+        head.append(line)
+        at += 1
+    hunks: list[Hunk] = []
+    while at < len(lines) and lines[at].startswith(b"@@ "):
+        hunk, at = _read_hunk(lines, at)
+        hunks.append(hunk)
+    if not old:
+        old, new = _names_of_git(head)
+    if not hunks and not old and not new and not binary:
+        return None, at
+    return FilePatch(
+        tuple(head), None if old == _NOTHING else old, None if new == _NOTHING else new, tuple(hunks), binary
+    ), at
+
+
+def _names_of_git(head: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """Names where there are no `---` and `+++` lines: an empty file made or removed, a mode changed."""
+    first = next((line for line in head if line.startswith(b"diff --git ")), None)
+    if first is None:
+        return b"", b""
+    words = first[len(b"diff --git ") :].rstrip(b"\n")
+    # `a/X b/X`: without rename both names are the same, so the blank between them is in the middle.
+    half = len(words) // 2
+    name = _plain(words[:half]) if words[half : half + 1] == b" " else _plain(words.split(b" ")[0])
+    gone = any(line.startswith(b"deleted file mode") for line in head)
+    come = any(line.startswith(b"new file mode") for line in head)
+    return (_NOTHING if come else name), (_NOTHING if gone else name)
+
+
+def _name(text: bytes) -> bytes:
+    """`a/src/x.py` + optional tab and time → `src/x.py`; `/dev/null` stays."""
+    bare = text.rstrip(b"\r\n").split(b"\t", 1)[0]
+    return bare if bare == _NOTHING else _plain(bare)
+
+
+def _plain(name: bytes) -> bytes:
+    if name.startswith(b'"') and name.endswith(b'"') and len(name) > 1:
+        name = name[1:-1].decode("unicode_escape").encode("latin-1")
+    return name[2:] if name[:2] in {b"a/", b"b/"} else name
+
+
+def _read_hunk(lines: Sequence[bytes], at: int) -> tuple[Hunk, int]:
+    match = _HUNK.fullmatch(lines[at])
+    if match is None:
+        raise PatchError("a hunk header cannot be read", why=f"line {at + 1} of the patch")
+    old_start, old_count, new_start, new_count = (int(part) if part is not None else 1 for part in match.groups()[:4])
+    first, body = at, []
+    old_left, new_left = old_count, new_count
+    at += 1
+    while old_left > 0 or new_left > 0:
+        if at >= len(lines):
+            raise PatchError("a hunk is cut off", why=f"the one at line {first + 1} of the patch")
+        mark, line = lines[at][:1], lines[at][1:]
+        if lines[at] in {b"\n", b"\r\n"}:  # a mailer took the blank of an empty context line away
+            mark, line = b" ", lines[at]
+        if mark not in {b" ", b"-", b"+"}:
+            raise PatchError("a hunk holds a line without a mark", why=f"line {at + 1} of the patch")
+        old_left -= mark != b"+"
+        new_left -= mark != b"-"
+        at += 1
+        if at < len(lines) and lines[at].startswith(b"\\"):
+            line, at = line.removesuffix(b"\n"), at + 1
+        body.append((mark, line))
+    if old_left < 0 or new_left < 0:
+        raise PatchError("a hunk has other lines than its header says", why=f"the one at line {first + 1} of the patch")
+    return Hunk(old_start, old_count, new_start, new_count, match[5].rstrip(b"\n"), tuple(body)), at
+
+
+def apply_patch(content: bytes | None, patch: FilePatch) -> bytes | None:
+    """`content` (None: no file) with `patch` applied; None where it deletes the file.
+
+    Raises:
+        PatchError: it does not fit, told by hunk and line; or it is binary.
+
+    """
+    if patch.binary:
+        raise PatchError("a binary patch holds no content", why="the diff only says that the file differs")
+    if patch.creates and content:
+        raise PatchError("the patch makes a file that is already there")
+    if content is None and not patch.creates and any(hunk.old_count for hunk in patch.hunks):
+        raise PatchError("the patch changes a file that is not there")
+    lines = split_lines(content or b"")
+    out: list[bytes] = []
+    at = 0
+    for number, hunk in enumerate(patch.hunks, 1):
+        start = hunk.old_start - 1 if hunk.old_count else hunk.old_start
+        old = list(hunk.side(b"-"))
+        if start < at or lines[start : start + len(old)] != old:
+            raise PatchError("the patch does not fit", why=f"hunk {number} at line {hunk.old_start}")
+        out += lines[at:start]
+        out += hunk.side(b"+")
+        at = start + len(old)
+    out += lines[at:]
+    if any(not line.endswith(b"\n") for line in out[:-1]):
+        raise PatchError("the patch does not fit", why="a line without an end would stand in the middle")
+    if patch.deletes:
+        if out:
+            raise PatchError("the patch deletes the file but leaves lines of it")
+        return None
+    return b"".join(out)
+
+
+def make_patch(path: str, before: bytes | None, after: bytes | None) -> bytes:
+    """The unified diff from one content to the other (None: no file), with git's headers; empty where they are equal.
+
+    Over 4,000 lines it is one hunk from the first to the last difference: exact, and linear in the size of the file.
+    """
+    if before == after:
+        return b""
+    name = quoted(path)
+    old = _NOTHING if before is None else _sided(b"a/", name)
+    new = _NOTHING if after is None else _sided(b"b/", name)
+    head = [b"diff --git %s %s\n" % (_sided(b"a/", name), _sided(b"b/", name))]
+    if before is None:
+        head.append(b"new file mode 100644\n")
+    elif after is None:
+        head.append(b"deleted file mode 100644\n")
+    hunks = list(_hunks(split_lines(before or b""), split_lines(after or b"")))
+    if hunks:
+        head += [b"--- %s\n" % old, b"+++ %s\n" % new]
+    return b"".join([*head, *hunks])
+
+
+def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
+    if max(len(old), len(new)) > _MOST_LINES:
+        yield from _one_hunk(old, new)
+        return
+    told = difflib.unified_diff(
+        [line.decode("latin-1") for line in old], [line.decode("latin-1") for line in new], n=_CONTEXT, lineterm="\n"
+    )
+    for number, line in enumerate(told):
+        if number > 1:
+            yield ended(line.encode("latin-1"))
+
+
+def _one_hunk(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    first, trail = max(start - _CONTEXT, 0), min(end, _CONTEXT)
+    gone, come = old[start : len(old) - end], new[start : len(new) - end]
+    context = old[len(old) - end : len(old) - end + trail]
+    counts = (start - first + len(gone) + trail, start - first + len(come) + trail)
+    yield b"@@ -%d,%d +%d,%d @@\n" % (first + bool(counts[0]), counts[0], first + bool(counts[1]), counts[1])
+    for mark, lines in ((b" ", old[first:start]), (b"-", gone), (b"+", come), (b" ", context)):
+        for line in lines:
+            yield ended(mark + line)
+
+
+def ended(line: bytes) -> bytes:
+    """A line of a diff; one whose text has no newline is followed by the note that says so."""
+    return line if line.endswith(b"\n") else line + b"\n" + _NO_NEWLINE
+
+
+def quoted(path: str) -> bytes:
+    """The name as git writes it: in quotes with octal escapes where it holds a control byte, quote or backslash."""
+    raw = path.encode("utf-8", "surrogateescape")
+    if all(byte >= 0x20 and byte not in {0x22, 0x5C, 0x7F} for byte in raw):
+        return raw
+    return b'"%s"' % b"".join(
+        b"\\%03o" % byte if byte < 0x20 or byte in {0x22, 0x5C, 0x7F} else bytes([byte]) for byte in raw
+    )
+
+
+def _sided(side: bytes, name: bytes) -> bytes:
+    return b'"' + side + name[1:] if name.startswith(b'"') else side + name

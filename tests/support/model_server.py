@@ -75,7 +75,9 @@ Chooser = Callable[[Recorded], Turn]
 class ModelServer:
     """Plays `turns` in order (or asks `turns(request)` for each); when they run out it says `(no more turns)`."""
 
-    def __init__(self, turns: Sequence[Turn] | Chooser) -> None:
+    def __init__(self, turns: Sequence[Turn] | Chooser, *, sides: bool = True) -> None:
+        """`sides=False`: no request is taken for a title or a warm-up; the judge's have no tools either."""
+        self.sides = sides
         self.requests: list[Recorded] = []
         self.side_requests: list[Recorded] = []
         self.disconnects = 0
@@ -173,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
             path=self.path,
             headers={name.lower(): value for name, value in self.headers.items()},
             body=body,
-            side=dialect.is_side_request(self.path, body),
+            side=model.sides and dialect.is_side_request(self.path, body),
         )
         turn = model.take(request)
         if turn.delay_s and model.closing.wait(turn.delay_s):

@@ -271,8 +271,11 @@ class TraceStore(Protocol):
         """Stored ids for the ids that `trace_id` uses; ids that are not its own and unknown ones are left out."""
         ...
 
-    async def blob_rows(self, trace_id: str) -> tuple[BlobRow, ...]:
-        """The blobs of the trace that its events, final state or checks name, by id."""
+    async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
+        """The blobs of the trace that its events, final state or checks name, by id; those with an id > `after`.
+
+        The final document's own blob is not among them.
+        """
         ...
 
     def referenced_blobs(self) -> AsyncIterator[str]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from repl.commands.context import Context
 from repl.executor_choice import choose_executor
+from repl.permissions import PermissionDesk
 from repl.task_request import executor_settings, expand_criteria, task_request
 from runner.executors.port import Executor, Live
 from runner.executors.registry import make_executor
@@ -78,8 +79,8 @@ class Session:
 
     `choices` are this session's own `run.*` values, `queue` the inputs waiting behind the running task, `current` the
     running or last task, `rows` the task ids of the last list shown (`#3`), `asking` the tasks that wait for a person,
-    `started` every task this session began, `view` the skin at hand (a `repl.shell.View`), `seen` the last sequence
-    shown of each trace file, so that a change of skin repeats nothing.
+    `permissions` what agents ask leave for, `started` every task this session began, `view` the skin at hand (a
+    `repl.shell.View`), `seen` the last sequence shown of each trace file, so that a change of skin repeats nothing.
     """
 
     def __init__(self, context: Context, *, interactive: bool = False, concurrency: int | None = None) -> None:
@@ -98,6 +99,9 @@ class Session:
         self.view: Any = None
         self.seen: dict[str, int] = {}
         self._listeners: list[Listener] = []
+        self.permissions = PermissionDesk(
+            wait_s=float(self.settings.get("run.permission_wait")), changed=lambda: self._live(None)
+        )
         self.supervisor = Supervisor(
             self.state_dir,
             make_executor=self._executor,
@@ -305,5 +309,6 @@ class Session:
             environ=self.environ,
             script=recorded.get("script"),
             model=recorded.get("model"),
+            ask_person=self.permissions.ask if self.interactive else None,
         )
         return make_executor(name, made)

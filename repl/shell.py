@@ -22,6 +22,7 @@ from repl.commands.registry import find_command, split_words
 from repl.commands.spec import Command
 from repl.dispatch import load_handler
 from repl.exit_codes import ExitCode, code_of
+from repl.permissions import answer_of
 from repl.present.output import Output
 from repl.present.progress import short_id
 from repl.present.report import report_defect
@@ -177,6 +178,10 @@ class Shell:
                     self.output.line(f"{keys:<22} {action:<10} {text}")
                 return 0
             case "task":
+                answer = answer_of(typed.text) if self.session.permissions.open_question() else None
+                if answer is not None:
+                    self.session.permissions.answer(answer)
+                    return 0
                 return await self.submit(typed.text)
         command = typed.command
         if command is None:

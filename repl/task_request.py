@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from runner.executors.registry import ExecutorSettings
+from runner.executors.registry import ExecutorSettings, PermissionAsker
 from runner.settings.layers import Settings
 from runner.task import TaskRequest
 from tracer.errors import UsageError
@@ -101,9 +101,15 @@ def _checks(settings: Settings, value: Any, criteria: list[str] | None) -> dict[
 
 
 def executor_settings(
-    settings: Settings, *, state_dir: Path, environ: Mapping[str, str], script: str | None, model: str | None
+    settings: Settings,
+    *,
+    state_dir: Path,
+    environ: Mapping[str, str],
+    script: str | None,
+    model: str | None,
+    ask_person: PermissionAsker | None = None,
 ) -> ExecutorSettings:
-    """What an executor is made from."""
+    """What an executor is made from; without `ask_person`, what the permissions do not settle is refused."""
     key_file = settings.get("anthropic.key_file")
     return ExecutorSettings(
         state_dir=state_dir,
@@ -120,4 +126,5 @@ def executor_settings(
         silence_s=settings.get("run.silence"),
         fallback=tuple(settings.get("run.fallback") or ()),
         extra_environment=tuple(settings.get("environment.allow") or ()),
+        ask_person=ask_person,
     )

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from runner.processes.environment import command_environment
 from tracer.errors import SandboxError
 
-__all__ = ["SandboxCapability", "SandboxPolicy", "probe", "wrap"]
+__all__ = ["SandboxCapability", "SandboxPolicy", "needed_to_start", "probe", "wrap"]
 
 _PROGRAM = "bwrap"
 _PROBE_LIMIT_S = 15
@@ -30,6 +30,7 @@ _PROBE_LIMIT_S = 15
 _RESOLVER_PATHS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd")
 # Writes inside, tries to write outside, and looks at what can be written and which network devices there are.
 _PROBE_SCRIPT = """touch "$1" && { touch "$2" 2>/dev/null; test ! -w /; } && ! grep -qv -e 'lo:' -e '|' /proc/net/dev"""
+_HIDDEN = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - hidden inside, not written to
 _MASKED_STATE = ("serve-token", "config.local.toml")
 
 
@@ -72,6 +73,32 @@ def wrap(argv: Sequence[str], policy: SandboxPolicy) -> list[str]:
             next_step=capability.next_step,
         )
     return _command_line(argv, policy)
+
+
+def needed_to_start(argv: Sequence[str], *, search: str | None) -> tuple[list[str], tuple[Path, ...]]:
+    """The command with its program's absolute path, and what must be `readable` for it to start inside.
+
+    That is what the sandbox would hide: the folder the program was installed in (of a link, both ends), and the files
+    that the command names. `search` is the PATH to look the program up in.
+    """
+    program = shutil.which(argv[0], path=search) or argv[0]
+    if not Path(program).is_absolute():
+        return list(argv), ()
+    named = [Path(word) for word in argv[1:] if Path(word).is_absolute() and Path(word).exists()]
+    ends = (Path(program), Path(os.path.realpath(program)))
+    found = dict.fromkeys(path for path in (*map(_install_folder, ends), *named) if _is_hidden(path))
+    return [program, *argv[1:]], tuple(found)
+
+
+def _install_folder(program: Path) -> Path:
+    """The outermost `node_modules` it lies in, what lies above its `bin`, else its folder."""
+    packages = [folder for folder in program.parents if folder.name == "node_modules"]
+    prefix = program.parent.parent if program.parent.name == "bin" else program.parent
+    return packages[-1] if packages else prefix if str(prefix) not in _HIDDEN else program.parent
+
+
+def _is_hidden(path: Path) -> bool:
+    return str(path) not in _HIDDEN and any(path.is_relative_to(folder) for folder in _HIDDEN)
 
 
 @lru_cache(maxsize=1)
@@ -127,7 +154,7 @@ def _command_line(argv: Sequence[str], policy: SandboxPolicy) -> list[str]:
 
 def _system(policy: SandboxPolicy) -> Iterator[str]:
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-    for folder in ("/tmp", "/var/tmp", "/run"):  # noqa: S108 - hidden here, not written to
+    for folder in _HIDDEN:
         if Path(folder).is_dir() and not Path(folder).is_symlink():
             yield from ("--tmpfs", folder)
     if policy.network:

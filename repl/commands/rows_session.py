@@ -45,6 +45,19 @@ SESSION_COMMANDS: tuple[Command, ...] = (
         exits=(7,),
     ),
     Command(
+        "permit",
+        "session",
+        "answer what an agent asks leave for",
+        "repl.commands.session_commands:permit",
+        "/permit yes",
+        surfaces=("slash",),
+        arguments=(
+            Argument("answer", "yes (this once), always, or no", required=False, choices=("yes", "always", "no")),
+        ),
+        exits=(7,),
+        description="y, a or n alone on a line do the same. What nobody answers is refused after run.permission_wait.",
+    ),
+    Command(
         "executor",
         "session",
         "show or choose who does the work",

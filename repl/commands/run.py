@@ -7,15 +7,16 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from repl.commands.context import Context
+from repl.commands.person import Person
 from repl.executor_choice import choose_executor
 from repl.present.progress import Progress, short_id
 from repl.present.watch import close_task, watch_task
 from repl.present.words import count_text
 from repl.session import Session
-from repl.stdin_lines import stdin_lines
 from runner.task import PersonAction, TaskOutcome
 from tracer.errors import NotFoundError, UsageError
 from tracer.reading import read_entries
@@ -116,15 +117,16 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
         context.output.result(context.command, {"task_id": task_id})
         return 0
     progress = Progress(task_id, prefix=_prefix(context))
-    outcome = await watch_task(session, context.output, task_id, after=after, progress=progress)
-    async with aclosing(stdin_lines()) as lines:  # one reader for all questions: another would race it for the answer
+    async with aclosing(Person()) as person:
+        show = partial(watch_task, session, context.output, task_id, progress=progress, person=person)
+        outcome = await show(after=after)
         while outcome.status == "AWAITING_RESPONSE" and session.interactive:
-            answer = await _ask_person(context, outcome, lines)
+            answer = await _ask_person(context, outcome, person)
             if answer is None:
                 break
             seen = len(read_entries(outcome.trace_file)) - 1
             await session.respond(task_id, answer[0], text=answer[1])
-            outcome = await watch_task(session, context.output, task_id, after=seen, progress=progress)
+            outcome = await show(after=seen)
     context.running_task = ""
     return _close(context, outcome, progress)
 
@@ -133,9 +135,7 @@ def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
     return close_task(context.output, context.command, outcome, progress)
 
 
-async def _ask_person(
-    context: Context, outcome: TaskOutcome, lines: AsyncGenerator[str]
-) -> tuple[PersonAction, str] | None:
+async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> tuple[PersonAction, str] | None:
     """What the person at the terminal wants; None leaves the task waiting (`pm respond`)."""
     last = outcome.judgments[-1] if outcome.judgments else "none"
     context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
@@ -144,7 +144,7 @@ async def _ask_person(
     while True:
         context.output.stderr.write(question)
         context.output.stderr.flush()
-        letter, _, text = (await anext(lines, "")).strip().partition(" ")
+        letter, _, text = (await person.line() or "").strip().partition(" ")
         if not letter:
             return None
         action = words.get(letter[0].lower())

@@ -8,6 +8,7 @@ from typing import Any
 from repl.commands.context import Context
 from repl.commands.parse import duration_seconds
 from repl.executor_choice import AUTO, find_key, found_agents
+from repl.permissions import choices_text, question_text
 from repl.present.escape import escape, one_line
 from repl.present.words import cost_text, count_text
 from tracer.catalog import list_tasks
@@ -24,6 +25,7 @@ __all__ = [
     "line",
     "live",
     "model",
+    "permit",
     "plain",
     "queue",
     "screen",
@@ -163,6 +165,19 @@ def _row(waiting: list[str], words: list[str]) -> int:
     if not words or not words[0].isdigit() or not 1 <= int(words[0]) <= len(waiting):
         raise NotFoundError(f"the queue has no row {words[0] if words else '?'}", next_step="/queue")
     return int(words[0]) - 1
+
+
+def permit(context: Context, arguments: Namespace) -> int:
+    """`/permit [yes|always|no]`: answer the oldest question of an agent; alone, show what is asked."""
+    desk = context.session.permissions
+    waiting = desk.open_question()
+    if waiting is None:
+        raise NotFoundError("no agent asks leave for anything", next_step="/status")
+    if arguments.answer:
+        desk.answer(arguments.answer)
+    else:
+        context.output.lines([question_text(waiting.question), f"  {choices_text(waiting.question)}, then Enter"])
+    return 0
 
 
 def history(context: Context, arguments: Namespace) -> int:

@@ -47,6 +47,7 @@ HANDLERS: dict[str, str] = {
     "repl": "repl.front:repl",
     "status": "repl.commands.session_commands:status",
     "queue": "repl.commands.session_commands:queue",
+    "permit": "repl.commands.session_commands:permit",
     "executor": "repl.commands.session_commands:executor",
     "model": "repl.commands.session_commands:model",
     "limits": "repl.commands.session_commands:limits",

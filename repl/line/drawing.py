@@ -8,6 +8,7 @@ from prompt_toolkit.formatted_text import FormattedText
 
 from repl.line.keymap import shown
 from repl.line.status import fit, running_parts, status_lines
+from repl.permissions import choices_text
 from repl.present.escape import one_line
 from tracer.clock import monotonic
 
@@ -38,6 +39,9 @@ def moving(view: LineView) -> list[str]:
     progress = view.feed.shown
     if progress is None or view.output.plain:
         return []
+    waiting = view.session.permissions.open_question()
+    if waiting is not None:
+        return [fit([f"  {choices_text(waiting.question)}, then Enter"], view.columns - 1)]
     return status_lines(progress, now=monotonic(), live=view.live or view.feed.detail, columns=view.columns)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from repl.exit_codes import ExitCode, code_of
 from repl.outcome import outcome_error
+from repl.permissions import Waiting, answered_text, choices_text, question_text
 from repl.present.escape import one_line
 from repl.present.output import Output
 from repl.present.progress import Progress
@@ -27,7 +28,7 @@ __all__ = ["Feed"]
 
 
 class Feed:
-    """What the running tasks say. `ended(outcome, seconds)` is called when one rests."""
+    """What the running tasks say. Calls `ended(outcome, seconds)` when one rests, `asked(task id)` for a question."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Feed:
         changed: Callable[[], None],
         ended: Callable[[TaskOutcome, float], None],
         table: bool = False,
+        asked: Callable[[str], None] = lambda _task_id: None,
     ) -> None:
         self.session = session
         self.output = output
@@ -45,6 +47,8 @@ class Feed:
         self.detail = False
         self._changed = changed
         self._ended = ended
+        self._asked = asked
+        self._questions: list[Waiting] = []
         self._table = table
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._seen: dict[str, int] = {}
@@ -75,14 +79,30 @@ class Feed:
         """Follow what already runs, after a change of skin; facts shown before are not shown again."""
         for task_id in self.session.running:
             self._start(task_id)
+        self._tell_questions()
 
     def _listen(self, update: Live | None) -> None:
         if update is None:
             for task_id in self.session.running:
                 self._start(task_id)
+            self._tell_questions()
         elif (progress := self.progress.get(update.task_id)) is not None:
             progress.live(update)
         self._changed()
+
+    def _tell_questions(self) -> None:
+        """Print what agents ask leave for, and how each question ended."""
+        waiting = self.session.permissions.waiting
+        for one in [told for told in self._questions if told not in waiting]:
+            self._questions.remove(one)
+            self.output.note(f"  {answered_text(one)}")
+        for one in waiting:
+            if one not in self._questions:
+                self._questions.append(one)
+                self.output.note(f"  {question_text(one.question)}")
+                if not self._table:  # else it stands where the moving lines are
+                    self.output.note(f"      {choices_text(one.question)}, then Enter")
+                self._asked(one.question.task_id)
 
     def _start(self, task_id: str) -> None:
         follower = self._followers.get(task_id)

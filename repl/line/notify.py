@@ -34,15 +34,23 @@ class Notifier:
 
     def task_rests(self, outcome: TaskOutcome, seconds: float) -> None:
         """A task ended, failed or waits for an answer after `seconds`."""
+        if not self.focused or seconds >= _LONG_S:
+            self._call(outcome.task_id, outcome.status)
+
+    def needs_answer(self, task_id: str) -> None:
+        """An agent asks leave for something, and its task stands still until then."""
+        self._call(task_id, "AWAITING_RESPONSE")
+
+    def _call(self, task_id: str, status: str) -> None:
         how = self._settings.get("repl.notify")
-        if how == "off" or (self.focused and seconds < _LONG_S) or monotonic() - self._last < _DEBOUNCE_S:
+        if how == "off" or monotonic() - self._last < _DEBOUNCE_S:
             return
         self._last = monotonic()
-        text = one_line(f"{outcome.task_id} {outcome.status}", 80)
+        text = one_line(f"{task_id} {status}", 80)
         if how == "osc9":
             self._write(f"\x1b]9;{text}\x07")
         elif how == "command" and self._settings.get("repl.notify_command"):
-            self._run(text, outcome)
+            self._run(text, task_id, status)
         else:
             self._write("\x07")
 
@@ -52,8 +60,8 @@ class Notifier:
             with suppress(subprocess.TimeoutExpired):
                 self._started.wait(2)
 
-    def _run(self, text: str, outcome: TaskOutcome) -> None:
-        environ = {**os.environ, "PM_TASK_ID": outcome.task_id, "PM_TASK_STATUS": outcome.status}
+    def _run(self, text: str, task_id: str, status: str) -> None:
+        environ = {**os.environ, "PM_TASK_ID": task_id, "PM_TASK_STATUS": status}
         command = [*shlex.split(str(self._settings.get("repl.notify_command"))), text]
         try:
             self._started = subprocess.Popen(

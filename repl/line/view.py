@@ -69,7 +69,9 @@ class LineView:
         )
         self.keys = keymap(session.settings.family("repl.keys"))
         self.shell = Shell(session, output=self.output, view=self)
-        self.feed = Feed(session, self.output, changed=self.redraw, ended=self._task_ended, table=not model.plain)
+        self.feed = Feed(
+            session, self.output, changed=self.redraw, ended=self._task_ended, table=not model.plain, asked=self._asked
+        )
         self.history = History(session)
         self.notifier = Notifier(session.settings, write=self._write_raw)
         self._next: str | None = None
@@ -379,6 +381,9 @@ class LineView:
     def _task_ended(self, outcome: TaskOutcome, seconds: float) -> None:
         self.notifier.task_rests(outcome, seconds)
         self._start(self.shell.run_queued())
+
+    def _asked(self, task_id: str) -> None:
+        self.notifier.needs_answer(task_id)
 
     def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

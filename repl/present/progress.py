@@ -81,6 +81,8 @@ class Progress:
             self.live_text = (self.live_text + update.text)[-400:]
         elif update.kind == "tool_started":
             self.phase = one_line(f"{update.tool} {update.text}", 60)
+        elif update.kind == "notice":
+            self.phase = one_line(update.text, 100)
 
     def status(self, now: float) -> str:
         """The moving line: what is going on, for how long, and after a while how to get out."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from repl.outcome import outcome_error, outcome_fields
+from repl.permissions import Waiting, answer_of, answered_text, choices_text, question_text
 from repl.present.output import Output
 from repl.present.progress import Progress
 from repl.session import Session
@@ -19,17 +20,30 @@ from runner.executors.port import Live
 from runner.task import TaskOutcome
 from tracer.clock import monotonic
 
-__all__ = ["close_task", "watch_task"]
+__all__ = ["Answers", "close_task", "watch_task"]
 
 _REPAINT_S = 0.1
 
 
+class Answers(Protocol):
+    """Where a person's lines come from (`repl.commands.person.Person`)."""
+
+    async def line(self) -> str | None:
+        """The next line, None at the end of the input; safe to cancel."""
+        ...
+
+    async def forget_typed(self) -> None:
+        """Drop what was typed before now."""
+        ...
+
+
 class _MovingLine:
-    """The last line of a terminal; finished lines push it down."""
+    """The last line of a terminal; finished lines push it down. A `question` stands in the line's place."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._shown = ""
+        self.question = ""
 
     def show(self, text: str) -> None:
         text = text[: max(self._output.columns - 1, 10)]
@@ -37,6 +51,10 @@ class _MovingLine:
             self._output.stderr.write(f"\r\x1b[2K{text}")
             self._output.stderr.flush()
             self._shown = text
+
+    def forget(self) -> None:
+        """What stands there stays: the person's Enter has ended the line."""
+        self._shown = ""
 
     def clear(self) -> None:
         if self._shown:
@@ -46,13 +64,21 @@ class _MovingLine:
 
 
 async def watch_task(
-    session: Session, output: Output, task_id: str, *, after: int = -1, progress: Progress | None = None
+    session: Session,
+    output: Output,
+    task_id: str,
+    *,
+    after: int = -1,
+    progress: Progress | None = None,
+    person: Answers | None = None,
 ) -> TaskOutcome:
-    """Show the task until it rests, and return how it stands."""
+    """Show the task until it rests, and return how it stands; `person` answers what agents ask leave for."""
     progress = progress or Progress(task_id)
     moving = _MovingLine(output) if output.interactive and not output.quiet else None
     unlisten = session.listen(lambda update: _take(progress, task_id, update))
-    painter = asyncio.create_task(_paint(moving, progress)) if moving else None
+    helpers = [asyncio.create_task(_paint(moving, progress))] if moving else []
+    if moving and person is not None:
+        helpers.append(asyncio.create_task(_answer_questions(session, output, moving, person)))
     try:
         async for seq, line in session.facts(task_id):
             if output.form == "jsonl" and seq > after:
@@ -66,10 +92,9 @@ async def watch_task(
         return await session.wait(task_id)
     finally:
         unlisten()
-        if painter is not None:
-            painter.cancel()
-            with suppress(asyncio.CancelledError):
-                await painter
+        for helper in helpers:
+            helper.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
         if moving:
             moving.clear()
 
@@ -104,10 +129,43 @@ def _take(progress: Progress, task_id: str, update: Live | None) -> None:
         progress.live(update)
 
 
-async def _paint(moving: _MovingLine | None, progress: Progress) -> None:
-    while moving is not None:
-        moving.show("  " + progress.status(monotonic()))
+async def _paint(moving: _MovingLine, progress: Progress) -> None:
+    while True:
+        moving.show("  " + (moving.question or progress.status(monotonic())))
         await asyncio.sleep(_REPAINT_S)
+
+
+async def _answer_questions(session: Session, output: Output, moving: _MovingLine, person: Answers) -> None:
+    """Put each question to the person, one at a time; at the end of the input everything is refused."""
+    while True:
+        waiting = await session.permissions.first()
+        await person.forget_typed()
+        moving.clear()
+        output.note(f"  {question_text(waiting.question)}")
+        while not waiting.answer.done():
+            moving.question = f"{choices_text(waiting.question)}? "
+            await _one_answer(session, waiting, moving, person)
+        moving.question = ""
+        moving.clear()
+        output.note(f"  {answered_text(waiting)}")
+
+
+async def _one_answer(session: Session, waiting: Waiting, moving: _MovingLine, person: Answers) -> None:
+    """Wait for a line, or until nobody wants an answer any more."""
+    typing = asyncio.ensure_future(person.line())
+    either: set[asyncio.Future[Any]] = {typing, waiting.answer}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if typing.done() and not waiting.answer.done():
+            moving.forget()
+            text = typing.result()
+            answer = "no" if text is None else answer_of(text)
+            if answer is not None:
+                session.permissions.answer(answer)
+    finally:
+        typing.cancel()
+        with suppress(asyncio.CancelledError):
+            await typing
 
 
 def _lines(progress: Progress, line: bytes) -> list[str]:

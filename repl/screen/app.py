@@ -91,7 +91,9 @@ class PmApp(Themed):
 
     def on_mount(self) -> None:
         """Follow what runs; greet once the first screen is painted."""
-        self.feed = Feed(self.session, self.output, changed=self.changed, ended=self._task_rests, table=True)
+        self.feed = Feed(
+            self.session, self.output, changed=self.changed, ended=self._task_rests, table=True, asked=self._asked
+        )
         self.stream.bind()
         self.feed.adopt()
         self.home.transcript.take(_KEPT.get(self.session, self.shown_greeting))
@@ -213,6 +215,12 @@ class PmApp(Themed):
             self.exit("")
         else:
             self._next_queued()
+
+    def _asked(self, task_id: str) -> None:
+        """An agent asks leave: the question stands above the prompt, and is told wherever the person is."""
+        self.notifier.needs_answer(task_id)
+        if self.screen is not self.home:
+            self.notify(f"{task_id} asks leave for something: answer at pm>", severity="warning", markup=False)
 
     @work(group="lines")
     async def _next_queued(self) -> None:

@@ -18,6 +18,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 from typing_extensions import override
 
+from repl.permissions import choices_text, question_text
 from repl.screen.cells import shown
 from repl.screen.hints import Hints
 from repl.screen.home_actions import HomeActions
@@ -187,6 +188,9 @@ class HomeScreen(HomeActions, Screen[None]):
         running = [known[task_id] for task_id in self.pm.session.running if task_id in known]
         now, budget = monotonic(), self.pm.session.chosen("budget_usd")[0]
         lines = [" " + shown(status_text(progress, now=now, budget=budget)) for progress in running[-4:]]
+        if (waiting := self.pm.session.permissions.open_question()) is not None:
+            asked = f" {question_text(waiting.question)}", f"   {choices_text(waiting.question)}, then Enter at pm>"
+            lines = [shown(line) for line in asked] + lines[-2:]
         status = self.query_one("#home-status", Static)
         status.display = bool(lines)
         self._write("#home-status", "\n".join(lines))

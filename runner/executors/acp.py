@@ -59,6 +59,7 @@ class AcpExecutor:
         self._agent = chosen
         self._argv = list(settings.agents[chosen])
         self._settings = settings
+        self._always: set[str] = set()
 
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
         """See `Executor.ask`."""
@@ -107,24 +108,30 @@ class AcpExecutor:
             SandboxError: the sandbox is required and does not work here.
 
         """
-        wanted = self._settings.sandbox
-        if wanted == "off" or (wanted == "auto" and not sandbox.probe().available):
+        settings = self._settings
+        full = request.permissions == "full"
+        if settings.sandbox == "off" or (settings.sandbox == "auto" and (full or not sandbox.probe().available)):
             return self._argv
         provider = self._provider()
         folders = [
             folder
             for dialect in DIALECTS.values()
             if dialect.provider == provider
-            for folder in dialect.private_folders(self._settings.environ)
+            for folder in dialect.private_folders(settings.environ)
         ]
+        for folder in folders:
+            if not folder.suffix:
+                folder.mkdir(parents=True, exist_ok=True)
+        argv, readable = sandbox.needed_to_start(self._argv, search=settings.environ.get("PATH"))
         policy = sandbox.SandboxPolicy(
             workspace=Path(os.path.realpath(request.workspace)),
-            state_dir=self._settings.state_dir,
+            state_dir=settings.state_dir,
             network=True,  # the agent itself must reach its model
             home="read-only",
+            readable=readable,
             writable=tuple(folders),
         )
-        return sandbox.wrap(self._argv, policy)
+        return sandbox.wrap(argv, policy)
 
     async def _run(
         self, request: Ask, client_class: Callable[..., WorkspaceClient], progress: Progress, tell: LiveSink
@@ -143,7 +150,15 @@ class AcpExecutor:
         why = ""
         resumed = False
         async with process:
-            client = client_class(request=request, settings=settings, progress=progress, tell=tell)
+            client = client_class(
+                request=request,
+                settings=settings,
+                progress=progress,
+                tell=tell,
+                agent=self._agent,
+                excused=process.excused,
+                always=self._always,
+            )
             reader = asyncio.StreamReader(limit=_MESSAGE_LIMIT)
             pump = asyncio.create_task(_pump(process, reader))
             try:

@@ -7,7 +7,10 @@ agent with the reason. No terminal is offered: an agent that has none of its own
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -33,7 +36,7 @@ from acp.schema import (
 from runner.executors.agents.progress import Progress, as_mapping, summarize_arguments
 from runner.executors.anthropic.files import Refused, WorkspaceFiles
 from runner.executors.port import Ask, Live, LiveSink, Usage
-from runner.executors.registry import ExecutorSettings
+from runner.executors.registry import ExecutorSettings, PermissionQuestion
 
 __all__ = ["BudgetSpentError", "WorkspaceClient"]
 
@@ -51,8 +54,22 @@ class WorkspaceClient:
     request_error = RequestError
     budget_spent = BudgetSpentError
 
-    def __init__(self, *, request: Ask, settings: ExecutorSettings, progress: Progress, tell: LiveSink) -> None:
+    def __init__(
+        self,
+        *,
+        request: Ask,
+        settings: ExecutorSettings,
+        progress: Progress,
+        tell: LiveSink,
+        agent: str,
+        excused: Callable[[], AbstractContextManager[None]],
+        always: set[str],
+    ) -> None:
+        """`excused` stops the clock on the agent's silence; `always` is what the person allowed for the whole task."""
         self.agent_version = ""
+        self._agent = agent
+        self._excused = excused
+        self._always = always
         self._request = request
         self._settings = settings
         self._progress = progress
@@ -216,21 +233,41 @@ class WorkspaceClient:
     ) -> RequestPermissionResponse:
         """By the permissions; what they do not settle is asked of the person where there is one, else refused."""
         title = tool_call.title or summarize_arguments(as_mapping(tool_call.raw_input)) or "a tool call"
-        chosen: PermissionOption | None
         if self._allowed(tool_call):
             chosen = _first(options, "allow_once", "allow_always")
-        elif self._settings.ask_person is not None and self._request.permissions != "read":
-            name = await self._settings.ask_person(title, tuple(option.name for option in options))
-            chosen = next((option for option in options if option.name == name), None)
-            chosen = chosen or _first(options, "reject_once", "reject_always")
         else:
-            chosen = _first(options, "reject_once", "reject_always")
+            chosen = await self._asked(title, tool_call, options)
         if chosen is None or chosen.kind.startswith("reject"):
             self._progress.denied += 1
             self._tell(Live(kind="notice", text=f"refused: {title}"))
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
+
+    async def _asked(
+        self, title: str, tool_call: ToolCallUpdate, options: list[PermissionOption]
+    ) -> PermissionOption | None:
+        """The option the person takes; a refusal where there is nobody to ask, or nothing but reading is permitted."""
+        refusal = _first(options, "reject_once", "reject_always")
+        if self._settings.ask_person is None or self._request.permissions == "read":
+            return refusal
+        same = json.dumps([title, tool_call.kind, tool_call.raw_input], sort_keys=True, default=str)
+        if same in self._always:
+            return _first(options, "allow_once", "allow_always")
+        always = _first(options, "allow_always")
+        question = PermissionQuestion(
+            task_id=self._request.task_id,
+            subtask_id=self._request.subtask_id,
+            agent=self._agent,
+            title=title,
+            always=always.name if always else "",
+        )
+        with self._excused():
+            answer = await self._settings.ask_person(question)
+        if answer == "always":
+            self._always.add(same)
+            return always or _first(options, "allow_once")
+        return _first(options, "allow_once", "allow_always") if answer == "yes" else refusal
 
     def _allowed(self, tool_call: ToolCallUpdate) -> bool:
         kind = tool_call.kind or self._calls.get(tool_call.tool_call_id, ("other", ""))[0]

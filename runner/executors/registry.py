@@ -13,20 +13,45 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from runner.executors.port import Ask, Executor
 
-__all__ = ["AGENT_NAMES", "EXECUTOR_NAMES", "ExecutorSettings", "PermissionAsker", "make_executor"]
+__all__ = [
+    "AGENT_NAMES",
+    "EXECUTOR_NAMES",
+    "ExecutorSettings",
+    "PermissionAnswer",
+    "PermissionAsker",
+    "PermissionQuestion",
+    "make_executor",
+]
 
 EXECUTOR_NAMES = ("scripted", "replay", "anthropic", "claude", "codex", "gemini", "acp")
 AGENT_NAMES = ("claude", "codex", "gemini")
 
-PermissionAsker = Callable[[str, tuple[str, ...]], Awaitable[str | None]]
-"""Asks a person: (what the agent wants to do, option names) -> the option chosen, None to refuse."""
+PermissionAnswer = Literal["yes", "always", "no"]
+
+
+class PermissionQuestion(NamedTuple):
+    """What an agent asks leave for. Texts are the agent's own words: escape them where they are shown.
+
+    `always` says what the agent will no longer ask for; empty where it offers nothing of the kind: then only the very
+    same request is allowed without a question for the rest of the task.
+    """
+
+    task_id: str
+    subtask_id: str | None
+    agent: str
+    title: str
+    always: str = ""
+
+
+PermissionAsker = Callable[[PermissionQuestion], Awaitable[PermissionAnswer]]
+"""Asks a person. Safe to cancel; whoever asks settles how long to wait, and then answers `no`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +67,7 @@ class ExecutorSettings:
     `extra_environment`: further names (or patterns) that the agent's environment may hold.
     `allow_commands`: what `anthropic` may run without a sandbox, beside its short default.
     `sandbox`: `auto` (where present), `on` (required) or `off`: bubblewrap around agent command lines and `run`.
+    `ask_person`: who answers what an ACP agent asks leave for and the permissions do not settle; None refuses.
     """
 
     state_dir: Path | None = None

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -100,6 +100,7 @@ class Process:
         self._stderr = BoundedOutput(stderr_keep_bytes)
         self._stop: asyncio.Future[EndingKind] | None = None
         self._last_output = 0.0
+        self._excused = 0
 
     async def __aenter__(self) -> Self:
         self._stop = asyncio.get_running_loop().create_future()
@@ -228,6 +229,16 @@ class Process:
             await asyncio.wait([self._stderr_task], timeout=_LAST_OUTPUT_S)
         return self._stderr.tail(limit)
 
+    @contextmanager
+    def excused(self) -> Iterator[None]:
+        """While it waits for somebody else, such as a person, its silence is not held against it."""
+        self._excused += 1
+        try:
+            yield
+        finally:
+            self._excused -= 1
+            self._last_output = monotonic()
+
     async def wait(self) -> Ending:
         """How it ended, once the whole tree has. Does not read standard output: do that first."""
         return await asyncio.shield(self._supervisor)
@@ -294,6 +305,7 @@ class Process:
             if self._timeout_s is not None:
                 left.append((self._begun + self._timeout_s - now, "timeout"))
             if self._idle_timeout_s is not None:
+                self._last_output = now if self._excused else self._last_output
                 left.append((self._last_output + self._idle_timeout_s - now, "idle"))
             if not left:
                 await asyncio.Event().wait()

@@ -122,6 +122,15 @@ _RUN: tuple[Setting, ...] = (
         placeholder="TIME",
         minimum=1,
     ),
+    Setting(
+        "run.permission_wait",
+        "duration",
+        "what an agent asks leave for is refused after this long without an answer",
+        300,
+        flag="--permission-wait",
+        placeholder="TIME",
+        minimum=1,
+    ),
     Setting("run.thinking", "switch", "ask agents to show their thinking", default=True, flag="--thinking"),
     Setting(
         "run.fallback",

@@ -6,6 +6,7 @@ Values after parsing: text and path are `str`, duration is seconds (`float`), li
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from runner.settings.declared import Setting
@@ -71,7 +72,7 @@ def _wanted(setting: Setting) -> str:
         "number": "a number",
         "duration": "a time such as 90s, 15m or 2h",
         "switch": "true or false",
-        "list": "a list of texts",
+        "list": 'a list of texts: a,b or ["a", "b"]',
     }.get(setting.kind, "a text")
 
 
@@ -102,6 +103,11 @@ def _switch(raw: Any) -> bool | None:
 
 
 def _list(raw: Any) -> tuple[str, ...] | None:
+    if isinstance(raw, str) and raw.lstrip().startswith("["):
+        try:
+            raw = json.loads(raw)
+        except ValueError:
+            return None
     if isinstance(raw, str):
         return tuple(part.strip() for part in raw.split(",") if part.strip())
     if isinstance(raw, list | tuple) and all(isinstance(part, str) for part in raw):

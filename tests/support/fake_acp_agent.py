@@ -3,7 +3,8 @@
 Started as `python fake_acp_agent.py STEPS.json`. Steps of one prompt: {"say": text}, {"think": text},
 {"write": [path, content]}, {"edit": [path, content]} (asks leave first), {"run": command} (asks leave first),
 {"read": path}, {"cost": dollars}, {"sleep": seconds}, {"stop": reason}, {"error": [code, message]}, {"stderr": text},
-{"garbage": text}, {"die": signal}, {"child": seconds}, {"fill": bytes}.
+{"garbage": text}, {"die": signal}, {"child": seconds}, {"fill": bytes}, {"offer_always": name} (a third option from
+then on).
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Fake(Agent):
     def __init__(self, steps: Path) -> None:
         self.steps = steps
         self.connection: Any = None
+        self.options = [*OPTIONS]
 
     def on_connect(self, conn: Any) -> None:
         self.connection = conn
@@ -100,6 +102,8 @@ class Fake(Agent):
                 await tell(session, update_agent_thought_text(value))
             case "write" | "edit":
                 await self.write(session, call, value, ask=kind == "edit")
+            case "offer_always":
+                self.options.append(PermissionOption(option_id="always", name=value, kind="allow_always"))
             case "read":
                 await self.connection.read_text_file(session_id=session, path=value)
             case "run":
@@ -150,8 +154,8 @@ class Fake(Agent):
     async def may(self, session: str, call: str, title: str, kind: Any, *, path: str = "", raw: Any = None) -> bool:
         locations = [ToolCallLocation(path=path)] if path else None
         update = ToolCallUpdate(tool_call_id=call, title=title, kind=kind, locations=locations, raw_input=raw)
-        answer = await self.connection.request_permission(session_id=session, tool_call=update, options=OPTIONS)
-        return getattr(answer.outcome, "option_id", "no") == "yes"
+        answer = await self.connection.request_permission(session_id=session, tool_call=update, options=self.options)
+        return getattr(answer.outcome, "option_id", "no") in {"yes", "always"}
 
 
 if __name__ == "__main__":

@@ -185,7 +185,8 @@ class AcpExecutor:
             silence_s=settings.silence_s,
             login_hint=f"log in with the agent {self._agent!r} itself, or name its key in environment.allow",
         )
-        answer = conclude(run, request)
+        # A model that could not be set is not the one that answered.
+        answer = conclude(run, replace(request, model=progress.model))
         reference = f"acp:{self._agent}:{progress.session_id}" if progress.session_id else None
         return replace(answer, session_ref=reference)
 
@@ -202,6 +203,9 @@ class AcpExecutor:
         except client.request_error as error:
             progress.finished = False
             progress.error = _error_of(error)
+        except client.unknown_model as error:
+            progress.finished = False
+            progress.error = AnswerError(kind="unavailable", message=str(error), next_step="choose with --model")
         except client.budget_spent:
             return "budget", resumed
         return "answered", resumed

@@ -38,7 +38,7 @@ from runner.executors.anthropic.files import Refused, WorkspaceFiles
 from runner.executors.port import Ask, Live, LiveSink, Usage
 from runner.executors.registry import ExecutorSettings, PermissionQuestion
 
-__all__ = ["BudgetSpentError", "WorkspaceClient"]
+__all__ = ["BudgetSpentError", "UnknownModelError", "WorkspaceClient"]
 
 _READING: Final = frozenset({"read", "search", "think", "fetch", "switch_mode"})
 _EDITING: Final = frozenset({"edit", "delete", "move"})
@@ -48,11 +48,16 @@ class BudgetSpentError(Exception):
     """The money for this answer is used up."""
 
 
+class UnknownModelError(Exception):
+    """The agent offers no model of the name that was asked for; the text says what it offers."""
+
+
 class WorkspaceClient:
     """Answers one agent during one question (the SDK's `Client`, by shape)."""
 
     request_error = RequestError
     budget_spent = BudgetSpentError
+    unknown_model = UnknownModelError
 
     def __init__(
         self,
@@ -107,7 +112,12 @@ class WorkspaceClient:
             self.agent_version = f"{told.agent_info.name} {told.agent_info.version}"
 
     async def open_session(self, connection: Any, known: str | None) -> bool:
-        """Go on in session `known` where the agent can, else begin one; True where it went on."""
+        """Go on in session `known` where the agent can, else begin one; True where it went on.
+
+        Raises:
+            UnknownModelError: the agent has a choice of models, and the one asked for is not among them.
+
+        """
         workspace = self._request.workspace
         if known is not None and self._capabilities is not None and self._capabilities.load_session:
             self._replaying = True
@@ -133,9 +143,13 @@ class WorkspaceClient:
         for option in session.config_options or ():
             inner = getattr(option, "root", option)
             if getattr(inner, "category", None) == "model" or getattr(inner, "id", "") == "model":
+                offered = _offered(inner)
+                if offered and wanted not in offered:
+                    raise UnknownModelError(f"{wanted!r} is no model of this agent; it offers {', '.join(offered)}")
                 await connection.set_config_option(config_id=inner.id, session_id=session.session_id, value=wanted)
                 return
-        self._tell(Live(kind="notice", text=f"the agent has no setting for the model; {wanted!r} was not set"))
+        told = f"the agent has no setting for the model: {wanted!r} was not set, name it in the agent's command"
+        self._tell(Live(kind="notice", text=told))
         self._progress.model = None
 
     async def prompt(self, connection: Any, text: str) -> None:
@@ -340,6 +354,13 @@ class WorkspaceClient:
         except Refused as refusal:
             raise RequestError.invalid_params({"details": str(refusal)}) from refusal
         return WriteTextFileResponse()
+
+
+def _offered(option: Any) -> list[str]:
+    """The values of a choice, those of its groups included."""
+    entries = getattr(option, "options", None) or ()
+    flat = [one for entry in entries for one in getattr(entry, "options", None) or (entry,)]
+    return [str(one.value) for one in flat if getattr(one, "value", None)]
 
 
 def _first(options: list[PermissionOption], *kinds: str) -> PermissionOption | None:

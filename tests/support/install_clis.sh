@@ -9,6 +9,7 @@ packages=(
   "claude @anthropic-ai/claude-code 2.1.329"
   "codex @openai/codex 0.169.0"
   "gemini @google/gemini-cli 0.61.0"
+  "claude-agent-acp @agentclientprotocol/claude-agent-acp 0.100.0"
 )
 if ! command -v npm >/dev/null; then
   echo "npm is not installed: the real command lines are not tested" >&2

@@ -23,6 +23,8 @@ class IntakeError(UsageError):
         super().__init__(what, why=why, next_step=next_step)
         self.place = place
         self.rule = rule
+        self.problems: tuple[tuple[str, str, str], ...] = ((place, rule, why),)
+        """Everything found, as (place, rule, why); at most 20."""
 
 
 class TooLargeError(IntakeError):

@@ -267,8 +267,8 @@ class TraceStore(Protocol):
         """The bytes of a blob that is kept in the database (`db:`), else None."""
         ...
 
-    async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, str]:
-        """Stored ids for the ids that `trace_id` uses; ids that are not its own and unknown ones are left out."""
+    async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
+        """The blobs that `trace_id` owns, by the ids it calls them; ids that are not its own are left out."""
         ...
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:

@@ -1,0 +1,208 @@
+"""Sent events checked against the schema, with what came inline taken out: the first half of the intake. Pure.
+
+Every refusal names the event's index, the field and the rule; none repeats what was sent, since it may be a secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from collector.errors import IntakeError, TooLargeError
+from collector.intake_json import BODY, check_json, parse_json, spelled
+from collector.limits import IntakeLimits
+from tracer.capture.events import EVENT_TYPES, PAYLOADS, Event, EventEnvelope, blob_fields
+from tracer.capture.fields import LAST_MS
+from tracer.capture.wire import inline_name
+
+__all__ = ["Inline", "ParsedBatch", "ParsedEvent", "parse_events", "refusal"]
+
+_PENDING: Final = "sha256:" + "0" * 64  # stands for a blob whose id is known once it is redacted
+_IDENTITY_BYTES: Final = 16
+_MOST_PROBLEMS: Final = 20
+_TOP: Final = frozenset({"events", "sent_at_ms"})
+
+
+class _Shape(NamedTuple):
+    known: frozenset[str]
+    inline: dict[str, str]
+    """Inline name -> blob field."""
+
+
+_SHAPES: Final[dict[str, _Shape]] = {
+    name: _Shape(frozenset(model.model_fields), {inline_name(field): field for field in blob_fields(model)})
+    for name, model in PAYLOADS.items()
+}
+
+
+class Inline(NamedTuple):
+    """Content that came inside an event, for its blob field."""
+
+    field: str
+    text: str
+
+
+class ParsedEvent(NamedTuple):
+    """An event that keeps every rule of the schema. Blob fields of `inline` hold a placeholder still."""
+
+    event: EventEnvelope
+    type: str
+    inline: Sequence[Inline]
+    references: Mapping[str, str]
+    """Blob field -> the id it was sent with."""
+    identity: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedBatch:
+    """A batch ready for redaction; `references` are the blob ids that its events name."""
+
+    events: tuple[ParsedEvent, ...]
+    sent_at_ms: int | None
+
+    @property
+    def references(self) -> frozenset[str]:
+        """The ids of blobs that must be stored already."""
+        return frozenset(blob_id for parsed in self.events for blob_id in parsed.references.values())
+
+
+def parse_events(raw: bytes | Sequence[Any], *, key: bytes, limits: IntakeLimits) -> ParsedBatch:
+    """The events in a request's body (or a list of event objects), checked.
+
+    `key` keys the identities (see `StoredEvent.identity`).
+
+    Raises:
+        IntakeError: the schema, or a rule of `collector.intake_json`, is broken.
+        TooLargeError: too many events or bytes, or too large a field.
+
+    """
+    sent, sent_at_ms = _unwrapped(raw, limits) if isinstance(raw, bytes) else (list(raw), None)
+    if len(sent) > limits.batch_events:
+        raise TooLargeError(
+            f"the batch has {len(sent)} events", place="events", rule="batch_events", limit=limits.batch_events
+        )
+    shaped = [_shaped(event, at, limits) for at, event in enumerate(sent)]
+    try:
+        events = _ADAPTER.validate_python([event for event, _inline, _references in shaped])
+    except ValidationError as error:
+        raise refusal(error, prefix=("events",)) from error
+    return ParsedBatch(
+        events=tuple(
+            ParsedEvent(event, event.type, inline, references, _identity(original, key))
+            for event, original, (_event, inline, references) in zip(events, sent, shaped, strict=True)
+        ),
+        sent_at_ms=sent_at_ms,
+    )
+
+
+_ADAPTER: Final[TypeAdapter[list[Any]]] = TypeAdapter(list[Event])
+
+
+def _unwrapped(raw: bytes, limits: IntakeLimits) -> tuple[list[Any], int | None]:
+    if len(raw) > limits.batch_bytes:
+        raise TooLargeError("the batch is too large", place=BODY, rule="batch_bytes", limit=limits.batch_bytes)
+    value = parse_json(raw)
+    if not isinstance(value, dict) or not isinstance(value.get("events"), list):
+        raise IntakeError(
+            "the body must be an object with a list of events", place="events", rule="list_type", why="see the schema"
+        )
+    if unknown := value.keys() - _TOP:
+        place = spelled(min(unknown))
+        raise IntakeError(f"{place} is no key of a batch", place=place, rule="extra_forbidden")
+    sent_at_ms = value.get("sent_at_ms")
+    if isinstance(sent_at_ms, float) and sent_at_ms.is_integer():
+        sent_at_ms = int(sent_at_ms)
+    if sent_at_ms is not None and (type(sent_at_ms) is not int or not 0 <= sent_at_ms <= LAST_MS):
+        raise IntakeError("sent_at_ms is no time in milliseconds", place="sent_at_ms", rule="int_type")
+    return value["events"], sent_at_ms
+
+
+def _shaped(sent: Any, at: int, limits: IntakeLimits) -> tuple[Any, Sequence[Inline], Mapping[str, str]]:
+    """The event with blob fields in place of inline content; anything odd is left for the schema to refuse."""
+    payload = sent.get("payload") if isinstance(sent, dict) else None
+    kind = sent.get("type") if payload is not None else None
+    shape = _SHAPES.get(kind) if isinstance(kind, str) else None
+    if shape is None or not isinstance(payload, dict):
+        return sent, (), {}
+    if unknown := payload.keys() - shape.known - shape.inline.keys():
+        for name in unknown:
+            check_json(payload[name], spelled("events", at, "payload", name))
+    if "extra" in payload:
+        check_json(payload["extra"], spelled("events", at, "payload", "extra"))
+    inline: list[Inline] = []
+    references: dict[str, str] = {}
+    for name, field in shape.inline.items():
+        if name in payload:
+            payload = _moved(payload, name, field, at, inline, limits)
+        elif isinstance(payload.get(field), str):
+            references[field] = payload[field]
+    return ({**sent, "payload": payload} if inline else sent), inline, references
+
+
+def _moved(
+    payload: dict[str, Any], name: str, field: str, at: int, inline: list[Inline], limits: IntakeLimits
+) -> dict[str, Any]:
+    """The payload without inline content `name`, which goes to `inline`."""
+    place = spelled("events", at, "payload", name)
+    text = payload[name]
+    rest = {key: value for key, value in payload.items() if key != name}
+    if text is None:
+        return rest
+    if not isinstance(text, str):
+        raise IntakeError(f"{place} is no string", place=place, rule="string_type", next_step="send text")
+    if rest.get(field) is not None:
+        raise IntakeError(
+            f"{place} came with {field}", place=place, rule="one_of", next_step=f"send {name} or {field}, not both"
+        )
+    if len(text) > limits.inline_bytes or len(text) * 4 > limits.inline_bytes < len(text.encode()):
+        raise TooLargeError(
+            f"{place} is too large",
+            place=place,
+            rule="inline_bytes",
+            limit=limits.inline_bytes,
+            next_step=f"upload it first and send {field}",
+        )
+    inline.append(Inline(field, text))
+    rest[field] = _PENDING
+    return rest
+
+
+def _identity(sent: Any, key: bytes) -> bytes:
+    written = orjson.dumps(sent, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(written, key=key, digest_size=_IDENTITY_BYTES).digest()
+
+
+def refusal(error: ValidationError, *, prefix: tuple[str, ...] = ()) -> IntakeError:
+    """What the schema refuses, as an `IntakeError` that names the first problem; `problems` lists the first 20."""
+    found = error.errors(include_url=False, include_input=False, include_context=True)
+    problems = tuple(_problem(cast("dict[str, Any]", item), prefix) for item in found[:_MOST_PROBLEMS])
+    place, rule, why = problems[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    what = f"{place}: {why}{more}"
+    if rule == "string_too_long":
+        limit = int(cast("dict[str, Any]", found[0]).get("ctx", {}).get("max_length", 0))
+        refused: IntakeError = TooLargeError(what, place=place, rule="field_length", limit=limit)
+    else:
+        refused = IntakeError(what, place=place, rule=rule, why=why)
+    refused.problems = problems
+    return refused
+
+
+def _problem(item: dict[str, Any], prefix: tuple[str, ...]) -> tuple[str, str, str]:
+    """Place, rule and reason. Union tags in pydantic's path are no part of what was sent."""
+    names = [
+        name
+        for at, name in enumerate((*prefix, *item["loc"]))
+        if not (prefix and at == len(prefix) + 1 and name in EVENT_TYPES)
+    ]
+    rule, why = item["type"], item["msg"]
+    if rule == "missing" and isinstance(names[-1], str) and names[-1].endswith("_blob_id"):
+        why = f"Field required, or {inline_name(names[-1])} inline"
+    if rule in {"recursion_loop", "recursion_depth_exceeded"}:
+        names, rule, why = names[:5], "depth", "nested too deeply"
+    return spelled(*names) or BODY, rule, why

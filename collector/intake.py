@@ -22,10 +22,20 @@ from collector.limits import SPILL, IntakeLimits
 from collector.redacting import CaptureRedactors, Pieces
 from collector.store.port import BlobRow, NewBlob, StoredEvent
 
-__all__ = ["IntakeRules", "PreparedBatch", "keyed_hash", "new_blob", "parse_events", "prepare_events", "tombstone"]
+__all__ = [
+    "BLOB_RULES",
+    "TEXTS",
+    "IntakeRules",
+    "PreparedBatch",
+    "keyed_hash",
+    "new_blob",
+    "parse_events",
+    "prepare_events",
+    "tombstone",
+]
 
 _BEGINNING: Final = 1_024
-_RULES: Final = ("secret_scan", "pii_mask")
+BLOB_RULES: Final = ("secret_scan", "pii_mask")
 # The free texts of each payload. Everything else is a number, an identifier, a hash or one of a few words.
 TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "file_edit": ("file_path",),
@@ -275,7 +285,9 @@ class _Storing:
         if not self.rules.redacting:
             return new_blob(text.encode("utf-8"), rules=(), applied=False)
         shortened = truncated and "\n[TRUNCATED: " in text
-        return new_blob(text.encode("utf-8"), rules=(*_RULES, "truncate_large") if shortened else _RULES, applied=True)
+        return new_blob(
+            text.encode("utf-8"), rules=(*BLOB_RULES, "truncate_large") if shortened else BLOB_RULES, applied=True
+        )
 
     def _reference(self, kind: str, name: str, sent: str, at: int) -> str:
         """The stored id of a blob that was uploaded before (or of its tombstone)."""

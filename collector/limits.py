@@ -24,6 +24,8 @@ class IntakeLimits:
 
     inline_bytes: int = 16 << 20
     """The content of one blob sent inline."""
+    blob_bytes: int = 256 << 20
+    """One uploaded blob."""
     batch_bytes: int = 32 << 20
     """The body of one request."""
     batch_events: int = 10_000

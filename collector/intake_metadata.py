@@ -1,0 +1,211 @@
+"""What is stored of a new trace, of its end, and of an uploaded blob: schema, consent and redaction. Pure.
+
+Consent is asked here first: raw mode without `store_raw_code` is refused, and so is content that cannot be redacted
+(a git bundle, an archive) without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from collector.errors import IntakeError, TooLargeError
+from collector.intake import BLOB_RULES, IntakeRules, new_blob
+from collector.intake_json import BODY, parse_json
+from collector.intake_parse import refusal
+from collector.redacting import CaptureRedactors
+from collector.store.port import BlobRow, NewBlob
+from tracer.capture.canonical import canonical_json
+from tracer.capture.wire import CreateTrace, FinalizeTrace
+
+__all__ = ["PreparedEnd", "PreparedTrace", "prepare_blob", "prepare_create", "prepare_finalize"]
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_IDENTITY_BYTES: Final = 16
+# Identifiers that are looked up again: redacting them would cut the trace off from what they name.
+_KEPT: Final = frozenset({"commit_base", "commit_head", "bundle_blob_id", "diff_blob_id", "client_session_id"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedTrace:
+    """A new trace: `trace_id` is the sender's own or None, `metadata` as in `TraceRow`."""
+
+    trace_id: str | None
+    metadata: dict[str, Any]
+    identity: bytes
+    bundle_blob_id: str | None = None
+    """A blob that the sender says is there (uploaded with an admin token)."""
+    redactions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedEnd:
+    """The end of a trace: its final state, and the blobs that come with it or are named by it."""
+
+    final_state: dict[str, Any] | None
+    blobs: tuple[NewBlob, ...] = ()
+    references: frozenset[str] = frozenset()
+    sent_at_ms: int | None = None
+
+
+def prepare_create(raw: bytes, *, key: bytes, redactors: CaptureRedactors) -> PreparedTrace:
+    """What `POST /traces` sent, as it is stored.
+
+    Raises:
+        IntakeError: the schema or consent (rule `consent`) is broken.
+
+    """
+    value = parse_json(raw)
+    sent = _validated(CreateTrace, value)
+    if sent.store == "raw" and not sent.developer.consent_flags.store_raw_code:
+        raise IntakeError(
+            "raw mode needs the developer's consent",
+            place="store",
+            rule="consent",
+            why="developer.consent_flags.store_raw_code is false",
+            next_step="ask for consent, or leave store at its default (redacted)",
+        )
+    metadata = sent.model_dump(mode="json", exclude={"trace_id"})
+    counts: dict[str, int] = {}
+    if sent.store != "raw":
+        metadata, counts = _redacted(metadata, redactors)
+    identity = hashlib.blake2b(canonical_json(value), key=key, digest_size=_IDENTITY_BYTES).digest()
+    return PreparedTrace(
+        trace_id=sent.trace_id.lower() if sent.trace_id is not None else None,
+        metadata=metadata,
+        identity=identity,
+        bundle_blob_id=sent.repo.bundle_blob_id,
+        redactions=counts,
+    )
+
+
+def prepare_finalize(
+    raw: bytes,
+    *,
+    rules: IntakeRules,
+    redactors: CaptureRedactors,
+    resolved: Mapping[str, BlobRow] | None = None,
+) -> PreparedEnd:
+    """What `POST /traces/{id}/finalize` sent (an empty body is an empty object), as it is stored.
+
+    Blob ids that are not in `resolved` are refused; with `resolved` None they are only collected in `references`,
+    for the caller to look up and call again.
+
+    Raises:
+        IntakeError: the schema is broken, or a blob is not here (rule `unknown_blob`).
+
+    """
+    sent = _validated(FinalizeTrace, parse_json(raw) if raw.strip() else {})
+    if sent.final_state is None:
+        return PreparedEnd(final_state=None, sent_at_ms=sent.sent_at_ms)
+    diff = sent.final_state.pr.diff
+    if diff is not None and sent.final_state.pr.diff_blob_id is not None:
+        place = "final_state.pr.diff"
+        raise IntakeError(f"{place} came with diff_blob_id", place=place, rule="one_of", next_step="send one of both")
+    state: dict[str, Any] = sent.final_state.model_dump(mode="json")
+    state["pr"].pop("diff")
+    references = _named(state, resolved)
+    if rules.redacting:
+        state, _counts = _redacted(state, redactors)
+    blobs: tuple[NewBlob, ...] = ()
+    if diff is not None:
+        blob = prepare_blob(diff.encode("utf-8"), content_type="text/plain", rules=rules, redactors=redactors)
+        state["pr"]["diff_blob_id"] = blob.blob_id
+        blobs = (blob,)
+    return PreparedEnd(final_state=state, blobs=blobs, references=references, sent_at_ms=sent.sent_at_ms)
+
+
+def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactors: CaptureRedactors) -> NewBlob:
+    """An uploaded blob as it is stored: text redacted in the redacted modes, anything else only with consent.
+
+    Raises:
+        IntakeError: it cannot be redacted and raw code may not be stored (rule `consent`).
+        TooLargeError: it is beyond the limit of a blob.
+
+    """
+    if len(data) > rules.limits.blob_bytes:
+        raise TooLargeError("the blob is too large", place=BODY, rule="blob_bytes", limit=rules.limits.blob_bytes)
+    if not rules.redacting:
+        return new_blob(data, content_type=content_type, rules=(), applied=False)
+    text = _text_of(data, content_type)
+    if text is None:
+        if not rules.store_raw_code:
+            raise IntakeError(
+                "content that is no text cannot be redacted",
+                place=BODY,
+                rule="consent",
+                why="developer.consent_flags.store_raw_code is false",
+                next_step="send text, or ask for consent",
+            )
+        return new_blob(data, content_type=content_type, rules=(), applied=False)
+    redacted, counts = redactors.for_root(None).redact_text(text)
+    shortened = "truncate_large" in counts
+    return new_blob(
+        redacted.encode("utf-8"),
+        content_type=content_type,
+        rules=(*BLOB_RULES, "truncate_large") if shortened else BLOB_RULES,
+        applied=True,
+    )
+
+
+def _text_of(data: bytes, content_type: str) -> str | None:
+    if content_type not in {"text/plain", "application/json"} and b"\0" in data[:8192]:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _validated(model: type[_Model], value: Any) -> _Model:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise refusal(error) from error
+
+
+def _named(state: dict[str, Any], resolved: Mapping[str, BlobRow] | None) -> frozenset[str]:
+    """The blobs that the final state names; its ids become those of what is stored."""
+    names: set[str] = set()
+    for block, name, place in (
+        (state["pr"], "diff_blob_id", "final_state.pr.diff_blob_id"),
+        (state, "bundle_blob_id", "final_state.bundle_blob_id"),
+    ):
+        sent = block[name]
+        if sent is None:
+            continue
+        if resolved is None:
+            names.add(sent)
+        elif (row := resolved.get(sent)) is None:
+            raise IntakeError(
+                f"{place} names a blob that is not here",
+                place=place,
+                rule="unknown_blob",
+                next_step="upload it first (PUT /blobs/{sha256})",
+            )
+        else:
+            block[name] = row.blob_id
+            names.add(row.blob_id)
+    return frozenset(names)
+
+
+def _redacted(value: dict[str, Any], redactors: CaptureRedactors) -> tuple[dict[str, Any], dict[str, int]]:
+    """`value` with its texts redacted, identifiers kept."""
+    kept = orjson.loads(orjson.dumps(value))
+    redacted, counts = redactors.for_root(None).redact_value(value)
+    _restore(redacted, kept)
+    return redacted, dict(counts)
+
+
+def _restore(redacted: Any, kept: Any) -> None:
+    if isinstance(redacted, dict) and isinstance(kept, dict):
+        for name in redacted.keys() & kept.keys():
+            if name in _KEPT:
+                redacted[name] = kept[name]
+            else:
+                _restore(redacted[name], kept[name])

@@ -239,6 +239,11 @@ class Process:
             self._excused -= 1
             self._last_output = monotonic()
 
+    @property
+    def stderr_output(self) -> BoundedOutput:
+        """What has come on standard error so far: head and tail, and how much there was in all."""
+        return self._stderr
+
     async def wait(self) -> Ending:
         """How it ended, once the whole tree has. Does not read standard output: do that first."""
         return await asyncio.shield(self._supervisor)

@@ -1,0 +1,61 @@
+"""Which sandbox runs a trace's tests on this machine; a lesser one is taken only where allowed, and says so itself.
+
+`auto`: podman, docker, then bubblewrap · `container`: podman or docker with every guarantee, or an error · or one by
+name. An engine that is installed but does not work is passed over, and the reason is kept with the one that is taken.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Literal
+
+from collector.qa.sandbox import Sandbox
+from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox_engine import ContainerSandbox
+from tracer.errors import SandboxError
+
+__all__ = ["SandboxMode", "choose_sandbox"]
+
+SandboxMode = Literal["auto", "container", "podman", "docker", "bubblewrap"]
+_Engine = Literal["podman", "docker"]
+_BY_MODE: dict[str, tuple[_Engine, ...]] = {"podman": ("podman",), "docker": ("docker",)}
+
+
+async def choose_sandbox(mode: SandboxMode, *, image: str, pull: bool = False) -> Sandbox:
+    """The sandbox for `mode`, tried out with `image`.
+
+    Raises:
+        SandboxError: none works, or none holds what `mode` demands; the reasons of all are in `why`.
+
+    """
+    if mode == "bubblewrap":
+        return await _working(BubblewrapSandbox(), image)
+    reasons: list[str] = []
+    for engine in _BY_MODE.get(mode, ("podman", "docker")):
+        if mode in {"auto", "container"} and shutil.which(engine) is None:
+            reasons.append(f"{engine}: not installed")
+            continue
+        try:
+            sandbox = await _working(ContainerSandbox(engine, pull=pull), image)
+            facts = await sandbox.facts(image)
+        except SandboxError as error:
+            reasons.append(f"{engine}: {error.what}: {error.why}")
+            continue
+        if not facts.lesser or mode == engine:
+            return sandbox
+        reasons.append(f"{engine}: lacks {', '.join(facts.lacks)}")
+    if mode == "auto":
+        try:
+            return await _working(BubblewrapSandbox(passed_over=tuple(reasons)), image)
+        except SandboxError as error:
+            reasons.append(f"bubblewrap: {error.why}")
+    raise SandboxError(
+        "no sandbox works here, so no tests were run",
+        why="; ".join(reasons),
+        next_step="install podman, or set qa.sandbox; pm doctor shows what is there",
+    )
+
+
+async def _working(sandbox: Sandbox, image: str) -> Sandbox:
+    await sandbox.facts(image)
+    return sandbox

@@ -1,0 +1,144 @@
+"""The first process inside every sandbox, and the reading of what it says: pure text and bytes.
+
+The script is process 1 of its own process namespace, so nothing inside can signal it. It unpacks the tree, looks for
+the tool, runs the command, kills whatever is left, and then speaks: marks that carry a random word, given to it on
+standard input, part its words from the command's. It forks nothing after the command, so no fork bomb can gag it.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from dataclasses import dataclass
+
+__all__ = ["SCRIPT", "End", "FrameReader", "reports_of", "script_arguments"]
+
+_LONGEST_LINE = 4096
+# Arguments: probe, reports, save, then the command. POSIX sh, as in dash, bash and busybox.
+SCRIPT = r"""
+IFS= read -r word || exit 90
+ulimit -c 0 2>/dev/null
+mkdir -p "$HOME" 2>/dev/null
+cd /work && tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
+exec </dev/null
+probe=$1 reports=$2 save=$3
+shift 3
+if [ -n "$probe" ]; then
+  sh -c "$probe" >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
+fi
+printf '%s start\n' "$word"
+"$@"
+code=$?
+kill -9 -1 2>/dev/null
+kill -9 -1 2>/dev/null
+memory=0
+for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  if [ -r "$file" ]; then
+    while read -r key value; do
+      [ "$key" = oom_kill ] && memory=$value
+    done < "$file"
+  fi
+done
+printf '\n%s end %s %s\n' "$word" "$code" "$memory"
+cd /work || exit 0
+[ "$save" = yes ] && reports='.[!.]* ..?* *'
+set --
+for path in $reports; do
+  if [ -f "$path" ] || { [ "$save" = yes ] && { [ -e "$path" ] || [ -L "$path" ]; }; }; then set -- "$@" "$path"; fi
+done
+[ $# -gt 0 ] && exec tar -cf - -- "$@" 2>/dev/null
+exit 0
+"""
+
+
+def script_arguments(command: tuple[str, ...], *, probe: str, reports: tuple[str, ...], save: bool) -> list[str]:
+    """The words after `sh -c`: script, its name, and what it is told."""
+    return [SCRIPT, "sandbox", probe, " ".join(reports), "yes" if save else "", *command]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What the script said after the command: its exit code and how often the kernel killed for memory."""
+
+    exit_code: int
+    killed_for_memory: int
+
+
+class FrameReader:
+    """Parts the script's marks, the command's output and the tar after it; feed it bytes as they come.
+
+    `stage`: `setup` (nothing ran yet), `unpack_failed`, `missing`, `running`, `ended`. Holds no more than one mark.
+    """
+
+    def __init__(self, word: str) -> None:
+        self._word = word.encode("ascii")
+        self._held = b""
+        self.stage = "setup"
+        self.end: End | None = None
+
+    def feed(self, chunk: bytes) -> tuple[bytes, bytes]:
+        """The command's output and the bytes of the tar in `chunk` (either may be empty)."""
+        data, self._held = self._held + chunk, b""
+        if self.stage == "setup":
+            data = self._begin(data)
+        if self.stage == "ended":
+            return b"", data
+        if self.stage != "running":
+            return b"", b""
+        return self._split(data)
+
+    def rest(self) -> bytes:
+        """What was held back in case a mark followed, once the stream has ended."""
+        held, self._held = self._held, b""
+        return held if self.stage == "running" else b""
+
+    def _begin(self, data: bytes) -> bytes:
+        for mark, stage in ((b" start\n", "running"), (b" missing\n", "missing"), (b" setup\n", "unpack_failed")):
+            _, found, after = data.partition(self._word + mark)
+            if found:
+                self.stage = stage
+                return after
+        self._held = data[-(len(self._word) + 16) :]
+        return b""
+
+    def _split(self, data: bytes) -> tuple[bytes, bytes]:
+        mark = b"\n" + self._word + b" end "
+        at = data.find(mark)
+        if at < 0:
+            keep = _overlap(data, mark)
+            self._held = data[len(data) - keep :] if keep else b""
+            return data[: len(data) - keep], b""
+        line, newline, after = data[at + len(mark) :].partition(b"\n")
+        if not newline and len(data) - at < _LONGEST_LINE:
+            self._held = data[at:]
+            return data[:at], b""
+        code, _, memory = line.partition(b" ")
+        self.end = End(_number(code, otherwise=255), _number(memory, otherwise=0))
+        self.stage = "ended"
+        return data[:at], after
+
+
+def _overlap(data: bytes, mark: bytes) -> int:
+    """How many bytes at the end of `data` could be the beginning of `mark`."""
+    for length in range(min(len(data), len(mark) - 1), 0, -1):
+        if mark.startswith(data[-length:]):
+            return length
+    return 0
+
+
+def _number(text: bytes, *, otherwise: int) -> int:
+    return int(text) if text.isdigit() and len(text) < 10 else otherwise
+
+
+def reports_of(archive: bytes) -> dict[str, bytes]:
+    """The regular files of a tar by name; links, devices and whatever cannot be read are left out."""
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
+            for member in tar:
+                file = tar.extractfile(member) if member.isreg() and not member.issparse() else None
+                if file is not None:
+                    found[member.name] = file.read()
+    except (tarfile.TarError, EOFError, ValueError, OSError):
+        return found  # a report that a program spoiled is a report that is not there
+    return found

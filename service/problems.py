@@ -17,9 +17,12 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from tracer.errors import ConflictError, LockedError, PmError
+from collector.errors import IntakeError, TooLargeError
+from collector.problems import DeletedError
+from service.admission import BusyError
+from tracer.errors import ConflictError, LockedError, PmError, RecordError
 
-__all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_response", "responses"]
+__all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_of", "problem_response", "responses"]
 
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUS: Final[Mapping[str, int]] = {
@@ -44,7 +47,9 @@ class Problem(BaseModel):
     code: str
     detail: str
     next: str = ""
-    errors: list[dict[str, Any]] = Field(default_factory=list)
+    errors: list[dict[str, Any]] = Field(
+        default_factory=list, description="what was wrong where: `place`, `rule` and `message`, with `limit` for a 413"
+    )
 
 
 def problem_response(
@@ -55,6 +60,35 @@ def problem_response(
     return JSONResponse(
         problem.model_dump(), status_code=status, media_type=MEDIA_TYPE, headers=dict(headers) if headers else None
     )
+
+
+def problem_of(error: PmError) -> JSONResponse:
+    """The problem document of an error of the tree."""
+    detail = f"{error.what}: {error.why}" if error.why else error.what
+    headers: dict[str, str] = {}
+    errors: list[dict[str, Any]] = []
+    match error:
+        case TooLargeError():
+            status = 413
+            errors = [{"place": error.place, "rule": error.rule, "message": error.what, "limit": error.limit}]
+        case IntakeError():
+            status = 422
+            errors = [{"place": error.place, "rule": error.rule, "message": error.what}]
+        case DeletedError():
+            status = 410
+        case LockedError() | ConflictError():
+            status = 409
+        case BusyError():
+            status = 429
+            headers["retry-after"] = str(error.retry_after_s)
+        case RecordError():  # not on disk, so not acknowledged: the client keeps it and tries again
+            status = 503
+            headers["retry-after"] = "5"
+        case _:
+            status = _STATUS.get(error.code, 500)
+            if status == HTTPStatus.SERVICE_UNAVAILABLE:
+                headers["retry-after"] = str(getattr(error, "retry_after_s", 5))
+    return problem_response(status, error.code, detail, next_step=error.next_step, headers=headers, errors=errors)
 
 
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -73,9 +107,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(PmError)
     async def on_pm_error(_request: Request, error: PmError) -> JSONResponse:
-        status = 409 if isinstance(error, LockedError | ConflictError) else _STATUS.get(error.code, 500)
-        detail = f"{error.what}: {error.why}" if error.why else error.what
-        return problem_response(status, error.code, detail, next_step=error.next_step)
+        return problem_of(error)
 
     @app.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> JSONResponse:

@@ -30,10 +30,12 @@ from service.schemas import (
     TraceSummary,
 )
 from service.state import ServiceState, state_of
+from service.views import is_failure
 from tracer.catalog import TaskRow, list_tasks
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError
-from tracer.events import encode
+from tracer.events import Entry, encode
+from tracer.filters import Filter, from_query
 from tracer.follow import follow
 from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
 from tracer.statedir import StateDir
@@ -54,7 +56,25 @@ async def found_task(request: Request, task_id: TaskId) -> TaskRef:
     return ref
 
 
+Several = Annotated[list[str] | None, Query(max_length=50)]
+
+
+async def wanted_facts(
+    event: Several = None,
+    iteration: Several = None,
+    subtask: Several = None,
+    text: Several = None,
+    *,
+    failed: bool = False,
+) -> Filter:
+    """The filter of the query, the same that `/trace` and the pages take; each name may come several times."""
+    named = {"event": event, "iteration": iteration, "subtask": subtask, "text": text}
+    query = {name: values for name, values in named.items() if values}
+    return from_query({**query, "failed": ["true"] if failed else []})
+
+
 Found = Annotated[TaskRef, Depends(found_task)]
+Wanted = Annotated[Filter, Depends(wanted_facts)]
 _RAW: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The conversation as JSON, or with `raw` the stored lines",
@@ -100,13 +120,23 @@ async def task(request: Request, ref: Found) -> TaskDetail:
 
 
 @router.get("/{task_id}/trace", response_model=TraceDocument, responses=_RAW | responses(401, 403, 404, 422, 429, 500))
-async def trace(request: Request, ref: Found, *, latest: bool = False, raw: bool = False) -> Response | TraceDocument:
-    """The conversation of a task; `latest` keeps the latest iteration, `raw` answers with the stored lines."""
+async def trace(
+    request: Request,
+    ref: Found,
+    wanted: Wanted,
+    *,
+    latest: bool = False,
+    raw: bool = False,
+) -> Response | TraceDocument:
+    """The conversation of a task; `latest` keeps the latest iteration, `raw` answers with the stored lines.
+
+    `event`, `iteration`, `subtask`, `text` and `failed` keep the facts that fit all of them; the summary stays whole.
+    """
     state = state_of(request)
-    if raw and not latest:
+    if raw and not latest and not wanted:
         return FileResponse(ref.path, media_type=_NDJSON)
     entries = await asyncio.to_thread(ConversationTracer.read_trace, ref.path)
-    shown = latest_iteration(entries) if latest else entries
+    shown = [entry for entry in (latest_iteration(entries) if latest else entries) if _fits(entry, wanted)]
     if raw:
         return Response(b"".join(encode(entry) for entry in shown), media_type=_NDJSON)
     return TraceDocument(
@@ -165,6 +195,16 @@ async def resume(request: Request, ref: Found) -> Accepted:
 
 def _supervisor(request: Request) -> Supervisor:
     return state_of(request).supervisor
+
+
+def _fits(entry: Entry, wanted: Filter) -> bool:
+    return wanted.accepts(
+        event=entry.event,
+        iteration=entry.iteration_index,
+        subtask=entry.subtask_id,
+        failed=is_failure(entry),
+        value=entry.data,
+    )
 
 
 def _row(row: TaskRow, state: ServiceState) -> TaskRowModel:

@@ -17,7 +17,7 @@ from tracer.events import Entry
 from tracer.filters import Filter
 from tracer.render import escape_controls, fact_line
 
-__all__ = ["DiffLine", "FactRow", "IterationView", "TaskView", "fact_rows", "shown", "task_view"]
+__all__ = ["DiffLine", "FactRow", "IterationView", "TaskView", "fact_rows", "is_failure", "shown", "task_view"]
 
 _CUT: Final = 20_000
 _DIFF_LINES: Final = 2_000
@@ -245,7 +245,7 @@ def fact_rows(entries: Sequence[Entry], wanted: Filter) -> list[FactRow]:
     rows = []
     for seq, entry in enumerate(entries):
         fields = entry.to_dict()
-        failed = _is_failure(entry)
+        failed = is_failure(entry)
         if wanted.accepts(
             event=entry.event,
             iteration=entry.iteration_index,
@@ -270,7 +270,8 @@ def fact_rows(entries: Sequence[Entry], wanted: Filter) -> list[FactRow]:
     return rows
 
 
-def _is_failure(entry: Entry) -> bool:
+def is_failure(entry: Entry) -> bool:
+    """Whether the fact tells of something that did not go well."""
     data = entry.data
     if entry.event == "LLM_RESPONSE":
         return data.get("status") != "COMPLETE"

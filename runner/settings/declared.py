@@ -234,7 +234,41 @@ _OTHER: tuple[Setting, ...] = (
     Setting("redaction.extra_names", "list", "further variables whose values are secret", ()),
 )
 
-SETTINGS: tuple[Setting, ...] = _RUN + _OTHER
+_COLLECTOR: tuple[Setting, ...] = (
+    Setting(
+        "collector.database",
+        "text",
+        "where captures are kept: a SQLite file or a postgresql:// address; collector.sqlite in the state dir if unset",
+        guarded=True,
+    ),
+    Setting(
+        "collector.blobs",
+        "text",
+        "where captured blobs are kept: a folder or s3://BUCKET/PREFIX; collector-blobs in the state dir if unset",
+        guarded=True,
+    ),
+    Setting("collector.max_batch_events", "integer", "events that one call may append", 10_000, minimum=1),
+    Setting("collector.max_batch_bytes", "integer", "bytes that one call may append", 32 << 20, minimum=1024),
+    Setting("collector.max_field_bytes", "integer", "bytes of one text sent inline", 16 << 20, minimum=1024),
+    Setting("collector.max_trace_events", "integer", "events that one capture may hold", 10_000_000, minimum=1),
+    Setting("collector.max_trace_bytes", "integer", "bytes that one capture may hold", 50 << 30, minimum=1024),
+    Setting("collector.max_blob_bytes", "integer", "bytes of one uploaded blob", 256 << 20, minimum=1024),
+    Setting(
+        "collector.waiting", "integer", "calls that may wait to be stored; more are told to try again", 512, minimum=1
+    ),
+)
+
+_SERVICE: tuple[Setting, ...] = (
+    Setting("service.metrics", "switch", "offer Prometheus metrics at /metrics, behind the token", default=False),
+    Setting(
+        "service.otel_endpoint",
+        "text",
+        "send OpenTelemetry traces of tasks and requests there (OTLP over HTTP), such as http://127.0.0.1:4318",
+        guarded=True,
+    ),
+)
+
+SETTINGS: tuple[Setting, ...] = _RUN + _OTHER + _COLLECTOR + _SERVICE
 
 
 def find_setting(key: str) -> Setting | None:

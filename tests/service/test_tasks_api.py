@@ -65,6 +65,25 @@ def test_latest_and_raw_and_both_together(served: Served) -> None:
     assert all(line + b"\n" in stored for line in both.splitlines())
 
 
+def test_a_trace_is_filtered_by_event_iteration_text_and_failure(served: Served) -> None:
+    task_id = start(served)
+    served.until_ended(task_id)
+
+    def kept(query: str) -> list[tuple[str, int | None]]:
+        document = served.client.get(f"/api/tasks/{task_id}/trace?{query}").json()
+        assert document["summary"]["total_iterations"] == 2
+        return [(entry["event"], entry.get("iteration_index")) for entry in document["entries"]]
+
+    assert kept("event=quality_judgment,ITERATION_END&iteration=1") == [("QUALITY_JUDGMENT", 1), ("ITERATION_END", 1)]
+    assert kept("event=QUALITY_*&failed=true") == [("QUALITY_JUDGMENT", 0)]
+    assert kept("event=LLM_RESPONSE&text=fully%20IMPLEMENTED") == [("LLM_RESPONSE", 1)]
+    assert kept("iteration=0-1&event=LLM_REQUEST&latest=true") == [("LLM_REQUEST", 1)]
+    lines = served.client.get(f"/api/tasks/{task_id}/trace?raw=true&event=FINAL_SUMMARY").content.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["FINAL_SUMMARY"]
+    refused = served.client.get(f"/api/tasks/{task_id}/trace?iteration=last")
+    assert (refused.status_code, refused.json()["code"]) == (422, "usage")
+
+
 def test_the_list_has_the_newest_first_and_a_cursor(served: Served) -> None:
     ids = [start(served) for _each in range(3)]
     for task_id in ids:

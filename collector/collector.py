@@ -1,0 +1,384 @@
+"""The one door to captured traces: what HTTP, the command line and the worker do, each one a method here.
+
+Everything acknowledged is durable. A trace's mode and consent are applied before anything is stored, and nothing that
+was sent is repeated in an error. Errors: `collector.errors`, `collector.problems`, `tracer.errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import orjson
+
+from collector.blobs import CollectorBlobs, open_blobs
+from collector.config import CollectorSettings, collector_settings
+from collector.contents import StoredContents
+from collector.errors import IntakeError
+from collector.garbage import Garbage, collect_garbage
+from collector.intake import IntakeRules, PreparedBatch, parse_events, prepare_events
+from collector.intake_metadata import PreparedTrace, prepare_create, prepare_finalize
+from collector.limits import IN_DATABASE
+from collector.materialize import document_chunks
+from collector.problems import DeletedError
+from collector.redacting import CaptureRedactors
+from collector.shown import shown_qa, shown_row
+from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
+from collector.tokens import Issued, Tokens, draw_token, hash_token
+from collector.uploading import StoredBlob, Upload, Uploads, row_of
+from collector.uploads import checked_type
+from runner.settings.layers import Settings
+from tracer.clock import new_id, now_epoch_ms
+from tracer.errors import ConfigError, ConflictError, NotFoundError
+from tracer.redaction.engine import ProjectRedactor, build_redactor
+from tracer.statedir import StateDir
+
+__all__ = ["Collector", "Created", "EventsPage", "OpenBlob", "StoredBlob", "open_collector"]
+
+_KNOWN_TRACES: Final = 10_000
+_IN_LOOP: Final = 128 * 1024  # a batch below this is prepared in the event loop: a thread would cost more than it frees
+_MOST_EVENTS: Final = 1000
+
+
+class Created(NamedTuple):
+    """A trace and its ingest key, which is not known again; `existed` for a repeated call."""
+
+    trace_id: str
+    ingest_key: str
+    existed: bool
+
+
+class EventsPage(NamedTuple):
+    """Events in order; `next_after` continues, None at the end."""
+
+    events: tuple[StoredEvent, ...]
+    next_after: int | None
+    seq_last: int
+
+
+class OpenBlob(NamedTuple):
+    """A blob to read; the caller closes `file`."""
+
+    row: BlobRow
+    file: BinaryIO
+
+
+class Collector:
+    """The collector over its store and blobs; see `open_collector`.
+
+    `due` is set whenever a trace's quality checks became due; a worker clears it and looks at `store.pending_traces`.
+    """
+
+    def __init__(
+        self, *, store: TraceStore, blobs: CollectorBlobs, redactor: ProjectRedactor, settings: CollectorSettings
+    ) -> None:
+        self.store = store
+        self.blobs = blobs
+        self.settings = settings
+        self.tokens = Tokens(store)
+        self.contents = StoredContents(store, blobs)
+        self.due = asyncio.Event()
+        self._redactors = CaptureRedactors(redactor)
+        self._key = redactor.parts.key
+        # An upload without a trace: text is redacted, and what cannot be waits for a trace that may have it.
+        self._waiting = IntakeRules(store_raw_code=True, key=self._key, limits=settings.limits)
+        self._uploads = Uploads(store, blobs, self._redactors)
+        self._known: OrderedDict[str, IntakeRules] = OrderedDict()
+
+    # -- writing
+
+    async def create(self, sent: bytes | Mapping[str, Any]) -> Created:
+        """Open a trace; with a `trace_id` of the caller's own the call may be repeated, and gives a further key.
+
+        Raises:
+            IntakeError: a rule of the schema or of consent is broken.
+            ConflictError: the id is taken by another trace.
+
+        """
+        raw = sent if isinstance(sent, bytes) else orjson.dumps(sent)
+        asked = prepare_create(raw, key=self._key, redactors=self._redactors)
+        bundle = await self._bundle(asked)
+        trace_id = asked.trace_id or new_id()
+        row = TraceRow(trace_id=trace_id, created_at_ms=now_epoch_ms(), metadata=asked.metadata)
+        token = draw_token("ingest")
+        fresh = await self.store.create_trace(row, ingest_key_hash=hash_token(token), identity=asked.identity)
+        if bundle is not None:
+            await self.store.put_blob_row(bundle, trace_id=trace_id, submitted_id=asked.bundle_blob_id)
+        return Created(trace_id, token, not fresh)
+
+    async def _bundle(self, asked: PreparedTrace) -> BlobRow | None:
+        """The git bundle that a new trace names: there, and allowed to be."""
+        if asked.bundle_blob_id is None:
+            return None
+        place = "repo.bundle_blob_id"
+        if not asked.metadata["developer"]["consent_flags"]["store_raw_code"]:
+            raise IntakeError(
+                "a bundle needs the developer's consent",
+                place=place,
+                rule="consent",
+                why="it holds code that cannot be redacted, and store_raw_code is false",
+                next_step="ask for consent, or leave the bundle out",
+            )
+        row = await self.store.get_blob_row(asked.bundle_blob_id)
+        if row is None:
+            raise IntakeError(
+                f"{place} names a blob that is not here",
+                place=place,
+                rule="unknown_blob",
+                next_step="upload it first (PUT /blobs/{sha256})",
+            )
+        return row
+
+    async def append(self, trace_id: str, sent: bytes | Sequence[Any]) -> AppendResult:
+        """Append a batch of events, all or nothing; returns when they are on disk.
+
+        Raises:
+            IntakeError: the schema, consent or a limit is broken; says where.
+            ConflictError: an id or seq is taken by other content, or the trace is not open.
+            NotFoundError: no such trace.
+            OverloadedError: too much is waiting to be written.
+
+        """
+        rules = await self._rules(trace_id)
+        received_ms = now_epoch_ms()
+        size = len(sent) if isinstance(sent, bytes) else 0
+        if 0 < size < _IN_LOOP:
+            parsed = parse_events(sent, key=rules.key, limits=rules.limits)
+        else:
+            parsed = await asyncio.to_thread(parse_events, sent, key=rules.key, limits=rules.limits)
+        resolved = await self.store.resolve_blobs(trace_id, parsed.references) if parsed.references else {}
+
+        def prepare() -> PreparedBatch:
+            return prepare_events(parsed, rules=rules, redactors=self._redactors, resolved=resolved)
+
+        batch = prepare() if 0 < size < _IN_LOOP else await asyncio.to_thread(prepare)
+        skew = None if batch.sent_at_ms is None else batch.sent_at_ms - received_ms
+        if all(blob.byte_len <= IN_DATABASE for blob in batch.blobs):
+            return await self._append(trace_id, batch, batch.blobs, skew)
+        async with self.store.blob_gate():
+            return await self._append(trace_id, batch, [await self._uploads.placed(blob) for blob in batch.blobs], skew)
+
+    async def _append(
+        self, trace_id: str, batch: PreparedBatch, blobs: Sequence[NewBlob], skew: int | None
+    ) -> AppendResult:
+        return await self.store.append_events(
+            trace_id,
+            batch.events,
+            blobs,
+            references=batch.references,
+            skew_ms=skew,
+            limits=self.settings.limits.trace,
+        )
+
+    async def finalize(self, trace_id: str, sent: bytes | Mapping[str, Any] | None = None) -> TraceRow:
+        """Close the trace for events and make its quality checks due; harmless when repeated.
+
+        Raises:
+            IntakeError: the final state breaks a rule.
+            NotFoundError: no such trace.
+
+        """
+        rules = await self._rules(trace_id)
+        raw = b"" if sent is None else sent if isinstance(sent, bytes) else orjson.dumps(sent)
+        named = prepare_finalize(raw, rules=rules, redactors=self._redactors)
+        resolved = await self.store.resolve_blobs(trace_id, named.references) if named.references else {}
+        end = prepare_finalize(raw, rules=rules, redactors=self._redactors, resolved=resolved)
+        async with self.store.blob_gate():
+            for blob in end.blobs:
+                placed = await self._uploads.placed(blob)
+                await self.store.put_blob_row(row_of(placed), trace_id=trace_id, data=placed.data)
+            references = end.references | {blob.blob_id for blob in end.blobs}
+            row = await self.store.finalize(
+                trace_id, final_state=end.final_state, at_ms=now_epoch_ms(), references=references
+            )
+        self.due.set()
+        return row
+
+    async def put_blob(
+        self,
+        file: BinaryIO,
+        *,
+        submitted_id: str,
+        byte_length: int,
+        content_type: str = "application/octet-stream",
+        trace_id: str | None = None,
+    ) -> StoredBlob:
+        """Store an upload whose bytes were found to be `submitted_id`; with `trace_id` it belongs to that trace.
+
+        Text is redacted unless the trace is raw; the trace's events may name the blob by `submitted_id` or by the id
+        that it is stored under. Without a trace it waits to be named for a day.
+
+        Raises:
+            IntakeError: an unknown content type, broken gzip, or no consent to what cannot be redacted.
+            TooLargeError: beyond a limit, unpacked too.
+            NotFoundError: no such trace.
+
+        """
+        upload = Upload(file, submitted_id, byte_length, checked_type(content_type), trace_id)
+        rules = self._waiting if trace_id is None else await self._rules(trace_id)
+        return await self._uploads.put(upload, rules)
+
+    async def request_qa(self, trace_id: str) -> str:
+        """Make the checks of a finalized trace due again; the status it has now.
+
+        Raises:
+            ConflictError: the trace is still open.
+            NotFoundError: no such trace.
+
+        """
+        row = await self.row(trace_id)
+        if row.status == "open":
+            raise ConflictError(
+                f"trace {trace_id!r} is open", why="checks look at the whole of it", next_step="finalize it first"
+            )
+        if row.status in {"complete", "qa_failed"}:
+            # The fact comes first: with it every step has new inputs, so none takes an old result for its own.
+            await self.store.append_qa_fact(trace_id, QaFact("requested", new_id(), now_epoch_ms(), {}))
+            await self.store.set_status(trace_id, "finalized", expected={"complete", "qa_failed"})
+        self.due.set()
+        return (await self.row(trace_id)).status
+
+    async def delete(self, trace_id: str) -> bool:
+        """Delete a trace on request: all but its id and the time; False where it was deleted before.
+
+        Raises:
+            NotFoundError: there never was such a trace.
+
+        """
+        self._known.pop(trace_id, None)
+        if await self.store.get_trace(trace_id) is None:
+            raise _no_trace(trace_id)
+        return await self.store.delete_trace(trace_id, now_epoch_ms())
+
+    async def collect_garbage(self, *, grace_ms: int | None = None) -> Garbage:
+        """Remove blobs that no trace holds and nothing has touched for a day (or `grace_ms`)."""
+        return await collect_garbage(self.store, self.blobs, grace_ms=grace_ms)
+
+    async def new_admin_token(self, label: str) -> Issued:
+        """Make an admin token; see `Tokens`."""
+        return await self.tokens.new_admin(label)
+
+    # -- reading
+
+    async def row(self, trace_id: str) -> TraceRow:
+        """The trace.
+
+        Raises:
+            NotFoundError: no such trace; `DeletedError` where it was deleted.
+
+        """
+        row = await self.store.get_trace(trace_id)
+        if row is None:
+            raise _no_trace(trace_id)
+        if row.status == "deleted":
+            raise DeletedError(trace_id, row.deleted_at_ms or 0)
+        return row
+
+    async def metadata(self, trace_id: str) -> dict[str, Any]:
+        """Everything but events and blobs, as the metadata view shows it. Raises as `row`."""
+        row = await self.row(trace_id)
+        shown = shown_row(row)
+        shown["ingestion"]["gaps"] = [list(gap) for gap in await self.store.gaps(trace_id)]
+        shown["qa"] = shown_qa(await self.store.qa_facts(trace_id))
+        return shown
+
+    async def listing(
+        self, *, after: str | None = None, limit: int = 100, status: str | None = None
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Traces, newest first, and the cursor of the following page."""
+        rows = await self.store.list_traces(after=after, limit=limit + 1, status=status)
+        shown = [shown_row(row) for row in rows[:limit]]
+        for each in shown:
+            each["qa"] = shown_qa(await self.store.qa_facts(each["trace_id"]))
+        return shown, rows[limit - 1].trace_id if len(rows) > limit else None
+
+    async def full(self, trace_id: str, *, inline: bool = False) -> AsyncIterator[bytes]:
+        """The whole document in pieces; raises as `row` before the first one."""
+        await self.row(trace_id)
+        return document_chunks(trace_id, store=self.store, contents=self.contents, inline=inline, name_itself=True)
+
+    async def events_page(self, trace_id: str, *, after: int = 0, limit: int = _MOST_EVENTS) -> EventsPage:
+        """Up to `limit` events with seq beyond `after`. Raises as `row`."""
+        row = await self.row(trace_id)
+        events = await self.store.read_events(trace_id, after=after, limit=limit)
+        last = events[-1].seq if events else after
+        return EventsPage(events, last if events and last < row.seq_last else None, row.seq_last)
+
+    async def open_blob(self, blob_id: str, *, trace_id: str | None = None) -> OpenBlob:
+        """A blob to read; with `trace_id` only one of that trace.
+
+        Raises:
+            NotFoundError: no such blob (of that trace).
+            TraceError: it is damaged.
+
+        """
+        if trace_id is not None:
+            row = (await self.store.resolve_blobs(trace_id, [blob_id])).get(blob_id)
+        else:
+            row = await self.store.get_blob_row(blob_id)
+        if row is None:
+            raise NotFoundError(f"no blob {blob_id!r}")
+        data = await self.store.blob_data(row.blob_id)
+        if data is not None:
+            return OpenBlob(row, io.BytesIO(data))
+        return OpenBlob(row, await self.blobs.open(row.blob_id))
+
+    async def _rules(self, trace_id: str) -> IntakeRules:
+        """The rules of a trace; they never change, so they are remembered."""
+        known = self._known.get(trace_id)
+        if known is None:
+            row = await self.row(trace_id)
+            known = IntakeRules.of(row.metadata, key=self._key, limits=self.settings.limits)
+            self._known[trace_id] = known
+            if len(self._known) > _KNOWN_TRACES:
+                self._known.popitem(last=False)
+        return known
+
+
+def _no_trace(trace_id: str) -> NotFoundError:
+    return NotFoundError(f"no trace {trace_id!r}", next_step="GET /traces lists them")
+
+
+@asynccontextmanager
+async def open_collector(
+    state_dir: StateDir, settings: Settings, *, environ: Mapping[str, str] = os.environ
+) -> AsyncIterator[Collector]:
+    """The collector of a state directory, while the block runs.
+
+    Raises:
+        ConfigError: `collector.database` or `collector.blobs` names no place.
+        UnavailableError: the database cannot be reached.
+
+    """
+    state_dir.ensure()
+    chosen = collector_settings(settings)
+    blobs = open_blobs(chosen.blobs, default=state_dir.root / "collector-blobs", environ=environ)
+    redactor = build_redactor(
+        state_dir=state_dir.root, environ=environ, extra_names=settings.get("redaction.extra_names") or ()
+    )
+    async with _open_store(state_dir, chosen.database) as store:
+        yield Collector(store=store, blobs=blobs, redactor=redactor, settings=chosen)
+
+
+@asynccontextmanager
+async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
+    if database.startswith(("postgresql://", "postgres://")):
+        opened = import_module("collector.store.postgres").open_postgres(database)  # psycopg: for its users alone
+        async with opened as store:
+            yield store
+    elif "://" in database:
+        raise ConfigError(
+            "collector.database names no database we know",  # the address may hold a password: it is not repeated
+            next_step="name a SQLite file, or a postgresql:// address",
+        )
+    else:
+        path = Path(database).expanduser() if database else state_dir.root / "collector.sqlite"
+        async with import_module("collector.store.sqlite").open_sqlite(path) as store:
+            yield store

@@ -20,11 +20,13 @@ from repl.present.output import Output, make_output
 from tracer.errors import InternalError, PmError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from repl.commands.spec import Command
 
-__all__ = ["Terminated", "load_handler", "report_end", "run_command", "run_words"]
+INSIDE_RUN = "PM_ORCHESTRATOR_PROCESS"  # runner.processes.table.MARK: importing it costs 30 ms
+
+__all__ = ["INSIDE_RUN", "Terminated", "load_handler", "refuse_to_agents", "report_end", "run_command", "run_words"]
 
 
 class Terminated(BaseException):
@@ -51,7 +53,7 @@ def run_words(words: list[str]) -> int:
 
 
 def _run(words: list[str], output: Output) -> int:
-    context = Context(output=output, environ=os.environ, arguments=Namespace(), command=words[0] if words else "")
+    context = Context(output=output, environ=os.environ, arguments=Namespace(), command=_typed_name(words))
     try:
         from repl.commands.parse import parse_command_line
 
@@ -65,6 +67,14 @@ def _run(words: list[str], output: Output) -> int:
         raise
     except Exception as defect:  # noqa: BLE001 - the outermost boundary: a defect becomes a report and exit 10
         return report_end(context, defect)
+
+
+def _typed_name(words: list[str]) -> str:
+    """What stands in the command's place, for the record of a line that names none; flags alone open the session."""
+    from repl.commands.parse import leading_globals
+
+    rest = words[leading_globals(words) :]
+    return rest[0] if rest and not rest[0].startswith("-") else "repl"
 
 
 def _refuse_two_forms(arguments: Namespace) -> None:
@@ -96,6 +106,7 @@ def run_command(command: Command, context: Context) -> int:
         from repl.commands.about import show_help
 
         return show_help(context, command)
+    refuse_to_agents(command, context.environ)
     returned = load_handler(command.name)(context, context.arguments)
     code = returned if isinstance(returned, int) else _run_async(returned)
     if code == ExitCode.OK:
@@ -104,6 +115,21 @@ def run_command(command: Command, context: Context) -> int:
         error = InternalError(f"{command.name} ended with exit code {code}")
         context.output.failure(command.name, error, code)
     return code
+
+
+def refuse_to_agents(command: Command, environ: Mapping[str, str]) -> None:
+    """What only a person may do is not for an agent to do to its own run.
+
+    Raises:
+        UsageError: this process was started by an agent that pm runs.
+
+    """
+    if command.person_only and environ.get(INSIDE_RUN):
+        raise UsageError(
+            f"{command.name} is for the person, and this runs inside an agent's work",
+            why=f"{INSIDE_RUN} is set by the pm that started the agent",
+            next_step="run it in a terminal of your own",
+        )
 
 
 def load_handler(name: str) -> Callable[[Context, Namespace], Any]:

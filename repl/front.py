@@ -15,7 +15,7 @@ from repl.commands.context import Context
 from repl.greeting import greeting_lines, resume_hints
 from repl.session import Session
 from repl.stdin_lines import stdin_lines
-from tracer.errors import UsageError
+from tracer.errors import LockedError, UsageError
 
 __all__ = ["repl"]
 
@@ -32,7 +32,12 @@ async def repl(context: Context, arguments: Namespace) -> int:
         try:
             if arguments.resume or arguments.last:
                 task = session.resolve(arguments.resume)
-                await session.resume(task.task_id)
+                try:
+                    await session.resume(task.task_id)
+                except LockedError:
+                    holder = session.follow_elsewhere(task.task_id)
+                    who = holder.describe() if holder else "another process"
+                    context.output.note(f"{task.task_id} is run by {who}: shown here, read only")
             if piped or not sys.stdout.isatty():
                 return await _piped(session, context)
             return await _skins(session, context, _mode(context, arguments))

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 from repl.commands.context import Context
 from repl.executor_choice import choose_executor
 from repl.permissions import PermissionDesk
+from repl.present.progress import short_id
 from repl.task_request import executor_settings, expand_criteria, task_request
 from runner.executors.port import Executor, Live
 from runner.executors.registry import make_executor
@@ -30,8 +31,9 @@ from runner.settings.layers import Settings
 from runner.state import Request
 from runner.supervisor import Supervisor
 from runner.task import PersonAction, TaskOutcome
-from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.errors import NotFoundError, PmError, RecordError, UsageError
 from tracer.follow import follow
+from tracer.lock import Holder
 from tracer.lookup import TaskRef, resolve_task, trace_files
 from tracer.reading import iter_lines
 from tracer.statedir import StateDir
@@ -44,6 +46,7 @@ __all__ = ["CHOICES", "Listener", "Session", "warm_up"]
 Listener = Callable[[Live | None], None]
 # What a session can choose for itself, over the settings: /executor, /model, /limits, /criteria.
 CHOICES = ("executor", "model", "max_iterations", "budget_usd", "timeout", "permissions", "criteria")
+_LOOK_S = 0.25
 _ENDED = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
 
 
@@ -110,6 +113,7 @@ class Session:
             concurrency=concurrency or int(self.settings.get("tasks.parallel")),
         )
         self._waits: dict[str, asyncio.Task[TaskOutcome]] = {}
+        self._elsewhere: dict[str, asyncio.Task[TaskOutcome]] = {}
 
     async def __aenter__(self) -> Self:
         await self.supervisor.__aenter__()
@@ -119,14 +123,20 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.supervisor.__aexit__(kind, error, traceback)
-        for waiting in self._waits.values():
+        every = (*self._waits.values(), *self._elsewhere.values())
+        for waiting in every:
             waiting.cancel()
-        await asyncio.gather(*self._waits.values(), return_exceptions=True)
+        await asyncio.gather(*every, return_exceptions=True)
 
     @property
     def running(self) -> list[str]:
         """The tasks of this session that have not come to rest, oldest first."""
         return [task_id for task_id, waiting in self._waits.items() if not waiting.done()]
+
+    @property
+    def followed(self) -> list[str]:
+        """The tasks that another process runs and this session shows."""
+        return [task_id for task_id, waiting in self._elsewhere.items() if not waiting.done()]
 
     def shown_before(self, path: str) -> int:
         """The last sequence of a trace file that a view of this session has shown, or that was there before it."""
@@ -216,13 +226,22 @@ class Session:
 
     async def resume(self, task_id: str, *, overrides: dict[str, Any] | None = None) -> str:
         """Go on with a task from its trace alone; see `Supervisor.resume`."""
-        self._mark_seen(task_id)
+        self.mark_seen(task_id)
         return self._started(await self.supervisor.resume(task_id, overrides=overrides))
+
+    def follow_elsewhere(self, task_id: str) -> Holder | None:
+        """Show a task that another process runs, read-only, until it rests; who runs it, None where nobody does."""
+        holder = self.state_dir.writer_of(task_id)
+        if holder is not None and task_id not in self.followed:
+            loop = asyncio.get_running_loop()
+            self._elsewhere[task_id] = loop.create_task(self._released(task_id), name=f"follow-{task_id}")
+            self._live(None)
+        return holder
 
     async def respond(self, task_id: str, action: PersonAction, *, text: str = "", more: int | None = None) -> str:
         """Give a waiting task its answer and go on; see `Supervisor.respond`."""
         self.asking.discard(task_id)
-        self._mark_seen(task_id)
+        self.mark_seen(task_id)
         return self._started(await self.supervisor.respond(task_id, action, text=text, max_iterations=more))
 
     async def stop(self, task_id: str) -> bool:
@@ -232,6 +251,8 @@ class Session:
     async def wait(self, task_id: str) -> TaskOutcome:
         """How the task stands once it rests."""
         waiting = self._waits.get(task_id)
+        if waiting is None or waiting.done():
+            waiting = self._elsewhere.get(task_id) or waiting
         if waiting is not None and not waiting.done():
             return await asyncio.shield(waiting)
         return await self.supervisor.wait(task_id)
@@ -265,7 +286,7 @@ class Session:
             return False
         return waiting.result().status in _ENDED
 
-    def _mark_seen(self, task_id: str) -> None:
+    def mark_seen(self, task_id: str) -> None:
         """What is recorded already was shown before: views print only what follows."""
         path = trace_files(self.state_dir, task_id)[0]
         count = sum(1 for _ in iter_lines(path))
@@ -274,6 +295,13 @@ class Session:
     async def _at_rest(self, task_id: str) -> None:
         with suppress(PmError):
             await self.wait(task_id)
+
+    async def _released(self, task_id: str) -> TaskOutcome:
+        """How the task stands once no other process writes its record."""
+        while self.state_dir.writer_of(task_id) is not None:  # noqa: ASYNC110 - a lock of another process tells nobody
+            await asyncio.sleep(_LOOK_S)
+        outcome = await asyncio.to_thread(self.supervisor.look, task_id)
+        return outcome if outcome.status == "AWAITING_RESPONSE" else outcome.stopped()
 
     def _started(self, task_id: str) -> str:
         self.current = task_id
@@ -289,6 +317,12 @@ class Session:
             outcome = await self.supervisor.wait(task_id)
             if outcome.status == "AWAITING_RESPONSE":
                 self.asking.add(task_id)
+        except RecordError as error:
+            resume = f"pm resume {short_id(task_id)}"
+            if resume not in error.next_step:
+                error.next_step = f"{error.next_step}, then {resume}" if error.next_step else resume
+            raise
+        else:
             return outcome
         finally:
             asyncio.get_running_loop().call_soon(self._live, None)

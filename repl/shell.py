@@ -20,7 +20,7 @@ from repl.commands.context import Context
 from repl.commands.parse import parse_arguments
 from repl.commands.registry import find_command, split_words
 from repl.commands.spec import Command
-from repl.dispatch import load_handler
+from repl.dispatch import load_handler, refuse_to_agents
 from repl.exit_codes import ExitCode, code_of
 from repl.permissions import answer_of
 from repl.present.output import Output
@@ -194,6 +194,7 @@ class Shell:
             from repl.commands.about import show_help
 
             return show_help(context, command)
+        refuse_to_agents(command, context.environ)
         return await run_handler(command, context)
 
     async def submit(self, prompt: str) -> int:

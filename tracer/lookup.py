@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tracer.errors import NotFoundError
+from tracer.selectors import LAST
 from tracer.statedir import StateDir, parse_trace_name
 from tracer.summaries import Summary, latest_iteration, summarize
 
@@ -67,12 +68,14 @@ def trace_files(state_dir: StateDir, task_id: str) -> list[Path]:
 
 
 def resolve_task(state_dir: StateDir, selector: str | None) -> TaskRef:
-    """The task that `selector` names; None names the newest one.
+    """The task that `selector` names; None and `--last` name the newest one.
 
     Raises:
         NotFoundError: nothing answers, or more than one task does (the error lists them).
 
     """
+    if selector == LAST:
+        selector = None
     names = state_dir.trace_names()
     wanted = selector.strip() if selector is not None else ""
     found = _files_by_task(_exact(names, wanted) if wanted else names)

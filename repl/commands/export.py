@@ -8,9 +8,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from repl.commands.context import Context
+from repl.commands.lookup import find_task
 from tracer.durable import replace
 from tracer.errors import RecordError
-from tracer.lookup import resolve_task
 
 __all__ = ["export"]
 
@@ -20,11 +20,7 @@ async def export(context: Context, arguments: Namespace) -> int:
     from service.export import ExportFormat, export_task  # jinja2: 100 ms, paid by this command alone
     from tracer.redaction.engine import build_redactor
 
-    selector = None if arguments.last else arguments.task
-    if context.session is not None:
-        ref = context.session.resolve(selector)
-    else:
-        ref = resolve_task(context.state_dir, selector)
+    ref = find_task(context, arguments.task)
     context.settings()  # makes the configured extra names known to the redactor
     redactor = build_redactor(
         state_dir=context.state_dir.root,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from repl.commands.registry import COMMANDS, GLOBAL_FLAGS, find_command, split_words
 from repl.commands.spec import Argument, Command, Flag
 from tracer.errors import UsageError
+from tracer.selectors import LAST
 
 if TYPE_CHECKING:
     from typing_extensions import override
@@ -24,6 +25,7 @@ else:
 
 __all__ = ["duration_seconds", "leading_globals", "nearest", "parse_arguments", "parse_command_line"]
 
+_LAST_WORD = "@last"
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -119,12 +121,18 @@ def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
     for flag in (*GLOBAL_FLAGS, *command.flags):
         _add_flag(parser, flag)
     words, after = _split_at_dashes(command, words)
+    words, last = _take_last(command, words)
     wants_help = "--help" in words or "-h" in words
     for argument in command.arguments:
         _add_argument(parser, argument, optional=wants_help or (argument.many and bool(after)))
     found, unknown = parser.parse_known_intermixed_args(words) if _mixes(command) else parser.parse_known_args(words)
     if unknown:
+        if last and not unknown[0].startswith("-"):
+            parser.error(f"--last and the task {unknown[0]!r} exclude each other")
         _refuse(parser, unknown[0])
+    if last:
+        setattr(found, command.arguments[0].name, LAST)
+        found.last = True
     if after:
         name = command.arguments[-1].name
         setattr(found, name, [*getattr(found, name), *after])
@@ -137,6 +145,13 @@ def _split_at_dashes(command: Command, words: list[str]) -> tuple[list[str], lis
         return words, []
     mark = words.index("--")
     return words[:mark], words[mark + 1 :]
+
+
+def _take_last(command: Command, words: list[str]) -> tuple[list[str], bool]:
+    """`--last` stands for the task: put in the first argument's place, so that those behind it keep theirs."""
+    if LAST not in words or not command.arguments or command.arguments[0].values != "task":
+        return words, False
+    return [_LAST_WORD, *(word for word in words if word != LAST)], True
 
 
 def _mixes(command: Command) -> bool:

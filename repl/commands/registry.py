@@ -40,7 +40,17 @@ GLOBAL_FLAGS: tuple[Flag, ...] = (
     Flag("--yes", "answer yes to questions", short="-y"),
 )
 
-COMMANDS: tuple[Command, ...] = (
+_LAST = Flag("--last", "the newest task of this project")
+
+
+def _with_last(command: Command) -> Command:
+    """Whatever takes a task takes `--last` in its place."""
+    takes_task = bool(command.arguments) and command.arguments[0].values == "task"
+    known = any(flag.name == _LAST.name for flag in command.flags)
+    return command._replace(flags=(_LAST, *command.flags)) if takes_task and not known else command
+
+
+_ROWS: tuple[Command, ...] = (
     *TASK_COMMANDS,
     *TRACE_COMMANDS,
     *SERVICE_COMMANDS,
@@ -50,6 +60,7 @@ COMMANDS: tuple[Command, ...] = (
     *SESSION_COMMANDS,
 )
 
+COMMANDS: tuple[Command, ...] = tuple(_with_last(command) for command in _ROWS)
 _BY_NAME: dict[str, Command] = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
 

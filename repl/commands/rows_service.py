@@ -40,7 +40,6 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         flags=(
             Flag("--format", "md, json or html", "FORMAT", choices=("md", "json", "html")),
             Flag("--output", "write here instead of TASK.FORMAT in this folder", "PATH", "-o", values="file"),
-            Flag("--last", "the newest task"),
         ),
         exits=(7, 8),
         description="Secrets are replaced again and paths rewritten; a copy that would still hold one is not written.",

@@ -42,6 +42,7 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
         ),
         exits=(3,),
         description="Secrets are refused: they belong into the environment or into a key file with mode 0600.",
+        person_only=True,
     ),
     Command(
         "config path",
@@ -78,6 +79,7 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
             "A project's files may set commands, endpoints and key files only once you trust the folder;\n"
             "any change to them ends the trust. Commands detected in the folder run only where it is trusted."
         ),
+        person_only=True,
     ),
     Command(
         "version",

@@ -57,7 +57,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "repl.commands.run:resume",
         "pm resume 15 --max-iterations 6",
         arguments=(_MAYBE_TASK,),
-        flags=(Flag("--last", "the newest task of this project"), *_LIMIT_FLAGS),
+        flags=_LIMIT_FLAGS,
         exits=(*_OUTCOMES, 7),
     ),
     Command(
@@ -73,6 +73,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         ),
         flags=(Flag("--max-iterations", "further iterations to allow", "N", kind="integer"),),
         exits=(*_OUTCOMES, 7),
+        person_only=True,
     ),
     Command(
         "stop",
@@ -82,6 +83,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "pm stop 15",
         arguments=(_MAYBE_TASK,),
         exits=(7, 8),
+        person_only=True,
     ),
     Command(
         "retry",

@@ -18,7 +18,7 @@ from repl.present.watch import close_task, watch_task
 from repl.present.words import count_text
 from repl.session import Session
 from runner.task import PersonAction, TaskOutcome
-from tracer.errors import NotFoundError, UsageError
+from tracer.errors import LockedError, NotFoundError, UsageError
 from tracer.reading import read_entries
 
 __all__ = ["respond", "resume", "retry", "run", "stop"]
@@ -44,16 +44,35 @@ async def resume(context: Context, arguments: Namespace) -> int:
     """`pm resume TASK | --last`: go on from the trace alone; a COMPLETE task is left as it is."""
     _one_of(context, arguments)
     async with _session(context) as (session, _):
-        task = session.resolve(None if arguments.last else arguments.task)
+        task = session.resolve(arguments.task)
         after = len(read_entries(task.path)) - 1
         overrides = {name: getattr(arguments, flag, None) for flag, name in _LIMITS.items()}
-        task_id = await session.resume(task.task_id, overrides=overrides)
+        try:
+            task_id = await session.resume(task.task_id, overrides=overrides)
+        except LockedError:
+            return await _follow_elsewhere(context, session, task.task_id, after=after)
         outcome = session.supervisor.look(task_id)
         if session.supervisor.status(task_id) is None and outcome.status == "COMPLETE":
             context.output.note(f"{task_id} is COMPLETE: nothing to resume")
             return _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
         newer = session.resolve(task_id).path != task.path
         return await _watch(context, session, task_id, after=-1 if newer else after)
+
+
+async def _follow_elsewhere(context: Context, session: Session, task_id: str, *, after: int) -> int:
+    """Another process runs it: say who, and show it until it rests; it is not touched."""
+    if context.session is not None:
+        session.mark_seen(task_id)
+    holder = session.follow_elsewhere(task_id)
+    who = holder.describe() if holder else "another process"
+    stop_hint = f"{_prefix(context)}stop {short_id(task_id)} stops it"
+    context.output.note(f"{task_id} is run by {who}: shown here, read only   {stop_hint}")
+    if context.session is not None:
+        context.output.result(context.command, {"task_id": task_id, "read_only": True})
+        return 0
+    progress = Progress(task_id, prefix=_prefix(context))
+    outcome = await watch_task(session, context.output, task_id, after=after, progress=progress)
+    return _close(context, outcome, progress)
 
 
 async def respond(context: Context, arguments: Namespace) -> int:
@@ -159,7 +178,7 @@ def _prefix(context: Context) -> str:
 def _one_of(context: Context, arguments: Namespace) -> None:
     if context.session is not None and not arguments.task:
         return  # at the prompt: the current or last task
-    if bool(arguments.task) is bool(arguments.last):
+    if not arguments.task:
         raise UsageError("name a task or give --last", next_step="pm resume 15, or pm resume --last")
 
 

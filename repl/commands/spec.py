@@ -58,7 +58,8 @@ class Command(NamedTuple):
     """One command: the same name in `pm NAME`, `/NAME`, the palette and the documentation.
 
     `handler` is `module:function`, imported only when the command runs: `(Context, Namespace) -> int`, plain or
-    async. `exits` lists the exit codes beside 0, 2, 10, 130 and 143, which every command can end with.
+    async. `exits` lists the exit codes beside 0, 2, 10, 130 and 143, which every command can end with. `person_only`
+    commands are refused to an agent inside its own run.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Command(NamedTuple):
     description: str = ""
     palette: str = ""
     hidden: bool = False
+    person_only: bool = False
 
     @property
     def slash(self) -> str:

@@ -52,6 +52,7 @@ class Feed:
         self._table = table
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._seen: dict[str, int] = {}
+        self._told: dict[str, int] = {}
         self._unlisten = session.listen(self._listen)
 
     @property
@@ -77,13 +78,13 @@ class Feed:
 
     def adopt(self) -> None:
         """Follow what already runs, after a change of skin; facts shown before are not shown again."""
-        for task_id in self.session.running:
+        for task_id in (*self.session.running, *self.session.followed):
             self._start(task_id)
         self._tell_questions()
 
     def _listen(self, update: Live | None) -> None:
         if update is None:
-            for task_id in self.session.running:
+            for task_id in (*self.session.running, *self.session.followed):
                 self._start(task_id)
             self._tell_questions()
         elif (progress := self.progress.get(update.task_id)) is not None:
@@ -118,7 +119,10 @@ class Feed:
             self.worst = max(
                 self.worst, int(code_of(error.code)) if isinstance(error, PmError) else int(ExitCode.TRACE)
             )
-            self.output.note(f"{task_id}: {error}")
+            if isinstance(error, PmError):
+                self.output.error(for_session(error))
+            else:
+                self.output.note(f"{task_id}: {error}")
             return
         self._close(outcome, progress)
         self._ended(outcome, monotonic() - started)
@@ -128,14 +132,14 @@ class Feed:
         path = str(self.session.resolve(task_id).path)
         after = self._seen.get(path, self.session.shown_before(path))
         async for seq, line in self.session.facts(task_id):
+            known = self._told.get(path, -1)
+            lines = progress.fact(_fact(line), now=monotonic()) if seq > known else []
+            self._told[path] = max(known, seq)
             if seq <= after:
-                if not progress.executor:
-                    progress.fact(_fact(line), now=monotonic())
-                continue
+                continue  # shown before, perhaps by another skin: counted, not printed again
             self._seen[path] = self.session.seen[path] = seq
             if self.output.form == "jsonl":
                 self.output.data(line)
-            lines = progress.fact(_fact(line), now=monotonic())
             self.output.lines([self._tinted(text) for text in lines])
             self._changed()
         return await self.session.wait(task_id)

@@ -54,6 +54,16 @@ def test_json_of_a_usage_error_is_an_error_record_too(project: Path) -> None:
     assert json.loads(ran.out)["error"]["exit"] == ran.code == ExitCode.USAGE
 
 
+def test_the_record_of_an_unknown_command_names_what_was_typed(project: Path) -> None:
+    for words, command in (
+        (("--json", "frobnicate"), "frobnicate"),
+        (("-C", str(project), "frobnicate", "--json"), "frobnicate"),
+        (("--json", "--frobnicate"), "repl"),
+    ):
+        ran = pm(*words, cwd=project)
+        assert (ran.code, json.loads(ran.out)["command"]) == (2, command)
+
+
 def test_both_json_forms_at_once_are_refused(project: Path) -> None:
     assert pm("version", "--json", "--jsonl", cwd=project).code == ExitCode.USAGE
 

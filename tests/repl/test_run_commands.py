@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from repl.dispatch import INSIDE_RUN
+from runner.processes.table import MARK
 from tests.repl.scripts import BAD, GOOD, USAGE, run_scripted, script
 from tests.repl.support import command_line, environment, pm
 from tests.repl.terminal import Terminal
@@ -156,8 +158,8 @@ def test_an_environment_name_and_a_config_key_stand_for_a_flag(project: Path) ->
     assert pm("run", "write hello.py", cwd=project).code == 0
 
 
-def _running(project: Path, *extra: str) -> subprocess.Popen[bytes]:
-    path = script(project, {**GOOD, "delay_ms": 20_000})
+def _running(project: Path, *extra: str, delay_ms: int = 20_000) -> subprocess.Popen[bytes]:
+    path = script(project, {**GOOD, "delay_ms": delay_ms})
     words = ("run", "--executor", "scripted", "--script", str(path), "write hello.py", *extra)
     known = set((project / ".pm-orchestrator" / "traces").glob("*.jsonl"))
     process = subprocess.Popen(
@@ -200,13 +202,63 @@ def test_stop_from_another_process_leaves_the_task_resumable(project: Path) -> N
     assert "is not running" in again.err
 
 
-def test_a_second_process_is_told_who_holds_the_task(project: Path) -> None:
+def test_a_second_process_follows_the_task_read_only_and_says_who_holds_it(project: Path) -> None:
+    process = _running(project, delay_ms=1500)
+    ran = pm("resume", "--last", cwd=project)
+    process.communicate(timeout=20)
+    assert ran.code == 0, ran.err
+    assert f"task-001 is run by process {process.pid}" in ran.err
+    assert "shown here, read only   pm stop 1 stops it" in ran.err
+    assert ran.err.count("[0] PASS") == 1
+    (trace,) = (project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+    assert trace.read_bytes().count(b'"LLM_REQUEST"') == 1
+
+
+def test_a_followed_task_that_is_stopped_elsewhere_is_resumable(project: Path) -> None:
     process = _running(project)
-    ran = pm("resume", "1", cwd=project)
+    follower = subprocess.Popen(
+        command_line("--line", "--resume", "1"),
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    time.sleep(1.0)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
-    assert ran.code == 8
-    assert str(process.pid) in ran.err
+    out, err = follower.communicate(timeout=20)
+    assert b"shown here, read only" in err
+    assert b"task-001 UNFINISHED" in out
+    assert b"unfinished: task-001" not in err, "it is not this session's to resume"
+
+
+@pytest.mark.parametrize(
+    "words", [("show",), ("trace",), ("trace", "verify"), ("diff",), ("files",), ("export",)], ids=" ".join
+)
+def test_every_command_that_takes_a_task_takes_last(project: Path, words: tuple[str, ...]) -> None:
+    run_scripted(project, GOOD)
+    assert pm(*words, "--last", cwd=project).code == 0
+
+
+def test_last_stands_in_the_task_s_place_among_other_arguments(project: Path) -> None:
+    run_scripted(project, BAD, words=("write hello.py", "--max-iterations", "1", "--on-limit", "ask"))
+    assert "exclude each other" in pm("show", "1", "--last", cwd=project).err
+    assert pm("respond", "--last", "accept", cwd=project).code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("respond", "1", "stop"), ("stop", "1"), ("config", "set", "run.max_iterations", "9"), ("config", "trust")],
+)
+def test_an_agent_cannot_do_to_its_run_what_is_the_persons(project: Path, words: tuple[str, ...]) -> None:
+    run_scripted(project, BAD, words=("write hello.py", "--max-iterations", "1", "--on-limit", "ask"))
+    assert INSIDE_RUN == MARK
+    ran = pm(*words, cwd=project, **{MARK: "x"})
+    assert ran.code == 2
+    assert "is for the person" in ran.err
+    assert pm(cwd=project, stdin="/" + " ".join(words) + "\n", **{MARK: "x"}).code == 2
+    assert pm("show", "1", "--json", cwd=project, **{MARK: "x"}).out.count("AWAITING_RESPONSE") == 1
 
 
 def test_the_demo_shows_a_reject_then_a_pass_and_leaves_nothing(project: Path, tmp_path: Path) -> None:
@@ -265,6 +317,8 @@ def test_a_full_disk_stops_the_task_with_8_and_says_so(project: Path) -> None:
         (record,) = records(ran.out)
         assert ran.code == 8, ran.err
         assert record["type"] == "error"
+        assert "free space" in ran.err
+        assert "then pm resume 1" in ran.err
         assert "Traceback" not in ran.err
     finally:
         subprocess.run(["umount", "-l", str(state)], check=True)

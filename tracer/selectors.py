@@ -1,0 +1,7 @@
+"""The words that stand for a record without naming it."""
+
+from __future__ import annotations
+
+__all__ = ["LAST"]
+
+LAST = "--last"  # the newest task of a project

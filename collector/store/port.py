@@ -182,9 +182,19 @@ class TraceStore(Protocol):
         ...
 
     async def finalize(
-        self, trace_id: str, *, final_state: dict[str, Any] | None, at_ms: int, references: Collection[str] = ()
+        self,
+        trace_id: str,
+        *,
+        final_state: dict[str, Any] | None,
+        at_ms: int,
+        blobs: Sequence[NewBlob] = (),
+        references: Collection[str] = (),
     ) -> TraceRow:
-        """Close the trace for events; idempotent, the first call's state stays. `references` as for `append_events`."""
+        """Close the trace for events; idempotent: the first call's state stays.
+
+        `blobs` and `references` as for `append_events`. Blobs that were uploaded for the trace and that nothing names
+        are let go. Raises `ConflictError`, `NotFoundError`, `IntakeError`.
+        """
         ...
 
     async def set_status(self, trace_id: str, status: Status, *, expected: Collection[str] | None = None) -> bool:
@@ -297,7 +307,11 @@ class TraceStore(Protocol):
         """
         ...
 
-    # -- tokens
+    # -- tokens and keys
+
+    async def secret(self, name: str = "identity") -> bytes:
+        """32 random bytes that every server on this database shares, made at the first call."""
+        ...
 
     async def add_token(self, token: TokenRow) -> None:
         """Store a token's hash."""

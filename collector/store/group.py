@@ -1,0 +1,177 @@
+"""Group commit: one thread writes; whatever waits while a commit is under way shares the next one.
+
+Promises: a result is given back only after its transaction is on the disk; a piece of work that raises a `PmError`
+(which it does before it writes) has changed nothing and hinders no other. When anything else goes wrong the whole
+group is undone and its pieces are tried one by one, so that only the one at fault fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from collector.errors import OverloadedError
+from tracer.errors import PmError, RecordError, UnavailableError
+
+__all__ = ["MOST_GROUPED", "GroupWriter"]
+
+MOST_GROUPED: Final = 1_000
+_GROUP_BYTES: Final = 16 << 20
+_MOST_WAITING: Final = 20_000
+_WAITING_BYTES: Final = 256 << 20
+_Result = TypeVar("_Result")
+Work = Callable[[sqlite3.Connection], Any]
+
+
+class _Job(NamedTuple):
+    work: Work
+    size: int
+    future: asyncio.Future[Any]
+
+
+class GroupWriter:
+    """Owns the writing connection; made and used on one event loop. `group` 1 commits each piece of work by itself."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], *, group: int = MOST_GROUPED) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connect = connect
+        self._group = group
+        self._jobs: deque[_Job] = deque()
+        self._waiting_bytes = 0
+        self._wake = threading.Event()
+        self._closing = False
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._thread = threading.Thread(target=self._run, name="collector-writer", daemon=True)
+
+    async def start(self) -> None:
+        """Open the connection; raises what opening raises."""
+        self._thread.start()
+        await self._opened
+
+    async def write(self, work: Callable[[sqlite3.Connection], _Result], *, size: int = 0) -> _Result:
+        """Run `work` in a transaction, with others; its result once the transaction is on the disk.
+
+        `work` raises `PmError` only before it writes. `size` is about how many bytes it will write.
+
+        Raises:
+            OverloadedError: too much is waiting.
+            RecordError: it could not be made durable.
+
+        """
+        if self._closing:
+            raise UnavailableError("the store is closed")
+        if len(self._jobs) >= _MOST_WAITING or self._waiting_bytes + size > max(_WAITING_BYTES, size):
+            raise OverloadedError("too much is waiting to be written")
+        future: asyncio.Future[_Result] = self._loop.create_future()
+        self._waiting_bytes += size
+        self._jobs.append(_Job(work, size, future))
+        self._wake.set()
+        return await future
+
+    async def close(self) -> None:
+        """Write what is waiting and end the thread."""
+        self._closing = True
+        self._wake.set()
+        await asyncio.to_thread(self._thread.join)
+
+    # -- the thread
+
+    def _run(self) -> None:
+        try:
+            connection = self._connect()
+        except (sqlite3.Error, PmError, OSError) as error:
+            self._loop.call_soon_threadsafe(self._opened.set_exception, error)
+            return
+        self._loop.call_soon_threadsafe(self._opened.set_result, None)
+        try:
+            while True:
+                jobs = self._take()
+                if jobs:
+                    done = _commit(connection, jobs)
+                    self._tell(done, sum(job.size for job in jobs))
+                elif self._closing:
+                    return
+                else:
+                    self._wake.wait()
+                    self._wake.clear()
+        finally:
+            connection.close()
+
+    def _take(self) -> list[_Job]:
+        jobs: list[_Job] = []
+        size = 0
+        while self._jobs and len(jobs) < self._group and size < _GROUP_BYTES:
+            jobs.append(self._jobs.popleft())
+            size += jobs[-1].size
+        return jobs
+
+    def _tell(self, done: list[tuple[asyncio.Future[Any], Any, BaseException | None]], size: int) -> None:
+        def settle() -> None:
+            self._waiting_bytes -= size
+            for future, result, error in done:
+                if future.done():  # the caller was cancelled; the work is done all the same
+                    continue
+                if error is not None:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+
+        try:
+            self._loop.call_soon_threadsafe(settle)
+        except RuntimeError:  # the loop has ended: nobody waits any more
+            return
+
+
+def _commit(
+    connection: sqlite3.Connection, jobs: list[_Job]
+) -> list[tuple[asyncio.Future[Any], Any, BaseException | None]]:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        done = [(job.future, *_outcome(job.work, connection)) for job in jobs]
+        connection.execute("COMMIT")
+    except Exception as error:  # noqa: BLE001 # the boundary of the worker thread: every error goes to its caller
+        _roll_back(connection)
+        if len(jobs) > 1 and not _is_of_the_disk(error):
+            return [outcome for job in jobs for outcome in _commit(connection, [job])]
+        return [(job.future, None, _told(error)) for job in jobs]
+    return done
+
+
+def _is_of_the_disk(error: Exception) -> bool:
+    """Whether trying again cannot help: the disk is full or fails."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT}
+
+
+def _outcome(work: Work, connection: sqlite3.Connection) -> tuple[Any, BaseException | None]:
+    try:
+        return work(connection), None
+    except PmError as error:
+        return None, error
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:  # SQLite has undone it already
+            return
+
+
+def _told(error: Exception) -> Exception:
+    if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode in {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    }:
+        return OverloadedError("the collector's database is busy with another process")
+    if isinstance(error, sqlite3.Error):
+        return RecordError(
+            "the collector could not store what was sent",
+            why=str(error),
+            next_step="free space or make the database writable, then send it again",
+        )
+    return error

@@ -1,0 +1,107 @@
+"""Which events of a batch are new, which are repetitions, and which contradict what is stored. Pure, for every store.
+
+Rules: seq increases strictly in a trace; an id that is there with the same identity is a repetition; an id with other
+content, or a seq that is not beyond the last one, is a conflict; a skipped run of seq is accepted and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from collector.errors import EventConflictError, IntakeError, TooLargeError
+from collector.store.port import StoredEvent, TraceLimits, TraceRow
+from tracer.errors import ConflictError, NotFoundError
+
+__all__ = ["Plan", "blob_is_gone", "check_limits", "check_open", "newest_skew", "plan_append"]
+
+
+class Plan(NamedTuple):
+    """What to write."""
+
+    events: Sequence[StoredEvent]
+    duplicates: int
+    seq_last: int
+    gaps: tuple[tuple[int, int], ...]
+
+
+def plan_append(events: Sequence[StoredEvent], *, seq_last: int, stored: Mapping[str, bytes]) -> Plan:
+    """What of `events` to write behind `seq_last`; `stored` has the identity of each event id that is there already.
+
+    Raises:
+        EventConflictError: an id or a seq is taken.
+
+    """
+    if not stored and all(event.seq == seq_last + at for at, event in enumerate(events, 1)):
+        ids = {event.event_id for event in events}
+        if len(ids) == len(events):  # the usual case: all new, no gap
+            return Plan(events, 0, seq_last + len(events), ())
+    seen = dict(stored)
+    new: list[StoredEvent] = []
+    gaps: list[tuple[int, int]] = []
+    for event in events:
+        known = seen.get(event.event_id)
+        if known is not None:
+            if known != event.identity:
+                raise EventConflictError(
+                    f"the event {event.event_id!r} is already there with other content",
+                    event_id=event.event_id,
+                    seq=event.seq,
+                    why="an event id stands for one content",
+                    next_step="give the new event an id of its own",
+                )
+            continue
+        if event.seq <= seq_last:
+            raise EventConflictError(
+                f"seq {event.seq} of the event {event.event_id!r} is not beyond the last one, {seq_last}",
+                event_id=event.event_id,
+                seq=event.seq,
+                why="seq increases strictly in a trace",
+                next_step=f"go on with seq {seq_last + 1}",
+            )
+        if event.seq > seq_last + 1:
+            gaps.append((seq_last + 1, event.seq - 1))
+        seen[event.event_id] = event.identity
+        new.append(event)
+        seq_last = event.seq
+    return Plan(new, len(events) - len(new), seq_last, tuple(gaps))
+
+
+def check_open(trace_id: str, status: str | None, *, doing: str = "take events") -> None:
+    """Raise unless the trace is open: `NotFoundError` where there is none (any more), else `ConflictError`."""
+    if status is None or status == "deleted":
+        why = "it was deleted" if status else "no trace has this id"
+        raise NotFoundError(f"no trace {trace_id!r}", why=why, next_step="pm capture list shows those that are here")
+    if status != "open":
+        raise ConflictError(
+            f"the trace {trace_id!r} cannot {doing}", why=f"it is {status}", next_step="create a new trace"
+        )
+
+
+def check_limits(row: TraceRow | tuple[int, int], *, events: int, size: int, limits: TraceLimits | None) -> None:
+    """Raise `TooLargeError` if the trace would grow beyond its limits; `row` or (event_count, byte_count)."""
+    if limits is None:
+        return
+    count, held = (row.event_count, row.byte_count) if isinstance(row, TraceRow) else row
+    if count + events > limits.events:
+        raise TooLargeError("the trace has too many events", place="events", rule="trace_events", limit=limits.events)
+    if held + size > limits.size:
+        raise TooLargeError("the trace is too large", place="events", rule="trace_bytes", limit=limits.size)
+
+
+def newest_skew(known: int | None, measured: int | None) -> int | None:
+    """The better of two measurements of client clock minus server clock: the one with less delay on the way."""
+    if known is None or measured is None:
+        return measured if known is None else known
+    return max(known, measured)
+
+
+def blob_is_gone(blob_id: str) -> IntakeError:
+    """An event names a blob that is not (or no longer) the trace's."""
+    return IntakeError(
+        f"the blob {blob_id} is not here",
+        place="events",
+        rule="unknown_blob",
+        why="a trace may only name blobs that were uploaded for it",
+        next_step="upload it again (PUT /blobs/{sha256})",
+    )

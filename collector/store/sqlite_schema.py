@@ -1,0 +1,147 @@
+"""The tables of the SQLite store, version by version, and how an older file becomes a newer one.
+
+`PRAGMA user_version` is the schema's version. A migration runs in one transaction: a crash leaves the old version
+whole. A file of a later version than this program knows is refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from tracer.errors import TraceError
+
+__all__ = ["MIGRATIONS", "migrate"]
+
+_V1: Final = (
+    """
+    CREATE TABLE traces (
+        trace_id TEXT PRIMARY KEY,
+        status TEXT NOT NULL,
+        created_at_ms INTEGER NOT NULL,
+        finalized_at_ms INTEGER,
+        metadata_json TEXT NOT NULL,
+        final_state_json TEXT,
+        seq_last INTEGER NOT NULL DEFAULT 0,
+        event_count INTEGER NOT NULL DEFAULT 0,
+        byte_count INTEGER NOT NULL DEFAULT 0,
+        clock_skew_ms INTEGER,
+        final_blob_id TEXT,
+        deleted_at_ms INTEGER,
+        identity BLOB NOT NULL DEFAULT x''
+    )
+    """,
+    "CREATE INDEX traces_newest ON traces (created_at_ms, trace_id)",
+    "CREATE INDEX traces_pending ON traces (status, finalized_at_ms) WHERE status IN ('finalized', 'qa_running')",
+    # payload_jsonb and envelope_json are canonical JSON text: what comes out is byte for byte what went in.
+    """
+    CREATE TABLE events (
+        trace_id TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        ts_ms INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        payload_jsonb TEXT NOT NULL,
+        event_id TEXT NOT NULL,
+        envelope_json TEXT NOT NULL,
+        identity BLOB NOT NULL,
+        UNIQUE (trace_id, seq),
+        UNIQUE (trace_id, event_id)
+    )
+    """,
+    """
+    CREATE TABLE blobs (
+        blob_id TEXT PRIMARY KEY,
+        storage_uri TEXT NOT NULL,
+        content_type TEXT NOT NULL,
+        byte_len INTEGER NOT NULL,
+        redaction_json TEXT NOT NULL,
+        held_by INTEGER NOT NULL DEFAULT 0,
+        shared INTEGER NOT NULL DEFAULT 0,
+        touched_ms INTEGER NOT NULL,
+        data BLOB
+    )
+    """,
+    "CREATE INDEX blobs_garbage ON blobs (touched_ms) WHERE held_by = 0",
+    """
+    CREATE TABLE trace_blobs (
+        trace_id TEXT NOT NULL,
+        blob_id TEXT NOT NULL,
+        content_type TEXT NOT NULL,
+        redaction_json TEXT NOT NULL,
+        used INTEGER NOT NULL,
+        PRIMARY KEY (trace_id, blob_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE blob_aliases (
+        trace_id TEXT NOT NULL,
+        submitted_id TEXT NOT NULL,
+        blob_id TEXT NOT NULL,
+        PRIMARY KEY (trace_id, submitted_id)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE trace_gaps (
+        trace_id TEXT NOT NULL,
+        from_seq INTEGER NOT NULL,
+        to_seq INTEGER NOT NULL,
+        PRIMARY KEY (trace_id, from_seq)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE qa_facts (
+        number INTEGER PRIMARY KEY,
+        trace_id TEXT NOT NULL,
+        step TEXT NOT NULL,
+        input_hash TEXT NOT NULL,
+        ts_ms INTEGER NOT NULL,
+        result_json TEXT NOT NULL,
+        UNIQUE (trace_id, step, input_hash)
+    )
+    """,
+    """
+    CREATE TABLE tokens (
+        token_id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        token_hash TEXT NOT NULL UNIQUE,
+        trace_id TEXT,
+        label TEXT NOT NULL,
+        created_at_ms INTEGER NOT NULL,
+        revoked_at_ms INTEGER
+    )
+    """,
+    # deleted traces whose events are not all removed yet
+    "CREATE TABLE purges (trace_id TEXT PRIMARY KEY)",
+    "CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_V1,)
+"""Statements that lead from version n to n + 1. What is here is released: it never changes, new ones follow."""
+
+
+def migrate(connection: sqlite3.Connection) -> int:
+    """Bring the file to the newest version; the version it had.
+
+    Raises:
+        TraceError: the file is of a later version.
+
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(MIGRATIONS):
+            raise TraceError(
+                f"the collector's database is of version {version}",
+                why=f"this program knows versions up to {len(MIGRATIONS)}",
+                next_step="use the newer program that wrote it",
+            )
+        for statements in MIGRATIONS[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return int(version)

@@ -95,7 +95,7 @@ def _empty_bodies(source: Source) -> Iterator[Stub]:
         statements, documents, comments = _statements(body)
         if len(statements) > 1:
             continue
-        if statements and not _is_nothing(statements[0]):
+        if statements and not _is_nothing(statements[0]) and not _declines(node, statements[0]):
             if _SAYS.match((statements[0].text or b"").strip()):
                 yield from _only_says(source, node, body, statements[0])
             continue
@@ -183,6 +183,11 @@ def _is_nothing(statement: tree_sitter.Node) -> bool:
     }:
         return text in {b"pass", b"...", b":", b"true", b";", b"nil", b"()"}
     return False
+
+
+def _declines(function: tree_sitter.Node, statement: tree_sitter.Node) -> bool:
+    """`return NotImplemented` as a whole body: right in an operator (`__eq__`), nothing done anywhere else."""
+    return statement.text == b"return NotImplemented" and not name_of(function).startswith("__")
 
 
 def _ellipses(source: Source) -> Iterator[Stub]:

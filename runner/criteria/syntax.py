@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import tree_sitter
 
@@ -24,6 +25,7 @@ _BLOCK_WORDS = re.compile(
     re.MULTILINE,
 )
 _OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
+_TWO_COMMAS = re.compile(rb",\s*,")
 _PREPROCESSED = re.compile(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
 
 
@@ -43,7 +45,7 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     if language.name == "markdown" or source.tree is None:
         return None
     if not source.tree.root_node.has_error:
-        return _crossed_tags(source)
+        return _crossed_tags(source) or _doubled_comma(source)
     if before is not None and not _is_worse(source, before):
         return None
     if language.known_gaps is not None and language.known_gaps.search(source.text):
@@ -65,6 +67,17 @@ def _crossed_tags(source: Source) -> Fault | None:
         texts = [name.text if name is not None else b"" for name in names]
         if len(texts) == 2 and texts[0] != texts[1]:
             return Fault(element.end_point.row + 1, "does not parse (the closing tag is not that of the opening one)")
+    return None
+
+
+def _doubled_comma(source: Source) -> Fault | None:
+    """`{a: 1,, b: 2}` and `f(a,,b)`: the grammars take them; only an array may have holes."""
+    if source.language.name not in {"javascript", "typescript", "tsx"} or not _TWO_COMMAS.search(source.text):
+        return None
+    for node in source.nodes(("object", "object_pattern", "arguments")):
+        written = [child.type for child in node.children if child.type != "comment"]
+        if (",", ",") in pairwise(written):
+            return Fault(node.start_point.row + 1, "does not parse (two commas with nothing between them)")
     return None
 
 
@@ -135,6 +148,16 @@ def _open_shell_block(source: Source) -> Fault | None:
     )
     if missing is not None:
         return Fault(missing.start_point.row + 1, f"does not parse (missing {missing.type!r})")
+    return _open_shell_quote(source)
+
+
+def _open_shell_quote(source: Source) -> Fault | None:
+    """A quote that runs to the end of the script."""
+    end = len(source.text.rstrip())
+    for node in _errors(source.tree.root_node) if source.tree is not None else ():
+        quote = source.text[node.start_byte : node.start_byte + 1]
+        if node.end_byte >= end and quote in {b'"', b"'"} and quote not in source.text[node.start_byte + 1 : end]:
+            return Fault(node.start_point.row + 1, f"does not parse ({quote.decode()} never closes)")
     return None
 
 

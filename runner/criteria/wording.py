@@ -89,6 +89,14 @@ MENTION = re.compile(
 
 # Work named as missing, without a mark word.
 MISSING = Words(
+    (
+        "incomplete|unfinished|complete|finished",
+        r"\b(?:this|it|(?:the|this) (?:function|method|implementation|handler|code|class|module|script)) is (?:still |currently )?(?:incomplete|unfinished|not (?:yet )?(?:complete|finished))\b(?! (?:until|unless|if|when|while|without))",
+    ),
+    (
+        "yet",
+        r"^(?!.*\b(?:that|which|whose|those|if|when|while|until|where|because)\b).*\b(?:is|are) (?:not (?:handled|validated|covered|wired up) yet|not yet (?:handled|validated|covered|wired up))\b",
+    ),
     ("missing:", r"^\W*missing:\s"),
     (
         "added|implemented|written|provided",
@@ -209,7 +217,7 @@ MISSING = Words(
 _CODE = (
     r"(?:code|file|class(?:es)?|functions?|methods?|implementations?|modules?|components?|logic|handlers?|script|function body|body|program|page|"
     r"template|config(?:uration)?|imports?|routes?|endpoints?|tests?|test cases|styles?|services?|build steps|steps|query|markup|html|jsx|css|schema|"
-    r"getters|setters|getters and setters|helpers|targets|recipes|definitions?|declarations?|boilerplate|source|setup|cases)"
+    r"constructors?|getters|setters|getters and setters|helpers|targets|recipes|definitions?|declarations?|boilerplate|source|setup|cases)"
 )
 _THING = (
     rf"(?:{_CODE}|settings|fields?|properties|props|columns?|rules|queries|document|content|sections?|entries|items|lines?|parts?|stuff|"
@@ -237,6 +245,10 @@ LEFT_OUT_STRICT = Words(
     ),
     ("snip|omitted)|truncated)|elided)", r"^\W*(?:snip|snipped)\W*$|\((?:omitted|truncated|elided|snip)\)"),
     ("insert", r"^\W*insert (?:your |the |actual |real |any |some )?(?:\w+ ){0,3}(?:logic|code|implementation)\b"),
+    (
+        "(unchanged|(existing|(remaining|(same|(other",
+        rf"^\W*\((?:the )?(?:unchanged|existing|remaining|same|other) (?:\w+ ){{0,2}}{_CODE}\)\W*$",
+    ),
     ("keep |keep the rest", r"^\W*(?:keep|leave) (?:the )?(?:rest|everything else)\b"),
     (
         "as they|as it|as is|intact|untouched|unchanged",

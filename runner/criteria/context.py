@@ -227,10 +227,15 @@ def may_be_empty(source: Source, context: Context, *, documented: bool) -> bool:
         return True
     if _DECORATED.search(context.header) or _FREE_MODIFIER.search(context.header) or _is_base(source, context):
         return True
+    if context.name.endswith("::") or "\n" in context.name or _unused_parameters(context.header):
+        return True  # a macro stands where the name should be; or the parameters themselves say that they are not used
     if context.name == context.class_name or context.name in {
         "constructor",
         "__init__",
+        "__clone",
         "__construct",
+        "__destruct",
+        "__wakeup",
         "init",
         "deinit",
         "toString",
@@ -238,6 +243,14 @@ def may_be_empty(source: Source, context: Context, *, documented: bool) -> bool:
     }:
         return True
     return _by_language(source, context, documented=documented)
+
+
+def _unused_parameters(header: bytes) -> bool:
+    """Whether there are parameters and each is named with a leading underscore."""
+    inside = re.search(rb"\(([^()]*)\)[^()]*$", header)
+    names = [part.split(b":")[0].split(b"=")[0].strip() for part in (inside[1] if inside else b"").split(b",")]
+    names = [name for name in names if name not in {b"", b"self", b"this", b"cls"}]
+    return bool(names) and all(re.fullmatch(rb"(?:[\w<>\[\]*&?. ]+ )?[&*.]*\$?_\w*", name) for name in names)
 
 
 def _has_type(context: Context) -> bool:

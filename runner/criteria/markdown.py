@@ -22,10 +22,11 @@ _HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
 _SAYS_ONLY = re.compile(r"^[\s>*_|`-]*(?P<mark>TODO|FIXME|TBD|XXX|WIP)[\s*_|.:!…-]*$")
 _STARTS = re.compile(r"^[\s>*_-]*(?:\[ \]\s+)?[*_]{0,2}(?P<mark>TODO|FIXME|TBD)[*_]{0,2}\s*(?:[:(]|[-–—]\s)")
 _INSIDE = re.compile(r"(?:(?<=[.;:!?)]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD)\b\s*(?:[:)]|$)")
-_CELL = re.compile(r"\|\s*(?P<mark>TODO|FIXME|TBD)\s*(?=\|)")
+# In the first column the word is the name of a state as a rule: what is still to be filled in stands to its right.
+_CELL = re.compile(r"(?<=\S)\s*\|\s*(?P<mark>TODO|FIXME|TBD)\s*(?=\|)")
 _HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|$)")
 _REST = re.compile(
-    r"^\W*(?:\[)?\W*(?:the )?(?:rest|remainder) of (?:the |this )?(?:document|section|file|guide|content|readme|page|text)\b.{0,40}\b(?:unchanged|the same|omitted|remains?|as before|stays?)\b",
+    r"^\W*(?:\[)?\W*(?:the )?(?:rest|remainder) of (?:the |this )?(?:document|sections?|file|guide|content|readme|page|text|steps|list|table|chapters?|items|entries)\b.{0,40}\b(?:unchanged|the same|omitted|remains?|as before|stays?|as in the (?:previous|original|old|last))\b",
     re.IGNORECASE,
 )
 

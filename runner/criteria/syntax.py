@@ -25,6 +25,7 @@ _BLOCK_WORDS = re.compile(
     re.MULTILINE,
 )
 _OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
+_RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "block_body"}
 _TWO_COMMAS = re.compile(rb",\s*,")
 _PREPROCESSED = re.compile(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
 
@@ -45,7 +46,7 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     if language.name == "markdown" or source.tree is None:
         return None
     if not source.tree.root_node.has_error:
-        return _crossed_tags(source) or _doubled_comma(source)
+        return _crossed_tags(source) or _doubled_comma(source) or _stray_end(source)
     if before is not None and not _is_worse(source, before):
         return None
     if language.known_gaps is not None and language.known_gaps.search(source.text):
@@ -78,6 +79,16 @@ def _doubled_comma(source: Source) -> Fault | None:
         written = [child.type for child in node.children if child.type != "comment"]
         if (",", ",") in pairwise(written):
             return Fault(node.start_point.row + 1, "does not parse (two commas with nothing between them)")
+    return None
+
+
+def _stray_end(source: Source) -> Fault | None:
+    """An `end` too many in Ruby, which the grammar reads as a name."""
+    if source.language.name != "ruby":
+        return None
+    for node in source.nodes(("identifier",)):
+        if node.text == b"end" and node.parent is not None and node.parent.type in _RUBY_BODIES:
+            return Fault(node.start_point.row + 1, "does not parse ('end' without its block)")
     return None
 
 
@@ -174,6 +185,8 @@ def _ends_inside(source: Source) -> Fault | None:
     if source.language.name == "dockerfile":
         return None
     seen = scan(source.text, source.language)
+    if source.language.name == "css" and seen.stray is not None:
+        return Fault(source.line_at(seen.stray), "does not parse (a bracket without its pair)")
     if seen.open_at is not None or seen.unclosed == "comment":
         line = source.line_at(seen.open_at) if seen.open_at is not None else None
         return Fault(line, "does not parse (the file ends before a bracket or comment is closed)")

@@ -123,6 +123,10 @@ MISSING = Words(
         r"\b(?:temporary|interim|stopgap|quick) (?:solution|fix|workaround|measure)[,;:.-]? (?:until|for now|to be replaced|replace)|\breplace(?:d)? (?:this |it |me )?later\b",
     ),
     (
+        "replaced ",
+        r"\b(?:value|values|data|number|implementation|solution|version|hack|code|logic|stub|placeholder)\b.{0,20}\bto be replaced (?:with|by)\b|^\W*to be replaced (?:with|by) (?:the |a |an )?(?:real|actual|proper|final|production)\b",
+    ),
+    (
         "for now",
         r"^\W*for now,? (?:we |it |i |we'll |i'll |let's )?(?:just|simply|only)\b|\b(?:just|simply) \w+\b.{0,40}\bfor now\b|\bsimplified for now\b",
     ),
@@ -248,6 +252,10 @@ LEFT_OUT_STRICT = Words(
     (
         "(unchanged|(existing|(remaining|(same|(other",
         rf"^\W*\((?:the )?(?:unchanged|existing|remaining|same|other) (?:\w+ ){{0,2}}{_CODE}\)\W*$",
+    ),
+    (
+        "as they were|as they are|as it was",
+        rf"^\W*(?:the |all )*(?:other|remaining|existing|original|rest of the) (?:\w+ )?{_PART} (?:stays?|remains?|are|is|continues?) (?:exactly |just )?as (?:they|it) (?:were|was|are|is)\W*$",
     ),
     ("keep |keep the rest", r"^\W*(?:keep|leave) (?:the )?(?:rest|everything else)\b"),
     (

@@ -40,7 +40,7 @@ class Case:
 
 
 def load(half: str) -> tuple[Case, ...]:
-    """All cases of a half (`test` or `dev`), in the order of files and lines."""
+    """All cases of a part (`test`, `dev` or `later`), in the order of files and lines."""
     cases: list[Case] = []
     for file in sorted((CASES / half).glob("*.cases")):
         lines = file.read_text(encoding="utf-8").split("\n")

@@ -140,7 +140,7 @@ MISSING = Words(
     ),
     (
         "not |isn't|unfinished",
-        r"^\W*(?:this (?:is|part is|function is) )?(?:not (?:yet )?(?:done|finished|complete|ready)|unfinished)(?: yet)?\W*$",
+        r"^\W*(?:this (?:is|part is|function is) )?(?:not (?:yet )?(?:done|finished|complete)|unfinished)(?: yet)?\W*$",
     ),
     (
         "to be ",

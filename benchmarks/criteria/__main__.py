@@ -1,6 +1,7 @@
 """`python -m benchmarks.criteria`: judges the corpus and prints, or writes into docs/criteria.md, the table.
 
-`--half dev|test|later|all` (default all), `--show` lists every wrong case, `--write` updates the marked part of the page.
+`--half dev|test|later|all` (default all), `--show` lists every wrong case, `--write` updates the marked part of the
+page.
 """
 
 from __future__ import annotations

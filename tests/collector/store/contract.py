@@ -93,7 +93,10 @@ class StoreContract:
 
     async def test_events_are_read_back_byte_for_byte_and_in_order(self, store: TraceStore):
         await opened(store)
-        sent = [event(1), event(2, kind="search", query="näïve \u2028 \u200btext 😀", extra={"n": 1e16, "z": -0.0, "t": 1.0})]
+        sent = [
+            event(1),
+            event(2, kind="search", query="näïve \u2028 \u200btext 😀", extra={"n": 1e16, "z": -0.0, "t": 1.0}),
+        ]
         result = await store.append_events(T, sent)
         assert (result.accepted, result.duplicates, result.seq_last, result.gaps) == (2, 0, 2, ())
         found = await store.read_events(T)

@@ -31,6 +31,7 @@ from collector.problems import DeletedError
 from collector.redacting import CaptureRedactors
 from collector.shown import shown_qa, shown_row
 from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
+from collector.store.sqlite import open_sqlite
 from collector.tokens import Issued, Tokens, draw_token, hash_token
 from collector.uploading import StoredBlob, Upload, Uploads, row_of
 from collector.uploads import checked_type
@@ -380,5 +381,5 @@ async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[Trace
         )
     else:
         path = Path(database).expanduser() if database else state_dir.root / "collector.sqlite"
-        async with import_module("collector.store.sqlite").open_sqlite(path) as store:
+        async with open_sqlite(path) as store:
             yield store

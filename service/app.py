@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
+from collector.collector import Collector
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
-from service import page_insights, pages, tasks
+from service import captures_api, page_insights, pages, tasks
+from service.admission import Admission
+from service.ingest_lane import IngestLane
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
 from service.security import Gate, OneTimeCodes
@@ -25,18 +28,21 @@ from tracer.statedir import StateDir
 
 __all__ = ["create_app"]
 
+_WAITING_BATCHES: Final = 8  # so many bodies of the largest size may be held at once
+
 
 def create_app(
     *,
     state_dir: StateDir,
     supervisor: Supervisor,
     task_request: Callable[[NewTask], TaskRequest],
+    collector: Callable[[], AbstractAsyncContextManager[Collector]],
     token: str,
     codes: OneTimeCodes | None = None,
     version: str = "",
     hosts: Iterable[str] = (),
 ) -> FastAPI:
-    """The application over `supervisor`, which it enters and leaves with its own lifetime.
+    """The application over `supervisor`, which it enters and leaves with its own lifetime, as what `collector` opens.
 
     `codes` let a browser in once at `/login?code=…`; `hosts` are further names this service answers to, beside
     loopback.
@@ -44,8 +50,15 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with supervisor:
-            app.state.service = ServiceState(state_dir=state_dir, supervisor=supervisor, task_request=task_request)
+        async with supervisor, collector() as opened:
+            limits = opened.settings
+            app.state.service = ServiceState(
+                state_dir=state_dir,
+                supervisor=supervisor,
+                task_request=task_request,
+                collector=opened,
+                admission=Admission(calls=limits.waiting, size=_WAITING_BATCHES * limits.limits.batch_bytes),
+            )
             yield
             app.state.service.closing.set()
 
@@ -59,6 +72,7 @@ def create_app(
     )
     add_problem_handlers(app)
     app.include_router(tasks.router)
+    app.include_router(captures_api.router)
     app.include_router(pages.router)
     app.include_router(page_insights.router)
 
@@ -76,6 +90,7 @@ def create_app(
         return Health(status="ok")
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.add_middleware(IngestLane)
     app.add_middleware(Gate, token=token, codes=codes or OneTimeCodes(), hosts=tuple(hosts))
     return app
 
@@ -86,6 +101,11 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         return app.openapi_schema
     document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    for model in captures_api.BODY_MODELS:
+        whole = model.model_json_schema(mode="validation", ref_template="#/components/schemas/{model}")
+        for name, definition in whole.pop("$defs", {}).items():
+            schemas.setdefault(name, definition)
+        schemas[model.__name__] = whole
     schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

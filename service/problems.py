@@ -22,7 +22,15 @@ from collector.problems import DeletedError
 from service.admission import BusyError
 from tracer.errors import ConflictError, LockedError, PmError, RecordError
 
-__all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_of", "problem_response", "responses"]
+__all__ = [
+    "MEDIA_TYPE",
+    "Problem",
+    "add_problem_handlers",
+    "http_problem",
+    "problem_of",
+    "problem_response",
+    "responses",
+]
 
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUS: Final[Mapping[str, int]] = {
@@ -73,7 +81,7 @@ def problem_of(error: PmError) -> JSONResponse:
             errors = [{"place": error.place, "rule": error.rule, "message": error.what, "limit": error.limit}]
         case IntakeError():
             status = 422
-            errors = [{"place": error.place, "rule": error.rule, "message": error.what}]
+            errors = [{"place": place, "rule": rule, "message": why} for place, rule, why in error.problems]
         case DeletedError():
             status = 410
         case LockedError() | ConflictError():
@@ -89,6 +97,13 @@ def problem_of(error: PmError) -> JSONResponse:
             if status == HTTPStatus.SERVICE_UNAVAILABLE:
                 headers["retry-after"] = str(getattr(error, "retry_after_s", 5))
     return problem_response(status, error.code, detail, next_step=error.next_step, headers=headers, errors=errors)
+
+
+def http_problem(error: HTTPException, **headers: str) -> JSONResponse:
+    """The problem document of a refusal that names its status."""
+    codes = {404: "not_found", 405: "usage", 413: "limit", 429: "limit", 401: "credentials", 403: "credentials"}
+    code = codes.get(error.status_code, "usage")
+    return problem_response(error.status_code, code, str(error.detail), headers={**(error.headers or {}), **headers})
 
 
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -111,12 +126,9 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> JSONResponse:
-        headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["allow"] = ", ".join(sorted(_methods_of(app, request)))
-        codes = {404: "not_found", 405: "usage", 413: "limit", 401: "credentials", 403: "credentials"}
-        code = codes.get(error.status_code, "usage")
-        return problem_response(error.status_code, code, str(error.detail), headers=headers)
+            return http_problem(error, allow=", ".join(sorted(_methods_of(app, request))))
+        return http_problem(error)
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(_request: Request, error: RequestValidationError) -> JSONResponse:

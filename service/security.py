@@ -26,13 +26,17 @@ from service.problems import problem_response
 from tracer.clock import monotonic
 from tracer.errors import ConfigError, RecordError
 
-__all__ = ["COOKIE", "Gate", "OneTimeCodes", "RateLimit", "read_or_make_token"]
+__all__ = ["COOKIE", "KNOWN", "Gate", "OneTimeCodes", "RateLimit", "read_or_make_token"]
 
 COOKIE: Final = "pm_session"
+KNOWN: Final = "pm.known"
+"""The key of the scope that says the request brought the serve token or its cookie."""
 _COOKIE_AGE_S: Final = 12 * 3600
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _MIN_TOKEN: Final = 20
+# The collector's calls bring tokens of their own, are limited by what waits, and may be larger than other bodies.
+_OWN: Final = ("/traces", "/blobs")
 _HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -154,14 +158,12 @@ class Gate:
         hosts: Iterable[str] = (),
         rate: RateLimit | None = None,
         max_body: int = 4 << 20,
-        own_credentials: tuple[str, ...] = (),
     ) -> None:
         self._app = app
         self._token = token
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._rate = rate or RateLimit(per_second=500, burst=2000)
         self._max_body = max_body
-        self._own_credentials = own_credentials
         self._signer = TimestampSigner(hmac.digest(token.encode(), b"pm browser session", "sha256"))
         self._codes = codes
 
@@ -170,13 +172,14 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = self._refusal(scope)
+        own = scope["path"].startswith(_OWN)
+        answer = self._refusal(scope, own=own)
         if answer is not None:
             await answer(scope, receive, _with_headers(send))
             return
-        await self._app(scope, _limited(receive, self._max_body), _with_headers(send))
+        await self._app(scope, receive if own else _limited(receive, self._max_body), _with_headers(send))
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope, *, own: bool) -> Response | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _hostname(host) not in self._hosts:
@@ -184,6 +187,9 @@ class Gate:
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             return problem_response(403, "credentials", "the request comes from another site")
+        if own:
+            scope[KNOWN] = self._known(headers)
+            return None
         wait = self._rate.take()
         if wait:
             return problem_response(
@@ -195,7 +201,7 @@ class Gate:
         path = scope["path"]
         if path == "/login":
             return self._login(scope)
-        if path in _OPEN_PATHS or path.startswith(self._own_credentials or ("\0",)) or self._known(headers):
+        if path in _OPEN_PATHS or self._known(headers):
             return None
         return problem_response(
             401,

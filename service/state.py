@@ -10,9 +10,13 @@ from typing import TypeVar, cast
 
 from fastapi import Request
 
+from collector.collector import Collector
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
+from service.admission import Admission
+from service.counters import Counters
 from service.schemas import NewTask
+from service.security import RateLimit
 from tracer.statedir import StateDir
 
 __all__ = ["ServiceState", "state_of"]
@@ -27,6 +31,10 @@ class ServiceState:
     state_dir: StateDir
     supervisor: Supervisor
     task_request: Callable[[NewTask], TaskRequest]
+    collector: Collector
+    admission: Admission
+    counters: Counters = field(default_factory=Counters)
+    failures: RateLimit = field(default_factory=lambda: RateLimit(per_second=20, burst=100))
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def until_shutdown(self, source: AsyncGenerator[T]) -> AsyncGenerator[T]:

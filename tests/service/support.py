@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from typing import Any, NamedTuple
 import httpx2
 import uvicorn
 
+from collector.collector import open_collector
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
+from runner.settings.layers import load_settings
 from runner.state import Request
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
@@ -47,8 +50,15 @@ class Served(NamedTuple):
         raise AssertionError(f"{task_id} did not end: {found}")
 
 
-def build_app(project: Path, replies: list[dict[str, Any]], *, codes: OneTimeCodes | None = None, **limits: Any) -> Any:
-    """The application over `project`, its tasks answered by `replies`."""
+def build_app(
+    project: Path,
+    replies: list[dict[str, Any]],
+    *,
+    codes: OneTimeCodes | None = None,
+    given: dict[str, str] | None = None,
+    **limits: Any,
+) -> Any:
+    """The application over `project`, its tasks answered by `replies`; `given` are settings by environment name."""
     state_dir = StateDir(project / ".pm-orchestrator")
     script = project.parent / "script.jsonl"
     script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
@@ -68,8 +78,16 @@ def build_app(project: Path, replies: list[dict[str, Any]], *, codes: OneTimeCod
         )
 
     supervisor = Supervisor(state_dir, make_executor=make_executor, make_effects=make_effects)
+    environ = {**os.environ, **(given or {})}
+    chosen = load_settings(project=state_dir.root, environ=environ)
     return create_app(
-        state_dir=state_dir, supervisor=supervisor, task_request=task_request, token=TOKEN, codes=codes, version="0.0.0"
+        state_dir=state_dir,
+        supervisor=supervisor,
+        task_request=task_request,
+        collector=lambda: open_collector(state_dir, chosen, environ=environ),
+        token=TOKEN,
+        codes=codes,
+        version="0.0.0",
     )
 
 

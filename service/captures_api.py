@@ -1,0 +1,298 @@
+"""The collector's endpoints (contracts 8, seed 002): create, append, finalize, read, blobs, checks again, delete.
+
+No logic of its own: each is a method of `collector.collector.Collector`. Bodies are read raw and checked by the
+collector's intake, which says where a rule is broken; the OpenAPI shows the models that describe them. Creating,
+listing and uploads without a trace need an admin token (the serve token is one); a trace's ingest key does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from collector.collector import Collector, OpenBlob
+from collector.errors import IntakeError
+from collector.tokens import Access
+from service.access import access_of, admin_only, opens
+from service.bodies import announced_length, read_body, uploaded
+from service.capture_schemas import (
+    Appended,
+    BlobStored,
+    CreatedTrace,
+    EventPage,
+    TraceMetadata,
+    TracePage,
+    TraceState,
+)
+from service.problems import responses
+from service.state import state_of
+from tracer.capture.document import TraceDocument
+from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace
+
+__all__ = ["BODY_MODELS", "append_events", "router"]
+
+router = APIRouter(tags=["captures"])
+
+BODY_MODELS: Final = (CreateTrace, AppendEvents, FinalizeTrace, TraceDocument)
+_UUID: Final = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_PIECE: Final = 1 << 20
+_UPLOADS: Final = 64 << 10  # an upload is spooled to disk: it counts for little memory
+EXAMPLE_ID: Final = "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"
+
+TraceId = Annotated[str, Path(pattern=_UUID, examples=[EXAMPLE_ID])]
+BlobId = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{64}$", examples=["sha256:" + "0" * 64])]
+Someone = Annotated[Access, Depends(access_of)]
+
+
+def _body(model: type[Any], *, required: bool = True) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+
+
+@router.post(
+    "/traces",
+    status_code=201,
+    responses=responses(401, 403, 409, 413, 422, 429, 503),
+    openapi_extra=_body(CreateTrace),
+)
+async def create(request: Request, access: Someone) -> CreatedTrace:
+    """Open a trace. With a `trace_id` of your own the call may be repeated; every answer holds a fresh ingest key."""
+    admin_only(access)
+    raw = await _small_body(request)
+    created = await _collector(request).create(raw)
+    return CreatedTrace(trace_id=created.trace_id, ingest_key=created.ingest_key)
+
+
+@router.get("/traces", responses=responses(401, 403, 422, 429, 503))
+async def listing(
+    request: Request,
+    access: Someone,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    after: Annotated[str | None, Query(pattern=_UUID)] = None,
+    status: Literal["open", "finalized", "qa_running", "complete", "qa_failed"] | None = None,
+) -> TracePage:
+    """The traces, newest first."""
+    admin_only(access)
+    rows, following = await _collector(request).listing(after=after, limit=limit, status=status)
+    return TracePage(traces=[TraceMetadata.model_validate(row) for row in rows], next=following)
+
+
+@router.post(
+    "/traces/{trace_id}/events",
+    response_model=Appended,
+    responses=responses(401, 403, 404, 409, 410, 413, 422, 429, 503),
+    openapi_extra=_body(AppendEvents),
+)
+async def append(request: Request, trace_id: TraceId, access: Someone) -> Response:
+    """Append a batch, all or nothing; answered when it is on disk. Sending it again is harmless."""
+    return await append_events(request, trace_id, access)
+
+
+async def append_events(request: Request, trace_id: str, access: Access) -> Response:
+    """What `append` does; the ingest lane calls it without the framework's work around it."""
+    opens(access, trace_id)
+    state = state_of(request)
+    collector = _collector(request)
+    limit = collector.settings.limits.batch_bytes
+    length = announced_length(request.scope)
+    with state.admission.admitted(limit if length is None else min(length, limit)):
+        raw = await read_body(request.scope, request.receive, limit=limit)
+        result = await collector.append(trace_id, raw)
+    state.counters.appended(result.accepted, result.duplicates, len(raw))
+    return Response(
+        orjson.dumps(
+            {
+                "accepted": result.accepted,
+                "duplicates": result.duplicates,
+                "seq_last": result.seq_last,
+                "gaps": result.gaps,
+            }
+        ),
+        media_type="application/json",
+    )
+
+
+@router.post(
+    "/traces/{trace_id}/finalize",
+    status_code=202,
+    responses=responses(401, 403, 404, 409, 410, 413, 422, 429, 503),
+    openapi_extra=_body(FinalizeTrace, required=False),
+)
+async def finalize(request: Request, trace_id: TraceId, access: Someone) -> TraceState:
+    """Close the trace for events; its checks (tests, judge) begin. Sending it again is harmless."""
+    opens(access, trace_id)
+    row = await _collector(request).finalize(trace_id, await _small_body(request))
+    return TraceState(trace_id=row.trace_id, status=row.status)  # type: ignore[arg-type]  # never a deleted one
+
+
+_FULL: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "The whole trace, or its metadata",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/TraceDocument"},
+                        {"$ref": "#/components/schemas/TraceMetadata"},
+                    ]
+                }
+            }
+        },
+    }
+}
+
+
+@router.get("/traces/{trace_id}", responses=_FULL | responses(401, 403, 404, 410, 422, 429, 503), response_model=None)
+async def read(
+    request: Request,
+    trace_id: TraceId,
+    access: Someone,
+    view: Literal["full", "metadata"] = "full",
+    blobs: Literal["ref", "inline"] = "ref",
+) -> Response:
+    """The trace: `view=metadata` leaves out events, `blobs=inline` puts small blobs into the document."""
+    opens(access, trace_id)
+    collector = _collector(request)
+    if view == "metadata":
+        return JSONResponse(await collector.metadata(trace_id))
+    pieces = await collector.full(trace_id, inline=blobs == "inline")
+    return StreamingResponse(pieces, media_type="application/json")
+
+
+@router.get(
+    "/traces/{trace_id}/events",
+    response_model=EventPage,
+    responses=responses(401, 403, 404, 410, 422, 429, 503),
+)
+async def events(
+    request: Request,
+    trace_id: TraceId,
+    access: Someone,
+    after: Annotated[int, Query(ge=0, le=2**53 - 1)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    """A page of events in the order of seq, as stored."""
+    opens(access, trace_id)
+    page = await _collector(request).events_page(trace_id, after=after, limit=limit)
+    told = orjson.dumps({"next": page.next_after, "seq_last": page.seq_last})
+    listed = b",".join(event.body for event in page.events)
+    return Response(b'{"events":[' + listed + b"]," + told[1:], media_type="application/json")
+
+
+@router.delete(
+    "/traces/{trace_id}", status_code=204, response_class=Response, responses=responses(401, 403, 404, 422, 429, 503)
+)
+async def delete(request: Request, trace_id: TraceId, access: Someone) -> Response:
+    """Delete the trace on request; only its id and the time stay. Sending it again is harmless."""
+    opens(access, trace_id)
+    await _collector(request).delete(trace_id)
+    return Response(status_code=204)
+
+
+@router.post("/traces/{trace_id}/qa", status_code=202, responses=responses(401, 403, 404, 409, 410, 422, 429, 503))
+async def check_again(request: Request, trace_id: TraceId, access: Someone) -> TraceState:
+    """Run the checks of a finalized trace again."""
+    opens(access, trace_id)
+    status: Any = await _collector(request).request_qa(trace_id)
+    return TraceState(trace_id=trace_id, status=status)
+
+
+@router.put(
+    "/blobs/{blob_id}",
+    status_code=201,
+    responses=responses(401, 403, 404, 410, 413, 422, 429, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    },
+)
+async def put_blob(
+    request: Request,
+    blob_id: BlobId,
+    access: Someone,
+    trace: Annotated[str | None, Query(pattern=_UUID, description="the trace it is for; an ingest key knows")] = None,
+) -> BlobStored:
+    """Upload bytes under their SHA-256. Text is redacted unless the trace is raw, and then has another `blob_id`."""
+    trace_id = access.trace_id or trace
+    if trace_id is not None:
+        opens(access, trace_id)
+    collector, state = _collector(request), state_of(request)
+    kind = request.headers.get("content-type", "application/octet-stream")
+    limit = collector.settings.limits.blob_bytes
+    with state.admission.admitted(_UPLOADS):
+        async with uploaded(request.scope, request.receive, limit=limit) as upload:
+            if upload.sha256 != blob_id.removeprefix("sha256:"):
+                raise IntakeError(
+                    "the body has another SHA-256 than its name",
+                    place="body",
+                    rule="sha256",
+                    why=f"it is sha256:{upload.sha256}",
+                    next_step="send the bytes again, or name them by their hash",
+                )
+            stored = await collector.put_blob(
+                upload.file,
+                submitted_id=f"sha256:{upload.sha256}",
+                byte_length=upload.byte_length,
+                content_type=kind,
+                trace_id=trace_id,
+            )
+    row: Any = stored.row
+    return BlobStored(
+        blob_id=row.blob_id,
+        submitted_id=stored.submitted_id,
+        content_type=row.content_type,
+        byte_length=row.byte_len,
+        redaction=row.redaction,
+    )
+
+
+_BYTES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "The stored bytes",
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("application/octet-stream", "text/plain", "application/json", "application/gzip")
+        },
+    }
+}
+
+
+@router.get(
+    "/blobs/{blob_id}",
+    response_class=StreamingResponse,
+    responses=_BYTES | responses(401, 403, 404, 422, 429, 500, 503),
+)
+async def get_blob(request: Request, blob_id: BlobId, access: Someone) -> Response:
+    """The stored bytes of a blob, checked; an ingest key reads the blobs of its trace."""
+    name = "sha256:" + blob_id.removeprefix("sha256:")
+    found = await _collector(request).open_blob(name, trace_id=access.trace_id)
+    headers = {
+        "content-length": str(found.row.byte_len),
+        "content-disposition": f'attachment; filename="{name[7:19]}"',
+        "etag": f'"{found.row.blob_id}"',
+    }
+    return StreamingResponse(_pieces(found), media_type=found.row.content_type, headers=headers)
+
+
+async def _pieces(found: OpenBlob) -> AsyncIterator[bytes]:
+    with found.file as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+async def _small_body(request: Request) -> bytes:
+    limit = _collector(request).settings.limits.batch_bytes
+    with state_of(request).admission.admitted(min(announced_length(request.scope) or limit, limit)):
+        return await read_body(request.scope, request.receive, limit=limit)
+
+
+def _collector(request: Request) -> Collector:
+    return state_of(request).collector

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import orjson
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import AfterValidator
 
 from collector.collector import Collector, OpenBlob
 from collector.errors import IntakeError
@@ -43,7 +44,7 @@ _PIECE: Final = 1 << 20
 _UPLOADS: Final = 64 << 10  # an upload is spooled to disk: it counts for little memory
 EXAMPLE_ID: Final = "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"
 
-TraceId = Annotated[str, Path(pattern=_UUID, examples=[EXAMPLE_ID])]
+TraceId = Annotated[str, Path(pattern=_UUID, examples=[EXAMPLE_ID]), AfterValidator(str.lower)]
 BlobId = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{64}$", examples=["sha256:" + "0" * 64])]
 Someone = Annotated[Access, Depends(access_of)]
 

@@ -72,7 +72,7 @@ def problem_response(
 
 def problem_of(error: PmError) -> JSONResponse:
     """The problem document of an error of the tree."""
-    detail = f"{error.what}: {error.why}" if error.why else error.what
+    detail = error.what if not error.why or error.why in error.what else f"{error.what}: {error.why}"
     headers: dict[str, str] = {}
     errors: list[dict[str, Any]] = []
     match error:
@@ -103,7 +103,8 @@ def http_problem(error: HTTPException, **headers: str) -> JSONResponse:
     """The problem document of a refusal that names its status."""
     codes = {404: "not_found", 405: "usage", 413: "limit", 429: "limit", 401: "credentials", 403: "credentials"}
     code = codes.get(error.status_code, "usage")
-    return problem_response(error.status_code, code, str(error.detail), headers={**(error.headers or {}), **headers})
+    given = {name.lower(): value for name, value in (error.headers or {}).items()}
+    return problem_response(error.status_code, code, str(error.detail), headers=given | headers)
 
 
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -142,7 +143,10 @@ def add_problem_handlers(app: FastAPI) -> None:
 
 def _methods_of(app: FastAPI, request: Request) -> set[str]:
     methods: set[str] = set()
-    for route in app.routes:
+    routes = [
+        inner for route in app.routes for inner in getattr(getattr(route, "original_router", None), "routes", [route])
+    ]
+    for route in routes:
         match, _scope = route.matches(request.scope)
         if match is not Match.NONE:
             methods |= set(getattr(route, "methods", None) or ())

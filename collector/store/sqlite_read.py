@@ -119,12 +119,13 @@ def blob_data(connection: sqlite3.Connection, blob_id: str) -> bytes | None:
     return bytes(row[0]) if row is not None and row[0] is not None else None
 
 
-def blob_rows(connection: sqlite3.Connection, trace_id: str) -> tuple[BlobRow, ...]:
+def blob_rows(connection: sqlite3.Connection, trace_id: str, after: str, limit: int | None) -> tuple[BlobRow, ...]:
     """See `TraceStore.blob_rows`."""
     rows = connection.execute(
         "SELECT b.blob_id, b.storage_uri, t.content_type, b.byte_len, t.redaction_json FROM trace_blobs AS t"
-        " JOIN blobs AS b ON b.blob_id = t.blob_id WHERE t.trace_id = ? AND t.used = 1 ORDER BY t.blob_id",
-        (trace_id,),
+        " JOIN blobs AS b ON b.blob_id = t.blob_id WHERE t.trace_id = ? AND t.used = 1 AND t.blob_id > ?"
+        " ORDER BY t.blob_id LIMIT ?",
+        (trace_id, after, -1 if limit is None else limit),
     )
     return tuple(_blob(row) for row in rows)
 

@@ -86,19 +86,23 @@ def many(files: list[Path], folder: Path) -> None:
 
 
 def against(program: str, files: list[Path], folder: Path) -> None:
-    """Processor seconds, so that other work on the machine counts for neither side."""
+    """Processor seconds, so that other work on the machine counts for neither side; then the time a person waits."""
     with tempfile.TemporaryDirectory(dir=folder) as out:
         ours = _python(_ONE, f"{out}/traces", *map(str, files))[1]
+        pooled = _python(_MANY, f"{out}/many", str(os.cpu_count() or 1), *map(str, files))[2]
+        begun = time.perf_counter()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [program, str(files[0].parent), "-f", "md", "-o", f"{out}/md", "--no-cache"]
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        after, waited = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - begun
         written = sum(path.stat().st_size for path in Path(out).rglob("*") if path.is_file() and "md" in str(path))
     theirs = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     size = sum(path.stat().st_size for path in files) / MEGABYTE
     print(
         f"{size:.0f} MB: distill {ours:.1f} s, {Path(program).name} {theirs:.1f} s: {theirs / ours:.1f} times as fast"
     )
+    cores = os.cpu_count()
+    print(f"as a person waits, {cores} cores: {pooled:.1f} s, {waited:.1f} s: {waited / pooled:.1f} times as fast")
     print(f"(exit {done.returncode}, peak {after.ru_maxrss / 1024:.0f} MB, wrote {written / MEGABYTE:.1f} MB)")
 
 

@@ -26,6 +26,8 @@ from tracer.errors import PmError
 
 __all__ = ["Feed"]
 
+_REPAINT_S = 0.1
+
 
 class Feed:
     """What the running tasks say. Calls `ended(outcome, seconds)` when one rests, `asked(task id)` for a question."""
@@ -53,6 +55,7 @@ class Feed:
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._seen: dict[str, int] = {}
         self._told: dict[str, int] = {}
+        self._changed_at = 0.0
         self._unlisten = session.listen(self._listen)
 
     @property
@@ -89,6 +92,9 @@ class Feed:
             self._tell_questions()
         elif (progress := self.progress.get(update.task_id)) is not None:
             progress.live(update)
+            if monotonic() - self._changed_at < _REPAINT_S:
+                return  # the view's own tick shows it
+        self._changed_at = monotonic()
         self._changed()
 
     def _tell_questions(self) -> None:

@@ -8,7 +8,7 @@ from repl.present.escape import width_cut
 from repl.present.progress import Progress
 from repl.present.words import cost_text, tokens_text
 
-__all__ = ["fit", "running_parts", "status_lines"]
+__all__ = ["fit", "running_parts", "status_lines", "stream_lines"]
 
 
 def fit(parts: Sequence[str], columns: int) -> str:
@@ -43,13 +43,21 @@ def _money(cost: float | None, budget: float | None) -> str:
     return f"! {text} of {cost_text(budget)}" if budget and cost is not None and cost > 0.8 * budget else text
 
 
-def status_lines(progress: Progress, *, now: float, live: bool, columns: int) -> list[str]:
-    """The moving lines above the prompt: subtasks and their bar, live text if wanted, what is going on."""
+def status_lines(progress: Progress, *, now: float, columns: int) -> list[str]:
+    """The moving lines above the prompt: subtasks and their bar, what is going on."""
     width = max(columns - 1, 20)
     lines = [*progress.table()]
     if progress.bar():
         lines.append(f"  {progress.bar()}")
-    if live and progress.live_text:
-        lines.append("  " + width_cut(progress.live_line(), width - 2))
     lines.append("  " + progress.status(now))
     return [width_cut(line, width) for line in lines]
+
+
+def stream_lines(progress: Progress, *, live: bool, detail: bool, columns: int, rows: int) -> list[str]:
+    """What the agent says and does just now: its text with `live`, its tools and thoughts too with `detail`."""
+    width, most = max(columns - 7, 20), max(min(rows // 3, 12), 3)
+    if detail:
+        found = progress.stream.detail_rows(width, most)
+    else:
+        found = progress.stream.text_rows(width, most) if live else []
+    return [f"      {line}" for line in found]

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.output.color_depth import ColorDepth
@@ -42,7 +43,7 @@ __all__ = ["LineView"]
 
 _HINT_S: Final = 2.0
 _TICK_S: Final = 0.25
-_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "prompt": "bold", "moving": ""})
+_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "prompt": "bold", "moving": "nobold", "live": "nobold dim"})
 
 
 class LineView:
@@ -185,9 +186,9 @@ class LineView:
         return self._prompt.app.is_done
 
     @property
-    def columns(self) -> int:
-        """The terminal's width now."""
-        return self._prompt.app.output.get_size().columns
+    def size(self) -> Size:
+        """The terminal's rows and columns now."""
+        return self._prompt.app.output.get_size()
 
     @property
     def hint(self) -> str:
@@ -203,7 +204,7 @@ class LineView:
         """Repaint when the moving lines say something new; silent while nothing runs."""
         while True:
             await asyncio.sleep(_TICK_S)
-            moved = "\n".join(moving(self)) if self.session.running else ""
+            moved = "\n".join(line for _, line in moving(self)) if self.session.running else ""
             if moved != self._moved:
                 self._moved = moved
                 self.redraw()
@@ -324,7 +325,7 @@ class LineView:
         self.buffer.insert_text(self.pastes.insert(text))
 
     def toggle_detail(self) -> None:
-        """Ctrl+O: live text of the current iteration on or off."""
+        """Ctrl+O: what the agent does in this answer, shown or folded."""
         self.feed.detail = not self.feed.detail
         self.redraw()
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from repl.present.escape import escape, one_line
+from repl.present.stream import LiveStream
 from repl.present.words import cost_text, count_text, seconds_text, token_count, tokens_text
 from runner.executors.port import Live
 
@@ -52,7 +53,7 @@ class Progress:
         self.subtasks: dict[str, str] = {}
         self.subtask_state: dict[str, str] = {}
         self.final: Mapping[str, Any] | None = None
-        self.live_text = ""
+        self.stream = LiveStream()
         self._waiting = ""
         self._rejected = ""
         self._mend = ""
@@ -74,11 +75,10 @@ class Progress:
 
     def live(self, update: Live) -> None:
         """A live update: decoration for the status line only."""
+        self.stream.feed(update)
         if update.kind == "waiting":
             word = _WAITS.get(update.text, update.text or "waiting")
             self._waiting = f"{word}, next try in {max(1, round(update.wait_s or 0))} s"
-        elif update.kind == "text":
-            self.live_text = (self.live_text + update.text)[-400:]
         elif update.kind == "tool_started":
             self.phase = one_line(f"{update.tool} {update.text}", 60)
         elif update.kind == "notice":
@@ -104,10 +104,6 @@ class Progress:
             f"  {self.subtask_state[one]:<5} {name:<30}{self._standing.get(one, '')}".rstrip()
             for one, name in self.subtasks.items()
         ]
-
-    def live_line(self) -> str:
-        """The end of the answer's text so far, on one line."""
-        return escape(" ".join(self.live_text.split())[-200:])
 
     def bar(self) -> str:
         """`[########............] 1/4 subtasks`, or an empty text for a task in one piece."""
@@ -148,13 +144,16 @@ class Progress:
 
     def _llm_request(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
         self.phase = f"asking {self.executor or escape(str(data.get('executor', 'agent')))}"
-        self.live_text = ""
+        if subtask not in self.subtasks:
+            self.stream.reset()
         if subtask in self.subtasks:
             return self._subtask(subtask, "run", f"it {self.iteration}   asking")
         return []
 
     def _llm_response(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
-        self.phase, self.live_text = "judging", ""
+        self.phase = "judging"
+        if subtask not in self.subtasks:
+            self.stream.reset()  # the answered line stands for what was streamed
         tokens = token_count(data.get("usage"))
         self.tokens += tokens or 0
         cost = data.get("cost_usd")

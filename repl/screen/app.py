@@ -63,6 +63,7 @@ class PmApp(Themed):
         Binding("f4", "page('doctor')", "doctor", show=False, id="app.doctor"),
         Binding("f8", "page('log')", "log", show=False, id="app.log"),
         Binding("f5", "refresh_now", "refresh", show=False, id="app.refresh"),
+        Binding("ctrl+o", "detail", "what the agent does now", show=False, id="app.detail"),
         Binding("ctrl+z", "suspend_process", "suspend to the shell", show=False, priority=True, id="app.suspend"),
     ]
 
@@ -285,6 +286,12 @@ class PmApp(Themed):
     def action_clear(self) -> None:
         """Empty the transcript; the record stays."""
         self.home.transcript.clear()
+
+    def action_detail(self) -> None:
+        """Show or fold what the agent does in the answer it is giving."""
+        if self.feed is not None:
+            self.feed.detail = not self.feed.detail
+            self.changed()
 
     def action_refresh_now(self) -> None:
         """Look at everything again."""

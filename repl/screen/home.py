@@ -18,6 +18,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 from typing_extensions import override
 
+from repl.line.status import stream_lines
 from repl.permissions import choices_text, question_text
 from repl.screen.cells import shown
 from repl.screen.hints import Hints
@@ -195,8 +196,11 @@ class HomeScreen(HomeActions, Screen[None]):
         status.display = bool(lines)
         self._write("#home-status", "\n".join(lines))
         moving = [line for progress in running for line in [*progress.table(), progress.bar()] if line]
-        if self.pm.live_text:
-            moving += [f"  {progress.live_line()}" for progress in running if progress.live_text]
+        for progress in running[-1:]:
+            detail, size = self.pm.feed.detail if self.pm.feed else False, self.transcript.size
+            live = self.pm.live_text
+            streamed = stream_lines(progress, live=live, detail=detail, columns=size.width, rows=size.height)
+            moving = streamed + moving
         self.transcript.show_live(moving)
 
     def _write(self, selector: str, text: str) -> None:
@@ -254,6 +258,8 @@ class HomeScreen(HomeActions, Screen[None]):
                 self.pm.action_help()
             case "editor":
                 self.edit_prompt()
+            case "detail":
+                self.pm.action_detail()
             case _:
                 self.search_history()
 

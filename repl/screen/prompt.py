@@ -81,7 +81,7 @@ class Prompt(TextArea):
         Binding("shift+tab", "complete_back", "complete back", show=False, id="prompt.complete_back"),
         Binding("ctrl+r", "search_history", "history", id="prompt.search"),
         Binding("ctrl+g", "edit", "editor", show=False, id="prompt.editor"),
-        Binding("ctrl+o", "expand", "show folded pastes", show=False, id="prompt.expand"),
+        Binding("ctrl+o", "expand", "show folded pastes, or what the agent does now", show=False, id="prompt.expand"),
     ]
     DEFAULT_CSS = """
     Prompt { height: auto; min-height: 1; max-height: 8; border: none !important; padding: 0; background: $background;
@@ -165,7 +165,10 @@ class Prompt(TextArea):
         self.insert(self._pastes.insert(event.text))
 
     def action_expand(self) -> None:
-        """Put folded pastes back in full, for editing."""
+        """Put folded pastes back in full, for editing; without any, show what the agent does now."""
+        if self.whole == self.text:
+            self.post_message(self.Asked("detail"))
+            return
         self.put(self.whole)
         self._pastes.clear()
 

@@ -62,6 +62,10 @@ class Themed(App[Any]):
         """The exception that ended the app, if one did."""
         return self._exception
 
+    def on_ready(self) -> None:
+        """After Ctrl+Z and `fg` the terminal holds nothing of ours: draw all of it."""
+        self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
+
     @on(DescendantFocus)
     def steady_cursor(self, event: DescendantFocus) -> None:
         """No cursor blinks: nothing is written to the terminal while nothing changes."""

@@ -21,10 +21,18 @@ ENTER, CTRL_C, CTRL_D, ESC, UP = b"\r", b"\x03", b"\x04", b"\x1b", b"\x1b[A"
 
 
 class Terminal:
-    """A child on a pty of 100x30; `raw` is everything it wrote."""
+    """A child on a pty of 100x30; `raw` is everything it wrote. `program` runs something else than `pm WORDS`."""
 
-    def __init__(self, folder: Path, *words: str, columns: int = 100, rows: int = 30, **extra: str) -> None:
-        command = command_line(*words)
+    def __init__(
+        self,
+        folder: Path,
+        *words: str,
+        columns: int = 100,
+        rows: int = 30,
+        program: list[str] | None = None,
+        **extra: str,
+    ) -> None:
+        command = program or command_line(*words)
         env = environment(**{"TERM": "xterm-256color", "LANG": "C.UTF-8", **extra})
         self.child = pexpect.spawn(command[0], command[1:], cwd=str(folder), env=env, dimensions=(rows, columns))
         self._screen = pyte.HistoryScreen(columns, rows, history=2000)

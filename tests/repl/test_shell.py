@@ -145,7 +145,7 @@ def test_subtasks_are_a_table_that_changes_in_place_with_a_bar() -> None:
     assert progress.table()[1].split() == ["wait", "2", "API", "after", "1"]
     judged = {"judgment": "PASS", "criteria_results": []}
     progress.fact({"event": "QUALITY_JUDGMENT", "subtask_id": "a", "iteration_index": 0, "data": judged}, now=2)
-    lines = status_lines(progress, now=31, live=False, columns=80)
+    lines = status_lines(progress, now=31, columns=80)
     assert lines[0].split() == ["done", "1", "schema", "1", "it"]
     assert lines[2] == "  [##########..........] 1/2 subtasks"
 

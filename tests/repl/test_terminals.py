@@ -1,0 +1,84 @@
+"""What the terminal itself is asked to do, on a real pty: copy, suspend and come back, and one that is not UTF-8."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.repl.scripts import GOOD, run_scripted, script
+from tests.repl.support import command_line
+from tests.repl.terminal import CTRL_D, ENTER, ESC, Terminal
+from tests.support.tools import need_program
+
+CTRL_Z = b"\x1a"
+
+
+def opened(project: Path, *words: str, **extra: str) -> Terminal:
+    path = script(project, GOOD)
+    return Terminal(project, *words, **{"PM_EXECUTOR": "scripted", "PM_SCRIPT": str(path), **extra})
+
+
+def wait_raw(terminal: Terminal, wanted: bytes, *, start: int = 0) -> None:
+    deadline = time.monotonic() + 20
+    while wanted not in terminal.raw[start:]:
+        assert terminal.pump(), terminal.raw[-2000:]
+        assert time.monotonic() < deadline, terminal.raw[-2000:]
+
+
+def test_copying_in_full_screen_goes_to_the_terminals_clipboard(project: Path) -> None:
+    run_scripted(project, GOOD)
+    with opened(project, "--screen") as terminal:
+        wait_raw(terminal, b"pm> ")
+        terminal.pump(0.8)
+        terminal.send(ESC)
+        terminal.pump(0.8)
+        terminal.send(b"y")
+        wait_raw(terminal, b"\x1b]52;c;" + base64.b64encode(b"task-001") + b"\x07")
+
+
+@pytest.mark.parametrize("mode", ["--screen", pytest.param("--line", marks=pytest.mark.torture)])
+def test_ctrl_z_suspends_to_the_shell_and_fg_brings_everything_back(project: Path, mode: str) -> None:
+    bash = need_program("bash", how="install bash")
+    environ = {"PM_EXECUTOR": "scripted", "PM_SCRIPT": str(script(project, GOOD)), "PS1": "shell$ "}
+    with Terminal(project, program=[bash, "--norc", "--noprofile", "-i"], **environ) as terminal:
+        terminal.wait_for("shell$")
+        terminal.send(shlex.join(command_line(mode)).encode() + ENTER)
+        wait_raw(terminal, b"pm 0.1.0")
+        terminal.pump(1.0)
+        terminal.send(b"half a line")
+        wait_raw(terminal, b"half a line")
+        before = len(terminal.raw)
+        terminal.send(CTRL_Z)
+        wait_raw(terminal, b"Stopped", start=before)
+        if mode == "--screen":
+            assert b"\x1b[?1049l" in terminal.raw[before:], "the shell has its own screen back"
+        terminal.send(b"echo in-the-$((1+1))nd-shell" + ENTER)
+        wait_raw(terminal, b"in-the-2nd-shell", start=before)
+        before = len(terminal.raw)
+        terminal.send(b"fg" + ENTER)
+        wait_raw(terminal, b"half a line", start=before)
+        terminal.send(b"\x03")
+        terminal.pump(0.5)
+        terminal.send(b"/version" + ENTER)
+        wait_raw(terminal, b"pm 0.1.0", start=before)
+        terminal.send(CTRL_D)
+        terminal.pump(1.0)
+        before = len(terminal.raw)
+        terminal.send(b"echo code-$?" + ENTER)
+        wait_raw(terminal, b"code-0", start=before)
+
+
+def test_a_terminal_that_is_not_utf8_gets_line_mode_in_ascii(project: Path) -> None:
+    with opened(project, PYTHONIOENCODING="ascii") as terminal:
+        terminal.wait_for("pm 0.1.0 - project - executor scripted - 0 tasks")
+        terminal.wait_for("pm>")
+        terminal.send(b"write hello.py" + ENTER)
+        terminal.wait_for("task-001 COMPLETE - 1 iteration - 1 file")
+        terminal.send(CTRL_D)
+        assert terminal.ends() == 0
+        terminal.raw.decode("ascii")
+        assert b"\x1b[?1049h" not in terminal.raw

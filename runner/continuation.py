@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from runner.decide import AwaitPerson, decide
+from runner.chunking.standing import standings
+from runner.decide import decide
 from runner.evolve import fold
-from runner.state import TaskState
+from runner.state import LoopState, TaskState
+from runner.steps import AwaitPerson
 from runner.task import TaskOutcome, TaskStatus
 from tracer.events import Entry
 
@@ -41,6 +43,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         usage=totals.usage or None,
         duration_ms=totals.spent_ms,
         trace_file=trace_file,
+        subtasks=standings(state),
         chain_head=chain_head,
     )
 
@@ -67,19 +70,40 @@ def continuation_data(entries: Sequence[Entry], *, trace_file: str, overrides: M
     first = next(entry.data for entry in entries if entry.event == "USER_REQUEST")
     earlier = state.request.continues if state.request and state.request.continues else {}
     limits = {**first.get("limits", {}), **overrides}
-    tried = [*earlier.get("tried", ()), *_tried(state)]
+    continues: dict[str, Any] = {
+        "file": trace_file,
+        "reason": str((state.final or {}).get("reason", "")),
+        "tried": [*earlier.get("tried", ()), *state.main.tried.items()],
+        "history": [*earlier.get("history", ()), *state.history.items()],
+    }
+    if state.plan is not None and state.plan.subtasks and not state.plan.proposed:
+        continues["plan"] = _plan(state)
+        continues["subtasks_tried"] = _tried_by_subtask(state, earlier)
     return {
         **{key: value for key, value in first.items() if key not in {"redactions", "action"}},
         "limits": limits,
-        "continues": {
-            "file": trace_file,
-            "reason": str((state.final or {}).get("reason", "")),
-            "tried": tried,
-            "history": [*earlier.get("history", ()), *state.history.items()],
-        },
+        "continues": continues,
     }
 
 
-def _tried(state: TaskState) -> list[str]:
-    loops = [state.main, *state.subtasks.values()]
-    return [summary for loop in loops for summary in loop.tried.items()]
+def _plan(state: TaskState) -> dict[str, Any]:
+    """The plan that ran, without repairs that failed; `done` names what need not be done again."""
+    subtasks, repairs = (state.plan.subtasks, state.plan.repairs) if state.plan else ((), 0)
+    passed = [str(item["id"]) for item in subtasks if state.loop(str(item["id"])).passed]
+    first = len(subtasks) - repairs
+    planned = [*subtasks[:first], *(item for item in subtasks[first:] if item["id"] in passed)]
+    return {"subtasks": planned, "done": passed, "base": state.main.first_base}
+
+
+def _tried_by_subtask(state: TaskState, earlier: Mapping[str, Any]) -> dict[str, list[str]]:
+    before = earlier.get("subtasks_tried")
+    before = before if isinstance(before, dict) else {}
+    tried: dict[str, list[str]] = {key: list(value) for key, value in before.items()}
+    for subtask_id, loop in state.subtasks.items():
+        if found := _tried(loop):
+            tried[subtask_id] = [*tried.get(subtask_id, ()), *found]
+    return tried
+
+
+def _tried(loop: LoopState) -> tuple[str, ...]:
+    return loop.tried.items()

@@ -10,16 +10,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from runner.chunking.apart import IsolatedPlaces, choose_isolation
 from runner.criteria.judge import judge
 from runner.criteria.model import CommandKind, Criterion, Kind, Verdict
 from runner.criteria.plugins import team_criteria
 from runner.criteria.registry import criteria_in_force
-from runner.decide import Judge
 from runner.evidence import detect_commands, gather
 from runner.executors.port import Answer, Ask, Executor, LiveSink
-from runner.loop import Changed
+from runner.isolation import Isolation
+from runner.perform import Changed
 from runner.rules import load_rules
 from runner.state import Request, TaskState
+from runner.steps import Judge
 from runner.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.statedir import StateDir
@@ -42,6 +44,7 @@ class TaskEffects:
         state_dir: StateDir,
         team: tuple[Criterion, ...] = (),
         distill: Distill | None = None,
+        family: list[TaskEffects] | None = None,
     ) -> None:
         self._request = request
         self._task_id = task_id
@@ -51,6 +54,10 @@ class TaskEffects:
         self._distill = distill
         self._blobs = DirectoryBlobs(state_dir.blobs)
         self._workspace: Workspace | None = None
+        self._places: IsolatedPlaces | None = None
+        # All effects of one task: pm's own records are told to each one's guard.
+        self._family = family if family is not None else []
+        self._family.append(self)
 
     async def rules(self) -> str:
         """The project's rules, or the built-in ones."""
@@ -132,8 +139,51 @@ class TaskEffects:
             success=answer.status == "COMPLETE",
         )
         if made.path is not None:
-            await (await self._open()).rewritten(Path(made.path))
+            for member in list(self._family):
+                await member._rewritten(Path(made.path))  # noqa: SLF001 - the same class
         return made.path
+
+    async def _rewritten(self, path: Path) -> None:
+        if self._workspace is not None:
+            await self._workspace.rewritten(path)
+
+    def apart(self, state: TaskState) -> IsolatedPlaces:
+        """Where the task's subtasks work."""
+        if self._places is None:
+            recorded = state.plan.isolation if state.plan is not None else ""
+            link = self._request.checks.get("link")
+
+            async def choose() -> Isolation:
+                return await choose_isolation(
+                    Path(self._request.workspace),
+                    state_dir=self._state_dir.root,
+                    task_id=self._task_id,
+                    recorded=recorded,
+                    link=tuple(str(name) for name in link) if isinstance(link, list) else (),
+                )
+
+            self._places = IsolatedPlaces(
+                choose,
+                working_in=self._working_in,
+                task_id=self._task_id,
+                parallel=recorded != "direct",
+            )
+        return self._places
+
+    def _working_in(self, workspace: str) -> TaskEffects:
+        """The same effects in another folder."""
+        if workspace == self._request.workspace:
+            return self
+        self._family[:] = [member for member in self._family if member._request.workspace != workspace]  # noqa: SLF001
+        return TaskEffects(
+            request=self._request._replace(workspace=workspace),
+            task_id=self._task_id,
+            executor=self._executor,
+            state_dir=self._state_dir,
+            team=self._team,
+            distill=self._distill,
+            family=self._family,
+        )
 
     async def _open(self) -> Workspace:
         if self._workspace is None:
@@ -158,12 +208,11 @@ def _commands(checks: Mapping[str, Any], key: str) -> Mapping[CommandKind, str]:
 def _task_text(state: TaskState, request: Request, subtask_id: str | None) -> str:
     if subtask_id is None or state.plan is None:
         return request.prompt
-    return next((str(item.get("description")) for item in state.plan.subtasks if item.get("id") == subtask_id), "")
+    return str(state.plan.subtask(subtask_id).get("description", ""))
 
 
 def _expected(state: TaskState, subtask_id: str | None) -> tuple[str, ...]:
-    plan = state.plan.subtasks if state.plan else ()
-    files = next((item.get("files_expected") for item in plan if item.get("id") == subtask_id), None)
+    files = state.plan.subtask(subtask_id).get("files_expected") if state.plan and subtask_id is not None else None
     return tuple(str(path) for path in files) if isinstance(files, list) else ()
 
 

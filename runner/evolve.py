@@ -6,9 +6,10 @@ Readers have validated the lines (`tracer.events.parse_line`); here a missing op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
-from runner.state import EMPTY, Limits, LoopState, Plan, Request, TaskState, Totals
+from runner.state import EMPTY, PLAN_SUFFIX, Limits, LoopState, Plan, Request, TaskState, Totals
 from tracer.events import Entry
 
 __all__ = ["evolve", "fold", "request_of"]
@@ -42,6 +43,10 @@ def request_of(data: Mapping[str, Any]) -> Request:
         chunk=str(data.get("chunk", "never")),
         limits=Limits(**_limits(data)),
         continues=continues if isinstance(continues, dict) else None,
+        plan=_mapping(data.get("plan")) or None,
+        approve_plan=data.get("approve_plan") is True,
+        into=str(data.get("into") or ""),
+        partial=data.get("partial") is True,
     )
 
 
@@ -57,7 +62,7 @@ def _usable_limit(key: str, value: object) -> bool:
         return False
     if key in {"timeout_s", "budget_usd"}:
         return value is None or (isinstance(value, int | float) and value >= 0)
-    return isinstance(value, int) and value >= 0
+    return isinstance(value, int) and value >= (1 if key == "parallel" else 0)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -79,7 +84,11 @@ def _user_request(state: TaskState, entry: Entry) -> TaskState:
     action = data.get("action")
     if action not in ("continue", "hint", "accept", "stop"):
         return state._replace(facts=state.facts + 1)
+    if state.plan is not None and state.plan.proposed:
+        return _about_plan(state, state.plan, str(action), data)
     granted, request = state.granted, state.request
+    if isinstance(data.get("into"), str):
+        request = request._replace(into=data["into"])
     if action in ("continue", "hint"):
         limits, more = _limits(data), data.get("max_iterations")
         request = request._replace(limits=request.limits._replace(**limits))
@@ -87,7 +96,7 @@ def _user_request(state: TaskState, entry: Entry) -> TaskState:
             granted += more
         elif "max_iterations" in limits:
             granted = 0  # a new limit is the whole limit
-        elif not limits:
+        elif not limits and "into" not in data:
             granted += max(1, request.limits.max_iterations)
         else:
             action = state.action  # other limits only: whatever it waited for, it waits for still
@@ -96,14 +105,56 @@ def _user_request(state: TaskState, entry: Entry) -> TaskState:
     )
 
 
+def _about_plan(state: TaskState, plan: Plan, action: str, data: Mapping[str, Any]) -> TaskState:
+    """A person's answer to a proposed plan: run it, run what they made of it, plan again, or stop."""
+    if action == "hint":
+        plan = plan._replace(replan=True, hint=str(data.get("prompt", "")))
+        planning = state.task_id + PLAN_SUFFIX
+        loop = state.loop(planning)
+        if loop.phase != "new":
+            loop = LoopState(iteration_index=loop.iteration_index + 1, totals=loop.totals)
+            state = state._replace(subtasks={**state.subtasks, planning: loop})
+        action = ""
+    elif isinstance(data.get("plan"), dict):
+        plan = plan._replace(edited=data["plan"])
+    return state._replace(plan=plan, action=action, facts=state.facts + 1)
+
+
 def _system_rules(state: TaskState, entry: Entry) -> TaskState:
     return state._replace(rules=str(entry.data.get("rules", "")), facts=state.facts + 1)
 
 
 def _chunking_plan(state: TaskState, entry: Entry) -> TaskState:
-    listed = entry.data.get("subtasks")
-    subtasks = tuple(item for item in listed if isinstance(item, dict)) if isinstance(listed, list) else ()
-    return state._replace(plan=Plan(subtasks, str(entry.data.get("reason", ""))), facts=state.facts + 1)
+    data = entry.data
+    listed = data.get("subtasks")
+    found = listed if isinstance(listed, list) else []
+    subtasks: tuple[Mapping[str, Any], ...] = tuple(item for item in found if isinstance(item, dict))
+    mode, base = str(data.get("mode", "")), data.get("base")
+    if mode == "repair" and state.plan is not None:
+        subtasks = (*state.plan.subtasks, *subtasks)
+        plan = state.plan._replace(subtasks=subtasks, repairs=state.plan.repairs + 1, names=_by_id(subtasks))
+        return state._replace(plan=plan, action="", hint="", facts=state.facts + 1)
+    plan = Plan(
+        subtasks=subtasks,
+        reason=str(data.get("reason", "")),
+        mode=mode,
+        isolation=str(data.get("isolation", "")),
+        proposed=data.get("proposed") is True,
+        names=_by_id(subtasks),
+    )
+    main = state.main._replace(first_base=base) if isinstance(base, str) else state.main
+    done = data.get("done")
+    finished = {name: _FINISHED for name in done if name in plan.names} if isinstance(done, list) else {}
+    return state._replace(
+        plan=plan, main=main, subtasks={**state.subtasks, **finished}, action="", hint="", facts=state.facts + 1
+    )
+
+
+def _by_id(subtasks: tuple[Mapping[str, Any], ...]) -> dict[str, Mapping[str, Any]]:
+    return {str(item.get("id")): item for item in subtasks}
+
+
+_FINISHED = LoopState(phase="ended", passed=True)
 
 
 def _llm_request(state: TaskState, entry: Entry) -> TaskState:
@@ -118,6 +169,8 @@ def _llm_request(state: TaskState, entry: Entry) -> TaskState:
         attempts=loop.attempts + 1 if same else 1,
         base=base,
         first_base=loop.first_base or base,
+        fresh=False,
+        counted=loop.counted + (entry.data.get("purpose") == "repair"),
     )
     return _with_loop(state, entry, loop, action="", hint="")
 
@@ -128,16 +181,41 @@ def _llm_response(state: TaskState, entry: Entry) -> TaskState:
     if not isinstance(session_ref, str):
         session_ref = None
     loop = state.loop(entry.subtask_id)
-    loop = loop._replace(phase="answered", answer=data, attempts=0, session_ref=session_ref or loop.session_ref)
+    duration = data.get("duration_ms")
+    loop = loop._replace(
+        phase="answered",
+        answer=data,
+        attempts=0,
+        session_ref=session_ref or loop.session_ref,
+        totals=_added(loop.totals, data, duration if isinstance(duration, int) else 0),
+    )
     history = state.history if session_ref is None else state.history.then(session_ref)
-    return _with_loop(state, entry, loop, totals=_added(state.totals, data), history=history)
+    spent, until = _stretch(state, entry, duration)
+    totals = _added(state.totals, data, spent)
+    return _with_loop(state, entry, loop, totals=totals, history=history, worked_until_ms=until)
 
 
-def _added(totals: Totals, data: Mapping[str, Any]) -> Totals:
+def _stretch(state: TaskState, entry: Entry, duration: object) -> tuple[int, int]:
+    """How much a call adds to the task's time, and until when that counts: what ran side by side counts once."""
+    if not isinstance(duration, int) or isinstance(duration, bool):
+        return 0, state.worked_until_ms
+    if entry.subtask_id is None:
+        return duration, state.worked_until_ms
+    end = _epoch_ms(entry.timestamp)
+    return max(0, end - max(end - duration, state.worked_until_ms)), max(end, state.worked_until_ms)
+
+
+def _epoch_ms(timestamp: str) -> int:
+    try:
+        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except ValueError:  # a trace may come from anywhere
+        return 0
+
+
+def _added(totals: Totals, data: Mapping[str, Any], spent_ms: int) -> Totals:
     cost = data.get("cost_usd")
     usage = data.get("usage")
     known = isinstance(cost, int | float) and not isinstance(cost, bool)
-    duration = data.get("duration_ms")
     sums = totals.usage
     if isinstance(usage, dict):
         counts = {key: value for key, value in usage.items() if isinstance(value, int) and not isinstance(value, bool)}
@@ -146,7 +224,7 @@ def _added(totals: Totals, data: Mapping[str, Any]) -> Totals:
         cost_usd=totals.cost_usd + (cost if known and cost is not None else 0.0),
         cost_known=totals.cost_known and known,
         answers=totals.answers + 1,
-        spent_ms=totals.spent_ms + (duration if isinstance(duration, int) else 0),
+        spent_ms=totals.spent_ms + spent_ms,
         usage=sums,
     )
 
@@ -156,8 +234,10 @@ def _quality_judgment(state: TaskState, entry: Entry) -> TaskState:
     loop = state.loop(entry.subtask_id)._replace(phase="judged", judgment=entry.data)
     if not isinstance(duration, int):
         return _with_loop(state, entry, loop)
-    totals = state.totals._replace(spent_ms=state.totals.spent_ms + duration)
-    return _with_loop(state, entry, loop, totals=totals)
+    loop = loop._replace(totals=loop.totals._replace(spent_ms=loop.totals.spent_ms + duration))
+    spent, until = _stretch(state, entry, duration)
+    totals = state.totals._replace(spent_ms=state.totals.spent_ms + spent)
+    return _with_loop(state, entry, loop, totals=totals, worked_until_ms=until)
 
 
 def _rejection_details(state: TaskState, entry: Entry) -> TaskState:
@@ -174,12 +254,16 @@ def _rejection_details(state: TaskState, entry: Entry) -> TaskState:
 def _iteration_end(state: TaskState, entry: Entry) -> TaskState:
     loop = state.loop(entry.subtask_id)
     judgment = str(entry.data.get("judgment", ""))
+    conflict = judgment == "REJECT" and bool(loop.judgment.get("conflict"))
     loop = loop._replace(
         phase="ended",
         iteration_index=(entry.iteration_index if entry.iteration_index is not None else loop.iteration_index) + 1,
         attempts=0,
         base=None,
-        counted=loop.counted + (judgment != "RETRY"),
+        first_base=None if conflict else loop.first_base,
+        fresh=conflict,
+        # A conflict is nobody's fault: it costs the subtask none of its iterations.
+        counted=loop.counted + (judgment != "RETRY" and not conflict),
         retries=loop.retries + 1 if judgment == "RETRY" else 0,
         passed=judgment == "PASS",
     )

@@ -77,6 +77,9 @@ class Isolation(Protocol):
         """Give the common result to the person: into their files, or as a new branch. All of it or nothing."""
         ...
 
-    async def close(self) -> None:
-        """Remove folders, branches and refs of the task, also those of a killed process."""
+    async def close(self, *, keep_results: bool = False) -> None:
+        """Remove folders, branches and refs of the task, also those of a killed process.
+
+        `keep_results`: what is merged can still be found by `begin` and `merged`, so that a resume goes on with it.
+        """
         ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from runner.state import PLAN_SUFFIX
 from runner.task import TaskOutcome
 from tracer.events import Draft, Entry
 from tracer.tracepack import TracePack
@@ -22,7 +23,7 @@ class TaskLog:
         self._pack = pack
         self._task_id = task_id
         self._state = "QUEUED"
-        self._verifying = False
+        self._verifying: set[str | None] = set()  # the loops whose answer is being verified
 
     async def queued(self, *, resumed: bool) -> None:
         """The task waits for its turn; `resumed` says whether it had a history."""
@@ -61,16 +62,17 @@ class TaskLog:
                 await self._pack.executor_call(self._task_id, {**where, "executor": data.get("executor")})
             case "LLM_RESPONSE":
                 await self._pack.executor_result(self._task_id, {**where, "status": data.get("status")})
-                if data.get("error") is None:
+                is_plan = str(entry.subtask_id).endswith(PLAN_SUFFIX)
+                if data.get("error") is None and not is_plan:
                     await self._verify(where)
             case "QUALITY_JUDGMENT":
-                if not self._verifying:
+                if entry.subtask_id not in self._verifying:
                     await self._verify(where)
-                self._verifying = False
+                self._verifying.discard(entry.subtask_id)
                 await self._pack.verification_result(self._task_id, {**where, "judgment": data.get("judgment")})
             case _:
                 return
 
     async def _verify(self, where: Mapping[str, Any]) -> None:
         await self._pack.verification_start(self._task_id, where)
-        self._verifying = True
+        self._verifying.add(where["subtask_id"])

@@ -27,6 +27,7 @@ _REQUIRED = {
     "Q6": "Finish the work yourself; leave no step to the user and claim only what is done.",
     "Q7": "The tests pass, without deleting, skipping or weakening any.",
     "Q8": "The lint command passes, without changing its settings.",
+    "MERGE": "Do the work again on the files as they are now, and keep what the others did.",
     "Q9": "The type check passes, without changing its settings.",
 }
 
@@ -37,17 +38,20 @@ def modification_prompt(
     criteria_results: Sequence[Mapping[str, Any]],
     issues: Sequence[Mapping[str, Any]] = (),
     tried: Sequence[str] = (),
+    details: str = "",
 ) -> str:
     """The prompt for the next attempt.
 
     `request` is the task's first prompt; `criteria_results` and `issues` are those of the REJECT just recorded;
-    `tried` holds one summary for each earlier rejected attempt, oldest first.
+    `tried` holds one summary for each earlier rejected attempt, oldest first; `details` is shown as it is.
     """
     failed = sorted((result for result in criteria_results if not result["passed"]), key=_severity)
     parts = [_headline(failed)]
     if failed:
         parts += ["", "What was found:", *_found(failed, issues), "", "What is required:"]
         parts += [f"- {result['id']} {result['name']}: {_required(result)}" for result in failed]
+    if details:
+        parts += ["", details]
     if tried:
         parts += ["", "Already tried, and rejected (do something else):"]
         first = len(tried) - _TRIED

@@ -7,17 +7,22 @@ than dataclasses: a million facts are folded at start-up and `_replace` costs a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from runner.trail import EMPTY_TRAIL, Trail
 
-__all__ = ["EMPTY", "Limits", "LoopPhase", "LoopState", "Plan", "Request", "TaskState", "Totals"]
+__all__ = ["EMPTY", "PLAN_SUFFIX", "Limits", "LoopPhase", "LoopState", "Plan", "Request", "TaskState", "Totals"]
 
+# The loop that asks for a plan is `<task>-plan`; it has no judgments.
+PLAN_SUFFIX: Final = "-plan"
 LoopPhase = Literal["new", "requested", "answered", "judged", "rejected", "ended"]
 
 
 class Limits(NamedTuple):
-    """When to give up. None means no limit; `on_limit` says whether a person is asked when iterations run out."""
+    """When to give up. None means no limit; `on_limit` says whether a person is asked when iterations run out.
+
+    `parallel` is how many subtasks are asked at once.
+    """
 
     max_iterations: int = 3
     timeout_s: float | None = None
@@ -26,10 +31,15 @@ class Limits(NamedTuple):
     max_retries: int = 2
     max_overload_retries: int = 5
     max_attempts: int = 3
+    parallel: int = 3
 
 
 class Request(NamedTuple):
-    """What the person asked for: USER_REQUEST's data, read once."""
+    """What the person asked for: USER_REQUEST's data, read once.
+
+    `plan` is one the person gave; `into` names the branch that gets the result (empty: the person's files); `partial`:
+    what was merged is handed over even where the whole is not COMPLETE.
+    """
 
     prompt: str = ""
     title: str = ""
@@ -40,6 +50,10 @@ class Request(NamedTuple):
     chunk: str = "never"
     limits: Limits = Limits()
     continues: Mapping[str, Any] | None = None
+    plan: Mapping[str, Any] | None = None
+    approve_plan: bool = False
+    into: str = ""
+    partial: bool = False
 
 
 class Totals(NamedTuple):
@@ -55,7 +69,8 @@ class Totals(NamedTuple):
 class LoopState(NamedTuple):
     """One loop of ask, judge, reject. `iteration_index` is the current one; `attempts` counts its unanswered requests.
 
-    `counted` is the number of iterations that ended in PASS or REJECT; only they count against the limit.
+    `counted` is the number of iterations that ended in PASS or REJECT; only they count against the limit. `fresh`: the
+    next request starts on what other subtasks merged meanwhile. `totals` are this loop's own.
     """
 
     phase: LoopPhase = "new"
@@ -71,19 +86,39 @@ class LoopState(NamedTuple):
     retries: int = 0
     session_ref: str | None = None
     passed: bool = False
+    fresh: bool = False
+    totals: Totals = Totals()
 
 
 class Plan(NamedTuple):
-    """A chunking plan as recorded; an empty one means that the task runs in one piece."""
+    """A chunking plan as recorded; one without subtasks means that the task runs in one piece.
+
+    `proposed`: it waits for the person. `edited` is what they made of it, `replan` says that they want another one and
+    `hint` with which words. `repairs` counts the subtasks that the judgment of the whole added. `names` finds a subtask
+    by its id.
+    """
 
     subtasks: tuple[Mapping[str, Any], ...] = ()
     reason: str = ""
+    mode: str = ""
+    isolation: str = ""
+    proposed: bool = False
+    edited: Mapping[str, Any] | None = None
+    replan: bool = False
+    hint: str = ""
+    repairs: int = 0
+    names: Mapping[str, Mapping[str, Any]] = {}
+
+    def subtask(self, subtask_id: str) -> Mapping[str, Any]:
+        """The subtask of that id; an empty one where there is none."""
+        return self.names.get(subtask_id, {})
 
 
 class TaskState(NamedTuple):
     """A task, folded from its facts. `final` is FINAL_SUMMARY's data once the task has ended.
 
-    `granted` is the number of iterations a person added; `action` a person's answer that is not yet acted upon.
+    `granted` is the number of iterations a person added; `action` a person's answer that is not yet acted upon;
+    `worked_until_ms` is the end of the last stretch of time that `totals.spent_ms` counts.
     """
 
     task_id: str = ""
@@ -101,6 +136,7 @@ class TaskState(NamedTuple):
     hint: str = ""
     final: Mapping[str, Any] | None = None
     facts: int = 0
+    worked_until_ms: int = 0
 
     @property
     def iterations(self) -> int:

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from runner.chunking.leftovers import remove_leftovers
+from runner.chunking.plan import check_plan
 from runner.continuation import continuation_data, outcome_of
 from runner.evolve import fold, request_of
 from runner.executors.port import Executor, Live, LiveSink, ignore_live
@@ -89,6 +91,8 @@ class Supervisor:
                 how = "was ended" if orphan.ended else "could not be ended"
                 text = f"an agent that a killed pm left running {how} (process {orphan.pid})"
                 self.live(Live(kind="notice", text=text, task_id=orphan.label))
+        with suppress(PmError, OSError):
+            await remove_leftovers(self.state_dir)
         await self._group.__aenter__()
         return self
 
@@ -123,8 +127,12 @@ class Supervisor:
 
         """
         self.state_dir.ensure()
+        if request.plan is not None:
+            _usable(request.plan)
         executor = self._make_executor(request_of(request.to_data(continues_sessions=False)))
-        data = request.to_data(continues_sessions=getattr(executor, "continues_sessions", False))
+        data = request.to_data(
+            continues_sessions=getattr(executor, "continues_sessions", False), plans=getattr(executor, "plans", False)
+        )
         task_id = request.task_id or self.state_dir.allot_task_id()
         return await self._start(task_id, data, executor)
 
@@ -149,10 +157,11 @@ class Supervisor:
         path = resolve_task(self.state_dir, task_id).path
         return outcome_of(fold(ConversationTracer.read_trace(path)), trace_file=str(path), chain_head=None)
 
-    async def resume(self, task_id: str, *, overrides: Mapping[str, Any] | None = None) -> str:
+    async def resume(self, task_id: str, *, overrides: Mapping[str, Any] | None = None, into: str | None = None) -> str:
         """Go on with an unfinished task in its file, or with a failed one in a new file; COMPLETE stays as it is.
 
-        `overrides` are limits (max_iterations, timeout_s, budget_usd, on_limit). Returns the task id; `wait` for it.
+        `overrides` are limits (max_iterations, timeout_s, budget_usd, on_limit, parallel); `into` is another branch for
+        the result of subtasks. Returns the task id; `wait` for it.
 
         Raises:
             NotFoundError: there is no such task.
@@ -168,30 +177,50 @@ class Supervisor:
             raise UsageError(f"{task_id!r} has no request to go on with", next_step="pm trace verify " + task_id)
         if state.final is not None:
             if state.final.get("status") == "COMPLETE":
+                await remove_leftovers(self.state_dir)
                 return task_id
             data = continuation_data(ConversationTracer.read_trace(path), trace_file=path.name, overrides=overrides)
+            if into is not None:
+                data["into"] = into
             return await self._start(task_id, data, self._make_executor(request_of(data)))
-        answer = {"prompt": "", "action": "continue", "limits": overrides} if overrides else None
-        return await self._reopen(task_id, path, answer)
+        answer: dict[str, Any] = {"prompt": "", "action": "continue", "limits": overrides}
+        if into is not None:
+            answer["into"] = into
+        return await self._reopen(task_id, path, answer if overrides or into is not None else None)
 
     async def respond(
-        self, task_id: str, action: PersonAction, *, text: str = "", max_iterations: int | None = None
+        self,
+        task_id: str,
+        action: PersonAction,
+        *,
+        text: str = "",
+        max_iterations: int | None = None,
+        plan: Mapping[str, Any] | None = None,
     ) -> str:
         """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
 
+        `plan` is what a person made of a proposed plan; without subtasks the task runs in one piece.
+
         Raises:
             ConflictError: the task has ended, or runs right now.
+            UsageError: the plan cannot be carried out, or none was proposed.
             LockedError: another process runs it.
 
         """
         if task_id in self._running:
             raise ConflictError(f"{task_id} is running", next_step=f"pm stop {task_id}")
         path = resolve_task(self.state_dir, task_id).path
-        if fold(ConversationTracer.read_trace(path)).final is not None:
+        state = fold(ConversationTracer.read_trace(path))
+        if state.final is not None:
             raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
         answer: dict[str, Any] = {"prompt": text, "action": action}
         if max_iterations is not None:
             answer["max_iterations"] = max_iterations
+        if plan is not None:
+            if state.plan is None or not state.plan.proposed:
+                raise UsageError(f"{task_id} has no plan that waits", next_step=f"pm show {task_id}")
+            _usable(plan)
+            answer["plan"] = dict(plan)
         return await self._reopen(task_id, path, answer)
 
     async def stop(self, task_id: str) -> bool:
@@ -311,6 +340,13 @@ class Supervisor:
                 running = self._running.get(task_id)
                 if running is not None and running.runner is not None:
                     running.runner.cancel()
+
+
+def _usable(plan: Mapping[str, Any]) -> None:
+    """Refuse a plan that cannot be carried out, before anything is recorded."""
+    checked = check_plan(plan, task_id="task")
+    if checked.problem:
+        raise UsageError("the plan cannot be carried out", why=checked.problem, next_step="mend it and give it again")
 
 
 def _fail(future: asyncio.Future[TaskOutcome], error: PmError) -> None:

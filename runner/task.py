@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from runner.chunking.standing import Standing
 from runner.criteria.model import Kind
 from runner.executors.port import Permissions
 
@@ -23,7 +24,12 @@ class TaskRequest:
 
     `checks` holds `criteria` (a list of ids, or None for all in force), `given` and `configured` (commands by kind:
     test, lint, typecheck; from the command line and from the config), `detect` (whether detected commands may run,
-    that is: the folder is trusted), `allow_test_changes`, `timeout_s` for each command, `options` for the criteria.
+    that is: the folder is trusted), `allow_test_changes`, `timeout_s` for each command, `options` for the criteria,
+    `link` (ignored folders that every subtask's working tree gets a link to).
+    `chunk`: `auto` splits an explicit list of work, and asks a model about a long request; `always` splits wherever a
+    plan of two or more subtasks can be made; a given `plan` (`runner.chunking.plan.read_plan`) runs in any case.
+    `parallel` subtasks are asked at once; `approve_plan`: the plan waits for a person; `into`: the new branch that gets
+    the result instead of the person's files; `partial`: what was merged is handed over though not all is COMPLETE.
     """
 
     prompt: str
@@ -40,14 +46,19 @@ class TaskRequest:
     timeout_s: float | None = None
     budget_usd: float | None = None
     on_limit: Literal["fail", "ask"] = "fail"
-    chunk: Literal["auto", "always", "never"] = "never"
+    chunk: Literal["auto", "always", "never"] = "auto"
+    parallel: int = 3
+    plan: Mapping[str, Any] | None = None
+    approve_plan: bool = False
+    into: str | None = None
+    partial: bool = False
     task_id: str | None = None
     checks: Mapping[str, Any] = field(default_factory=dict)
     executor_options: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_data(self, *, continues_sessions: bool) -> dict[str, Any]:
-        """USER_REQUEST's data (contracts 1)."""
-        return {
+    def to_data(self, *, continues_sessions: bool, plans: bool = False) -> dict[str, Any]:
+        """USER_REQUEST's data (contracts 1); `plans`: the executor has a model that can plan."""
+        data: dict[str, Any] = {
             "prompt": self.prompt,
             "trace_version": "1.0",
             "title": self.title or first_line(self.prompt),
@@ -58,6 +69,7 @@ class TaskRequest:
                 "timeout_s": self.timeout_s,
                 "budget_usd": self.budget_usd,
                 "on_limit": self.on_limit,
+                "parallel": self.parallel,
             },
             "executor": {
                 "name": self.executor,
@@ -67,17 +79,28 @@ class TaskRequest:
                 "thinking": self.thinking,
                 "continue_session": self.continue_session and continues_sessions,
                 "options": dict(self.executor_options),
+                "plans": plans,
             },
             "checks": dict(self.checks),
             "chunk": self.chunk,
         }
+        if self.plan is not None:
+            data["plan"] = dict(self.plan)
+        if self.approve_plan:
+            data["approve_plan"] = True
+        if self.into:
+            data["into"] = self.into
+        if self.partial:
+            data["partial"] = True
+        return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutcome:
     """How a run of a task stands when the call returns; `status` may be AWAITING_RESPONSE or UNFINISHED (stopped).
 
-    `chain_head` is the hexadecimal sha256 after the last line, None where nothing was chained.
+    `subtasks` says how each subtask of a chunked task stands. `chain_head` is the hexadecimal sha256 after the last
+    line, None where nothing was chained.
     """
 
     task_id: str
@@ -91,6 +114,7 @@ class TaskOutcome:
     usage: Mapping[str, int] | None = None
     duration_ms: int = 0
     trace_file: str = ""
+    subtasks: tuple[Standing, ...] = ()
     chain_head: str | None = None
 
     def stopped(self) -> TaskOutcome:

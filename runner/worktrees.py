@@ -122,9 +122,21 @@ class GitWorktrees:
         """
         return await self._call(lambda git: self._to_branch(git, branch) if branch else self._to_files(git))
 
-    async def close(self) -> None:
-        """Remove folders, branches and refs of the task; safe to repeat, and after a kill."""
-        await self._call(self._close)
+    async def check_branch(self, branch: str) -> None:
+        """Whether the result can become the new branch `branch`.
+
+        Raises:
+            UsageError: it exists already, or cannot have that name.
+
+        """
+        await self._call(lambda git: _free_branch(git, branch))
+
+    async def close(self, *, keep_results: bool = False) -> None:
+        """Remove folders, branches and refs of the task; safe to repeat, and after a kill.
+
+        `keep_results`: the refs that say what is merged stay.
+        """
+        await self._call(lambda git: self._close(git, keep_results=keep_results))
 
     async def _call(self, work: Callable[[Git], _T], *, alone: bool = True) -> _T:
         async with self._lock if alone else contextlib.nullcontext():
@@ -232,25 +244,16 @@ class GitWorktrees:
             self._order = [subject.removeprefix("Merge ") for subject in subjects]
         return tuple(self._order)
 
-    def _close(self, git: Git) -> None:
-        remove_all(git, self._names)
+    def _close(self, git: Git, *, keep_results: bool) -> None:
+        remove_all(git, self._names, keep_results=keep_results)
         self._known.clear()
         self._indexes.clear()
         self._order = None
 
     def _to_branch(self, git: Git, branch: str) -> Merged:
         base, result = self._needed(git, "base"), self._needed(git, "integration")
-        ref = f"refs/heads/{branch}"
-        try:
-            git.run("check-ref-format", "--branch", branch)
-        except GitError as error:
-            raise UsageError(
-                f"{branch!r} cannot be a branch", why=str(error), next_step="choose another name"
-            ) from error
         commit = commit_tree(git, f"{result}^{{tree}}", base, message=f"Result of {self._names.task_id}")
-        there = git.run("rev-parse", "--quiet", "--verify", ref, ok_codes=(0, 1, 128)).decode().strip()
-        if there and there != commit:
-            raise UsageError(f"the branch {branch!r} exists already", next_step="choose another name")
+        ref = _free_branch(git, branch, but=commit)
         git.run("update-ref", ref, commit)
         return Merged(result=commit, paths=changed_paths(git, base, commit))
 
@@ -303,6 +306,19 @@ def _identity(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+def _free_branch(git: Git, branch: str, *, but: str = "") -> str:
+    """The full name of a branch that is not there yet, or is what we made of it before (`but`)."""
+    try:
+        git.run("check-ref-format", "--branch", branch)
+    except GitError as error:
+        raise UsageError(f"{branch!r} cannot be a branch", why=str(error), next_step="choose another name") from error
+    ref = f"refs/heads/{branch}"
+    there = git.run("rev-parse", "--quiet", "--verify", ref, ok_codes=(0, 1, 128)).decode().strip()
+    if there and there != but:
+        raise UsageError(f"the branch {branch!r} exists already", next_step="choose another name")
+    return ref
 
 
 def _conflict(found: MergeConflict) -> Conflict:

@@ -140,15 +140,19 @@ def remove_worktree(git: Git, folder: Path) -> bool:
     return there
 
 
-def remove_all(git: Git, names: TaskNames) -> None:
-    """Remove everything of the task's isolation."""
+def remove_all(git: Git, names: TaskNames, *, keep_results: bool = False) -> None:
+    """Remove everything of the task's isolation; its folder goes last, so that a kill leaves a sign of what is left.
+
+    `keep_results`: the refs that say what is merged stay.
+    """
     _remove_worktrees(git, folder=names.folder)
-    shutil.rmtree(names.folder, ignore_errors=True)
     _remove_own_locks(git, names)
-    patterns = (f"refs/heads/pm/{names.task_id}/", names.ref(""))
+    patterns = [f"refs/heads/pm/{names.task_id}/"]
+    patterns.append(names.ref("start/") if keep_results else names.ref(""))
     refs = git.run("for-each-ref", "--format=%(refname)", *patterns).decode().split()
     if refs:
         _change_refs(git, names, "".join(f"delete {ref}\n" for ref in refs))
+    shutil.rmtree(names.folder, ignore_errors=True)
     with suppress(OSError):
         names.folder.parent.rmdir()
 

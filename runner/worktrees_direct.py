@@ -61,5 +61,5 @@ class DirectIsolation:
             raise UsageError(f"no branch {branch!r} can be made", why=self.why, next_step="leave --into out")
         return Merged(result="direct")
 
-    async def close(self) -> None:
+    async def close(self, *, keep_results: bool = False) -> None:
         """Nothing to remove."""

@@ -89,10 +89,12 @@ class MemoryIsolation:
         self.files.update(joined)
         return Merged(result=_id(joined), paths=paths)
 
-    async def close(self) -> None:
+    async def close(self, *, keep_results: bool = False) -> None:
         """Forget all folders."""
         self._folders.clear()
         self._starts.clear()
+        if keep_results:
+            return
         self._order.clear()
         self._base = None
 

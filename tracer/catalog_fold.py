@@ -30,7 +30,9 @@ def fold_fact(fold: dict[str, Any], fact: Any) -> None:
 
 
 def awaiting(fold: dict[str, Any]) -> bool:
-    """Whether the task waits for a person: an iteration ended at the limit (or undecided) and `on_limit` is `ask`."""
+    """Whether the task waits for a person: with a plan, or at the limit (or undecided) where `on_limit` is `ask`."""
+    if fold.get("proposed") and "final" not in fold:
+        return True
     if fold.get("on_limit") != "ask" or fold.get("action") or "final" in fold:
         return False
     allowed = fold.get("allowed", 3)
@@ -65,7 +67,9 @@ def iterations_of(fold: dict[str, Any]) -> int:
 def _user_request(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
     if "title" in fold:
         action, more = str(data.get("action")), data.get("max_iterations")
-        if action in {"continue", "hint"}:
+        if fold.pop("proposed", False):
+            return
+        if action in {"continue", "hint"} and "into" not in data:
             given = more if type(more) is int and more > 0 else max(1, fold["limit"])
             fold["allowed"] += given
         if action in {"continue", "hint", "accept", "stop"}:
@@ -95,6 +99,10 @@ def _loop(fold: dict[str, Any], fact: dict[str, Any]) -> list[Any]:
 def _llm_request(fold: dict[str, Any], fact: dict[str, Any], _data: dict[str, Any]) -> None:
     _loop(fold, fact)[0] = False
     fold["action"] = ""
+
+
+def _chunking_plan(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+    fold["proposed"] = data.get("proposed") is True
 
 
 def _llm_response(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
@@ -128,6 +136,7 @@ def _final_summary(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, 
 
 _HANDLERS = {
     "USER_REQUEST": _user_request,
+    "CHUNKING_PLAN": _chunking_plan,
     "LLM_REQUEST": _llm_request,
     "LLM_RESPONSE": _llm_response,
     "QUALITY_JUDGMENT": _quality_judgment,

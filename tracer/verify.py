@@ -201,11 +201,25 @@ def _order_problem(position: int, entry: Entry, before: Mapping[str | None, tupl
     if allowed is None:
         return ""
     last, index = before.get(entry.subtask_id, (_START, 0))
+    if _chunked_order(entry, last):
+        return ""
     if last not in allowed:
         return f"stands after {last}" if last != _START else "stands before any LLM_REQUEST"
     now = entry.iteration_index or 0
     expected = index + 1 if entry.event == "LLM_REQUEST" and last not in {_START, "LLM_REQUEST"} else index
     return f"has iteration {now} where {expected} is due" if now != expected else ""
+
+
+def _chunked_order(entry: Entry, last: str) -> bool:
+    """What only a task in subtasks has: the whole judged without an answer of its own, a conflict after a PASS."""
+    match entry.event:
+        case "QUALITY_JUDGMENT" if entry.data.get("whole") is True:
+            return entry.subtask_id is None and last in {_START, "ITERATION_END"}
+        case "QUALITY_JUDGMENT" if entry.data.get("conflict"):
+            return last == "QUALITY_JUDGMENT"
+        case "LLM_REQUEST":
+            return bool(entry.data.get("purpose")) and last == "LLM_RESPONSE"
+    return False
 
 
 _TASK_STATES: Final = frozenset(

@@ -46,6 +46,7 @@ class AcpExecutor:
 
     name = "acp"
     continues_sessions = True
+    plans = True  # has a model that can be asked for a plan
 
     def __init__(self, agent: str, settings: ExecutorSettings) -> None:
         chosen = agent or settings.agent or (next(iter(settings.agents)) if len(settings.agents) == 1 else "")

@@ -25,7 +25,9 @@ def confined_path(path: str, *, workspace: Path, state_dir: Path | None = None) 
         raise UsageError(f"{path!r} cannot be resolved", why=str(error)) from error
     if target == root or not target.is_relative_to(root):
         raise UsageError(f"{path!r} is outside the workspace", next_step="use a path inside the workspace")
-    if state_dir is not None and target.is_relative_to(state_dir.resolve()):
+    state = state_dir.resolve() if state_dir is not None else None
+    # A subtask's own working tree lies in the state directory, and all of it is the subtask's.
+    if state is not None and target.is_relative_to(state) and not root.is_relative_to(state / "worktrees"):
         raise UsageError(f"{path!r} is in the state directory", next_step="leave pm's own records alone")
     if target.relative_to(root).parts[0] == ".git":
         raise UsageError(f"{path!r} is in git's own folder", next_step="use git itself")

@@ -21,6 +21,7 @@ class FallbackExecutor:
     """Tries executors in order; each is made when it is first needed."""
 
     continues_sessions = True
+    plans = True  # has a model that can be asked for a plan
 
     def __init__(self, names: Sequence[str], make: Callable[[str], Executor]) -> None:
         self.name = names[0]

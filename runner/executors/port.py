@@ -37,7 +37,8 @@ class Ask:
     """One request. `workspace` is absolute; `history` holds the session_refs of all recorded answers, oldest first.
 
     `session_ref` is the reference of the agent's own session to go on in, or None to start afresh.
-    `timeout_s` and `budget_usd` are what is left for this task (None: no limit).
+    `timeout_s` and `budget_usd` are what is left for this task (None: no limit). `answer_schema` is the JSON Schema
+    that the answer is to follow: a model that can be held to it is, others read it in the prompt.
     """
 
     task_id: str
@@ -55,6 +56,7 @@ class Ask:
     budget_usd: float | None = None
     thinking: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    answer_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

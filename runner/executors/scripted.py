@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from runner.chunking.plan import PLAN_HEADLINE, plan_of_text
 from runner.executors.confine import confined_path
 from runner.executors.port import Answer, AnswerError, AnswerStatus, Ask, ErrorKind, Live, LiveSink, Usage, ignore_live
 from tracer.errors import ConfigError, UsageError
@@ -153,7 +154,11 @@ def _error(value: object, number: int) -> AnswerError:
 
 
 class ScriptedExecutor:
-    """Answers from a script. One instance serves one task: replies in flight are claimed in it."""
+    """Answers from a script. One instance serves one task: replies in flight are claimed in it.
+
+    A request for a plan is answered only by a reply that is meant for it: one whose output is a plan in JSON, or whose
+    `match` fits the request's first line. A script without one has no planner.
+    """
 
     name = "scripted"
     continues_sessions = False
@@ -162,13 +167,15 @@ class ScriptedExecutor:
         self._replies = read_script(script)
         self._state_dir = state_dir
         self._in_flight: set[int] = set()
+        self.plans = any(_is_plan(reply) for reply in self._replies)
 
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
         """The next unused reply that fits `request`; status ERROR when there is none."""
         used = {_line_of(ref) for ref in request.history} | self._in_flight
-        reply = self._pick(request.prompt, used)
+        reply = self._pick(request.prompt, used) if request.answer_schema is None else self._pick_plan(used)
         if reply is None:
-            message = f"the script has no reply left ({len(self._replies)} in all)"
+            what = "reply" if request.answer_schema is None else "plan"
+            message = f"the script has no {what} left ({len(self._replies)} in all)"
             return Answer(output="", status="ERROR", error=AnswerError(kind="replies", message=message))
         self._in_flight.add(reply.line)
         try:
@@ -188,6 +195,9 @@ class ScriptedExecutor:
             if reply.match is not None and reply.match.search(prompt):
                 return reply
         return next((reply for reply in free if reply.match is None), None)
+
+    def _pick_plan(self, used: set[int]) -> Reply | None:
+        return next((reply for reply in self._replies if reply.line not in used and _is_plan(reply)), None)
 
     def _answer(self, reply: Reply, request: Ask, live: LiveSink) -> Answer:
         try:
@@ -211,6 +221,13 @@ class ScriptedExecutor:
             session_ref=f"{_PREFIX}{reply.line}",
             error=reply.error,
         )
+
+
+def _is_plan(reply: Reply) -> bool:
+    """Whether the reply is meant for a request for a plan; a `match` that fits anything is not."""
+    if reply.match is not None and reply.match.search(PLAN_HEADLINE) and not reply.match.search("x"):
+        return True
+    return reply.error is None and plan_of_text(reply.output) is not None
 
 
 def _line_of(ref: str) -> int:

@@ -169,6 +169,38 @@ _RUN: tuple[Setting, ...] = (
         flag="--allow-test-changes",
     ),
     Setting(
+        "run.chunk",
+        "text",
+        "split a task into subtasks: auto where it lists several pieces of work or is long, always, or never",
+        "auto",
+        ("auto", "always", "never"),
+        "--chunk",
+        "WHEN",
+    ),
+    Setting("run.parallel", "integer", "subtasks worked on at once", 3, flag="--parallel", placeholder="N", minimum=1),
+    Setting("run.plan", "path", "file with the subtasks to run", flag="--plan", placeholder="FILE", values="file"),
+    Setting(
+        "run.approve_plan",
+        "switch",
+        "show the plan and wait for your word before it runs",
+        default=False,
+        flag="--approve-plan",
+    ),
+    Setting(
+        "run.into",
+        "text",
+        "new branch that gets the result of subtasks instead of your files",
+        flag="--into",
+        placeholder="BRANCH",
+    ),
+    Setting(
+        "run.partial",
+        "switch",
+        "hand over the subtasks that passed even if others did not",
+        default=False,
+        flag="--partial",
+    ),
+    Setting(
         "run.on_limit",
         "text",
         "at the iteration limit: ask a person, or stop; auto asks where one is watching",
@@ -181,6 +213,12 @@ _RUN: tuple[Setting, ...] = (
 
 _OTHER: tuple[Setting, ...] = (
     Setting("tasks.parallel", "integer", "tasks that run at once", 3, minimum=1),
+    Setting(
+        "chunk.link",
+        "list",
+        "folders that git ignores and every subtask's working tree gets a link to",
+        ("node_modules", ".venv", "venv"),
+    ),
     Setting("repl.mode", "text", "what `pm` opens on a capable terminal", "auto", ("auto", "screen", "line")),
     Setting(
         "repl.theme", "text", "colours of the full screen", "auto", ("auto", "dark", "light", "high-contrast", "mono")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.criteria.model import Verdict
-from runner.decide import Judge
 from runner.evolve import fold
 from runner.executors.port import Answer, Ask, Live
 from runner.loop import Changed, TaskLoop
 from runner.state import TaskState
+from runner.steps import Judge
 from tracer.events import Draft, Entry
 
 

@@ -41,6 +41,7 @@ class AgentExecutor:
     """Runs one of the command lines, one process a question."""
 
     continues_sessions = True
+    plans = True  # has a model that can be asked for a plan
 
     def __init__(self, dialect: Dialect, settings: ExecutorSettings) -> None:
         self.name = dialect.name

@@ -58,6 +58,7 @@ class AnthropicExecutor:
 
     name = "anthropic"
     continues_sessions = True
+    plans = True  # has a model that can be asked for a plan
 
     def __init__(
         self,

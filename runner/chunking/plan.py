@@ -1,0 +1,215 @@
+"""A plan checked: subtasks with ids, known dependencies and no cycle, or one sentence that says what is wrong. Pure.
+
+Plans come from models, files and people, so nothing about their shape is taken for granted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Final, NamedTuple
+
+from runner.chunking.lists import list_items, listed_plan
+from tracer.errors import UsageError
+
+__all__ = [
+    "PLAN_HEADLINE",
+    "PLAN_SCHEMA",
+    "Checked",
+    "check_plan",
+    "plan_lines",
+    "plan_of_text",
+    "plan_text",
+    "read_plan",
+]
+
+# The first line of a request for a plan; a script's reply may match it.
+PLAN_HEADLINE: Final = "Plan how to split this request into subtasks."
+_MOST_SUBTASKS: Final = 10_000
+_MOST_FILES: Final = 200
+_TITLE: Final = 80
+_TEXT: Final = 50_000
+_SIZES: Final = ("small", "medium", "large")
+_FENCE = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
+
+PLAN_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["subtasks"],
+    "properties": {
+        "subtasks": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["id", "title", "description", "acceptance", "files_expected", "dependencies", "size"],
+                "properties": {
+                    "id": {"type": "string", "description": "short and unique, such as 1"},
+                    "title": {"type": "string"},
+                    "description": {"type": "string", "description": "all that whoever does it must know"},
+                    "acceptance": {"type": "string", "description": "how one sees that it is done"},
+                    "files_expected": {"type": "array", "items": {"type": "string"}},
+                    "dependencies": {"type": "array", "items": {"type": "string"}, "description": "ids"},
+                    "size": {"type": "string", "enum": list(_SIZES)},
+                },
+            },
+        }
+    },
+}
+
+
+class Checked(NamedTuple):
+    """The subtasks as CHUNKING_PLAN holds them, in the order given; or why there are none."""
+
+    subtasks: tuple[dict[str, Any], ...] = ()
+    problem: str = ""
+
+
+def check_plan(plan: object, *, task_id: str, first: int = 1) -> Checked:
+    """Check `plan` (an object with `subtasks`, or their list) and give its subtasks the ids `<task>-sub-<n>`."""
+    listed = plan.get("subtasks") if isinstance(plan, dict) else plan
+    if not isinstance(listed, list | tuple):
+        return Checked(problem="it has no list of subtasks")
+    if len(listed) > _MOST_SUBTASKS:
+        return Checked(problem=f"it has {len(listed)} subtasks; at most {_MOST_SUBTASKS} are possible")
+    names: dict[str, str] = {}
+    for number, item in enumerate(listed, 1):
+        if not isinstance(item, dict):
+            return Checked(problem=f"subtask {number} is not an object")
+        name = _name(item.get("id"), number)
+        if name in names:
+            return Checked(problem=f"two subtasks have the id {name!r}")
+        names[name] = f"{task_id}-sub-{first + number - 1}"
+    subtasks: list[dict[str, Any]] = []
+    for number, item in enumerate(listed, 1):
+        made = _subtask(item, number, names)
+        if isinstance(made, str):
+            return Checked(problem=made)
+        subtasks.append(made)
+    cycle = _cycle(subtasks)
+    return Checked(problem=cycle) if cycle else Checked(tuple(subtasks))
+
+
+def _name(given: object, number: int) -> str:
+    if isinstance(given, str) and given.strip():
+        return given.strip()
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else str(number)
+
+
+def _subtask(item: Mapping[str, Any], number: int, names: Mapping[str, str]) -> dict[str, Any] | str:
+    description = _text(item.get("description")) or _text(item.get("title"))
+    if not description:
+        return f"subtask {number} has no description"
+    needs = item.get("dependencies") or []
+    if not isinstance(needs, list | tuple):
+        return f"the dependencies of subtask {number} are not a list"
+    dependencies: list[str] = []
+    for need in needs:
+        if isinstance(need, bool) or not isinstance(need, str | int):
+            return f"subtask {number} depends on {need!r}, which is no id"
+        if str(need).strip() not in names:
+            return f"subtask {number} depends on {str(need)!r}, which is not in the plan"
+        dependencies.append(names[str(need).strip()])
+    subtask: dict[str, Any] = {
+        "id": names[_name(item.get("id"), number)],
+        "title": _title(_text(item.get("title")) or description),
+        "description": description,
+        "dependencies": list(dict.fromkeys(dependencies)),
+    }
+    if acceptance := _text(item.get("acceptance")):
+        subtask["acceptance"] = acceptance
+    if files := _files(item.get("files_expected")):
+        subtask["files_expected"] = files
+    if item.get("size") in _SIZES:
+        subtask["size"] = item["size"]
+    return subtask
+
+
+def _text(value: object) -> str:
+    return value.strip()[:_TEXT] if isinstance(value, str) else ""
+
+
+def _title(text: str) -> str:
+    line = text.split("\n", 1)[0].strip()
+    return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"
+
+
+def _files(value: object) -> list[str]:
+    listed = value if isinstance(value, list) else []
+    return [path.strip() for path in listed if isinstance(path, str) and path.strip()][:_MOST_FILES]
+
+
+def _cycle(subtasks: Sequence[Mapping[str, Any]]) -> str:
+    try:
+        TopologicalSorter({item["id"]: item["dependencies"] for item in subtasks}).prepare()
+    except CycleError as error:
+        return "subtasks wait for each other: " + " -> ".join(str(name) for name in reversed(error.args[1]))
+    return ""
+
+
+def plan_of_text(text: str) -> object:
+    """The plan in a model's answer: JSON alone, in a code block, or between prose. None where there is none."""
+    candidates = [text, *(block for block in _FENCE.findall(text))]
+    start, end = text.find("{"), text.rfind("}")
+    if 0 <= start < end:
+        candidates.append(text[start : end + 1])
+    for candidate in candidates:
+        try:
+            found = json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and isinstance(found.get("subtasks"), list):
+            return found
+    return None
+
+
+def read_plan(text: str) -> dict[str, Any]:
+    """A plan that a person wrote: JSON with `subtasks`, or a numbered or bulleted list. An empty list is allowed.
+
+    Raises:
+        UsageError: it is neither, or what stands in it cannot be carried out; the message says what and where.
+
+    """
+    found: object = None
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UsageError("the plan is not JSON", why=str(error), next_step=_NEXT) from error
+        found = {"subtasks": found} if isinstance(found, list) else found
+    elif items := list_items(text):
+        found = listed_plan(items)
+    checked = check_plan(found, task_id="task") if found is not None else Checked(problem="it holds no list")
+    if checked.problem or not isinstance(found, dict):
+        raise UsageError("the plan cannot be carried out", why=checked.problem or "it is no object", next_step=_NEXT)
+    return {"subtasks": found["subtasks"]}
+
+
+_NEXT: Final = 'write {"subtasks": [{"id": 1, "description": "…", "dependencies": []}]} or a numbered list'
+
+
+def plan_text(subtasks: Sequence[Mapping[str, Any]]) -> str:
+    """Subtasks as JSON for a person to edit; `read_plan` reads it back. Ids are their numbers."""
+    numbers = {str(item.get("id")): number for number, item in enumerate(subtasks, 1)}
+    shown = [
+        {
+            **item,
+            "id": numbers[str(item.get("id"))],
+            "dependencies": [numbers[need] for need in item.get("dependencies", ()) if need in numbers],
+        }
+        for item in subtasks
+    ]
+    return json.dumps({"subtasks": shown}, indent=2, ensure_ascii=False) + "\n"
+
+
+def plan_lines(subtasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line for each subtask: `2 API (after 1)`; titles as they were recorded, not escaped."""
+    numbers = {str(item.get("id")): str(number) for number, item in enumerate(subtasks, 1)}
+    lines = []
+    for item in subtasks:
+        needs = [numbers[need] for need in item.get("dependencies", ()) if need in numbers]
+        title = str(item.get("title") or item.get("description") or "")
+        lines.append(f"{numbers[str(item.get('id'))]} {title}" + (f" (after {', '.join(needs)})" if needs else ""))
+    return lines

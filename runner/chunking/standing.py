@@ -1,0 +1,113 @@
+"""How each subtask stands, for every view and for FINAL_SUMMARY: a function of the task's state. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from runner.chunking.course import Fate, fates
+from runner.state import LoopState, TaskState
+from runner.steps import AwaitPerson, Finish
+
+__all__ = ["Standing", "standings", "summary_of"]
+
+_PHASES = {"requested": "asking", "answered": "judging", "rejected": "asking again"}
+
+
+class Standing(NamedTuple):
+    """One subtask. `number` and `dependencies` count from 1; `iterations` have ended; times are milliseconds.
+
+    `status`: wait, run, done, failed, skipped (never started; `detail` says why) or ask (a person is asked). `phase` is
+    what a running one does now; `verdict` the last rejection (`REJECT Q3`); `cost_usd` None where a price is unknown.
+    """
+
+    subtask_id: str
+    number: int
+    title: str
+    status: Literal["wait", "run", "done", "failed", "skipped", "ask"]
+    iterations: int = 0
+    phase: str = ""
+    verdict: str = ""
+    reason: str = ""
+    detail: str = ""
+    dependencies: tuple[int, ...] = ()
+    cost_usd: float | None = None
+    spent_ms: int = 0
+    started: bool = False
+
+
+def standings(state: TaskState) -> tuple[Standing, ...]:
+    """How the subtasks of the plan that runs stand, in its order; empty for a task in one piece."""
+    if state.plan is None or state.request is None or not state.plan.subtasks:
+        return ()
+    found = fates(state, state.request)
+    numbers = {one: number for number, one in enumerate(state.plan.names, 1)}
+    return tuple(_standing(state, one, fate, numbers) for one, fate in found.items())
+
+
+def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, int]) -> Standing:
+    subtask = state.plan.subtask(subtask_id) if state.plan else {}
+    loop = state.loop(subtask_id)
+    needs = subtask.get("dependencies")
+    step = fate.step
+    reason = step.reason if isinstance(step, Finish | AwaitPerson) else ""
+    if fate.kind == "skipped" and not reason:
+        reason = "dependency"
+    status = fate.kind if fate.kind != "run" or loop.phase != "new" or loop.iteration_index else "wait"
+    return Standing(
+        subtask_id=subtask_id,
+        number=numbers[subtask_id],
+        title=str(subtask.get("title") or subtask.get("description") or ""),
+        status=status,
+        iterations=loop.iteration_index,
+        phase=_phase(loop) if status == "run" else "",
+        verdict=_verdict(loop) if status != "done" else "",
+        reason=reason,
+        detail=fate.detail or (step.detail if isinstance(step, Finish) else ""),
+        dependencies=tuple(numbers[need] for need in needs if need in numbers) if isinstance(needs, list) else (),
+        cost_usd=loop.totals.cost_usd if loop.totals.answers and loop.totals.cost_known else None,
+        spent_ms=loop.totals.spent_ms,
+        started=loop.phase != "new",
+    )
+
+
+def _phase(loop: LoopState) -> str:
+    if loop.phase == "judged":
+        return "merging" if loop.judgment.get("judgment") == "PASS" else "asking again"
+    return _PHASES.get(loop.phase, "asking again")
+
+
+def _verdict(loop: LoopState) -> str:
+    judgment = str(loop.judgment.get("judgment", ""))
+    if judgment in {"", "PASS"}:
+        return ""
+    results = loop.judgment.get("criteria_results")
+    listed = results if isinstance(results, list) else []
+    failed = [str(r.get("id")) for r in listed if isinstance(r, dict) and r.get("passed") is False]
+    return " ".join([judgment, *failed])
+
+
+def summary_of(state: TaskState, *, status: str) -> list[dict[str, Any]]:
+    """FINAL_SUMMARY's `subtasks`; `status` is that of the whole task."""
+    return [_summary(one, status) for one in standings(state)]
+
+
+def _summary(one: Standing, whole: str) -> dict[str, Any]:
+    match one.status:
+        case "done":
+            status, reason = "COMPLETE", "passed"
+        case "failed":
+            status, reason = ("ERROR" if one.reason in {"auth", "retries"} else "INCOMPLETE"), one.reason
+        case "skipped":
+            status, reason = "NOT_STARTED", one.reason
+        case _ if one.started:
+            status, reason = ("COMPLETE" if whole == "COMPLETE" else "CANCELLED"), ""
+            reason = "accepted" if whole == "COMPLETE" else "cancelled"
+        case _:
+            status, reason = "NOT_STARTED", "accepted" if whole == "COMPLETE" else "cancelled"
+    return {
+        "id": one.subtask_id,
+        "status": status,
+        "reason": reason,
+        "detail": one.detail,
+        "iterations": one.iterations,
+    }

@@ -1,0 +1,313 @@
+"""Performing the steps of one loop: ask and record, judge and record. Shared by a task's own loop and its subtasks'.
+
+A request is durable before the call leaves, an answer before it is judged (invariant 1). `Ledger` is the one place
+where facts become state; `Gate` bounds how many of a task's subtasks are asked at once and shares money and time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple, Protocol
+
+from runner.chunking.plan import PLAN_SCHEMA
+from runner.chunking.port import Apart
+from runner.criteria.model import Verdict
+from runner.evolve import evolve
+from runner.executors.port import Answer, AnswerError, Ask, Live, LiveSink
+from runner.state import Request, TaskState
+from runner.steps import AskAgent, Judge
+from tracer.clock import monotonic
+from tracer.events import Draft, Entry
+
+__all__ = ["Changed", "Effects", "Gate", "Ledger", "Performer", "backoff_s"]
+
+_BACKOFF_S: Final = 1.0
+_BACKOFF_MAX_S: Final = 60.0
+
+
+class Changed(NamedTuple):
+    """What differs from a baseline: workspace paths, and the blob that holds the unified diff (None: no change)."""
+
+    paths: tuple[str, ...]
+    diff_blob: str | None = None
+
+
+class Effects(Protocol):
+    """What the loop asks of the world. Every method may raise PmError; nothing else."""
+
+    async def rules(self) -> str:
+        """The mandatory rules' text."""
+        ...
+
+    async def baseline(self, label: str) -> str:
+        """A durable baseline of the workspace; returns its id."""
+        ...
+
+    async def changed(self, base: str) -> Changed:
+        """What differs from `base` now."""
+        ...
+
+    async def ask(self, request: Ask, live: LiveSink) -> Answer:
+        """One question to the agent."""
+        ...
+
+    async def judge(self, state: TaskState, step: Judge) -> Verdict:
+        """Evidence gathered and judged."""
+        ...
+
+    async def distilled(self, answer: Answer, *, task_id: str, iteration_index: int) -> str | None:
+        """The path of the agentic trace of the session behind `answer`, None where there is none."""
+        ...
+
+    def apart(self, state: TaskState) -> Apart:
+        """Where the subtasks of the task work; the same for every call."""
+        ...
+
+
+def backoff_s(step: AskAgent, *, spread: float) -> float:
+    """Seconds to wait before the same request is sent again; `spread` in 0..1 is the jitter."""
+    if step.retry == 0:
+        return 0.0
+    if step.retry_after_s is not None:
+        return max(0.0, step.retry_after_s)
+    longest: float = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (step.retry - 1))
+    return longest * (0.5 + spread / 2)
+
+
+class Ledger:
+    """A task's state and the only way to change it: a fact is durable, then folded."""
+
+    def __init__(self, state: TaskState, append: Callable[[Draft], Awaitable[Entry]]) -> None:
+        self.state = state
+        self._append = append
+
+    async def record(self, draft: Draft) -> Entry:
+        """Record `draft` and fold it.
+
+        Raises:
+            RecordError: it is not recorded: stop before the next effect.
+
+        """
+        entry = await self._append(draft)
+        self.state = evolve(self.state, entry)
+        return entry
+
+
+class Gate:
+    """How many may ask at once (None: the one loop there is), and how they share what is left.
+
+    `until` is when the task's time is over, on the monotonic clock. Whoever asks gets an equal part of the money that
+    nobody else may still spend, so that together they stay within the budget.
+    """
+
+    def __init__(self, parallel: int | None = None, *, until: float | None = None) -> None:
+        self._parallel = parallel or 1
+        self._slots = asyncio.Semaphore(parallel) if parallel else None
+        self._until = until
+        self._asking = 0
+        self._reserved = 0.0
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncGenerator[None]:
+        """One's turn to ask; first come, first served."""
+        if self._slots is None:
+            yield
+            return
+        async with self._slots:
+            yield
+
+    def time_left(self, left_s: float | None) -> float | None:
+        """Seconds an answer may take."""
+        if self._until is None:
+            return left_s
+        until = max(0.001, self._until - monotonic())
+        return until if left_s is None else min(left_s, until)
+
+    def reserve(self, left: float | None) -> float | None:
+        """A part of the `left` dollars; give it back with `release` once the cost is recorded."""
+        if left is None:
+            return None
+        share = max(0.0, left - self._reserved) / max(1, self._parallel - self._asking)
+        self._asking += 1
+        self._reserved += share
+        return share
+
+    def release(self, share: float | None) -> None:
+        """Give back what `reserve` gave."""
+        if share is not None:
+            self._asking -= 1
+            self._reserved -= share
+
+
+class Performer:
+    """Performs the asking and judging steps of one loop in one workspace."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        effects: Effects,
+        live: LiveSink,
+        sleep: Callable[[float], Awaitable[None]],
+        workspace: str | None = None,
+        gate: Gate | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._effects = effects
+        self._live = live
+        self._sleep = sleep
+        self._workspace = workspace
+        self._gate = gate or Gate()
+
+    async def ask(self, step: AskAgent) -> None:
+        """Record the request, ask, record the answer."""
+        request = self._request()
+        await self._wait(step)
+        base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
+        asked: dict[str, Any] = {
+            "prompt": step.prompt,
+            "attempt": step.attempt,
+            "executor": request.executor.get("name"),
+            "model": request.executor.get("model"),
+        }
+        if step.purpose:
+            asked["purpose"] = step.purpose
+        else:
+            asked["base"] = base
+        if step.subtask_id is not None:
+            asked["subtask_id"] = step.subtask_id
+        share: float | None = None
+        try:
+            async with self._gate.slot():
+                share = self._gate.reserve(_budget_left(self._ledger.state, request))
+                written = await self._ledger.record(Draft("LLM_REQUEST", asked, step.iteration_index, step.subtask_id))
+                started = monotonic()
+                # The agent is asked what the trace holds: a secret was replaced before the line was written.
+                answer = await self._answer(step, prompt=str(written.data["prompt"]), budget_usd=share)
+                # Rounded up: a call that ran into the task's time limit must count as having used it up.
+                duration_ms = math.ceil((monotonic() - started) * 1000)
+            changed = await self._effects.changed(base) if base is not None else Changed(())
+            task_id, index = self._ledger.state.task_id, step.iteration_index
+            trace = await self._effects.distilled(answer, task_id=task_id, iteration_index=index)
+            data = _answer_data(answer, changed=changed, duration_ms=duration_ms, agentic_trace=trace)
+            await self._ledger.record(Draft("LLM_RESPONSE", data, step.iteration_index, step.subtask_id))
+        finally:
+            self._gate.release(share)
+
+    def _request(self) -> Request:
+        return self._ledger.state.request or Request()
+
+    def _label(self, step: AskAgent) -> str:
+        return f"{self._ledger.state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
+
+    async def _wait(self, step: AskAgent) -> None:
+        left = backoff_s(step, spread=random.random())  # noqa: S311 - jitter is no secret
+        task_id = self._ledger.state.task_id
+        while left > 0:
+            self._live(
+                Live(kind="waiting", text=step.retry_kind, wait_s=left, task_id=task_id, subtask_id=step.subtask_id)
+            )
+            pause = min(1.0, left)
+            await self._sleep(pause)
+            left -= pause
+
+    async def _answer(self, step: AskAgent, *, prompt: str, budget_usd: float | None) -> Answer:
+        state, request = self._ledger.state, self._request()
+        left_s = self._gate.time_left(_time_left_s(state, request))
+        ask = Ask(
+            task_id=state.task_id,
+            subtask_id=step.subtask_id,
+            iteration_index=step.iteration_index,
+            attempt=step.attempt,
+            prompt=prompt,
+            workspace=self._workspace or request.workspace,
+            model=request.executor.get("model"),
+            rules="" if step.purpose else state.rules or "",
+            permissions="read" if step.purpose else request.executor.get("permissions", "edit"),
+            session_ref=step.session_ref,
+            history=(*_earlier(request), *state.history.items()),
+            timeout_s=left_s,
+            budget_usd=budget_usd,
+            thinking=bool(request.executor.get("thinking", True)),
+            options=_options(request),
+            answer_schema=PLAN_SCHEMA if step.purpose else None,
+        )
+        try:
+            async with asyncio.timeout(left_s):
+                return await self._effects.ask(ask, self._live)
+        except TimeoutError:
+            message = f"the task's time limit of {request.limits.timeout_s:g} s was reached"
+            return Answer(output="", status="TIMEOUT", error=AnswerError(kind="timeout", message=message))
+
+    async def judge(self, step: Judge) -> None:
+        """Gather evidence, judge, record QUALITY_JUDGMENT."""
+        started = monotonic()
+        verdict = await self._effects.judge(self._ledger.state, step)
+        data: dict[str, Any] = {
+            "judgment": verdict.judgment,
+            "criteria_results": list(verdict.criteria_results),
+            "summary": verdict.summary,
+            "issues": list(verdict.issues),
+            "duration_ms": round((monotonic() - started) * 1000),
+        }
+        if step.whole:
+            data["whole"] = True
+        if verdict.notes:
+            data["notes"] = list(verdict.notes)
+        if verdict.ask_person:
+            data["ask_person"] = True
+        await self._ledger.record(Draft("QUALITY_JUDGMENT", data, step.iteration_index, step.subtask_id))
+
+
+def _options(request: Request) -> Mapping[str, Any]:
+    options = request.executor.get("options")
+    return options if isinstance(options, dict) else {}
+
+
+def _earlier(request: Request) -> Sequence[str]:
+    """The session references of the files that this one continues: their script replies are used up too."""
+    history = (request.continues or {}).get("history", ())
+    return tuple(str(ref) for ref in history) if isinstance(history, list) else ()
+
+
+def _time_left_s(state: TaskState, request: Request) -> float | None:
+    limit = request.limits.timeout_s
+    return None if limit is None else max(0.001, limit - state.totals.spent_ms / 1000)
+
+
+def _budget_left(state: TaskState, request: Request) -> float | None:
+    limit = request.limits.budget_usd
+    return None if limit is None else max(0.0, limit - state.totals.cost_usd)
+
+
+def _answer_data(answer: Answer, *, changed: Changed, duration_ms: int, agentic_trace: str | None) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        **answer.extra,
+        "output": answer.output,
+        "status": answer.status,
+        "files_modified": list(changed.paths),
+        "usage": answer.usage.to_dict() if answer.usage else None,
+        "cost_usd": answer.cost_usd,
+        "duration_ms": duration_ms,
+        "session_ref": answer.session_ref,
+        "agentic_trace": agentic_trace,
+        "diff_blob": changed.diff_blob,
+        "error": None,
+    }
+    if answer.model is not None:
+        data["model"] = answer.model
+    if answer.stop_reason is not None:
+        data["stop_reason"] = answer.stop_reason
+    if answer.error is not None:
+        error = answer.error
+        data["error"] = {
+            "kind": error.kind,
+            "message": error.message,
+            "retry_after_s": error.retry_after_s,
+            "next_step": error.next_step,
+        }
+    return data

@@ -11,7 +11,7 @@ from collector.qa.judge import RubricJudge
 from collector.qa.judge_anthropic import AnthropicJudgeModel
 from collector.qa.judge_pace import Pace, PacedModel
 from collector.qa.judge_port import JudgeModel
-from collector.qa.judge_recorded import RecordedJudgeModel, read_recording
+from collector.qa.judge_recorded import RecordedJudgeModel, RecordingModel, read_recording
 from runner.executors.credentials import find_api_key
 
 __all__ = ["ChosenJudge", "SettingSource", "choose_judge", "choose_model"]
@@ -62,9 +62,16 @@ def choose_model(settings: SettingSource, environ: Mapping[str, str]) -> tuple[J
     ), ""
 
 
-def choose_judge(settings: SettingSource, environ: Mapping[str, str], *, pace: Pace | None = None) -> ChosenJudge:
-    """The judge the settings ask for; `pace` holds back its requests (raises as `choose_model`)."""
+def choose_judge(
+    settings: SettingSource, environ: Mapping[str, str], *, pace: Pace | None = None, record: Path | None = None
+) -> ChosenJudge:
+    """The judge the settings ask for (raises as `choose_model`).
+
+    `pace` holds back its requests, `record` is a file that its answers are written to.
+    """
     model, why = choose_model(settings, environ)
     if model is None:
         return ChosenJudge(None, why)
+    if record is not None:
+        model = RecordingModel(model, record)
     return ChosenJudge(RubricJudge(PacedModel(model, pace) if pace else model, votes=int(settings.get("judge.votes"))))

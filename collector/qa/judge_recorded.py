@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from collector.qa.judge_port import Exchange, ModelAnswer, Outcome, Question
-from tracer.errors import ConfigError, UnavailableError
+from collector.qa.judge_port import Exchange, JudgeModel, ModelAnswer, Outcome, Question
+from tracer.errors import ConfigError, RecordError, UnavailableError
 
-__all__ = ["RecordedJudgeModel", "RecordedReply", "read_recording", "recorded_line"]
+__all__ = ["RecordedJudgeModel", "RecordedReply", "RecordingModel", "read_recording", "recorded_line"]
 
 _MOST_BYTES = 64 << 20
 
@@ -111,6 +111,35 @@ def read_recording(path: Path) -> list[RecordedReply]:
                     next_step="one JSON object a line: docs/judge.md",
                 ) from error
     return replies
+
+
+class RecordingModel:
+    """A judge model whose answers are also written to `path`, as lines of a recording."""
+
+    def __init__(self, model: JudgeModel, path: Path) -> None:
+        self._model = model
+        self._path = path
+
+    @property
+    def identity(self) -> str:
+        """See `JudgeModel.identity`."""
+        return self._model.identity
+
+    async def ask(self, question: Question) -> ModelAnswer:
+        """See `JudgeModel.ask`; a RecordError where the line cannot be written."""
+        answer = await self._model.ask(question)
+        try:
+            with self._path.open("ab") as file:
+                file.write(recorded_line(question, answer))
+        except OSError as error:
+            raise RecordError(
+                f"the recording {self._path.name!r} cannot be written", why=error.strerror or str(error)
+            ) from error
+        return answer
+
+    async def close(self) -> None:
+        """Close the model's connections."""
+        await self._model.close()
 
 
 def recorded_line(question: Question, answer: ModelAnswer) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from repl.commands.rows_distill import DISTILL_COMMANDS
 from repl.commands.rows_insight import INSIGHT_COMMANDS
+from repl.commands.rows_judge import JUDGE_COMMANDS
 from repl.commands.rows_service import SERVICE_COMMANDS
 from repl.commands.rows_session import SESSION_COMMANDS
 from repl.commands.rows_settings import SETTINGS_COMMANDS
@@ -56,6 +57,7 @@ _ROWS: tuple[Command, ...] = (
     *SERVICE_COMMANDS,
     *DISTILL_COMMANDS,
     *INSIGHT_COMMANDS,
+    *JUDGE_COMMANDS,
     *SETTINGS_COMMANDS,
     *SESSION_COMMANDS,
 )

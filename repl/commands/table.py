@@ -31,6 +31,8 @@ HANDLERS: dict[str, str] = {
     "redact": "repl.commands.redact:redact",
     "insights": "repl.commands.insights:show_insights",
     "compare": "repl.commands.insights:compare_runs",
+    "judge": "repl.commands.judge:judge_session",
+    "judge calibrate": "repl.commands.judge:calibrate_judge",
     "config show": "repl.commands.config:show",
     "config": "repl.commands.config:show",
     "config get": "repl.commands.config:get",

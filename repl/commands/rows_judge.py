@@ -1,0 +1,41 @@
+"""Registry rows: the judge of captured sessions, and the workers that check them."""
+
+from __future__ import annotations
+
+from repl.commands.spec import Argument, Command, Flag
+
+__all__ = ["JUDGE_COMMANDS"]
+
+JUDGE_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "judge",
+        "sessions",
+        "score one captured session by the rubric",
+        "repl.commands.judge:judge_session",
+        "pm judge 7f3c1a52-0d5e-4c0b-9a55-2f6f1c1f9a10",
+        arguments=(Argument("trace", "the captured session's id"),),
+        flags=(
+            Flag("--packet", "print what the judge would read, and send nothing"),
+            Flag("--record", "also write the answers to this recording", "FILE", values="file"),
+        ),
+        exits=(3, 4, 5, 7, 8),
+        description=(
+            "Six scores from 0 to 5, each with its reason and the events it rests on; the result is stored with the "
+            "session. The same session is not scored twice by the same judge. Needs the developer's consent "
+            "(allow_llm_judge) and an API key or judge.recording."
+        ),
+    ),
+    Command(
+        "judge calibrate",
+        "sessions",
+        "measure how far the judge agrees with people",
+        "repl.commands.judge:calibrate_judge",
+        "pm judge calibrate labels.jsonl",
+        arguments=(Argument("labels", "file of people's scores, one JSON object a line", values="file"),),
+        exits=(3, 4, 5, 7, 8),
+        description=(
+            'A line is {"trace_id": "…", "scores": {"clarity": 4}}. Prints weighted kappa, mean difference and bias by '
+            "length for each dimension. Verdicts are kept, so that a second run asks nobody."
+        ),
+    ),
+)

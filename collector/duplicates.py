@@ -1,0 +1,74 @@
+"""Near-duplicates among traces: pairs whose text shares most of its runs of words.
+
+Each text is kept as the 256 smallest hashes of its five-word runs; two such sketches estimate how much of the runs the
+texts share (Jaccard). Only pairs that have a hash in common are compared, so a set of thousands stays quick. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+__all__ = ["NearDuplicate", "Sketch", "near_duplicates", "sketch_of"]
+
+Sketch = tuple[int, ...]
+"""The smallest hashes of a text's runs, ascending."""
+
+_WORD: Final = re.compile(r"\w+|[^\w\s]")
+_RUN: Final = 5
+_KEPT: Final = 256
+_COMMON: Final = 200
+
+
+class NearDuplicate(NamedTuple):
+    """Two traces, and the share of runs of words (0 to 1) that they have in common."""
+
+    one: str
+    other: str
+    similarity: float
+
+
+def sketch_of(text: str) -> Sketch:
+    """The sketch of a text; empty for one of fewer than five words."""
+    words = _WORD.findall(text.lower())
+    runs = {" ".join(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
+    hashes = (int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest()) for run in runs)
+    return tuple(sorted(heapq.nsmallest(_KEPT, hashes)))
+
+
+def near_duplicates(sketches: Mapping[str, Sketch], *, at_least: float = 0.8) -> list[NearDuplicate]:
+    """Pairs that share `at_least` that much, the most alike first.
+
+    Texts with equal sketches are told as pairs with the first of them. A hash that more than 200 different texts have
+    (a licence header) brings no pair together by itself.
+    """
+    first: dict[Sketch, str] = {}
+    found = [
+        NearDuplicate(first[sketch], name, 1.0)
+        for name, sketch in sorted(sketches.items())
+        if sketch and first.setdefault(sketch, name) != name
+    ]
+    holders: dict[int, list[str]] = defaultdict(list)
+    for sketch, name in first.items():
+        for each in sketch:
+            holders[each].append(name)
+    shared: Counter[tuple[str, str]] = Counter()
+    for names in holders.values():
+        if len(names) <= _COMMON:
+            shared.update((one, other) for at, one in enumerate(names) for other in names[at + 1 :])
+    found += [
+        NearDuplicate(one, other, round(similarity, 3))
+        for one, other in shared
+        if (similarity := _similarity(sketches[one], sketches[other])) >= at_least
+    ]
+    return sorted(found, key=lambda pair: (-pair.similarity, pair.one, pair.other))
+
+
+def _similarity(one: Sketch, other: Sketch) -> float:
+    smallest = heapq.nsmallest(_KEPT, {*one, *other})
+    both = set(one) & set(other)
+    return sum(each in both for each in smallest) / len(smallest) if smallest else 0.0

@@ -1,0 +1,190 @@
+"""The training formats, each held to its published schema or models."""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from google.protobuf import json_format
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.semconv.schemas import Schemas
+from pydantic import TypeAdapter
+
+from tests.collector.final.sessions import Session, bug_fix
+from tests.support.tools import need
+from tracer.export.atif import atif_trajectory
+from tracer.export.chat import chat_row
+from tracer.export.otlp import SCHEMA_URL, otlp_request
+from tracer.export.steps import Action, Trouble, steps_of
+from tracer.export.trajectory import ExportedTrace
+
+ATIF_SCHEMA = json.loads((Path(__file__).parent / "data" / "atif-v1.8.schema.json").read_text())
+QA = {
+    "schema_valid": True,
+    "tests": {"runner": "pytest", "final_passed": True},
+    "judge": {
+        "model": "judge-1",
+        "rubric_version": "1.0",
+        "scores": {"clarity": 4.0, "plan_quality": 5.0},
+        "overall": 4.5,
+        "flags": [],
+    },
+}
+
+
+def exported(session: Session) -> ExportedTrace:
+    document = session.model()
+
+    def read(blob_id: str) -> str | None:
+        data = session.blobs.get(blob_id)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    return ExportedTrace(
+        trace_id=document.trace_id,
+        created_at_ms=document.created_at_ms,
+        finalized_at_ms=document.finalized_at_ms,
+        repo=document.repo,
+        task=document.task,
+        developer=document.developer,
+        environment=document.environment,
+        ingestion=document.ingestion,
+        qa=document.qa,
+        steps=steps_of(document.events, read),
+    )
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    session = bug_fix(tmp_path / "repo")
+    session.qa = QA
+    session.event("error", {"message": "the debugger died", "source": "ide", "detail_blob_id": None}, "tool")
+    session.think("Ask for a test of empty carts too", "postmortem")
+    return session
+
+
+def test_thoughts_stand_before_the_act_they_led_to_and_outputs_with_their_command(session: Session) -> None:
+    steps = exported(session).steps
+    command = next(item for item in steps.items if isinstance(item, Action) and item.tool == "run_command")
+    edit = next(item for item in steps.items if isinstance(item, Action) and item.tool == "edit_file")
+    assert command.result == "E  assert 5 == 6\n1 failed\n"
+    assert [thought.text for thought in edit.thoughts] == ["sum() is right, the '- 1' is not"]
+    assert "+    return sum(items)" in edit.arguments["patch"]
+    assert [item.text for item in steps.items if isinstance(item, Trouble)] == ["ide: the debugger died"]
+    assert [thought.kind for thought in steps.after] == ["postmortem"]
+    assert steps.snapshots == 2
+
+
+def test_outputs_of_two_commands_at_once_are_kept_apart(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a": b"1\n"})
+    one, two = session.command("first"), session.command("second")
+    for parent, text in ((one, b"1a"), (two, b"2a"), (one, b"1b")):
+        payload = {"stream": "stdout", "chunk_blob_id": session.put(text), "is_truncated": False}
+        session.event("terminal_output", payload, "tool")
+        session.events[-1]["context"]["parent_event_id"] = parent
+    results = [item.result for item in exported(session).steps.items if isinstance(item, Action)]
+    assert results == ["1a1b", "2a"]
+
+
+def _atif_rules(trajectory: dict[str, Any]) -> None:
+    """The rules of ATIF that its JSON Schema cannot say."""
+    for number, step in enumerate(trajectory["steps"], 1):
+        assert step["step_id"] == number
+        calls = {call["tool_call_id"] for call in step.get("tool_calls", ())}
+        for result in step.get("observation", {}).get("results", ()):
+            assert result["source_call_id"] in calls
+        if step["source"] != "agent":
+            assert not {"tool_calls", "reasoning_content", "metrics", "model_name"} & step.keys()
+
+
+def test_atif_follows_its_schema_and_the_rules_beside_it(session: Session) -> None:
+    trajectory = atif_trajectory(exported(session))
+    jsonschema.validate(trajectory, ATIF_SCHEMA)
+    _atif_rules(trajectory)
+    assert trajectory["steps"][0]["source"] == "user"
+    assert {step["source"] for step in trajectory["steps"]} == {"user", "system", "agent"}
+    assert trajectory["extra"]["overall"] == 4.5
+
+
+def test_the_schema_of_atif_refuses_what_is_not_atif(session: Session) -> None:
+    trajectory = atif_trajectory(exported(session))
+    trajectory["steps"][1]["tool_calls"][0]["name"] = "x"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(trajectory, ATIF_SCHEMA)
+
+
+def test_atif_is_read_by_the_models_of_its_publisher(session: Session) -> None:
+    need(find_spec("harbor"), "harbor", how="pip install harbor (Python 3.12 or newer)")
+    from harbor.models.trajectories import Trajectory  # type: ignore[import-not-found]
+
+    Trajectory.model_validate(atif_trajectory(exported(session)))
+
+
+def test_chat_rows_are_messages_and_tools_of_the_chat_api(session: Session) -> None:
+    row = chat_row(exported(session))
+    messages = TypeAdapter(list[ChatCompletionMessageParam]).validate_python(row["messages"])
+    TypeAdapter(list[ChatCompletionToolParam]).validate_python(row["tools"])
+    assert len(messages) == len(row["messages"])
+    asked: set[str] = set()
+    for before, message in zip([None, *row["messages"]], row["messages"], strict=False):
+        if message["role"] == "tool":
+            assert before is not None
+            assert before["tool_calls"][0]["id"] == message["tool_call_id"]
+        for call in message.get("tool_calls") or ():
+            assert call["function"]["name"] in {tool["function"]["name"] for tool in row["tools"]}
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+            asked.add(call["id"])
+    assert asked
+
+
+def _as_protobuf_json(request: dict[str, Any]) -> dict[str, Any]:
+    """OTLP/JSON writes ids as hexadecimal digits, protobuf's own JSON as base64: the one difference between them."""
+
+    def turned(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: turned(inner, name) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [turned(inner, key) for inner in value]
+        if key in {"traceId", "spanId", "parentSpanId"}:
+            return base64.b64encode(bytes.fromhex(value)).decode()
+        return value
+
+    return turned(request)
+
+
+def test_otlp_is_a_request_of_the_protocol_with_the_names_of_the_conventions(session: Session) -> None:
+    request = json_format.ParseDict(_as_protobuf_json(otlp_request(exported(session))), ExportTraceServiceRequest())
+    (scoped,) = request.resource_spans[0].scope_spans
+    root, *acts = scoped.spans
+    known = {value for value in vars(gen_ai_attributes).values() if isinstance(value, str)}
+    named = {attribute.key for span in scoped.spans for attribute in span.attributes}
+    named |= {attribute.key for span in scoped.spans for event in span.events for attribute in event.attributes}
+    assert {name for name in named if name.startswith("gen_ai.")} <= known
+    assert scoped.schema_url == SCHEMA_URL
+    assert SCHEMA_URL in {each.value for each in Schemas}
+    assert all(act.parent_span_id == root.span_id and act.trace_id == root.trace_id for act in acts)
+    assert all(len(span.span_id) == 8 and len(span.trace_id) == 16 for span in scoped.spans)
+    assert len({span.span_id for span in scoped.spans}) == len(scoped.spans)
+    assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in scoped.spans)
+    assert {span.name.split()[0] for span in acts} == {"execute_tool"}
+    scores = [event for event in root.events if event.name == "gen_ai.evaluation.result"]
+    assert len(scores) == 3
+
+
+def test_a_second_export_gives_the_same_bytes(session: Session) -> None:
+    for form in (atif_trajectory, chat_row, otlp_request):
+        assert json.dumps(form(exported(session))) == json.dumps(form(exported(session)))
+
+
+def test_a_session_without_a_single_act_is_exported_too(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a": b"1\n"})
+    trace = exported(session)
+    jsonschema.validate(atif_trajectory(trace), ATIF_SCHEMA)
+    TypeAdapter(list[ChatCompletionMessageParam]).validate_python(chat_row(trace)["messages"])
+    json_format.ParseDict(_as_protobuf_json(otlp_request(trace)), ExportTraceServiceRequest())

@@ -1,0 +1,76 @@
+"""ATIF, the Agent Trajectory Interchange Format (version 1.8; schema and models: Harbor, Apache-2.0).
+
+The developer stands where the agent stands: thoughts are `reasoning_content`, acts are tool calls, outcomes are
+observations. No model was called, so there are no metrics and `llm_call_count` is left out, as the format asks of steps
+that have reasoning. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tracer.clock import from_epoch_ms
+from tracer.export.steps import TOOLS, Action, Thought, Trouble
+from tracer.export.trajectory import ExportedTrace, report_text
+
+__all__ = ["ATIF_VERSION", "atif_trajectory"]
+
+ATIF_VERSION: Final = "ATIF-v1.8"
+
+
+def atif_trajectory(trace: ExportedTrace) -> dict[str, Any]:
+    """The trace as one ATIF document."""
+    steps = [_step(trace.created_at_ms, "user", report_text(trace.task))]
+    steps += [
+        _step(item.ts_ms, "system", item.text) if isinstance(item, Trouble) else _acted(item)
+        for item in trace.steps.items
+    ]
+    if trace.steps.after:
+        last = trace.steps.after[-1]
+        steps.append({**_step(last.ts_ms, "agent", ""), "reasoning_content": _joined(trace.steps.after)})
+    for number, step in enumerate(steps, 1):
+        step["step_id"] = number
+    return {
+        "schema_version": ATIF_VERSION,
+        "session_id": trace.trace_id,
+        "trajectory_id": trace.trace_id,
+        "agent": {
+            "name": trace.developer.developer_id,
+            "version": "1.0",
+            "tool_definitions": [_definition(name, meaning) for name, meaning in TOOLS.items()],
+            "extra": {"experience_level": trace.developer.experience_level},
+        },
+        "steps": steps,
+        "notes": "A recorded session of a developer: reasoning is what was written down, tool calls are what was done.",
+        "final_metrics": {"total_steps": len(steps)},
+        "extra": trace.about(),
+    }
+
+
+def _step(ts_ms: int, source: str, message: str) -> dict[str, Any]:
+    return {"step_id": 0, "timestamp": from_epoch_ms(ts_ms), "source": source, "message": message}
+
+
+def _acted(action: Action) -> dict[str, Any]:
+    step = _step(action.ts_ms, "agent", "")
+    if action.thoughts:
+        step["reasoning_content"] = _joined(action.thoughts)
+    step["tool_calls"] = [
+        {"tool_call_id": action.event_id, "function_name": action.tool, "arguments": action.arguments}
+    ]
+    if action.result is not None:
+        result: dict[str, Any] = {"source_call_id": action.event_id, "content": action.result}
+        told = {"ok": action.ok, "truncated": action.cut or None, "duration_ms": action.end_ms - action.ts_ms}
+        result["extra"] = {key: value for key, value in told.items() if value is not None}
+        step["observation"] = {"results": [result]}
+    step["extra"] = {"seq": action.seq, "actor": action.actor}
+    return step
+
+
+def _joined(thoughts: tuple[Thought, ...]) -> str:
+    return "\n\n".join(f"[{thought.kind}] {thought.text}" for thought in thoughts)
+
+
+def _definition(name: str, meaning: str) -> dict[str, Any]:
+    parameters = {"type": "object", "additionalProperties": True}
+    return {"type": "function", "function": {"name": name, "description": meaning, "parameters": parameters}}

@@ -28,6 +28,7 @@ from collector.intake_metadata import PreparedTrace, prepare_create, prepare_fin
 from collector.limits import IN_DATABASE
 from collector.materialize import document_chunks
 from collector.problems import DeletedError
+from collector.redact_code import TraceMap
 from collector.redacting import CaptureRedactors
 from collector.shown import shown_qa, shown_row
 from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
@@ -44,6 +45,7 @@ from tracer.statedir import StateDir
 __all__ = ["Collector", "Created", "EventsPage", "OpenBlob", "StoredBlob", "open_collector"]
 
 _KNOWN_TRACES: Final = 10_000
+_OPEN_MAPS: Final = 64  # of at most 8 MB each; a trace whose map is gone goes on with hashes that cannot be checked
 _IN_LOOP: Final = 128 * 1024  # a batch below this is prepared in the event loop: a thread would cost more than it frees
 _MOST_EVENTS: Final = 1000
 
@@ -86,12 +88,14 @@ class Collector:
         self.tokens = Tokens(store)
         self.contents = StoredContents(store, blobs)
         self.due = asyncio.Event()
+        self._redactor = redactor
         self._redactors = CaptureRedactors(redactor)
         self._key = redactor.parts.key
         # An upload without a trace: text is redacted, and what cannot be waits for a trace that may have it.
         self._waiting = IntakeRules(store_raw_code=True, key=self._key, limits=settings.limits)
         self._uploads = Uploads(store, blobs, self._redactors)
         self._known: OrderedDict[str, IntakeRules] = OrderedDict()
+        self._maps: OrderedDict[str, TraceMap] = OrderedDict()
 
     # -- writing
 
@@ -155,9 +159,12 @@ class Collector:
         else:
             parsed = await asyncio.to_thread(parse_events, sent, key=rules.key, limits=rules.limits)
         resolved = await self.store.resolve_blobs(trace_id, parsed.references) if parsed.references else {}
+        trace_map = self._map(trace_id) if rules.redacting else None
 
         def prepare() -> PreparedBatch:
-            return prepare_events(parsed, rules=rules, redactors=self._redactors, resolved=resolved)
+            return prepare_events(
+                parsed, rules=rules, redactors=self._redactors, resolved=resolved, trace_map=trace_map
+            )
 
         batch = prepare() if 0 < size < _IN_LOOP else await asyncio.to_thread(prepare)
         skew = None if batch.sent_at_ms is None else batch.sent_at_ms - received_ms
@@ -254,6 +261,7 @@ class Collector:
 
         """
         self._known.pop(trace_id, None)
+        self._maps.pop(trace_id, None)
         if await self.store.get_trace(trace_id) is None:
             raise _no_trace(trace_id)
         return await self.store.delete_trace(trace_id, now_epoch_ms())
@@ -330,6 +338,16 @@ class Collector:
         if data is not None:
             return OpenBlob(row, io.BytesIO(data))
         return OpenBlob(row, await self.blobs.open(row.blob_id))
+
+    def _map(self, trace_id: str) -> TraceMap:
+        """The map by which patches and snapshots of an open trace are redacted alike."""
+        known = self._maps.get(trace_id)
+        if known is None:
+            known = self._maps[trace_id] = TraceMap(self._redactor)
+            if len(self._maps) > _OPEN_MAPS:
+                self._maps.popitem(last=False)
+        self._maps.move_to_end(trace_id)
+        return known
 
     async def _rules(self, trace_id: str) -> IntakeRules:
         """The rules of a trace; they never change, so they are remembered."""

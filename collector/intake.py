@@ -19,8 +19,10 @@ from collector.errors import IntakeError
 from collector.intake_json import spelled
 from collector.intake_parse import ParsedBatch, ParsedEvent, parse_events
 from collector.limits import SPILL, IntakeLimits
+from collector.redact_code import ORIGINAL_CONTENT, TraceMap
 from collector.redacting import CaptureRedactors, Pieces
 from collector.store.port import BlobRow, NewBlob, StoredEvent
+from tracer.redaction.engine import ProjectRedactor
 
 __all__ = [
     "BLOB_RULES",
@@ -52,6 +54,7 @@ TEXTS: Final[dict[str, tuple[str, ...]]] = {
 }
 _OUTPUTS: Final = frozenset({("terminal_output", "chunk_blob_id"), ("test_run", "report_blob_id")})
 _HASHES: Final = ("pre_hash", "post_hash")
+_CODE: Final = {"file_edit": "patch_blob_id", "file_snapshot": "content_blob_id"}
 _UUIDS: Final = ("correlation_id", "parent_event_id")
 
 
@@ -130,8 +133,12 @@ def prepare_events(
     rules: IntakeRules,
     redactors: CaptureRedactors,
     resolved: Mapping[str, BlobRow] | None = None,
+    trace_map: TraceMap | None = None,
 ) -> PreparedBatch:
     """The batch as it is stored.
+
+    `trace_map` is the trace's own (`collector.redact_code`): with it patches and snapshots are redacted alike, and
+    hashes are of what is stored; without it hashes of edits are withheld.
 
     `sent` is a request's body, a list of events, or what `parse_events` made of either. `resolved` holds the blobs
     that `ParsedBatch.references` ask for (`TraceStore.resolve_blobs`); events that name others are refused.
@@ -143,7 +150,10 @@ def prepare_events(
     batch = sent if isinstance(sent, ParsedBatch) else parse_events(sent, key=rules.key, limits=rules.limits)
     drafts = [_draft(parsed) for parsed in batch.events]
     counts = _redact(drafts, redactors) if rules.redacting else {}
-    storing = _Storing(rules, resolved or {})
+    if rules.redacting and trace_map is not None:
+        with trace_map.lock:
+            _redact_code(drafts, redactors, trace_map, rules)
+    storing = _Storing(rules, resolved or {}, hide_hashes=trace_map is None)
     events = tuple(storing.stored(draft, at) for at, draft in enumerate(drafts))
     return PreparedBatch(
         events=events,
@@ -233,6 +243,47 @@ def _offer(draft: _Draft, pieces: Pieces, slots: list[tuple[dict[str, Any], str,
             slots.append((draft.inline, name, pieces, place))
 
 
+def _redact_code(
+    drafts: Sequence[_Draft], redactors: CaptureRedactors, trace_map: TraceMap, rules: IntakeRules
+) -> None:
+    """Redact patches and snapshots in which the search found something once more, as code and with the trace's map."""
+    found: list[tuple[_Draft, str]] = []
+    root: str | None = None
+    for draft in drafts:
+        # The root as it was sent: `context` holds its redacted form.
+        root = draft.parsed.event.context.workspace_root or root
+        name = _CODE.get(draft.parsed.type, "")
+        if name in draft.inline and not rules.withheld(draft.parsed.type, name):
+            found.append((draft, name))
+    redactor = redactors.for_root(root)
+    if not found or not isinstance(redactor, ProjectRedactor):
+        return
+    trace_map.use(redactor)
+    trace_map.learn(
+        draft.originals[name].encode() for draft, name in found if draft.inline[name] != draft.originals[name]
+    )
+    for draft, name in found:
+        _redact_one(draft, name, trace_map)
+
+
+def _redact_one(draft: _Draft, name: str, trace_map: TraceMap) -> None:
+    original, payload, edit = draft.originals[name].encode(), draft.payload, draft.parsed.type == "file_edit"
+    text = draft.inline[name]
+    shortened = text != draft.originals[name] and "\n[TRUNCATED: " in text
+    if not shortened and (text != draft.originals[name] or trace_map.knows_secrets):
+        redacted = (trace_map.patch if edit else trace_map.snapshot)(original).data
+        text = draft.inline[name] = draft.originals[name] if redacted == original else redacted.decode("utf-8")
+    if edit:
+        hashes = trace_map.edit(
+            original=original, redacted=text.encode(), pre_hash=payload["pre_hash"], post_hash=payload["post_hash"]
+        )
+        payload |= {"pre_hash": hashes.pre_hash, "post_hash": hashes.post_hash}
+        payload["extra"] = {**payload["extra"], **hashes.extra}
+    elif text.encode() != original:
+        content_id = f"sha256:{hashlib.sha256(original).hexdigest()}"
+        payload["extra"] = {**payload["extra"], ORIGINAL_CONTENT: trace_map.keyed(content_id)}
+
+
 def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
     for rule, count in more.items():
         counts[rule] = counts.get(rule, 0) + count
@@ -241,8 +292,9 @@ def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
 class _Storing:
     """Turns drafts into stored events, gathering their blobs."""
 
-    def __init__(self, rules: IntakeRules, resolved: Mapping[str, BlobRow]) -> None:
+    def __init__(self, rules: IntakeRules, resolved: Mapping[str, BlobRow], *, hide_hashes: bool) -> None:
         self.rules = rules
+        self.hide_hashes = hide_hashes
         self.resolved = resolved
         self.blobs: dict[str, NewBlob] = {}
         self.references: set[str] = set()
@@ -258,7 +310,9 @@ class _Storing:
             if text is not None and len(text) > SPILL:
                 self._spill(payload, name)
         if kind == "file_edit" and self.rules.redacting:
-            self._hide_hashes(payload)
+            uploaded = draft.parsed.references.get("patch_blob_id")
+            if self.hide_hashes or uploaded not in {None, payload["patch_blob_id"]}:  # an upload that was changed
+                self._hide_hashes(payload)
         return StoredEvent(
             event.event_id.lower(),
             event.seq,

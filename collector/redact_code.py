@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,17 +22,30 @@ from tracer.redaction.placeholder import MARKER, placeholder
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["ORIGINAL_POST_HASH", "ORIGINAL_PRE_HASH", "EditHashes", "RedactedCode", "TraceMap"]
+__all__ = [
+    "ORIGINAL_CONTENT",
+    "ORIGINAL_PATCH",
+    "ORIGINAL_POST_HASH",
+    "ORIGINAL_PRE_HASH",
+    "REDACTION_KEYS",
+    "EditHashes",
+    "RedactedCode",
+    "TraceMap",
+]
 
-ORIGINAL_PRE_HASH: Final = "original_pre_hash"
-ORIGINAL_POST_HASH: Final = "original_post_hash"
+# The keys of a payload's `extra` under which keyed hashes of originals stand; one of them says: this was redacted.
+ORIGINAL_PRE_HASH: Final = "pre_hash_keyed"
+ORIGINAL_POST_HASH: Final = "post_hash_keyed"
+ORIGINAL_PATCH: Final = "patch_keyed"
+ORIGINAL_CONTENT: Final = "content_keyed"
+REDACTION_KEYS: Final = frozenset({ORIGINAL_PRE_HASH, ORIGINAL_POST_HASH, ORIGINAL_PATCH, ORIGINAL_CONTENT})
 _LEAST_SECRET: Final = 8
 # Found by what surrounds them, and too short or too common to be replaced wherever their bytes occur.
 _NOT_LEARNT: Final = frozenset({
     "path", "email", "person-name", "host-name", "user-name", "card-number", "phone-number"
 })  # fmt: skip
 _MOST_SECRETS: Final = 1000
-_MOST_CONTENT: Final = 32 << 20
+_MOST_CONTENT: Final = 8 << 20
 _MOST_HASHES: Final = 100_000
 _BREAK: Final = re.compile(rb"\r?\n")
 
@@ -52,17 +66,27 @@ class EditHashes(NamedTuple):
 
 
 class TraceMap:
-    """The map of one trace. Not for two threads at once; forget it when the trace is finalized.
+    """The map of one trace. Hold `lock` while using it from several threads; forget it when the trace is finalized.
 
-    Memory is bounded: 1,000 secrets, 100,000 hashes, 32 MB of redacted contents.
+    Memory is bounded: 1,000 secrets, 100,000 hashes, 8 MB of redacted contents.
     """
 
     def __init__(self, redactor: ProjectRedactor) -> None:
+        self.lock = threading.Lock()
         self._redactor = redactor.untruncated()
         self._secrets: dict[bytes, bytes] = {}
         self._stored: dict[str, str | None] = {}
         self._contents: dict[str, bytes] = {}
         self._held = 0
+
+    @property
+    def knows_secrets(self) -> bool:
+        """Whether there is a secret to look for where no rule sees it."""
+        return bool(self._secrets)
+
+    def use(self, redactor: ProjectRedactor) -> None:
+        """Look with `redactor` from now on (of the same project: another workspace root)."""
+        self._redactor = redactor.untruncated()
 
     def learn(self, texts: Iterable[bytes]) -> None:
         """Look through `texts` for secrets first, so that the order of a batch does not matter."""
@@ -128,11 +152,9 @@ class TraceMap:
             stored_post = _hash(after)
             if post_hash is not None and stored_post != post_hash:
                 self._remember(post_hash, after)
-        extra = {
-            name: self.keyed(value)
-            for name, value in ((ORIGINAL_PRE_HASH, pre_hash), (ORIGINAL_POST_HASH, post_hash))
-            if value is not None
-        }
+        changed = _hash(original) if redacted != original else None
+        originals = ((ORIGINAL_PRE_HASH, pre_hash), (ORIGINAL_POST_HASH, post_hash), (ORIGINAL_PATCH, changed))
+        extra = {name: self.keyed(value) for name, value in originals if value is not None}
         return EditHashes(stored_pre, stored_post, extra)
 
     def keyed(self, original_hash: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from collector.patches import FilePatch, PatchError, apply_patch, parse_patch
-from collector.redact_code import ORIGINAL_POST_HASH, ORIGINAL_PRE_HASH
+from collector.redact_code import REDACTION_KEYS
 from tracer.capture.events import FileEdit, FileSnapshot
 
 __all__ = [
@@ -97,7 +97,7 @@ class Replay:
         """Replay one edit. `patch` None: the blob is not here; `before` answers what `wants` asked for."""
         self._counts["edits"] += 1
         state = self.state(edit.file_path)
-        state.redacted |= redacted or not edit.extra.keys().isdisjoint((ORIGINAL_PRE_HASH, ORIGINAL_POST_HASH))
+        state.redacted |= redacted or not edit.extra.keys().isdisjoint(REDACTION_KEYS)
         if patch is None:
             self._cannot_tell(seq, edit.file_path, state, "its patch is not stored here")
             return
@@ -123,6 +123,7 @@ class Replay:
         self._counts["snapshots"] += 1
         path = snapshot.file_path
         state = self.state(path)
+        redacted |= not snapshot.extra.keys().isdisjoint(REDACTION_KEYS)
         if content is None:
             self._note(seq, path, "not_testable", "its content is not stored here")
             return

@@ -1,6 +1,6 @@
 """Where a trace to verify comes from: a collector's store, or a final document in a file.
 
-Both give the same: the blocks around the events, the events in order, the blobs, and which of them are redacted.
+Both give the same: the blocks around the events, the events in order, and the blobs.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ class Source(Protocol):
     trace_id: str
     repo: Repo
     final_state: FinalState | None
-    redacted: frozenset[str]
-    """The blobs in which something was replaced."""
 
     def events(self) -> AsyncIterator[Event]:
         """All events in order of seq. Raises `TraceError` for one that does not follow the schema."""
@@ -55,7 +53,6 @@ class StoreSource:
         self.trace_id = trace_id
         self.repo: Repo
         self.final_state: FinalState | None = None
-        self.redacted: frozenset[str] = frozenset()
 
     @classmethod
     async def open(cls, trace_id: str, *, store: TraceStore, contents: Contents) -> StoreSource:
@@ -71,16 +68,7 @@ class StoreSource:
         source = cls(store, contents, trace_id)
         source.repo = Repo.model_validate(row.metadata["repo"])
         source.final_state = None if row.final_state is None else FinalState.model_validate(row.final_state)
-        source.redacted = await source._redacted_blobs()
         return source
-
-    async def _redacted_blobs(self) -> frozenset[str]:
-        found: set[str] = set()
-        after = ""
-        while rows := await self._store.blob_rows(self.trace_id, after=after, limit=_PAGE):
-            after = rows[-1].blob_id
-            found.update(row.blob_id for row in rows if row.redaction.get("applied") and row.redaction.get("rules"))
-        return frozenset(found)
 
     async def events(self) -> AsyncIterator[Event]:
         """See `Source`."""
@@ -114,7 +102,6 @@ class DocumentSource:
         self.final_state = document.final_state
         blobs = document.artifacts.blobs
         self._inline = {blob.blob_id: blob.storage_uri for blob in blobs if blob.storage_uri.startswith("data:")}
-        self.redacted = frozenset(blob.blob_id for blob in blobs if blob.redaction.applied and blob.redaction.rules)
 
     async def events(self) -> AsyncIterator[Event]:
         """See `Source`."""

@@ -154,9 +154,15 @@ def _check_references(connection: sqlite3.Connection, trace_id: str, references:
 
 
 def hold(
-    connection: sqlite3.Connection, trace_id: str, ids: Collection[str], now_ms: int, *, needed: bool = True
+    connection: sqlite3.Connection,
+    trace_id: str,
+    ids: Collection[str],
+    now_ms: int,
+    *,
+    needed: bool = True,
+    used: bool = True,
 ) -> None:
-    """Make stored blobs belong to the trace and be used by it; unknown ones are an error unless not `needed`."""
+    """Make stored blobs belong to the trace and be `used` by it; unknown ones are an error unless not `needed`."""
     for blob_id in ids:
         row = connection.execute(
             "SELECT content_type, redaction_json FROM blobs WHERE blob_id = ?", (blob_id,)
@@ -165,7 +171,7 @@ def hold(
             if needed:
                 raise blob_is_gone(blob_id)
             continue
-        _own(connection, trace_id, blob_id, row[0], row[1], used=True)
+        _own(connection, trace_id, blob_id, row[0], row[1], used=used)
         connection.execute("UPDATE blobs SET touched_ms = max(touched_ms, ?) WHERE blob_id = ?", (now_ms, blob_id))
 
 
@@ -231,7 +237,7 @@ def set_status(connection: sqlite3.Connection, trace_id: str, status: str, expec
 def set_final(connection: sqlite3.Connection, trace_id: str, blob_id: str, now_ms: int) -> None:
     """See `TraceStore.set_final_document`."""
     _check_there(connection, trace_id)
-    hold(connection, trace_id, [blob_id], now_ms)
+    hold(connection, trace_id, [blob_id], now_ms, used=False)  # held, but no part of the document it is
     connection.execute("UPDATE traces SET final_blob_id = ? WHERE trace_id = ?", (blob_id, trace_id))
 
 

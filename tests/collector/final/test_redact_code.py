@@ -81,7 +81,7 @@ def test_an_edit_beside_a_secret_replays_and_its_hashes_are_of_what_is_stored(re
     replayed = apply_patch(stored, parse_patch(redacted)[0])
     assert hashes.pre_hash == _hash(stored)
     assert hashes.post_hash == _hash(replayed or b"")
-    assert hashes.extra["original_pre_hash"].startswith("hmac-sha256:")
+    assert hashes.extra["pre_hash_keyed"].startswith("hmac-sha256:")
     assert _hash(before)[7:] not in str(hashes.extra)
 
 
@@ -102,11 +102,11 @@ def test_where_the_content_before_is_not_known_no_hash_is_claimed(redactor: Proj
         original=patch, redacted=trace.patch(patch).data, pre_hash=_hash(before), post_hash=_hash(after)
     )
     assert hashes.post_hash is None
-    assert set(hashes.extra) == {"original_pre_hash", "original_post_hash"}
+    assert set(hashes.extra) == {"pre_hash_keyed", "post_hash_keyed", "patch_keyed"}
     later = make_patch("f", after, after + b"b\n")  # clean, but of a content that is stored otherwise
     again = trace.edit(original=later, redacted=later, pre_hash=_hash(after), post_hash=_hash(after + b"b\n"))
     assert again.post_hash is None
-    assert again.extra["original_pre_hash"] == hashes.extra["original_post_hash"]
+    assert again.extra["pre_hash_keyed"] == hashes.extra["post_hash_keyed"]
 
 
 def test_a_clean_edit_keeps_its_bytes_and_hashes(redactor: ProjectRedactor) -> None:

@@ -357,6 +357,24 @@ class StoreContract:
         assert (await store.get_trace(T)).final_blob_id == document.blob_id
         assert await store.take_garbage(before_ms=1 << 60) == ()
 
+    async def test_the_final_document_is_no_blob_of_the_trace_it_describes(self, store: TraceStore):
+        await opened(store)
+        await store.append_events(T, [event(1)], [blob("part")])
+        await store.finalize(T, final_state=None, at_ms=9)
+        for text in ("{}", "{ }"):  # made again after a further check
+            await store.put_blob_row(row_of(text), trace_id=T)
+            await store.set_final_document(T, row_of(text).blob_id)
+        assert [row.blob_id for row in await store.blob_rows(T)] == [blob("part").blob_id]
+
+    async def test_the_blobs_of_a_trace_are_read_in_pages(self, store: TraceStore):
+        await opened(store)
+        blobs = [blob(f"text {number}") for number in range(7)]
+        await store.append_events(T, [event(1)], blobs)
+        ids = sorted(each.blob_id for each in blobs)
+        assert [row.blob_id for row in await store.blob_rows(T, limit=3)] == ids[:3]
+        assert [row.blob_id for row in await store.blob_rows(T, after=ids[2], limit=3)] == ids[3:6]
+        assert [row.blob_id for row in await store.blob_rows(T, after=ids[5])] == ids[6:]
+
     async def test_a_collection_waits_for_an_upload_and_the_other_way_round(self, store: TraceStore):
         order = []
 

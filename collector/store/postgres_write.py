@@ -1,0 +1,392 @@
+"""What the PostgreSQL store writes: functions of a connection inside a transaction.
+
+A trace's row is locked first, blobs are touched in the order of their ids: no two writers wait for each other in a
+ring. Batches travel as arrays, one statement each, pipelined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, LiteralString, TypeAlias
+
+import orjson
+from psycopg import AsyncConnection
+
+from collector.store.plan import blob_is_gone, check_limits, check_open, newest_skew, plan_append
+from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TokenRow, TraceLimits, TraceRow
+from tracer.errors import ConflictError, NotFoundError
+
+__all__ = [
+    "Connection",
+    "add_token",
+    "append",
+    "create",
+    "delete",
+    "finalize",
+    "hold",
+    "purge_slice",
+    "put_blob",
+    "put_fact",
+    "set_final",
+    "set_status",
+    "take_garbage",
+]
+
+Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
+_PURGE = 2_000
+_EVENTS = """
+    INSERT INTO events (trace_id, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity)
+    SELECT %s, s.seq, s.ts_ms, s.type, s.payload::json, s.event_id, s.envelope::json, s.identity
+    FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::uuid[], %s::text[], %s::bytea[])
+        AS s (seq, ts_ms, type, payload, event_id, envelope, identity)
+"""
+_BLOBS = """
+    INSERT INTO blobs AS b
+        (blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)
+    SELECT s.blob_id, s.uri, s.content_type, s.byte_len, s.redaction::json, 1, %s, s.data
+    FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bytea[])
+        AS s (blob_id, uri, content_type, byte_len, redaction, data)
+    ON CONFLICT (blob_id) DO UPDATE SET held_by = b.held_by +
+        (NOT EXISTS (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = %s AND t.blob_id = b.blob_id))::int
+"""
+_HELD = """
+    INSERT INTO trace_blobs AS t (trace_id, blob_id, content_type, redaction_json, used)
+    SELECT %s, s.blob_id, s.content_type, s.redaction::json, true
+    FROM unnest(%s::text[], %s::text[], %s::text[]) AS s (blob_id, content_type, redaction)
+    ON CONFLICT (trace_id, blob_id) DO UPDATE SET used = true WHERE NOT t.used
+"""
+
+
+async def _one(connection: Connection, query: LiteralString, values: Sequence[Any]) -> tuple[Any, ...] | None:
+    return await (await connection.execute(query, values)).fetchone()
+
+
+async def create(connection: Connection, row: TraceRow, token: TokenRow, identity: bytes, now_ms: int) -> bool:
+    """See `TraceStore.create_trace`."""
+    added = await _one(
+        connection,
+        "INSERT INTO traces (trace_id, status, created_at_ms, metadata_json, identity) VALUES (%s, %s, %s, %s, %s)"
+        " ON CONFLICT DO NOTHING RETURNING 1",
+        (row.trace_id, row.status, row.created_at_ms, _json(row.metadata), identity),
+    )
+    if added is None:
+        stored = await _one(
+            connection, "SELECT identity, status FROM traces WHERE trace_id = %s FOR UPDATE", (row.trace_id,)
+        )
+        if stored is None or bytes(stored[0]) != identity or stored[1] == "deleted":
+            deleted = stored is not None and stored[1] == "deleted"
+            raise ConflictError(
+                f"the trace {row.trace_id!r} is already there",
+                why="it was deleted" if deleted else "it was created with other content",
+                next_step="use a fresh id",
+            )
+    await add_token(connection, token)
+    bundle = row.metadata.get("repo", {}).get("bundle_blob_id")
+    if added is not None and bundle is not None:
+        await hold(connection, row.trace_id, [bundle], now_ms, needed=False)
+    return added is not None
+
+
+async def append(
+    connection: Connection,
+    trace_id: str,
+    events: Sequence[StoredEvent],
+    blobs: Sequence[NewBlob],
+    *,
+    references: Collection[str],
+    skew_ms: int | None,
+    limits: TraceLimits | None,
+    now_ms: int,
+) -> AppendResult:
+    """See `TraceStore.append_events`."""
+    async with connection.pipeline():
+        locked = await connection.execute(
+            "SELECT status, seq_last, event_count, byte_count, clock_skew_ms FROM traces WHERE trace_id = %s"
+            " FOR UPDATE",
+            (trace_id,),
+        )
+        there = await connection.execute(
+            "SELECT event_id::text, identity FROM events WHERE trace_id = %s AND event_id = ANY (%s::uuid[])",
+            (trace_id, [event.event_id for event in events]),
+        )
+        status, seq_last, count, held, skew = await locked.fetchone() or (None, 0, 0, 0, None)
+        stored = {row[0]: bytes(row[1]) for row in await there.fetchall()}
+    check_open(trace_id, status)
+    plan = plan_append(events, seq_last=seq_last, stored=stored)
+    if not plan.events:
+        return AppendResult(0, plan.duplicates, plan.seq_last)
+    size = sum(len(event.payload) + len(event.envelope) for event in plan.events)
+    size += sum(blob.byte_len for blob in blobs)
+    check_limits((count, held), events=len(plan.events), size=size, limits=limits)
+    if references:
+        await hold(connection, trace_id, references, now_ms, own_only=True)
+    async with connection.pipeline():
+        await _add_events(connection, trace_id, plan.events)
+        await add_blobs(connection, trace_id, blobs, now_ms)
+        if plan.gaps:
+            await connection.execute(
+                "INSERT INTO trace_gaps (trace_id, from_seq, to_seq)"
+                " SELECT %s, * FROM unnest(%s::bigint[], %s::bigint[])",
+                (trace_id, [gap[0] for gap in plan.gaps], [gap[1] for gap in plan.gaps]),
+            )
+        await connection.execute(
+            "UPDATE traces SET seq_last = %s, event_count = %s, byte_count = %s, clock_skew_ms = %s"
+            " WHERE trace_id = %s",
+            (plan.seq_last, count + len(plan.events), held + size, newest_skew(skew, skew_ms), trace_id),
+        )
+    return AppendResult(len(plan.events), plan.duplicates, plan.seq_last, plan.gaps)
+
+
+async def _add_events(connection: Connection, trace_id: str, events: Sequence[StoredEvent]) -> None:
+    await connection.execute(
+        _EVENTS,
+        (
+            trace_id,
+            [event.seq for event in events],
+            [event.ts_ms for event in events],
+            [event.type for event in events],
+            [event.payload.decode() for event in events],
+            [event.event_id for event in events],
+            [event.envelope.decode() for event in events],
+            [event.identity for event in events],
+        ),
+    )
+
+
+async def add_blobs(connection: Connection, trace_id: str, blobs: Sequence[NewBlob], now_ms: int) -> None:
+    """Store blobs that come with the trace's own facts, as held and used by it."""
+    if not blobs:
+        return
+    ordered = sorted(blobs, key=lambda blob: blob.blob_id)
+    ids, types = [blob.blob_id for blob in ordered], [blob.content_type for blob in ordered]
+    redactions = [_json(blob.redaction) for blob in ordered]
+    uris = [f"db:{blob.blob_id}" if blob.data is not None else blob.storage_uri for blob in ordered]
+    sizes, data = [blob.byte_len for blob in ordered], [blob.data for blob in ordered]
+    await connection.execute(_BLOBS, (now_ms, ids, uris, types, sizes, redactions, data, trace_id))
+    await connection.execute(_HELD, (trace_id, ids, types, redactions))
+
+
+async def hold(
+    connection: Connection,
+    trace_id: str,
+    ids: Collection[str],
+    now_ms: int,
+    *,
+    needed: bool = True,
+    own_only: bool = False,
+) -> None:
+    """Make stored blobs belong to the trace and be used by it.
+
+    Unknown ones are an error unless not `needed`, with `own_only` also those that are neither the trace's nor shared.
+    """
+    for blob_id in sorted(ids):
+        row = await _one(
+            connection,
+            "SELECT b.content_type, b.redaction_json::text, b.shared OR EXISTS"
+            " (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = %s AND t.blob_id = b.blob_id)"
+            " FROM blobs AS b WHERE b.blob_id = %s FOR UPDATE OF b",
+            (trace_id, blob_id),
+        )
+        if row is None or (own_only and not row[2]):
+            if needed:
+                raise blob_is_gone(blob_id)
+            continue
+        await _own(connection, trace_id, blob_id, row[0], row[1], used=True)
+        await connection.execute(
+            "UPDATE blobs SET touched_ms = greatest(touched_ms, %s) WHERE blob_id = %s", (now_ms, blob_id)
+        )
+
+
+async def _own(
+    connection: Connection, trace_id: str, blob_id: str, content_type: str, redaction: str, *, used: bool
+) -> None:
+    added = await connection.execute(
+        "INSERT INTO trace_blobs (trace_id, blob_id, content_type, redaction_json, used) VALUES (%s, %s, %s, %s, %s)"
+        " ON CONFLICT DO NOTHING",
+        (trace_id, blob_id, content_type, redaction, used),
+    )
+    if added.rowcount == 1:
+        await connection.execute("UPDATE blobs SET held_by = held_by + 1 WHERE blob_id = %s", (blob_id,))
+    elif used:
+        await connection.execute(
+            "UPDATE trace_blobs SET used = true WHERE trace_id = %s AND blob_id = %s AND NOT used", (trace_id, blob_id)
+        )
+
+
+async def finalize(
+    connection: Connection,
+    trace_id: str,
+    *,
+    final_state: dict[str, Any] | None,
+    blobs: Sequence[NewBlob],
+    references: Collection[str],
+    at_ms: int,
+) -> bool:
+    """See `TraceStore.finalize`; whether this call closed the trace."""
+    found = await _one(
+        connection, "SELECT status, metadata_json FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,)
+    )
+    if found is not None and found[0] not in {"open", "deleted"}:
+        return False
+    check_open(trace_id, found[0] if found else None, doing="be finalized")
+    await hold(connection, trace_id, references, at_ms, own_only=True)
+    await add_blobs(connection, trace_id, blobs, at_ms)
+    bundle = found[1].get("repo", {}).get("bundle_blob_id") if found else None
+    await connection.execute(
+        "UPDATE trace_blobs SET used = true WHERE trace_id = %s AND blob_id = %s", (trace_id, bundle)
+    )
+    unused = await connection.execute(
+        "DELETE FROM trace_blobs WHERE trace_id = %s AND NOT used RETURNING blob_id", (trace_id,)
+    )
+    await _let_go(connection, [row[0] for row in await unused.fetchall()])
+    await connection.execute(
+        "UPDATE traces SET status = 'finalized', finalized_at_ms = %s, final_state_json = %s WHERE trace_id = %s",
+        (at_ms, _json(final_state) if final_state is not None else None, trace_id),
+    )
+    return True
+
+
+async def _let_go(connection: Connection, ids: Sequence[str]) -> None:
+    if ids:
+        await connection.execute(
+            "WITH locked AS (SELECT blob_id FROM blobs WHERE blob_id = ANY (%s) ORDER BY blob_id FOR UPDATE)"
+            " UPDATE blobs AS b SET held_by = held_by - 1 FROM locked WHERE b.blob_id = locked.blob_id",
+            (list(ids),),
+        )
+
+
+async def set_status(connection: Connection, trace_id: str, status: str, expected: Collection[str] | None) -> bool:
+    """See `TraceStore.set_status`."""
+    done = await connection.execute(
+        "UPDATE traces SET status = %s WHERE trace_id = %s AND status != 'deleted'"
+        " AND (%s::text[] IS NULL OR status = ANY (%s::text[]))",
+        (status, trace_id, *([list(expected)] * 2 if expected is not None else (None, None))),
+    )
+    return done.rowcount == 1
+
+
+async def set_final(connection: Connection, trace_id: str, blob_id: str, now_ms: int) -> None:
+    """See `TraceStore.set_final_document`."""
+    await _check_there(connection, trace_id)
+    await hold(connection, trace_id, [blob_id], now_ms)
+    await connection.execute("UPDATE traces SET final_blob_id = %s WHERE trace_id = %s", (blob_id, trace_id))
+
+
+async def put_fact(connection: Connection, trace_id: str, fact: QaFact, named: Collection[str], now_ms: int) -> bool:
+    """See `TraceStore.append_qa_fact`."""
+    await _check_there(connection, trace_id)
+    added = await connection.execute(
+        "INSERT INTO qa_facts (trace_id, step, input_hash, ts_ms, result_json) VALUES (%s, %s, %s, %s, %s)"
+        " ON CONFLICT DO NOTHING",
+        (trace_id, fact.step, fact.input_hash, fact.ts_ms, _json(fact.result)),
+    )
+    if added.rowcount != 1:
+        return False
+    await hold(connection, trace_id, named, now_ms)
+    return True
+
+
+async def _check_there(connection: Connection, trace_id: str) -> None:
+    found = await _one(connection, "SELECT status FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,))
+    if found is None or found[0] == "deleted":
+        raise NotFoundError(f"no trace {trace_id!r}", why="it was deleted" if found else "no trace has this id")
+
+
+async def put_blob(
+    connection: Connection,
+    row: BlobRow,
+    *,
+    trace_id: str | None,
+    submitted_id: str | None,
+    data: bytes | None,
+    now_ms: int,
+) -> None:
+    """See `TraceStore.put_blob_row`."""
+    if trace_id is not None:
+        await _check_there(connection, trace_id)
+    redaction = _json(row.redaction)
+    uri = f"db:{row.blob_id}" if data is not None else row.storage_uri
+    await connection.execute(
+        "INSERT INTO blobs AS b"
+        " (blob_id, storage_uri, content_type, byte_len, redaction_json, shared, touched_ms, data)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (blob_id) DO UPDATE"
+        " SET touched_ms = greatest(b.touched_ms, excluded.touched_ms), shared = b.shared OR excluded.shared",
+        (row.blob_id, uri, row.content_type, row.byte_len, redaction, trace_id is None, now_ms, data),
+    )
+    if trace_id is None:
+        return
+    await _own(connection, trace_id, row.blob_id, row.content_type, redaction, used=False)
+    if submitted_id is not None and submitted_id != row.blob_id:
+        await connection.execute(
+            "INSERT INTO blob_aliases (trace_id, submitted_id, blob_id) VALUES (%s, %s, %s)"
+            " ON CONFLICT (trace_id, submitted_id) DO UPDATE SET blob_id = excluded.blob_id",
+            (trace_id, submitted_id, row.blob_id),
+        )
+
+
+async def take_garbage(connection: Connection, *, before_ms: int, limit: int) -> list[BlobRow]:
+    """See `TraceStore.take_garbage`. What has come to be held meanwhile is looked at again, and stays."""
+    rows = await connection.execute(
+        "DELETE FROM blobs WHERE held_by = 0 AND touched_ms < %s AND blob_id IN"
+        " (SELECT blob_id FROM blobs WHERE held_by = 0 AND touched_ms < %s ORDER BY touched_ms LIMIT %s"
+        " FOR UPDATE SKIP LOCKED)"
+        " RETURNING blob_id, storage_uri, content_type, byte_len, redaction_json",
+        (before_ms, before_ms, limit),
+    )
+    return [BlobRow(row[0], row[1], row[2], row[3], row[4]) for row in await rows.fetchall()]
+
+
+async def delete(connection: Connection, trace_id: str, at_ms: int) -> bool:
+    """Hide the trace and forget what is small; `purge_slice` removes the rest."""
+    found = await _one(connection, "SELECT status FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,))
+    if found is None:
+        raise NotFoundError(f"no trace {trace_id!r}", why="no trace has this id")
+    if found[0] == "deleted":
+        return False
+    await connection.execute(
+        "UPDATE traces SET status = 'deleted', deleted_at_ms = %s, metadata_json = '{}', final_state_json = NULL,"
+        " final_blob_id = NULL, clock_skew_ms = NULL, identity = '' WHERE trace_id = %s",
+        (at_ms, trace_id),
+    )
+    for statement in (
+        "DELETE FROM qa_facts WHERE trace_id = %s",
+        "DELETE FROM trace_gaps WHERE trace_id = %s",
+        "DELETE FROM blob_aliases WHERE trace_id = %s",
+        "DELETE FROM tokens WHERE trace_id = %s",
+        "INSERT INTO purges (trace_id) VALUES (%s)",
+    ):
+        await connection.execute(statement, (trace_id,))
+    return True
+
+
+async def purge_slice(connection: Connection, trace_id: str) -> bool:
+    """Remove a part of a deleted trace's events and blobs, small enough to hold nobody up; whether more is left."""
+    events = await connection.execute(
+        "DELETE FROM events WHERE trace_id = %s AND seq IN (SELECT seq FROM events WHERE trace_id = %s LIMIT %s)",
+        (trace_id, trace_id, _PURGE),
+    )
+    if events.rowcount == _PURGE:
+        return True
+    gone = await connection.execute(
+        "DELETE FROM trace_blobs WHERE trace_id = %s AND blob_id IN"
+        " (SELECT blob_id FROM trace_blobs WHERE trace_id = %s LIMIT %s) RETURNING blob_id",
+        (trace_id, trace_id, _PURGE),
+    )
+    await _let_go(connection, [row[0] for row in await gone.fetchall()])
+    if gone.rowcount == _PURGE:
+        return True
+    await connection.execute("DELETE FROM purges WHERE trace_id = %s", (trace_id,))
+    return False
+
+
+async def add_token(connection: Connection, token: TokenRow) -> None:
+    """See `TraceStore.add_token`."""
+    await connection.execute(
+        "INSERT INTO tokens (token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        tuple(token),
+    )
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8")

@@ -82,10 +82,16 @@ class Tokens:
 
     async def new_admin(self, label: str) -> Issued:
         """Make an admin token; its text is in the answer and nowhere else."""
-        token, token_id = draw_token("admin"), new_id()
-        await self._store.add_token(
-            TokenRow(token_id, "admin", hash_token(token), label=label, created_at_ms=now_epoch_ms())
-        )
+        return await self._issue("admin", None, label)
+
+    async def new_ingest(self, trace_id: str, label: str) -> Issued:
+        """Make a further ingest key for a trace."""
+        return await self._issue("ingest", trace_id, label)
+
+    async def _issue(self, kind: Literal["admin", "ingest"], trace_id: str | None, label: str) -> Issued:
+        token, token_id = draw_token(kind), new_id()
+        row = TokenRow(token_id, kind, hash_token(token), trace_id, label=label, created_at_ms=now_epoch_ms())
+        await self._store.add_token(row)
         return Issued(token_id, token)
 
     async def revoke(self, token_id: str) -> bool:

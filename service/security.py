@@ -61,7 +61,7 @@ def read_or_make_token(path: Path, *, new: bool = False) -> str:
         found = _read_token(path)
         if found is not None:
             return found
-    token = secrets.token_urlsafe(32)
+    token = f"pm_serve_{secrets.token_urlsafe(32)}"  # a prefix that redaction knows
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -111,10 +111,11 @@ def _referenced(state_dir: StateDir, store: DirectoryBlobs, stored: set[bytes]) 
     """Every stored digest named by a record, and by the blobs those name."""
     found: set[bytes] = set()
     blobs, catalog = os.fspath(state_dir.blobs) + os.sep, os.fspath(state_dir.catalog)
+    captures = os.path.join(os.fspath(state_dir.root), "collector")  # its database and blobs name only each other
     roots = {os.fspath(state_dir.root), os.fspath(state_dir.agentic_traces)}
     for root in filter(os.path.isdir, roots):  # a folder comes into being with its first record
         for path in _files(root):
-            if not path.startswith((blobs, catalog)):
+            if not path.startswith((blobs, catalog, captures)):
                 found |= _named_in(path, stored)
     fresh = set(found)
     while fresh:

@@ -46,6 +46,7 @@ OWN_RULES: tuple[OwnRule, ...] = (
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})",
     ),
+    OwnRule("pm-token", ("pm_admin_", "pm_ingest_", "pm_serve_"), r"pm_(?:admin|ingest|serve)_[A-Za-z0-9_-]{43}"),
     OwnRule("json-web-token", ("eyj",), r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
     OwnRule("bearer-token", ("bearer",), r"""(?i)\bbearer[ \t]*[ \t:=]["'\s]{0,3}([A-Za-z0-9_~+/.=-]{8,})""", "bearer"),
     OwnRule("basic-auth", ("basic",), r"(?i)\bbasic[ \t]+([A-Za-z0-9+/]{8,}={0,2})", "basic"),

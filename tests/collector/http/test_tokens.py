@@ -1,0 +1,86 @@
+"""Tokens of the collector on the command line and over the wire: shown once, hashed, revocable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector import tokens
+from collector.store.sqlite import open_sqlite
+from collector.tokens import Tokens, draw_token
+from repl.cli import main
+from tests.collector.http.support import Capture, new_trace
+from tests.service.support import serving
+from tracer.errors import NotFoundError
+from tracer.redaction.engine import build_redactor
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main([*words, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_token_made_on_the_command_line_opens_the_service_until_it_is_revoked(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "_BELIEVED_S", 0.0)
+    made = said(capsys, "tokens", "new", "--label", "laptop")
+    listed = said(capsys, "tokens", "list")["tokens"]
+    assert [(each["token_id"], each["label"], each["revoked"]) for each in listed] == [
+        (made["token_id"], "laptop", False)
+    ]
+    assert made["token"] not in json.dumps(listed)
+    with serving(project, []) as served:
+        headers = {"authorization": f"Bearer {made['token']}"}
+        assert served.client.post("/traces", json=new_trace(), headers=headers).status_code == 201
+        assert served.client.get("/api/tasks", headers=headers).status_code == 401
+        capture = Capture(served)
+        said(capsys, "tokens", "revoke", made["token_id"])
+        assert served.client.get("/traces", headers=headers).status_code == 401
+        further = said(capsys, "tokens", "new", "--trace", capture.trace_id)
+        headers = {"authorization": f"Bearer {further['token']}"}
+        assert served.client.get(f"/traces/{capture.trace_id}", headers=headers).status_code == 200
+        keys = [each for each in said(capsys, "tokens", "list", "--all")["tokens"] if each["kind"] == "ingest"]
+        assert {each["trace_id"] for each in keys} >= {capture.trace_id}
+        for each in keys:
+            main(["tokens", "revoke", each["token_id"]])
+        assert served.client.get(f"/traces/{capture.trace_id}", headers=headers).status_code == 401
+        assert capture.get().status_code == 401
+
+
+def test_an_unknown_token_or_trace_is_not_found(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tokens", "revoke", "no-such-id"]) == 7
+    assert main(["tokens", "new", "--trace", "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"]) == 7
+    capsys.readouterr()
+
+
+async def test_revoking_twice_says_so(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "c.sqlite") as store:
+        kept = Tokens(store)
+        made = await kept.new_admin("x")
+        assert await kept.access(made.token) == (made.token_id, None)
+        assert await kept.revoke(made.token_id)
+        assert await kept.access(made.token) is None
+        assert not await kept.revoke(made.token_id)
+        with pytest.raises(NotFoundError):
+            await kept.revoke("other")
+        assert await kept.access("x" * 10_000) is None
+
+
+def test_a_token_in_a_text_is_replaced_like_any_secret(tmp_path: Path) -> None:
+    redactor = build_redactor(state_dir=tmp_path, environ={}, host="", persons=())
+    for token in (draw_token("admin"), draw_token("ingest")):
+        text, counts = redactor.redact_text(f"$ pm tokens new\n{token}\n")
+        assert token not in text
+        assert counts == {"pm-token": 1}
+
+
+def test_the_schema_is_printed_and_garbage_is_collected(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "trace"]) == 0
+    assert json.loads(capsys.readouterr().out)["$schema"].endswith("2020-12/schema")
+    found = said(capsys, "capture", "gc")
+    assert (found["blobs"], found["leftovers"], found["bytes"]) == (0, 0, 0)

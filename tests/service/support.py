@@ -25,6 +25,7 @@ from runner.task import TaskRequest
 from service.app import create_app
 from service.schemas import NewTask
 from service.security import OneTimeCodes
+from service.server import without_delay
 from tracer.statedir import StateDir
 
 TOKEN = "test-token-" + "0" * 32
@@ -95,7 +96,7 @@ def build_app(
 def serving(project: Path, replies: list[dict[str, Any]], **limits: Any) -> Iterator[Served]:
     """Serve on a free loopback port while the block runs."""
     app = build_app(project, replies, **limits)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = without_delay(socket.create_server(("127.0.0.1", 0)))
     port = listener.getsockname()[1]
     config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)

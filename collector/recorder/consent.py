@@ -1,0 +1,106 @@
+"""What the person allows a capture to hold: asked once for each repository, kept in the state dir, shown at every start.
+
+Three flags (contracts 8), each false until it was said. The answer belongs to the repository it was given for: another
+repository with the same state dir is asked anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from tracer.clock import now_iso
+from tracer.durable import ensure_folder, replace
+from tracer.errors import RecordError, UsageError
+
+__all__ = ["QUESTIONS", "WORDS", "Consent", "keep_consent", "parse_consent", "stored_consent"]
+
+WORDS: Final = {"code": "store_raw_code", "output": "store_terminal_output", "judge": "allow_llm_judge"}
+QUESTIONS: Final = {
+    "output": "Keep what your commands print (test logs, stack traces), with secrets replaced?",
+    "judge": "May a language model read the capture to score it?",
+    "code": "May code be kept as it is, without replacing secrets, when you ask for raw mode (--store raw)?",
+}
+_FILE: Final = "consent.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """What is allowed."""
+
+    code: bool = False
+    output: bool = False
+    judge: bool = False
+
+    def flags(self) -> dict[str, bool]:
+        """As `developer.consent_flags`."""
+        return {name: bool(getattr(self, word)) for word, name in WORDS.items()}
+
+    def describe(self) -> str:
+        """One line for people."""
+        said = {True: "yes", False: "no"}
+        return (
+            f"terminal output {said[self.output]} · scoring by a model {said[self.judge]} · "
+            f"unredacted code {said[self.code]}"
+        )
+
+
+def parse_consent(text: str) -> Consent:
+    """`all`, `none` or a list of `code`, `output`, `judge`.
+
+    Raises:
+        UsageError: another word.
+
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if words == ["all"]:
+        return Consent(code=True, output=True, judge=True)
+    if words == ["none"]:
+        return Consent()
+    unknown = [word for word in words if word not in WORDS]
+    if unknown or not words:
+        raise UsageError(
+            f"{unknown[0] if unknown else text!r} is nothing one can consent to",
+            why="there is: code, output, judge (joined by commas), all, none",
+            next_step="--consent output,judge",
+        )
+    return Consent(**dict.fromkeys(words, True))
+
+
+def stored_consent(state_root: Path, repo_id: str) -> Consent | None:
+    """What was answered for this repository before; None where nobody was asked."""
+    try:
+        found: Any = orjson.loads((state_root / _FILE).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    kept = found.get(repo_id) if isinstance(found, dict) else None
+    if not isinstance(kept, dict):
+        return None
+    return Consent(**{word: kept.get(name) is True for word, name in WORDS.items()})
+
+
+def keep_consent(state_root: Path, repo_id: str, consent: Consent) -> None:
+    """Remember the answer.
+
+    Raises:
+        RecordError: it cannot be written.
+
+    """
+    path = state_root / _FILE
+    try:
+        ensure_folder(state_root)
+        try:
+            found: Any = orjson.loads(path.read_bytes())
+        except (FileNotFoundError, orjson.JSONDecodeError):
+            found = {}
+        kept = {**(found if isinstance(found, dict) else {}), repo_id: {**consent.flags(), "given_at": now_iso()}}
+        replace(path, orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
+    except OSError as error:
+        raise RecordError(
+            f"the consent cannot be kept in {str(path)!r}",
+            why=error.strerror or str(error),
+            next_step="make the state directory writable",
+        ) from error

@@ -247,6 +247,27 @@ class Spool:
         except FileNotFoundError:
             return
 
+    def last_event(self) -> int:
+        """The highest seq that stands in the spool, read from its end; 0 where there is none."""
+        try:
+            with self.events_path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                reach = 4096
+                while size:
+                    start = max(size - reach, 0)
+                    file.seek(start)
+                    tail = file.read(size - start)
+                    whole = tail[: tail.rfind(b"\n") + 1]
+                    before = whole.rfind(b"\n", 0, -1)
+                    if whole and (before >= 0 or start == 0):
+                        return _line(whole[before + 1 :]).seq
+                    if start == 0:
+                        return 0
+                    reach *= 8
+        except FileNotFoundError:
+            pass
+        return 0
+
     # -- what the server has ----------------------------------------------------------------------------------------
 
     @property

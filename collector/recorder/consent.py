@@ -1,4 +1,4 @@
-"""What the person allows a capture to hold: asked once for each repository, kept in the state dir, shown at every start.
+"""What the person allows a capture to hold: asked once for each repository, kept in the state dir, always shown.
 
 Three flags (contracts 8), each false until it was said. The answer belongs to the repository it was given for: another
 repository with the same state dir is asked anew.

@@ -1,0 +1,346 @@
+"""Files of the working tree as a capture knows them: edits as unified diffs on save, snapshots at checkpoints.
+
+What is kept of a file is its stored form (redacted unless raw): diffs, hashes and snapshots are all of that one form,
+so a replay fits to the byte. `observe` compares the disk with what was last stored and drafts the difference; a draft
+counts once `settle` is told that it was recorded. Binary, large and unreadable files are named, with hashes left out.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from collector.patches import make_patch, quoted
+from collector.spool import Draft
+from runner.workspace.git import Git, GitError, parse_raw
+from tracer.blobs import DirectoryBlobs, blob_id_of
+
+__all__ = ["INLINE", "FileTracker", "Reason", "body"]
+
+Reason = Literal["pre_test", "post_test", "manual_checkpoint"]
+INLINE: Final = 256 << 10
+_TRIES: Final = 3
+_MOST_FILES: Final = 1000
+Look = tuple[int, int, int, int]
+
+
+class Content(NamedTuple):
+    """What stands on disk: its facts, and its stored form; `why` says what kept it from being stored."""
+
+    look: Look | None
+    data: bytes | None
+    why: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A file as last recorded: the blob of its stored form, None where it does not exist; `why` as in `Content`."""
+
+    blob_id: str | None
+    look: Look | None = None
+    why: str = ""
+
+
+def body(name: str, data: bytes, blobs: DirectoryBlobs) -> dict[str, Any]:
+    """A content as a payload's field: inline (`patch`) where it is short text, else as a blob (`patch_blob_id`)."""
+    if len(data) <= INLINE and b"\0" not in data:
+        try:
+            return {name: data.decode("utf-8")}
+        except UnicodeDecodeError:
+            pass
+    return {f"{name}_blob_id": blobs.put_bytes(data)}
+
+
+class FileTracker:
+    """The files of one recording. `store` turns a file's bytes into their stored form; `base` is the base commit.
+
+    Not for two threads at once. Contents are in the spool's blobs, so memory holds one file at a time.
+    """
+
+    def __init__(
+        self,
+        git: Git,
+        *,
+        base: str,
+        blobs: DirectoryBlobs,
+        store: Callable[[bytes], bytes],
+        left_out: Callable[[str], bool],
+        limit: int,
+        snapshots: bool = True,
+        text_only: bool = True,
+    ) -> None:
+        self._text_only = text_only
+        self._git = git
+        self._base = base
+        self._blobs = blobs
+        self._store = store
+        self._left_out = left_out
+        self._limit = limit
+        self._snapshots = snapshots
+        self.known: dict[str, Known] = {}
+
+    def learn(self, event: Mapping[str, Any]) -> None:
+        """Take over what an event in the spool says of a file (our own, another process's, or before a crash)."""
+        payload = event.get("payload")
+        if not isinstance(payload, dict) or event.get("type") not in {"file_edit", "file_snapshot"}:
+            return
+        path = payload.get("file_path")
+        if not isinstance(path, str):
+            return
+        if event["type"] == "file_edit":
+            self._take(path, payload.get("post_hash"), why=str(payload.get("content_left_out") or ""))
+        elif "content_blob_id" in payload:
+            self._take(path, payload["content_blob_id"])
+        elif isinstance(payload.get("content"), str):
+            self._take(path, blob_id_of(payload["content"].encode("utf-8", "surrogatepass")))
+
+    def _take(self, path: str, blob_id: str | None, *, why: str = "") -> None:
+        before = self.known.get(path)
+        if before is None or before.blob_id != blob_id or before.why != why:
+            self.known[path] = Known(blob_id=blob_id, why=why)
+
+    def changed_paths(self) -> list[str]:
+        """What differs from the base commit by git's word, untracked files included, and every file known so far."""
+        found: set[str] = set(self.known)
+        for words in (
+            ("diff", "--name-only", "--no-renames", "-z", self._base, "--"),
+            ("ls-files", "--others", "--exclude-standard", "-z"),
+        ):
+            try:
+                said = self._git.run(*words, chosen_index=False)
+            except GitError:
+                continue
+            found.update(_text(name) for name in said.split(b"\0") if name)
+        return sorted(path for path in found if path)
+
+    def difference(self) -> bytes:
+        """The unified diff from the base commit to what was last recorded of every file, in the stored form."""
+        parts = []
+        for path, known in sorted(self.known.items()):
+            before, why = self._at_base(path)
+            if why or known.why:
+                continue
+            after = self._blobs.read(known.blob_id) if known.blob_id is not None else None
+            if before != after:
+                parts.append(make_patch(path, before, after))
+        return b"".join(parts)
+
+    def commit_diff(self, parent: str, commit: str) -> bytes:
+        """The diff of a commit in the stored form; binary and large files are only named."""
+        words = ["diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", "--root"]
+        parts = []
+        for entry in parse_raw(self._git.run(*words, *([parent] if parent else []), commit))[:_MOST_FILES]:
+            path = _text(entry.path)
+            if not path or self._left_out(path):
+                continue
+            before, why = self._object(entry.ids[0])
+            after, why_after = self._object(entry.ids[1])
+            if why or why_after:
+                name = quoted(path)
+                parts.append(b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4))
+            elif before != after:
+                parts.append(make_patch(path, before, after))
+        return b"".join(parts)
+
+    def _object(self, object_id: str) -> tuple[bytes | None, str]:
+        if not object_id.strip("0"):
+            return None, ""
+        try:
+            if int(self._git.run("cat-file", "-s", object_id)) > self._limit:
+                return None, "large"
+            data = self._git.run("cat-file", "blob", object_id)
+        except (GitError, ValueError):
+            return None, "unreadable"
+        why = self._unfit(data)
+        return (None, why) if why else (self._store(data), "")
+
+    def not_ignored(self, paths: Iterable[str]) -> list[str]:
+        """`paths` without what git ignores and without what is never recorded."""
+        wanted = sorted({path for path in paths if path and not self._left_out(path)})
+        if not wanted:
+            return []
+        try:
+            said = self._git.run(
+                "check-ignore", "-z", "--stdin",
+                stdin=b"".join(os.fsencode(path) + b"\0" for path in wanted),
+                ok_codes=(0, 1),
+                chosen_index=False,
+            )  # fmt: skip
+        except GitError:
+            return wanted
+        ignored = {_text(name) for name in said.split(b"\0") if name}
+        return [path for path in wanted if path not in ignored]
+
+    def observe(self, paths: Iterable[str], *, actor: Mapping[str, Any], context: Mapping[str, Any]) -> list[Draft]:
+        """Drafts for the files among `paths` that differ from what was last recorded."""
+        drafts: list[Draft] = []
+        for path in paths:
+            if not self._left_out(path):
+                drafts += self._observed(path, actor, context)
+        return drafts
+
+    def snapshot(self, paths: Iterable[str], reason: Reason, *, context: Mapping[str, Any]) -> list[Draft]:
+        """A snapshot draft of each of `paths` in the form last recorded; files that are gone or not kept have none."""
+        drafts: list[Draft] = []
+        for path in paths if self._snapshots else ():
+            known = self.known.get(path)
+            if known is not None and known.blob_id is not None:
+                drafts.append(self._snapshot(path, self._blobs.read(known.blob_id), reason, context))
+        return drafts
+
+    def _observed(self, path: str, actor: Mapping[str, Any], context: Mapping[str, Any]) -> list[Draft]:
+        known = self.known.get(path)
+        content = self._read(path, known)
+        if content is None:
+            return []
+        if known is None:
+            before, why_before = self._at_base(path)
+        else:
+            before = self._blobs.read(known.blob_id) if known.blob_id is not None else None
+            why_before = known.why
+        if before == content.data and why_before == content.why and not content.why:
+            if known is not None or before is not None:
+                self._note(path, content)
+            return []
+        if content.why or why_before:  # one side is not kept: there is nothing to compare
+            return self._unkept(path, content, before, actor, context)
+        drafts: list[Draft] = []
+        if known is None and before is not None:
+            self._blobs.put_bytes(before)
+            if self._snapshots:
+                first = self._snapshot(path, before, "manual_checkpoint", context)
+                drafts.append(_with(first, checkpoint="before_first_edit"))
+        self._note(path, content)
+        payload = {
+            "file_path": path,
+            "edit_kind": "patch",
+            "patch_format": "unified_diff",
+            **body("patch", make_patch(path, before, content.data), self._blobs),
+            "pre_hash": blob_id_of(before) if before is not None else None,
+            "post_hash": blob_id_of(content.data) if content.data is not None else None,
+        }
+        drafts.append(Draft(type="file_edit", payload=payload, actor=actor, context=context))
+        return drafts
+
+    def _note(self, path: str, content: Content) -> None:
+        blob_id = self._blobs.put_bytes(content.data) if content.data is not None else None
+        self.known[path] = Known(blob_id=blob_id, look=content.look, why=content.why)
+
+    def _unkept(
+        self, path: str, content: Content, before: bytes | None, actor: Mapping[str, Any], context: Mapping[str, Any]
+    ) -> list[Draft]:
+        """The edit of a file that is not kept before or after it: named, with its size, and no patch to apply.
+
+        What is kept again afterwards stands in a snapshot.
+        """
+        self._note(path, content)
+        name = quoted(path)
+        reason = content.why or "not kept before"
+        payload = {
+            "file_path": path,
+            "edit_kind": "patch",
+            "patch_format": "unified_diff",
+            "patch": (b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4)).decode(),
+            "pre_hash": blob_id_of(before) if before is not None else None,
+            "post_hash": None,
+            "content_left_out": reason,
+            "byte_length": content.size,
+        }
+        drafts = [Draft(type="file_edit", payload=payload, actor=actor, context=context)]
+        if content.data is not None and self._snapshots:
+            later = self._snapshot(path, content.data, "manual_checkpoint", context)
+            drafts.append(_with(later, checkpoint="content_kept_again"))
+        return drafts
+
+    def _snapshot(self, path: str, data: bytes, reason: Reason, context: Mapping[str, Any]) -> Draft:
+        payload = {"file_path": path, **body("content", data, self._blobs), "snapshot_reason": reason}
+        return Draft(type="file_snapshot", payload=payload, actor={"kind": "tool", "id": "pm record"}, context=context)
+
+    def _read(self, path: str, known: Known | None) -> Content | None:
+        """The file now; None where it looks as it did when it was last recorded, or is no file of ours to record."""
+        full = os.path.join(self._git.top, path)  # noqa: PTH118 - many files, each time
+        for _try in range(_TRIES):
+            look, size, kind = _look(full)
+            if kind == "other":
+                return None
+            if known is not None and look is not None and look == known.look:
+                return None
+            if look is None:
+                return Content(None, None)
+            if size > self._limit:
+                return Content(look, None, f"larger than {self._limit:,} bytes", size)
+            try:
+                data = _bytes(full)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                return Content(look, None, f"cannot be read: {error.strerror}", size)
+            if _look(full)[0] != look:
+                continue  # it was being written
+            why = self._unfit(data)
+            return Content(look, None if why else self._store(data), why, size)
+        return None  # written all the time: the next look finds it
+
+    def _at_base(self, path: str) -> tuple[bytes | None, str]:
+        """The stored form of the file in the base commit, None where it is not there; and why it is not kept."""
+        name = f"{self._base}:{path}"
+        try:
+            size = int(self._git.run("cat-file", "-s", name))
+        except (GitError, ValueError):
+            return None, ""
+        if size > self._limit:
+            return None, f"larger than {self._limit:,} bytes"
+        try:
+            data = self._git.run("cat-file", "--filters", name)
+        except GitError:
+            return None, ""
+        why = self._unfit(data)
+        return (None, why) if why else (self._store(data), "")
+
+    def _unfit(self, data: bytes) -> str:
+        """Why this content is not kept, or nothing. What is no text cannot be redacted."""
+        if b"\0" in data:
+            return "binary"
+        if not self._text_only:
+            return ""
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            return "no UTF-8 text"
+        return ""
+
+
+def _with(draft: Draft, **more: Any) -> Draft:
+    from dataclasses import replace
+
+    return replace(draft, payload={**draft.payload, **more})
+
+
+def _look(full: str) -> tuple[Look | None, int, str]:
+    try:
+        facts = os.lstat(full)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, 0, "gone"
+    except OSError:
+        return None, 0, "other"
+    if not stat.S_ISREG(facts.st_mode):
+        return None, 0, "other"
+    return (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino), facts.st_size, "file"
+
+
+def _bytes(full: str) -> bytes:
+    descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def _text(name: bytes) -> str:
+    """A path as text; one that is not UTF-8 becomes empty: it cannot be named in JSON."""
+    try:
+        return name.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""

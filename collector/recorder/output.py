@@ -1,0 +1,104 @@
+"""What one command printed, in chunks: plain text, redacted across chunk joins, its middle dropped beyond a limit.
+
+The head is kept as it comes, then the last part; where something was dropped a line says how much. Both ends are
+searched for secrets together with what lay next to the cut, and a cut falls between lines.
+"""
+
+from __future__ import annotations
+
+from collector.recorder.plain_text import PlainText
+from tracer.redaction.engine import ProjectRedactor
+from tracer.redaction.stream import StreamRedactor
+
+__all__ = ["CommandOutput"]
+
+_CHUNK = 32 << 10
+_MARGIN = 8 << 10
+
+
+class CommandOutput:
+    """The output of one command. `feed` and `close` return chunks that are ready; `redactor` None keeps all as it is.
+
+    `dropped` is how many characters were left out, `total` how many came, `end` the last of them for looking at.
+    """
+
+    def __init__(self, redactor: ProjectRedactor | None, *, head: int, tail: int) -> None:
+        self._redactor = redactor
+        self._stream = StreamRedactor(redactor) if redactor is not None else None
+        self._plain = PlainText()
+        self._head, self._tail = head, tail
+        self._ready = ""
+        self._ring = ""
+        self._beyond = 0
+        self.total = 0
+        self.dropped = 0
+        self.end = ""
+
+    def feed(self, data: bytes) -> list[str]:
+        """Take the next bytes of the terminal."""
+        return self._take(self._plain.feed(data))
+
+    def flush(self) -> list[str]:
+        """What is ready now, however little."""
+        ready, self._ready = self._ready, ""
+        return [ready] if ready else []
+
+    def close(self) -> list[str]:
+        """Everything left, the end of what was too long included."""
+        chunks = self._take(self._plain.close())
+        if self._stream is not None and not self._beyond:
+            self._ready += self._stream.close()
+        if self._beyond:
+            chunks += self._end_of_long()
+        return chunks + self._split(last=True)
+
+    def _take(self, text: str) -> list[str]:
+        if not text:
+            return []
+        self.total += len(text)
+        self.end = (self.end + text)[-4096:]
+        if self._beyond:
+            self._keep_tail(text)
+            return []
+        room = self._head - (self.total - len(text))
+        self._ready += self._clean(text[: max(room, 0)])
+        if room < len(text):
+            self._cut_head(text[max(room, 0) :])
+            return self._split(last=True)
+        return self._split(last=False)
+
+    def _clean(self, text: str) -> str:
+        return self._stream.feed(text) if self._stream is not None else text
+
+    def _cut_head(self, rest: str) -> None:
+        """The head is full: close it at the end of a line, judged with what comes after the cut."""
+        if self._stream is not None:
+            self._ready += self._stream.feed(rest[:_MARGIN]) + self._stream.close()
+            end = self._ready.rfind("\n")
+            self._ready = self._ready[: end + 1] if end >= 0 else ""
+        self._beyond = 1
+        self._keep_tail(rest)
+
+    def _keep_tail(self, text: str) -> None:
+        self._beyond += len(text)
+        self._ring = (self._ring + text)[-(self._tail + _MARGIN) :]
+
+    def _end_of_long(self) -> list[str]:
+        ring, self._ring = self._ring, ""
+        if self._redactor is not None:
+            ring = self._redactor.untruncated().redact_text(ring)[0]
+        start = ring.find("\n", max(len(ring) - self._tail, 0)) + 1
+        kept = ring[start:]
+        self.dropped = max(self._beyond - 1 - len(kept), 1)
+        self._ready += f"[... {self.dropped:,} characters not kept ...]\n{kept}"
+        return []
+
+    def _split(self, *, last: bool) -> list[str]:
+        chunks: list[str] = []
+        while len(self._ready) >= _CHUNK:
+            chunks.append(self._ready[:_CHUNK])
+            self._ready = self._ready[_CHUNK:]
+        if last and self._ready:
+            chunks.append(self._ready)
+            self._ready = ""
+        return chunks

@@ -1,0 +1,291 @@
+"""A shell in a pseudo-terminal between the person's terminal and us: every byte through both ways, marks taken out.
+
+Keys go to the shell's own terminal, so Ctrl+C, Ctrl+Z, paste and full-screen programs work as without us; the size
+follows the window. However it ends, the person's terminal is put back as it was and the shell gets its hang-up.
+Without a terminal on stdin (a script) input is fed as if typed, and its end is Ctrl+D.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import termios
+import tty
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from collector.recorder.marks import Cut, Mark, Token
+from collector.recorder.shells import Shell
+from tracer.durable import write_all
+
+__all__ = ["PtyShell"]
+
+_PIECE: Final = 64 << 10
+_TYPED: Final = 16
+_DRAIN_S: Final = 0.3
+_HANG_UP_S: Final = 2.0
+_DEFAULT_SIZE: Final = (24, 80)
+_END_OF_INPUT: Final = b"\x04"
+
+
+class PtyShell:
+    """One shell. `run` returns its exit status once it has ended; `hang_up` ends it from outside.
+
+    `on_token` gets output and marks in order, `on_command` (mark, first bytes typed) for commands is part of it: the
+    second argument is what was typed since the prompt, at most 16 bytes.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        *,
+        cwd: str,
+        nonce: str,
+        on_token: Callable[[Token, bytes], None],
+        stdin: int = 0,
+        stdout: int = 1,
+    ) -> None:
+        self._shell = shell
+        self._cwd = cwd
+        self._cut = Cut(nonce)
+        self._on_token = on_token
+        self._in, self._out = stdin, stdout
+        self._saved: list[Any] | None = None
+        self._master = -1
+        self._pid = 0
+        self._waiting = b""
+        self._typed = b""
+        self._ended: asyncio.Future[int] | None = None
+
+    async def run(
+        self, *, started: Callable[[], object], beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+    ) -> int:
+        """The shell's exit status (128 + n for a signal); the terminal is as before when this returns or raises.
+
+        `started` is called once the shell is there (threads may begin from then on), `beside` runs until it ends.
+        """
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        self._start()
+        started()
+        companion = loop.create_task(beside()) if beside is not None else None
+        loop.add_signal_handler(signal.SIGCHLD, self._child_changed)
+        loop.add_signal_handler(signal.SIGWINCH, self._resize)
+        loop.add_signal_handler(signal.SIGUSR1, self.hang_up)
+        try:
+            self._raw()
+            loop.add_reader(self._master, self._from_shell)
+            loop.add_reader(self._in, self._from_person)
+            self._child_changed()  # it may be gone already
+            status = await self._ended
+            await self._drain()
+            return status
+        finally:
+            if companion is not None:
+                companion.cancel()
+                await asyncio.gather(companion, return_exceptions=True)
+            loop.remove_reader(self._in)
+            for number in (signal.SIGCHLD, signal.SIGWINCH, signal.SIGUSR1):
+                loop.remove_signal_handler(number)
+            self._cooked()
+            await self._end()
+
+    def hang_up(self) -> None:
+        """Tell the shell that its terminal is gone: what a closed window does."""
+        if self._pid:
+            for send in (os.killpg, os.kill):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    send(self._pid, signal.SIGHUP)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    send(self._pid, signal.SIGCONT)
+
+    def say(self, text: str) -> None:
+        """A line of our own on the person's terminal, whatever mode it is in."""
+        with contextlib.suppress(OSError):
+            write_all(self._out, b"\r\n" + text.encode("utf-8", "replace") + b"\r\n")
+
+    # -- starting and ending ----------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, self._size())
+
+        def own_terminal() -> None:
+            os.login_tty(slave)
+
+        process = subprocess.Popen(
+            [self._shell.program, *self._shell.arguments],
+            cwd=self._cwd,
+            env=dict(self._shell.environ or {}),
+            preexec_fn=own_terminal,  # noqa: PLW1509 - one call into libc between fork and exec; no thread runs yet
+            close_fds=True,
+        )
+        os.close(slave)
+        self._pid = process.pid
+        process.returncode = 0  # reaped here, by _child_changed
+        os.set_blocking(self._master, False)
+
+    def _child_changed(self) -> None:
+        try:
+            pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError:
+            pid, status = self._pid, 0
+        if pid == 0 or self._ended is None or self._ended.done():
+            return
+        if os.WIFSTOPPED(status):
+            self._suspend()
+            return
+        self._pid = 0
+        self._ended.set_result(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+    def _suspend(self) -> None:
+        """The shell stopped itself (`suspend`): stop too, and go on together."""
+        self._cooked()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._raw()
+        self._resize()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGCONT)
+
+    async def _drain(self) -> None:
+        """Take what the shell had still written; others may keep its terminal open for longer."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _DRAIN_S
+        while self._master >= 0 and loop.time() < until:  # noqa: ASYNC110 - the loop's own readers do the work
+            await asyncio.sleep(0.02)
+        shown, tokens = self._cut.close()
+        self._show(shown)
+        self._hand_on(tokens)
+
+    async def _end(self) -> None:
+        self._close_master()
+        if not self._pid:
+            return
+        self.hang_up()
+        until = asyncio.get_running_loop().time() + _HANG_UP_S
+        while self._pid and asyncio.get_running_loop().time() < until:
+            self._reap()
+            await asyncio.sleep(0.02)
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGKILL)
+            await asyncio.to_thread(_reaped, self._pid)
+            self._pid = 0
+
+    def _reap(self) -> None:
+        try:
+            pid, _status = os.waitpid(self._pid, os.WNOHANG)
+        except ChildProcessError:
+            pid = self._pid
+        if pid:
+            self._pid = 0
+
+    # -- the person's terminal --------------------------------------------------------------------------------------
+
+    def _raw(self) -> None:
+        if os.isatty(self._in):
+            self._saved = termios.tcgetattr(self._in)
+            tty.setraw(self._in, termios.TCSADRAIN)
+
+    def _cooked(self) -> None:
+        if self._saved is not None:
+            with contextlib.suppress(termios.error, OSError):  # the window may be gone
+                termios.tcsetattr(self._in, termios.TCSADRAIN, self._saved)
+            self._saved = None
+
+    def _resize(self) -> None:
+        if self._master >= 0:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._master, termios.TIOCSWINSZ, self._size())
+
+    def _size(self) -> bytes:
+        for descriptor in (self._out, self._in):
+            with contextlib.suppress(OSError):
+                found = fcntl.ioctl(descriptor, termios.TIOCGWINSZ, bytes(8))
+                if found[:4] != bytes(4):
+                    return found
+        return struct.pack("HHHH", *_DEFAULT_SIZE, 0, 0)
+
+    # -- bytes ------------------------------------------------------------------------------------------------------
+
+    def _from_person(self) -> None:
+        try:
+            data = os.read(self._in, _PIECE)
+        except OSError as error:
+            if error.errno in {errno.EINTR, errno.EAGAIN}:
+                return
+            data = b""
+        if not data:  # the end of a script, or a window that is gone
+            asyncio.get_running_loop().remove_reader(self._in)
+            if os.isatty(self._in):
+                self.hang_up()
+                return
+            data = _END_OF_INPUT
+        if len(self._typed) < _TYPED:
+            self._typed = (self._typed + data)[:_TYPED]
+        self._waiting += data
+        self._to_shell()
+
+    def _to_shell(self) -> None:
+        """Write what the shell takes now; it reads at its own pace."""
+        loop = asyncio.get_running_loop()
+        if self._master < 0:
+            return
+        try:
+            written = os.write(self._master, self._waiting)
+        except BlockingIOError:
+            written = 0
+        except OSError:
+            self._waiting = b""
+            written = 0
+        self._waiting = self._waiting[written:]
+        if self._waiting:
+            loop.add_writer(self._master, self._to_shell)
+        else:
+            loop.remove_writer(self._master)
+
+    def _from_shell(self) -> None:
+        try:
+            data = os.read(self._master, _PIECE)
+        except BlockingIOError:
+            return
+        except OSError:  # EIO: the last holder of its terminal is gone
+            data = b""
+        if not data:
+            self._close_master()
+            return
+        shown, tokens = self._cut.feed(data)
+        self._show(shown)
+        self._hand_on(tokens)
+
+    def _show(self, shown: bytes) -> None:
+        if shown:
+            try:
+                write_all(self._out, shown)
+            except OSError:  # nobody looks any more; what happens is recorded all the same
+                self.hang_up()
+
+    def _hand_on(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
+            self._on_token(token, self._typed)
+            if isinstance(token, Mark) and token.kind == "prompt":
+                self._typed = b""
+
+    def _close_master(self) -> None:
+        if self._master >= 0:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._master)
+            loop.remove_writer(self._master)
+            os.close(self._master)
+            self._master = -1
+
+
+def _reaped(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)

@@ -354,7 +354,7 @@ def list_spools(state_root: Path) -> list[Spool]:
     """Every capture of the project, newest first; damaged ones are left out."""
     found: list[Spool] = []
     try:
-        folders = list(captures_folder(state_root).iterdir())
+        folders = [folder for folder in captures_folder(state_root).iterdir() if not folder.name.startswith(".")]
     except OSError:
         return []
     for folder in folders:

@@ -59,7 +59,7 @@ class Person:
 
 
 def create_request(
-    git: Git, *, bug: Bug, person: Person, store: StoreMode, mode: str, environ: Mapping[str, str], key: bytes
+    git: Git, *, bug: Bug, person: Person, store: str, mode: str, environ: Mapping[str, str], key: bytes
 ) -> dict[str, Any]:
     """The body of POST /traces but for `trace_id`.
 

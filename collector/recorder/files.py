@@ -192,6 +192,14 @@ class FileTracker:
                 drafts.append(self._snapshot(path, self._blobs.read(known.blob_id), reason, context))
         return drafts
 
+    def first_snapshot(self, path: str, *, context: Mapping[str, Any]) -> list[Draft]:
+        """A snapshot of a file that nothing touched yet; none where it is not kept."""
+        content = self._read(path, None) if not self._left_out(path) else None
+        if content is None or content.data is None or not self._snapshots:
+            return []
+        self._note(path, content)
+        return [self._snapshot(path, content.data, "manual_checkpoint", context)]
+
     def _observed(self, path: str, actor: Mapping[str, Any], context: Mapping[str, Any]) -> list[Draft]:
         known = self.known.get(path)
         content = self._read(path, known)

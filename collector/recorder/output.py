@@ -6,6 +6,8 @@ searched for secrets together with what lay next to the cut, and a cut falls bet
 
 from __future__ import annotations
 
+import re
+
 from collector.recorder.plain_text import PlainText
 from tracer.redaction.engine import ProjectRedactor
 from tracer.redaction.stream import StreamRedactor
@@ -14,6 +16,9 @@ __all__ = ["CommandOutput"]
 
 _CHUNK = 32 << 10
 _MARGIN = 8 << 10
+_NEWEST = 2048
+# zsh's sign for output without a last newline, a line of blanks, and the way back (option PROMPT_SP).
+_PROMPT_SP = re.compile(rb"(?:\x1b\[[0-9;]*m)*[%#](?:\x1b\[[0-9;]*m)* +\r \r\Z")
 
 
 class CommandOutput:
@@ -22,7 +27,9 @@ class CommandOutput:
     `dropped` is how many characters were left out, `total` how many came, `end` the last of them for looking at.
     """
 
-    def __init__(self, redactor: ProjectRedactor | None, *, head: int, tail: int) -> None:
+    def __init__(self, redactor: ProjectRedactor | None, *, head: int, tail: int, zsh: bool = False) -> None:
+        self._zsh = zsh
+        self._newest = b""
         self._redactor = redactor
         self._stream = StreamRedactor(redactor) if redactor is not None else None
         self._plain = PlainText()
@@ -36,6 +43,10 @@ class CommandOutput:
 
     def feed(self, data: bytes) -> list[str]:
         """Take the next bytes of the terminal."""
+        if self._zsh:  # what it draws before a prompt comes without a mark: the end is looked at when it is one
+            data = self._newest + data
+            self._newest = data[-_NEWEST:]
+            data = data[: len(data) - len(self._newest)]
         return self._take(self._plain.feed(data))
 
     def flush(self) -> list[str]:
@@ -45,7 +56,7 @@ class CommandOutput:
 
     def close(self) -> list[str]:
         """Everything left, the end of what was too long included."""
-        chunks = self._take(self._plain.close())
+        chunks = self._take(self._plain.feed(_PROMPT_SP.sub(b"", self._newest)) + self._plain.close())
         if self._stream is not None and not self._beyond:
             self._ready += self._stream.close()
         if self._beyond:

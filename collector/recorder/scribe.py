@@ -216,7 +216,9 @@ class Scribe:
         running.event_id = new_id()
         if not withheld:
             options = self._options
-            running.output = CommandOutput(options.redactor, head=options.output_head, tail=options.output_tail)
+            running.output = CommandOutput(
+                options.redactor, head=options.output_head, tail=options.output_tail, zsh=options.shell == "zsh"
+            )
         if line.test is not None:
             self._sweep({"kind": "human", "id": None})
         self._record(lambda: self._command_drafts(running, withheld=withheld))

@@ -101,8 +101,13 @@ async def _recorded(
         tell=terminal.say,
     )
     live = _Live(spool, client) if client is not None else None
+
+    def started() -> None:
+        scribe.start()
+        watcher.start()
+
     try:
-        status = await terminal.run(started=lambda: (scribe.start(), watcher.start()), beside=live)
+        status = await terminal.run(started=started, beside=live)
     finally:
         watcher.stop()
         scribe.put(Item("end", now_epoch_ms()))

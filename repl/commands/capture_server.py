@@ -1,4 +1,4 @@
-"""How commands reach the collector: address and key from flags, environment and settings; and the redactor of captures."""
+"""How commands reach the collector: address and key from flags, environment and settings; and captures' redactor."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def client_for(
 
 
 def _token(context: Context, arguments: Namespace, address: str) -> str:
-    """`--token-file`, PM_CAPTURE_TOKEN, `capture.token_file`, else this project's serve token for a local collector."""
+    """`--token-file`, PM_CAPTURE_TOKEN, `capture.key_file`, else this project's serve token for a local collector."""
     named = getattr(arguments, "token_file", None)
     if not named and context.environ.get(_TOKEN):
         return str(context.environ[_TOKEN]).strip()
-    named = named or context.settings().get("capture.token_file")
+    named = named or context.settings().get("capture.key_file")
     if named:
         return _read_token(context.folder / Path(str(named)).expanduser())
     own = context.state_root / "serve-token"

@@ -87,6 +87,14 @@ class Context:
 
         return StateDir(self.state_root)
 
+    def _setting_flags(self) -> dict[str, Any]:
+        """The arguments but for flags of the command's own: `pm think --kind` is no `run.kind`."""
+        from repl.commands.registry import find_command
+
+        command = find_command(self.command)
+        own = {flag.destination for flag in command.flags if not flag.setting} if command is not None else set()
+        return {name: value for name, value in vars(self.arguments).items() if name not in own}
+
     def settings(self) -> Settings:
         """The settings in force, all layers merged; read once.
 
@@ -101,7 +109,7 @@ class Context:
                 project=self.state_root,
                 environ=self.environ,
                 extra_file=getattr(self.arguments, "config", None),
-                flags=vars(self.arguments),
+                flags=self._setting_flags(),
             )
             names = self._settings.get("redaction.extra_names")
             if names:  # every writer of records in this process asks the environment, also those below the settings

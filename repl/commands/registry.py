@@ -7,6 +7,7 @@ docs (tests compare both).
 
 from __future__ import annotations
 
+from repl.commands.rows_capture import CAPTURE_COMMANDS
 from repl.commands.rows_collector import COLLECTOR_COMMANDS
 from repl.commands.rows_distill import DISTILL_COMMANDS
 from repl.commands.rows_insight import INSIGHT_COMMANDS
@@ -57,6 +58,7 @@ _ROWS: tuple[Command, ...] = (
     *TRACE_COMMANDS,
     *SERVICE_COMMANDS,
     *DISTILL_COMMANDS,
+    *CAPTURE_COMMANDS,
     *INSIGHT_COMMANDS,
     *COLLECTOR_COMMANDS,
     *JUDGE_COMMANDS,

@@ -269,6 +269,14 @@ _OTHER: tuple[Setting, ...] = (
     Setting("check.exclude", "list", "files, folders or patterns that pm check leaves out", ()),
     Setting("criteria.options.*", "any", "options of single criteria; see the criteria page"),
     Setting("environment.allow", "list", "further environment variables that agents may see", (), guarded=True),
+    Setting("capture.server", "text", "where captures are sent", "http://127.0.0.1:8765", guarded=True),
+    Setting("capture.key_file", "path", "file with the collector's key (mode 0600)", guarded=True),
+    Setting(
+        "capture.allow_http", "switch", "send captures unencrypted to another machine", default=False, guarded=True
+    ),
+    Setting("record.ignore", "list", "files, folders or patterns that are never recorded, beside what git ignores", ()),
+    Setting("record.file_limit", "integer", "bytes of a file beyond which its content is left out", 1 << 20, minimum=1),
+    Setting("record.output_limit", "integer", "bytes kept of one command's output", 1 << 20, minimum=1024),
     Setting("redaction.extra_names", "list", "further variables whose values are secret", ()),
 )
 

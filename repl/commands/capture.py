@@ -1,0 +1,298 @@
+"""`pm capture new|append|finalize|get|list`: a collector's client for programs and people, with a spool behind it.
+
+What was taken is on this machine's disk before anything is sent; a collector that is away is told as an error with
+exit 5 after the spool is safe, and the next call sends what is left.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from collector.client_events import checked_drafts, read_events
+from collector.client_send import Sending, send_spool
+from collector.recorder.begin import begin_capture, check_store, create_request
+from collector.recorder.consent import Consent
+from collector.spool import Spool, find_spool, list_spools
+from repl.commands.capture_bug import bug_from, person_from
+from repl.commands.capture_server import capture_redactor, client_for, server_address
+from repl.present.escape import escape
+from repl.present.words import age_text
+from tracer.clock import now_epoch_ms
+from tracer.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from repl.commands.context import Context
+
+__all__ = ["append", "finalize", "get", "list_", "new", "send_now", "spool_state"]
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+async def new(context: Context, arguments: Namespace) -> int:
+    """Begin a capture here, and at the collector unless `--offline`."""
+    from tracer.redaction.key import load_key
+
+    if arguments.trace_id and not _UUID.fullmatch(arguments.trace_id):
+        raise UsageError(f"{arguments.trace_id!r} is no UUID", next_step="leave --trace-id out to get a new one")
+    context.state_dir.ensure()
+    request = _given_request(context, arguments) if getattr(arguments, "from") else None
+    if request is None:
+        from collector.recorder.facts import open_repository
+
+        git = open_repository(context.folder)
+        person = person_from(context, arguments, git)
+        request = create_request(
+            git,
+            bug=bug_from(context, arguments, default_title="untitled bug"),
+            person=person,
+            store=arguments.store or "redacted",
+            mode="incremental",
+            environ=context.environ,
+            key=load_key(context.state_root),
+        )
+    spool = begin_capture(
+        context.state_root,
+        request,
+        server=server_address(context, arguments),
+        kind="client",
+        redactor=capture_redactor(context),
+        trace_id=(arguments.trace_id or "").lower(),
+    )
+    context.output.line(spool.trace_id)
+    if arguments.offline:
+        context.output.note("kept here; pm capture append sends it")
+    else:
+        await send_now(context, arguments, spool)
+    context.output.result("capture new", {"trace_id": spool.trace_id, **spool_state(spool)})
+    return 0
+
+
+def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
+    """The create request from a file, checked against the schema.
+
+    Raises:
+        UsageError: it is none, told by place.
+
+    """
+    from pydantic import ValidationError
+
+    from collector.intake_parse import refusal
+    from tracer.capture.wire import CreateTrace
+
+    found = _json_file(context, getattr(arguments, "from"))
+    try:
+        sent = CreateTrace.model_validate(found)
+    except ValidationError as error:
+        raise refusal(error) from error
+    flags = sent.developer.consent_flags
+    check_store(sent.store, Consent(code=flags.store_raw_code, output=flags.store_terminal_output))
+    return dict(found)
+
+
+async def append(context: Context, arguments: Namespace) -> int:
+    """Take events into the spool, then send what the collector lacks."""
+    spool = find_spool(context.state_root, arguments.trace)
+    taken = 0
+    if arguments.file:
+        if spool.final is not None:
+            raise UsageError(
+                "this capture is closed", why="it was finalized here", next_step="pm capture new begins another"
+            )
+        redactor = None if spool.header["request"].get("store") == "raw" else capture_redactor(context)
+        drafts = list(checked_drafts(read_events(_pieces(context, arguments.file)), spool, redactor=redactor))
+        taken = len(spool.append(drafts))
+        context.output.line(f"{taken} events taken")
+    sending = None if arguments.offline else await send_now(context, arguments, spool)
+    fields = {"trace_id": spool.trace_id, "taken": taken, **spool_state(spool), **_sent_fields(sending)}
+    context.output.result("capture append", fields)
+    return 0
+
+
+async def finalize(context: Context, arguments: Namespace) -> int:
+    """Close the spool, send what is left, finalize."""
+    spool = find_spool(context.state_root, arguments.trace)
+    if spool.final is None:
+        state = _json_file(context, arguments.final_state) if arguments.final_state else None
+        spool.close(_checked_state(state, spool, context))
+    sending = None if arguments.offline else await send_now(context, arguments, spool)
+    fields = {"trace_id": spool.trace_id, **spool_state(spool), **_sent_fields(sending)}
+    context.output.result("capture finalize", fields)
+    return 0
+
+
+def _checked_state(state: Any, spool: Spool, context: Context) -> Mapping[str, Any] | None:
+    """The final state, checked and redacted.
+
+    Raises:
+        UsageError: it breaks the schema.
+
+    """
+    from pydantic import ValidationError
+
+    from collector.intake_parse import refusal
+    from tracer.capture.wire import SentFinalState
+
+    if state is None:
+        return None
+    try:
+        SentFinalState.model_validate(state)
+    except ValidationError as error:
+        raise refusal(error) from error
+    if spool.header["request"].get("store") == "raw":
+        return dict(state)
+    kept = {name: state[name] for name in ("commit_head", "bundle_blob_id") if name in state}
+    return {**capture_redactor(context).redact_value(state).value, **kept}
+
+
+async def send_now(context: Context, arguments: Namespace, spool: Spool) -> Sending:
+    """Send what is left and say so.
+
+    Raises:
+        PmError: what the collector or the network said; the spool is untouched by it.
+
+    """
+    async with client_for(context, arguments, spool=spool) as client:
+        sending = await send_spool(spool, client)
+    word = "finalized" if sending.finalized else "sent"
+    text = f"{word} {spool.trace_id[:8]} · {sending.accepted} events"
+    if sending.duplicates:
+        text += f" ({sending.duplicates} were there already)"
+    context.output.note(f"{text} · {client.address}")
+    for start, end in sending.gaps[-3:]:
+        context.output.note(f"  seq {start} to {end} never came")
+    return sending
+
+
+async def get(context: Context, arguments: Namespace) -> int:
+    """The trace as the collector has it, to stdout or a file."""
+    spool, trace_id = _local(context, arguments.trace)
+    async with client_for(context, arguments, spool=spool) as client:
+        key = client.token or (spool.ingest_key if spool is not None else "")
+        view, blobs = arguments.view or "full", arguments.blobs or "ref"
+        async with client.get(trace_id, key=key, view=view, blobs=blobs) as pieces:
+            if arguments.output:
+                size = await _to_file(context.folder / Path(arguments.output).expanduser(), pieces)
+                context.output.line(f"{arguments.output}   {size:,} bytes")
+                context.output.result("capture get", {"trace_id": trace_id, "path": arguments.output, "bytes": size})
+            else:
+                async for piece in pieces:
+                    context.output.data(piece)
+                context.output.data(b"\n")
+                context.output.ended = True
+    return 0
+
+
+def _local(context: Context, selector: str) -> tuple[Spool | None, str]:
+    """The capture on this machine that is meant, if any, and the trace's id."""
+    try:
+        spool = find_spool(context.state_root, selector)
+    except NotFoundError:
+        if _UUID.fullmatch(selector):
+            return None, selector.lower()
+        raise
+    return spool, spool.trace_id
+
+
+async def _to_file(path: Path, pieces: Any) -> int:
+    """Write whole or not at all; the size.
+
+    Raises:
+        UsageError: it cannot be written there.
+
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    size = 0
+    try:
+        with aside.open("wb") as file:
+            async for piece in pieces:
+                size += file.write(piece)
+        aside.replace(path)
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be written", why=str(error), next_step="another -o") from error
+    finally:
+        aside.unlink(missing_ok=True)
+    return size
+
+
+async def list_(context: Context, arguments: Namespace) -> int:
+    """The captures here, or at the collector."""
+    if arguments.remote:
+        async with client_for(context, arguments) as client:
+            found = await client.listing()
+        traces = [trace for trace in found.get("traces") or [] if isinstance(trace, dict)]
+        for trace in traces:
+            context.output.line(escape(f"{trace.get('trace_id')}  {trace.get('status')}"))
+        context.output.result("capture list", {"traces": traces})
+        return 0
+    rows = [_listed(spool) for spool in list_spools(context.state_root)]
+    for row in rows:
+        age = age_text(now_epoch_ms() - row["created_at_ms"])
+        context.output.line(
+            f"{row['trace_id'][:8]}  {row['state']:<12} {row['events']:>6} events  {age:>6}  {escape(row['title'])}"
+        )
+    if not rows:
+        context.output.line("no captured sessions in this project")
+        context.output.note("  next:  pm record   or   pm capture new")
+    context.output.result("capture list", {"captures": rows})
+    return 0
+
+
+def _listed(spool: Spool) -> dict[str, Any]:
+    bug = spool.header.get("request", {}).get("task", {}).get("bug_report", {})
+    return {
+        "trace_id": spool.trace_id,
+        "title": str(bug.get("title") or ""),
+        "created_at_ms": int(spool.header.get("created_at_ms") or 0),
+        "kind": str(spool.header.get("kind") or "client"),
+        "server": str(spool.header.get("server") or ""),
+        **spool_state(spool),
+    }
+
+
+def spool_state(spool: Spool) -> dict[str, Any]:
+    """What is in the spool and what of it the collector has. `state`: recording, paused, open, closed, sent."""
+    sent, last = spool.sent, spool.last_event()
+    if spool.recorder is not None:
+        state = "paused" if spool.paused else "recording"
+    elif sent.finalized:
+        state = "sent"
+    else:
+        state = "open" if spool.final is None else "closed"
+    return {"state": state, "events": last, "sent": min(sent.seq, last), "finalized": sent.finalized}
+
+
+def _sent_fields(sending: Sending | None) -> dict[str, Any]:
+    if sending is None:
+        return {}
+    return {
+        "accepted": sending.accepted,
+        "duplicates": sending.duplicates,
+        "gaps": [list(gap) for gap in sending.gaps],
+    }
+
+
+def _pieces(context: Context, name: str) -> Iterator[bytes]:
+    if name == "-":
+        yield sys.stdin.buffer.read()
+        return
+    try:
+        yield (context.folder / Path(name).expanduser()).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{name!r} cannot be read", why=error.strerror or str(error)) from error
+
+
+def _json_file(context: Context, name: str) -> Any:
+    try:
+        return orjson.loads(b"".join(_pieces(context, name)))
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"{name!r} is no JSON", why=str(error)) from error

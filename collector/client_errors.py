@@ -65,7 +65,7 @@ def refusal(status: int, body: bytes, *, address: str, doing: str) -> PmError:
             why=why,
             next_step=given or "a new key: pm tokens on the server, then PM_CAPTURE_TOKEN or --token-file here",
         )
-    if status == 404:
+    if status in {404, 410}:
         return NotFoundError(f"{what}: it does not know the trace", why=why, next_step=given or "pm capture list")
     if status == 409:
         return ConflictError(f"{what}: it has something else in that place", why=why, next_step=given or _CONFLICT)

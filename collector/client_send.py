@@ -68,11 +68,13 @@ class _Sender:
     async def send(self, *, final: bool) -> Sending:
         spool = self._spool
         closing = spool.final if final else None  # looked at first: what is appended later is not finalized away
+        spool.bind(self._client.address)
         await self._create()
         await self._go_on_where_the_server_is()
         for batch in _batches(spool.lines(after=spool.sent.seq)):
             await self._append(batch)
         if closing is not None and not spool.sent.finalized:
+            await self._put_blobs(closing, key=self._key)
             await self._client.finalize(spool.trace_id, closing.get("final_state"), key=self._key)
             spool.note_sent(finalized=True)
         sent = spool.sent

@@ -284,6 +284,15 @@ class Spool:
         self._replace("sent.json", {"created": now.created, "seq": now.seq, "finalized": now.finalized})
         return now
 
+    def bind(self, server: str) -> None:
+        """Say which collector this capture goes to; what another one has counts for nothing here."""
+        if self.header.get("server") == server:
+            return
+        if self.sent.created:
+            (self.folder / "ingest-key").unlink(missing_ok=True)
+            self.note_sent(created=False, seq=0, finalized=False)
+        self.update_header(server=server)
+
     @property
     def ingest_key(self) -> str:
         """The key that the server gave for this capture; empty before it was created there."""

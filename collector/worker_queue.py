@@ -63,12 +63,17 @@ async def _connected(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
         connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
     except psycopg.Error as error:
         raise UnavailableError(
-            "the job database cannot be reached", why=str(error).strip(), next_step="check collector.database"
+            "the job database cannot be reached", why=_reason(error), next_step="check collector.database"
         ) from error
     try:
         yield connection
     finally:
         await connection.close()
+
+
+def _reason(errors: BaseException) -> str:
+    """The first line: later ones may repeat what was sent."""
+    return (str(errors).splitlines() or [type(errors).__name__])[0]
 
 
 def _psycopg() -> Any:
@@ -138,8 +143,8 @@ async def run_queue_worker(
         UnavailableError: the database cannot be reached.
 
     """
-    from pgqueuer import PgQueuer
-    from pgqueuer.db import PsycopgDriver
+    from pgqueuer.qm import QueueManager
+    from pgqueuer.queries import Queries
 
     limits = limits or QueueLimits()
     await install_queue(dsn)
@@ -157,26 +162,66 @@ async def run_queue_worker(
         if attempt.outcome == "again":
             raise RetryLater(attempt.delay_s, attempt.error)
 
-    # The queue's connection is its own: a job's work never waits behind a dequeue.
-    async with _connected(dsn) as connection, _connected(dsn) as aside:
-        queue = PgQueuer(PsycopgDriver(connection))
+    async with _connected(dsn) as listening, _connected(dsn) as working:
+        queue = QueueManager(Queries(_driver(listening, working)))  # without its scheduler: nothing runs by the clock
         for kind, handler in {QA_JOB: check, **(others or {})}.items():
             _register(queue, kind, handler, slots, (limits.everywhere or {}).get(kind, 0))
-        async with asyncio.TaskGroup() as group:
-            helpers = [
-                group.create_task(_keep_reconciled(aside, store)),
-                group.create_task(_stop_when_told(queue, stop)),
-            ]
-            try:
-                await queue.run(
-                    batch_size=1,
-                    max_concurrent_tasks=max(limits.parallel, 2),
-                    heartbeat_timeout=timedelta(seconds=limits.heartbeat_s),
-                    dequeue_timeout=timedelta(seconds=limits.poll_s),
-                )
-            finally:
-                for helper in helpers:
-                    helper.cancel()
+        try:
+            await _run(queue, working, store, stop, limits)
+        except BaseExceptionGroup as errors:
+            raise _cause(errors) from errors
+
+
+async def _run(
+    queue: Any, connection: AsyncConnection[Any], store: WorkStore, stop: asyncio.Event, limits: QueueLimits
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        helpers = [
+            group.create_task(_keep_reconciled(connection, store)),
+            group.create_task(_stop_when_told(queue, stop)),
+        ]
+        await queue.run(
+            batch_size=1,
+            max_concurrent_tasks=max(limits.parallel, 2),
+            heartbeat_timeout=timedelta(seconds=limits.heartbeat_s),
+            dequeue_timeout=timedelta(seconds=limits.poll_s),
+        )
+        for helper in helpers:
+            helper.cancel()
+
+
+def _driver(listening: AsyncConnection[Any], working: AsyncConnection[Any]) -> Any:
+    """PgQueuer's driver on two connections: waiting for a NOTIFY locks a psycopg connection for up to a second."""
+    from pgqueuer.db import PsycopgDriver
+    from typing_extensions import override  # pgqueuer needs it too
+
+    class Driver(PsycopgDriver):
+        """Listens on one connection and works on the other."""
+
+        def __init__(self) -> None:
+            super().__init__(listening)
+            self._working = PsycopgDriver(working)
+
+        @override
+        async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
+            return await self._working.fetch(query, *args)
+
+        @override
+        async def execute(self, query: str, *args: object) -> str:
+            return await self._working.execute(query, *args)
+
+    return Driver()
+
+
+def _cause(errors: BaseException) -> BaseException:
+    """The first cause in a group; trouble with the database in words of ours."""
+    while isinstance(errors, BaseExceptionGroup):
+        errors = errors.exceptions[0]
+    if isinstance(errors, _psycopg().Error):
+        return UnavailableError(
+            "the job database went away", why=_reason(errors), next_step="start the worker again: no job is lost"
+        )
+    return errors
 
 
 def _register(queue: Any, kind: str, handler: Handler, slots: asyncio.Semaphore, everywhere: int) -> None:

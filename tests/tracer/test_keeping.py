@@ -98,7 +98,7 @@ def test_gc_takes_old_unnamed_blobs_only_and_says_so_first(tmp_path: Path) -> No
     trace = state_dir.traces / "conversation-task-001-2025-01-23T10-30-00.jsonl"
     trace.write_bytes(fact("USER_REQUEST", {"prompt": "x", "base": manifest}))
     (state_dir.agentic_traces / "trace_x.jsonl").write_text(f'{{"type":"meta","prompt_sha256":"{prompt[7:]}"}}\n')
-    connection = sqlite3.connect(state_dir.root / "collector.sqlite")
+    connection = sqlite3.connect(state_dir.root / "notes.sqlite")
     connection.execute("create table events (payload text)")
     connection.execute("insert into events values (?)", ("x" * 20_000 + in_database + "y" * 20_000,))
     connection.commit()
@@ -133,7 +133,7 @@ def test_gc_takes_nothing_while_a_record_cannot_be_read(tmp_path: Path) -> None:
     state_dir = StateDir(tmp_path).ensure()
     store = DirectoryBlobs(state_dir.blobs)
     age(store.path_of(store.put_bytes(b"x")), 1)
-    (state_dir.root / "collector.sqlite").write_bytes(b"SQLite format 3\0" + b"damaged" * 1000)
+    (state_dir.root / "notes.sqlite").write_bytes(b"SQLite format 3\0" + b"damaged" * 1000)
     with pytest.raises(TraceError, match="cannot read the database"):
         plan_gc(state_dir)
 

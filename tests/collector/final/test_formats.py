@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from opentelemetry.semconv.schemas import Schemas
 from pydantic import TypeAdapter
 
 from tests.collector.final.sessions import Session, bug_fix
-from tests.support.tools import need
 from tracer.export.atif import atif_trajectory
 from tracer.export.chat import chat_row
 from tracer.export.otlp import SCHEMA_URL, otlp_request
@@ -117,13 +115,6 @@ def test_the_schema_of_atif_refuses_what_is_not_atif(session: Session) -> None:
     trajectory["steps"][1]["tool_calls"][0]["name"] = "x"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(trajectory, ATIF_SCHEMA)
-
-
-def test_atif_is_read_by_the_models_of_its_publisher(session: Session) -> None:
-    need(find_spec("harbor"), "harbor", how="pip install harbor (Python 3.12 or newer)")
-    from harbor.models.trajectories import Trajectory  # type: ignore[import-not-found]
-
-    Trajectory.model_validate(atif_trajectory(exported(session)))
 
 
 def test_chat_rows_are_messages_and_tools_of_the_chat_api(session: Session) -> None:

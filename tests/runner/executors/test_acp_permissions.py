@@ -91,10 +91,10 @@ async def test_always_takes_the_agents_own_offer_and_names_it(project: Path, tmp
 
 async def test_an_agent_that_waits_for_a_person_is_not_silent(project: Path, tmp_path: Path) -> None:
     async def slowly(_question: PermissionQuestion) -> PermissionAnswer:
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(5)
         return "yes"
 
-    answer = await told(project, tmp_path, [{"run": "touch made"}], ask_person=slowly, silence_s=0.7)
+    answer = await told(project, tmp_path, [{"run": "touch made"}], ask_person=slowly, silence_s=4)
     assert answer.status == "COMPLETE"
     assert (project / "made").exists()
 

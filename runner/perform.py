@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, NamedTuple, Protocol
 
 from runner.chunking.plan import PLAN_SCHEMA
@@ -100,15 +100,23 @@ class Ledger:
 class Gate:
     """How many may ask at once (None: the one loop there is), and how they share what is left.
 
-    `until` is when the task's time is over, on the monotonic clock. Whoever asks gets an equal part of the money that
-    nobody else may still spend, so that together they stay within the budget.
+    `until` is when the task's time is over, on the monotonic clock; `wanting` says how many have something to ask or
+    will soon. Whoever asks gets an equal part of the money that nobody else may still spend: together they stay within
+    the budget.
     """
 
-    def __init__(self, parallel: int | None = None, *, until: float | None = None) -> None:
+    def __init__(
+        self,
+        parallel: int | None = None,
+        *,
+        until: float | None = None,
+        wanting: Callable[[], int] = lambda: 1,
+    ) -> None:
         self._parallel = parallel or 1
         self._slots = asyncio.Semaphore(parallel) if parallel else None
         self._until = until
-        self._asking = 0
+        self._wanting = wanting
+        self._spending = 0
         self._reserved = 0.0
 
     @asynccontextmanager
@@ -127,19 +135,20 @@ class Gate:
         until = max(0.001, self._until - monotonic())
         return until if left_s is None else min(left_s, until)
 
-    def reserve(self, left: float | None) -> float | None:
-        """A part of the `left` dollars; give it back with `release` once the cost is recorded."""
+    @contextmanager
+    def share(self, left: float | None) -> Generator[float | None]:
+        """A part of the `left` dollars, reserved until the cost is recorded."""
         if left is None:
-            return None
-        share = max(0.0, left - self._reserved) / max(1, self._parallel - self._asking)
-        self._asking += 1
+            yield None
+            return
+        others = max(0, min(self._parallel, self._wanting()) - self._spending - 1)
+        share = max(0.0, left - self._reserved) / (others + 1)
+        self._spending += 1
         self._reserved += share
-        return share
-
-    def release(self, share: float | None) -> None:
-        """Give back what `reserve` gave."""
-        if share is not None:
-            self._asking -= 1
+        try:
+            yield share
+        finally:
+            self._spending -= 1
             self._reserved -= share
 
 
@@ -180,23 +189,39 @@ class Performer:
             asked["base"] = base
         if step.subtask_id is not None:
             asked["subtask_id"] = step.subtask_id
-        share: float | None = None
-        try:
-            async with self._gate.slot():
-                share = self._gate.reserve(_budget_left(self._ledger.state, request))
-                written = await self._ledger.record(Draft("LLM_REQUEST", asked, step.iteration_index, step.subtask_id))
-                started = monotonic()
-                # The agent is asked what the trace holds: a secret was replaced before the line was written.
-                answer = await self._answer(step, prompt=str(written.data["prompt"]), budget_usd=share)
-                # Rounded up: a call that ran into the task's time limit must count as having used it up.
-                duration_ms = math.ceil((monotonic() - started) * 1000)
-            changed = await self._effects.changed(base) if base is not None else Changed(())
-            task_id, index = self._ledger.state.task_id, step.iteration_index
-            trace = await self._effects.distilled(answer, task_id=task_id, iteration_index=index)
-            data = _answer_data(answer, changed=changed, duration_ms=duration_ms, agentic_trace=trace)
-            await self._ledger.record(Draft("LLM_RESPONSE", data, step.iteration_index, step.subtask_id))
-        finally:
-            self._gate.release(share)
+        draft = Draft("LLM_REQUEST", asked, step.iteration_index, step.subtask_id)
+        async with self._gate.slot():
+            left = _budget_left(self._ledger.state, request)
+            if left == 0.0 and self._may_end(step):
+                return  # spent by others while this one waited for its turn: its loop ends
+            with self._gate.share(left) as share:
+                answer, duration_ms = await self._recorded_answer(step, draft, budget_usd=share)
+                if share is not None:  # what it cost is known before the next one is told what it may spend
+                    await self._write_down(step, answer, base=base, duration_ms=duration_ms)
+        if share is None:
+            await asyncio.sleep(0)  # whoever waits for the slot sends its request before this answer is written down
+            await self._write_down(step, answer, base=base, duration_ms=duration_ms)
+
+    def _may_end(self, step: AskAgent) -> bool:
+        """Whether the limits end a loop at this step; a request without an answer is asked again whatever they say."""
+        state = self._ledger.state
+        return bool(state.totals.answers) and not step.purpose and state.loop(step.subtask_id).phase != "requested"
+
+    async def _recorded_answer(self, step: AskAgent, draft: Draft, *, budget_usd: float | None) -> tuple[Answer, int]:
+        """The answer to a request that is durable, and how many milliseconds it took."""
+        written = await self._ledger.record(draft)
+        started = monotonic()
+        # The agent is asked what the trace holds: a secret in the prompt was replaced before the line was written.
+        answer = await self._answer(step, prompt=str(written.data["prompt"]), budget_usd=budget_usd)
+        # Rounded up: a call that ran into the task's time limit must count as having used it up.
+        return answer, math.ceil((monotonic() - started) * 1000)
+
+    async def _write_down(self, step: AskAgent, answer: Answer, *, base: str | None, duration_ms: int) -> None:
+        changed = await self._effects.changed(base) if base is not None else Changed(())
+        task_id, index = self._ledger.state.task_id, step.iteration_index
+        trace = await self._effects.distilled(answer, task_id=task_id, iteration_index=index)
+        data = _answer_data(answer, changed=changed, duration_ms=duration_ms, agentic_trace=trace)
+        await self._ledger.record(Draft("LLM_RESPONSE", data, step.iteration_index, step.subtask_id))
 
     def _request(self) -> Request:
         return self._ledger.state.request or Request()

@@ -129,9 +129,10 @@ class _Crew:
         limits = self._request.limits
         parallel = limits.parallel if apart.parallel else 1
         left_s = None if limits.timeout_s is None else limits.timeout_s - state.totals.spent_ms / 1000
-        self._gate = Gate(parallel, until=None if left_s is None else monotonic() + left_s)
-        # A few more than may ask are under way, so that judging and merging keep nobody from asking.
-        self._most = parallel + parallel // 2 if apart.parallel else 1
+        until = None if left_s is None else monotonic() + left_s
+        self._gate = Gate(parallel, until=until, wanting=lambda: self._working + len(self._ready))
+        # Twice as many as may ask are under way, so that judging and merging keep nobody from asking.
+        self._most = 2 * parallel if apart.parallel else 1
         self._working = 0
         self._refused = False
         self._group = TaskGroup()

@@ -197,7 +197,7 @@ def plan_text(subtasks: Sequence[Mapping[str, Any]]) -> str:
         {
             **item,
             "id": numbers[str(item.get("id"))],
-            "dependencies": [numbers[need] for need in item.get("dependencies", ()) if need in numbers],
+            "dependencies": _numbers(item, numbers),
         }
         for item in subtasks
     ]
@@ -206,10 +206,16 @@ def plan_text(subtasks: Sequence[Mapping[str, Any]]) -> str:
 
 def plan_lines(subtasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """One line for each subtask: `2 API (after 1)`; titles as they were recorded, not escaped."""
-    numbers = {str(item.get("id")): str(number) for number, item in enumerate(subtasks, 1)}
+    numbers = {str(item.get("id")): number for number, item in enumerate(subtasks, 1)}
     lines = []
     for item in subtasks:
-        needs = [numbers[need] for need in item.get("dependencies", ()) if need in numbers]
+        needs = [str(number) for number in _numbers(item, numbers)]
         title = str(item.get("title") or item.get("description") or "")
         lines.append(f"{numbers[str(item.get('id'))]} {title}" + (f" (after {', '.join(needs)})" if needs else ""))
     return lines
+
+
+def _numbers(item: Mapping[str, Any], numbers: Mapping[str, int]) -> list[int]:
+    """The numbers of what a recorded subtask depends on."""
+    listed = item.get("dependencies")
+    return [numbers[str(need)] for need in listed if str(need) in numbers] if isinstance(listed, list) else []

@@ -63,7 +63,9 @@ def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, 
         verdict=_verdict(loop) if status != "done" else "",
         reason=reason,
         detail=fate.detail or (step.detail if isinstance(step, Finish) else ""),
-        dependencies=tuple(numbers[need] for need in needs if need in numbers) if isinstance(needs, list) else (),
+        dependencies=tuple(numbers[str(need)] for need in needs if str(need) in numbers)
+        if isinstance(needs, list)
+        else (),
         cost_usd=loop.totals.cost_usd if loop.totals.answers and loop.totals.cost_known else None,
         spent_ms=loop.totals.spent_ms,
         started=loop.phase != "new",

@@ -389,7 +389,10 @@ async def open_collector(
 @asynccontextmanager
 async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
     if database.startswith(("postgresql://", "postgres://")):
-        opened = import_module("collector.store.postgres").open_postgres(database)  # psycopg: for its users alone
+        # psycopg and pgqueuer (700 ms): for their users alone
+        queue = import_module("collector.worker_queue")
+        await queue.install_queue(database)
+        opened = import_module("collector.store.postgres").open_postgres(database, on_finalize=queue.enqueue)
         async with opened as store:
             yield store
     elif "://" in database:

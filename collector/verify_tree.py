@@ -65,6 +65,11 @@ class Trees:
         except GitError as error:
             raise TraceError("git cannot be used", why=str(error), next_step="install git") from error
 
+    @property
+    def git(self) -> Git:
+        """The repository itself."""
+        return self._git
+
     def add_bundle(self, bundle: bytes, *, what: str) -> None:
         """Unpack a bundle's objects.
 

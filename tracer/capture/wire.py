@@ -13,6 +13,7 @@ from pydantic import Field, JsonValue
 from tracer.capture.document import Developer, Environment, Repo, StoreMode, Task
 from tracer.capture.events import Actor, Context
 from tracer.capture.fields import BlobId, Closed, GitSha, Millis, Name, Seq, Text, Uuid, Whole
+from tracer.capture.profile import QaProfile
 
 __all__ = [
     "AppendEvents",
@@ -51,7 +52,8 @@ class CreateTrace(Closed):
     environment: Environment
     ingestion: SentIngestion
     store: StoreMode = "redacted"
-    qa_profile: Name | None = None
+    qa_profile: QaProfile | Name | None = None
+    """How to test it: a profile, or a runner's name alone (`pytest`)."""
 
 
 class SentEvent(Closed):

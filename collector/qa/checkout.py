@@ -1,0 +1,292 @@
+"""The code under test as git trees: the base, the base with the patch's own tests laid over it, and the head.
+
+Everything stays in a repository of our own: nothing of the stranger's is checked out, run, or followed on this
+machine; what leaves is a tar made by git, unpacked inside the sandbox. A bundle comes first; a remote only over HTTP
+from a host on the server's list, at one commit, with redirects, credentials, submodules and filters off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from collector.contents import Contents
+from collector.qa.profiles import Refusal, is_test_path
+from collector.replay import Content, FileState
+from collector.verify_tree import CommitTree, Trees
+from runner.workspace.git import Git, GitError, GitStopped, parse_raw
+from tracer.errors import NotFoundError, TraceError, UnavailableError
+from tracer.redaction.placeholder import PLACEHOLDER
+
+__all__ = ["Checkout", "CodeStore", "remote_refusal"]
+
+_T = TypeVar("_T")
+_FETCH_LIMIT_S: Final = 600.0
+_MOST_BYTES: Final = 4 << 30
+_LOOK_EVERY_S: Final = 0.5
+_SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+# Of the user's own git settings none may speak: a rewritten address or a stored password would be a way out.
+_ALONE: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_ASKPASS": "true"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """Three trees by id, and what differs between base and head. `source` tells where the code came from."""
+
+    base: str
+    tested_base: str
+    head: str
+    changed: tuple[str, ...]
+    source: str
+    patch: str
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the session changed nothing."""
+        return self.base == self.head
+
+
+def remote_refusal(url: str, allowed: tuple[str, ...]) -> str:
+    """Why `url` may not be fetched, or an empty text.
+
+    An entry of `allowed` is a host pattern (`github.com`, `*.example.org`), fetched over https alone, or the beginning
+    of an address (`http://127.0.0.1:3000/`) for servers of one's own.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "its address cannot be read"
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        return "only https addresses are fetched"
+    if parts.username is not None or parts.password is not None:
+        return "an address with a name or password in it is not fetched"
+    if any(character <= " " or character == "\\" for character in url):
+        return "its address cannot be read"
+    for entry in allowed:
+        if "://" in entry:
+            if url.startswith(entry if entry.endswith("/") else f"{entry}/"):
+                return ""
+        elif parts.scheme == "https" and port in {None, 443} and fnmatchcase(parts.hostname, entry.lower()):
+            return ""
+    return f"the host {parts.hostname!r} is not on this server's list (qa.remotes)"
+
+
+class CodeStore:
+    """The repository of one run, in `folder` (an empty one, the caller's to remove)."""
+
+    def __init__(self, folder: Path, *, commit: str) -> None:
+        self._folder = folder
+        self._trees = Trees(folder, commit=commit)
+        self._git: Git = self._trees.git
+        # A project may leave its tests out of `git archive`; what stands here outweighs its own attributes.
+        attributes = self._git.git_dir / "info" / "attributes"
+        attributes.parent.mkdir(exist_ok=True)
+        attributes.write_text("* -export-ignore -export-subst\n", encoding="ascii")
+
+    async def fetch_source(
+        self, repo: Mapping[str, object], *, contents: Contents, remotes: tuple[str, ...]
+    ) -> Refusal | str:
+        """Bring the base commit here; where it came from, or why there is no source.
+
+        Raises:
+            UnavailableError: the remote cannot be reached now.
+
+        """
+        bundle_id, url, commit = repo.get("bundle_blob_id"), repo.get("remote_url"), str(repo.get("commit_base"))
+        if isinstance(bundle_id, str):
+            try:
+                bundle = await contents.read(bundle_id)
+                await self._blocking(lambda: self._trees.add_bundle(bundle, what="the bundle"))
+                await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
+            except (NotFoundError, TraceError) as error:
+                return Refusal("no_source", _told(error))
+            return "bundle"
+        if not isinstance(url, str) or not url:
+            return Refusal("no_source", "the trace has neither a bundle nor a remote address")
+        why = remote_refusal(url, remotes)
+        if why:
+            return Refusal("no_source", why)
+        return await self._fetch(url, commit)
+
+    async def _fetch(self, url: str, commit: str) -> Refusal | str:
+        if _SHA.fullmatch(commit) is None:
+            return Refusal("no_source", "the base is no commit id")
+        shown = urlsplit(url).hostname or ""
+        settings = ("-c", f"protocol.{urlsplit(url).scheme}.allow=always", "-c", "http.followRedirects=false")
+        checks = ("-c", "fetch.fsckObjects=true", "-c", "credential.helper=", "-c", "http.proxySSLVerify=true")
+        try:
+            await self._blocking(
+                lambda: self._git.run(
+                    *(*settings, *checks, "fetch", "--quiet", "--no-tags", "--depth=1", "--no-write-fetch-head"),
+                    *("--no-recurse-submodules", "--no-auto-maintenance", "--end-of-options", url, commit),
+                    env=_ALONE,
+                ),
+                limit_s=_FETCH_LIMIT_S,
+            )
+            await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
+        except GitStopped as error:
+            raise UnavailableError(f"{shown} did not deliver in time, or too much", why=str(error)) from error
+        except (GitError, TraceError) as error:
+            text = str(error)
+            if any(word in text for word in ("not our ref", "no such remote ref", "not found", "is not in the bundle")):
+                return Refusal("no_source", f"{shown} does not have the base commit")
+            raise UnavailableError(f"{shown} cannot be fetched from", why=text.splitlines()[0][:300]) from error
+        return f"remote {shown}"
+
+    async def checkout(
+        self,
+        *,
+        commit_base: str,
+        final_state: Mapping[str, object] | None,
+        contents: Contents,
+        replayed: Callable[[], Mapping[str, FileState] | Refusal] | None = None,
+        redacted: frozenset[str] = frozenset(),
+    ) -> Checkout | Refusal:
+        """The three trees.
+
+        The head is, in this order: the final commit where its objects are here, the final diff on the base, what
+        `replayed` says that the session's edits lead to. `redacted` are blobs in which something was replaced.
+        """
+        base = await self._blocking(lambda: self._trees.commit(commit_base, what="the base commit"))
+        found = await self._head(base, final_state or {}, contents, redacted)
+        if found is None and replayed is not None:
+            files = replayed()
+            if isinstance(files, Refusal):
+                return files
+            found = await self._built(base, files, "the session's edits") if files else None
+        if found is None:
+            return Refusal("no_patch", "the trace tells no final commit, no final diff and no edits")
+        if isinstance(found, Refusal):
+            return found
+        head, patch = found
+        changed = await self._blocking(lambda: self._changed(base.tree_id, head))
+        tested = await self._blocking(lambda: self._with_tests(base.tree_id, head, changed))
+        return Checkout(
+            base=base.tree_id, tested_base=tested, head=head, changed=tuple(changed), source="", patch=patch
+        )
+
+    async def write_tar(self, tree: str, target: Path) -> int:
+        """Write a tree as a tar; its size in bytes."""
+        await self._blocking(lambda: self._git.run("archive", "--format=tar", f"--output={target}", tree))
+        return target.stat().st_size
+
+    def read_base(self, commit: str) -> Callable[[str], Content]:
+        """Reads files of a commit, for the replay of edits."""
+        return self._trees.commit(commit, what="the base commit").read
+
+    async def _head(
+        self, base: CommitTree, state: Mapping[str, object], contents: Contents, redacted: frozenset[str]
+    ) -> tuple[str, str] | Refusal | None:
+        commit, bundle = state.get("commit_head"), state.get("bundle_blob_id")
+        if isinstance(bundle, str):
+            try:
+                data = await contents.read(bundle)
+                await self._blocking(lambda: self._trees.add_bundle(data, what="the final bundle"))
+            except (NotFoundError, TraceError) as error:
+                return Refusal("no_source", _told(error))
+        if isinstance(commit, str) and commit != base.commit:
+            try:
+                tree = await self._blocking(lambda: self._trees.commit(commit, what="the final commit"))
+            except TraceError:
+                tree = None
+            if tree is not None:
+                return tree.tree_id, "the final commit"
+        pr = state.get("pr")
+        diff_id = pr.get("diff_blob_id") if isinstance(pr, Mapping) else None
+        if not isinstance(diff_id, str):
+            return None
+        try:
+            diff = await contents.read(diff_id)
+        except (NotFoundError, TraceError) as error:
+            return Refusal("no_patch", _told(error))
+        return await self._patched(base, diff, is_redacted=diff_id in redacted or PLACEHOLDER.search(diff) is not None)
+
+    async def _patched(self, base: CommitTree, diff: bytes, *, is_redacted: bool) -> tuple[str, str] | Refusal:
+        """The base with a diff applied to an index alone: git refuses what would leave the tree, and nothing is run."""
+        git = self._git.with_index(self._folder / "patch-index")
+
+        def apply() -> str:
+            git.run("read-tree", base.tree_id)
+            git.run("apply", "--cached", "--whitespace=nowarn", "-", stdin=diff, env=_ALONE)
+            return git.line("write-tree")
+
+        try:
+            return await self._blocking(apply), "the final diff"
+        except GitStopped:
+            raise
+        except GitError as error:
+            return Refusal("redacted" if is_redacted else "patch_does_not_apply", str(error)[:1000])
+
+    async def _built(self, base: CommitTree, files: Mapping[str, FileState], what: str) -> tuple[str, str] | Refusal:
+        try:
+            tree = await self._blocking(lambda: self._trees.rebuilt(base, files))
+        except GitError as error:  # a path that git itself refuses, such as one inside .git
+            return Refusal("patch_does_not_apply", str(error).splitlines()[0])
+        if tree is None:
+            hidden = any(state.redacted for state in files.values())
+            return Refusal("redacted" if hidden else "no_patch", f"{what} leave a file whose content cannot be told")
+        return tree, what
+
+    def _changed(self, base: str, head: str) -> list[str]:
+        raw = parse_raw(self._git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head))
+        return [os.fsdecode(entry.path) for entry in raw]
+
+    def _with_tests(self, base: str, head: str, changed: list[str]) -> str:
+        """The base with every changed test file as head has it."""
+        tests = [path for path in changed if is_test_path(path)]
+        if not tests:
+            return base
+        git = self._git.with_index(self._folder / "tests-index")
+        git.run("read-tree", base)
+        entries = {os.fsdecode(entry.path): entry for entry in parse_raw(
+            git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head)
+        )}  # fmt: skip
+        lines = []
+        for path in tests:
+            mode, object_id = entries[path].modes[1], entries[path].ids[1]
+            lines.append(os.fsencode(f"{'0' if mode == '000000' else mode} {object_id}\t{path}"))
+        git.run("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines))
+        return git.line("write-tree")
+
+    async def _blocking(self, call: Callable[[], _T], *, limit_s: float | None = None) -> _T:
+        """Run git in a thread; ended when we are cancelled, at the time limit, or when the disk fills."""
+        running = asyncio.create_task(asyncio.to_thread(call))
+        watching = asyncio.create_task(self._watch(limit_s))
+        try:
+            await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watching.cancel()
+            if not running.done():
+                self._git.stopper.stop()
+        return await running
+
+    async def _watch(self, limit_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(limit_s):
+                while await asyncio.to_thread(_size_of, self._folder) < _MOST_BYTES:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(_LOOK_EVERY_S)
+        except TimeoutError:
+            return
+
+
+def _size_of(folder: Path) -> int:
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 - thousands of objects
+            except OSError:
+                continue
+    return total
+
+
+def _told(error: TraceError | NotFoundError) -> str:
+    return f"{error.what}: {error.why}" if error.why else error.what

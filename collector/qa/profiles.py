@@ -1,0 +1,198 @@
+"""From a trace's QA profile to what is run: image, commands, probe and reports, checked against the server's lists.
+
+A command is words, never a shell line, unless the list allows exactly that line or everything (`*`): so an allowed
+beginning cannot carry more behind a semicolon. What is not allowed is refused with its reason, and nothing runs. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from tracer.capture.profile import QaProfile, Runner
+
+__all__ = ["REPORT_FOLDER", "AllowLists", "Plan", "Refusal", "is_test_path", "normal_image", "plan_of"]
+
+REPORT_FOLDER: Final = ".pm-report"
+_REPORT: Final = f"{REPORT_FOLDER}/junit.xml"
+_SHELL: Final = re.compile(r"[;&|<>$`\\\n\r\0(){}*?!#~\[\]]")
+_PATTERN: Final = re.compile(r"[\w.*?/-]+")
+
+
+class Refusal(NamedTuple):
+    """Why nothing is run: `reason` is for `not_testable`, `detail` names what was asked for."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowLists:
+    """What the server allows. `images` and `remotes` are patterns (`*`), commands are beginnings in whole words."""
+
+    images: tuple[str, ...]
+    commands: tuple[str, ...]
+    build_commands: tuple[str, ...] = ()
+    build_network: bool = False
+    default_images: tuple[tuple[Runner, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is run. `shown` is the command for people; `go_events` says that its output is `go test -json`."""
+
+    runner: Runner
+    image: str
+    command: tuple[str, ...]
+    shown: str
+    probe: str
+    reports: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    build: tuple[tuple[str, ...], ...] = ()
+    build_network: bool = False
+    go_events: bool = False
+
+
+class _Usual(NamedTuple):
+    command: str
+    probe: str
+    reports: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+_USUAL: Final[dict[Runner, _Usual]] = {
+    "pytest": _Usual("python -m pytest", "python -m pytest --version", (_REPORT,), (("PYTHONDONTWRITEBYTECODE", "1"),)),
+    "go test": _Usual("go test ./...", "go version", (), (("GOPROXY", "off"), ("GOFLAGS", "-count=1"))),
+    "npm test": _Usual(
+        "npm test",
+        "npm --version",
+        (_REPORT, "junit.xml", "reports/*.xml", "test-results/*.xml"),
+        (("JEST_JUNIT_OUTPUT_FILE", _REPORT), ("MOCHA_FILE", _REPORT), ("npm_config_update_notifier", "false")),
+    ),
+    "make test": _Usual(
+        "make test",
+        "make --version",
+        (
+            f"{REPORT_FOLDER}/*.xml",
+            "junit.xml",
+            "reports/*.xml",
+            "build/test-results/*/*.xml",
+            "target/*-reports/*.xml",
+        ),
+    ),
+    "custom": _Usual("", "", (f"{REPORT_FOLDER}/*.xml", "junit.xml")),
+}
+_PYTEST_STARTS: Final = (("pytest",), ("py.test",), ("python", "-m", "pytest"), ("python3", "-m", "pytest"))
+_TEST_PATHS: Final = re.compile(
+    r"(^|/)(tests?|testing|__tests__|spec|specs|testdata|fixtures)/"
+    r"|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|go|c|cc|cpp|rb|rs|php|sh)$"
+    r"|(^|/)[^/]*(\.|-|_)(test|spec)\.[cm]?[jt]sx?$"
+    r"|(^|/)[^/]*(Test|Tests|Spec|IT)\.(java|kt|scala|cs|swift)$"
+)
+
+
+def is_test_path(path: str) -> bool:
+    """Whether a changed file belongs to the tests rather than to what they test."""
+    return _TEST_PATHS.search(path) is not None
+
+
+def normal_image(name: str) -> str:
+    """The full name of an image: `python:3.12` is `docker.io/library/python:3.12`."""
+    first, slash, _ = name.partition("/")
+    if not slash:
+        name = f"docker.io/library/{name}"
+    elif "." not in first and ":" not in first and first != "localhost":
+        name = f"docker.io/{name}"
+    return name if "@" in name or ":" in name.rpartition("/")[2] else f"{name}:latest"
+
+
+def plan_of(asked: Any, lists: AllowLists) -> Plan | Refusal:
+    """What is run for the `qa_profile` of a trace (a name, an object, or None for pytest)."""
+    profile = _profile(asked)
+    if isinstance(profile, Refusal):
+        return profile
+    image = normal_image(profile.image or dict(lists.default_images).get(profile.runner, ""))
+    if not any(fnmatchcase(image, normal_image(pattern)) for pattern in lists.images):
+        return Refusal("policy", f"the image {image!r} is not on this server's list (qa.images)")
+    usual = _USUAL[profile.runner]
+    text = profile.command or usual.command
+    if not text.strip():
+        return Refusal("policy", "a custom profile needs a command")
+    command = _allowed(text, lists.commands)
+    if command is None:
+        return Refusal("policy", f"the command {text!r} is not on this server's list (qa.commands)")
+    build = []
+    for line in profile.build:
+        words = _allowed(line, lists.build_commands)
+        if words is None:
+            return Refusal("policy", f"the build command {line!r} is not on this server's list (qa.build_commands)")
+        build.append(words)
+    if profile.network and not lists.build_network:
+        return Refusal("policy", "the build asks for the network, and this server gives it none (qa.build_network)")
+    reports = (*profile.reports, *usual.reports)
+    wrong = next((report for report in reports if _PATTERN.fullmatch(report) is None or ".." in report), None)
+    if wrong is not None:
+        return Refusal("policy", f"{wrong!r} is no place for a report")
+    return _with_reports(profile, image, command, tuple(build), tuple(dict.fromkeys(reports)), text)
+
+
+def _with_reports(
+    profile: QaProfile,
+    image: str,
+    command: tuple[str, ...],
+    build: tuple[tuple[str, ...], ...],
+    reports: tuple[str, ...],
+    text: str,
+) -> Plan:
+    usual = _USUAL[profile.runner]
+    go_events = False
+    if profile.runner == "pytest" and any(command[: len(start)] == start for start in _PYTEST_STARTS):
+        command = (*command, f"--junitxml={_REPORT}", "-o", "junit_family=xunit1", "-p", "no:cacheprovider")
+    elif profile.runner == "go test" and command[:2] == ("go", "test"):
+        command, go_events = ("go", "test", "-json", *command[2:]), True
+    return Plan(
+        runner=profile.runner,
+        image=image,
+        command=command,
+        shown=text,
+        probe=usual.probe,
+        reports=reports,
+        environment=usual.environment,
+        build=build,
+        build_network=profile.network,
+        go_events=go_events,
+    )
+
+
+def _profile(asked: Any) -> QaProfile | Refusal:
+    if asked is None:
+        return QaProfile(runner="pytest")
+    try:
+        return QaProfile.model_validate({"runner": asked} if isinstance(asked, str) else asked)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return Refusal("profile", f"qa_profile cannot be read: {place}: {first['msg']}")
+
+
+def _allowed(text: str, allowed: Sequence[str]) -> tuple[str, ...] | None:
+    """The words to run; None where no entry allows them."""
+    text = text.strip()
+    if _SHELL.search(text) is None:
+        try:
+            words = tuple(shlex.split(text))
+        except ValueError:
+            words = ()
+        for entry in allowed:
+            start = tuple(entry.split())
+            if words and (entry == "*" or words[: len(start)] == start):
+                return words
+    if text and ("*" in allowed or text in allowed):
+        return ("sh", "-c", text)
+    return None

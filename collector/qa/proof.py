@@ -1,0 +1,186 @@
+"""Whether tests prove a fix: they fail on the base with the patch's own tests laid over it, and pass at head, always.
+
+Pure: from runs to a verdict and one row a test. A test whose outcome differs between runs of the same code is flaky
+and proves nothing. Without per-test reports the exit codes alone speak, and the record says so (`level`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from collector.qa.junit import CaseResult
+from collector.qa.profiles import is_test_path
+
+__all__ = ["Proof", "Row", "Run", "Verdict", "prove"]
+
+Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_tests"]
+ABSENT: Final = "absent"
+_BAD: Final = frozenset({"failed", "error"})
+
+
+class Run(NamedTuple):
+    """One run of the test command: on which code, whether it passed, and its tests where a report tells."""
+
+    phase: Literal["base", "head"]
+    passed: bool
+    tests: tuple[CaseResult, ...] | None = None
+
+
+class Row(NamedTuple):
+    """One test, before and after: an outcome, `absent`, or `flaky`. `touched`: the patch changed its file."""
+
+    id: str
+    before: str
+    after: str
+    touched: bool
+    file: str = ""
+
+    @property
+    def fixed(self) -> bool:
+        """It failed before and passes after, each time."""
+        return self.before in {*_BAD, ABSENT} and self.after == "passed"
+
+    @property
+    def flaky(self) -> bool:
+        """The same code gave it different outcomes."""
+        return "flaky" in {self.before, self.after}
+
+    @property
+    def broken(self) -> bool:
+        """It passed before and fails after."""
+        return self.before == "passed" and self.after in _BAD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """The verdict. `level`: `tests` where reports told, `run` where only exit codes did."""
+
+    verdict: Verdict
+    level: Literal["tests", "run"]
+    repeats: int
+    rows: tuple[Row, ...] = ()
+    tests_changed: tuple[str, ...] = ()
+
+    def as_json(self, *, most_rows: int = 500) -> dict[str, JsonValue]:
+        """For the record: counts, lists, and the rows that matter most first."""
+        ranked = sorted(self.rows, key=_rank)
+        lists: dict[str, list[JsonValue]] = {
+            "fail_to_pass": [row.id for row in self.rows if row.fixed],
+            "pass_to_fail": [row.id for row in self.rows if row.broken],
+            "flaky": [row.id for row in self.rows if row.flaky],
+        }
+        return {
+            "verdict": self.verdict,
+            "level": self.level,
+            "repeats": self.repeats,
+            "tests_changed": list(self.tests_changed),
+            **{name: found[:most_rows] for name, found in lists.items()},
+            "counts": {
+                "tests": len(self.rows),
+                "pass_to_pass": sum(row.before == row.after == "passed" for row in self.rows),
+                **{name: len(found) for name, found in lists.items()},
+            },
+            "tests": [_row_json(row) for row in ranked[:most_rows]],
+            "tests_left_out": max(len(self.rows) - most_rows, 0),
+        }
+
+
+def prove(runs: Sequence[Run], *, changed: Sequence[str], repeats: int) -> Proof:
+    """The verdict over all runs; `changed` are the paths that differ between base and head."""
+    base = [run for run in runs if run.phase == "base"]
+    head = [run for run in runs if run.phase == "head"]
+    tests_changed = tuple(path for path in changed if is_test_path(path))
+    told = bool(head) and all(run.tests is not None for run in head) and any(run.tests for run in head)
+    rows = _rows(base, head, tests_changed) if told else ()
+    return Proof(
+        verdict=_verdict(base, head, rows, told=told),
+        level="tests" if told else "run",
+        repeats=repeats,
+        rows=rows,
+        tests_changed=tests_changed,
+    )
+
+
+def _verdict(base: list[Run], head: list[Run], rows: tuple[Row, ...], *, told: bool) -> Verdict:
+    if not told and head and all(run.tests == () for run in head):
+        return "no_tests"
+    if not all(run.passed for run in head):
+        # Failing each time outweighs flaky: some test is wrong at head for sure.
+        if told:
+            return "fails_at_head" if any(row.after in _BAD for row in rows) or not _any_passed(head) else "flaky"
+        return "flaky" if _any_passed(head) else "fails_at_head"
+    if not base:
+        return "unchanged"
+    if told:
+        if any(row.fixed for row in rows):
+            return "proven"
+        return "flaky" if any(row.flaky for row in rows) or not all(run.passed for run in base) else "passes_at_base"
+    if all(run.passed for run in base):
+        return "passes_at_base"
+    return "flaky" if _any_passed(base) else "proven"
+
+
+def _any_passed(runs: list[Run]) -> bool:
+    return any(run.passed for run in runs)
+
+
+def _rows(base: list[Run], head: list[Run], tests_changed: tuple[str, ...]) -> tuple[Row, ...]:
+    before, after = [_by_id(run) for run in base], [_by_id(run) for run in head]
+    ids = dict.fromkeys(test for run in (*after, *before) for test in run)
+    # A test that is missing where the run passed was not there; where the run failed, it could not even start.
+    failed = bool(base) and not any(run.passed for run in base)
+    rows = []
+    for test in ids:
+        shown = next(run[test] for run in (*after, *before) if test in run)
+        was = _summary([run.get(test) for run in before])
+        rows.append(
+            Row(
+                test,
+                was if was != ABSENT or failed else "new",
+                _summary([run.get(test) for run in after]),
+                touched=_touched(shown, tests_changed),
+                file=shown.file,
+            )
+        )
+    return tuple(rows)
+
+
+def _by_id(run: Run) -> dict[str, CaseResult]:
+    return {test.id: test for test in run.tests or ()}
+
+
+def _summary(results: list[CaseResult | None]) -> str:
+    """One word over all runs of the same code."""
+    said = {ABSENT if result is None else result.outcome for result in results}
+    if not said:
+        return ABSENT
+    if len(said) == 1:
+        return said.pop()
+    return "failed" if said <= _BAD else "flaky"
+
+
+def _touched(test: CaseResult, tests_changed: tuple[str, ...]) -> bool:
+    class_name = test.id.partition("::")[0]
+    for path in tests_changed:
+        module = path.rpartition(".")[0].replace("/", ".")
+        folder = path.rpartition("/")[0]
+        if test.file and (test.file == path or path.endswith(f"/{test.file}")):
+            return True
+        if class_name and (class_name in {module, path} or class_name.startswith(f"{module}.")):
+            return True
+        if path.endswith("_test.go") and folder and test.file.endswith(folder):
+            return True
+    return False
+
+
+def _rank(row: Row) -> tuple[int, str]:
+    interest = [row.fixed, row.broken, row.flaky, row.after in _BAD, row.touched]
+    return (interest.index(True) if True in interest else len(interest), row.id)
+
+
+def _row_json(row: Row) -> dict[str, JsonValue]:
+    return {"id": row.id, "before": row.before, "after": row.after, "touched": row.touched, "flaky": row.flaky}

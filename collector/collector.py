@@ -89,7 +89,7 @@ class Collector:
         self.contents = StoredContents(store, blobs)
         self.due = asyncio.Event()
         self._redactor = redactor
-        self._redactors = CaptureRedactors(redactor)
+        self._redactors = self.redactors = CaptureRedactors(redactor)
         self._key = redactor.parts.key
         # An upload without a trace: text is redacted, and what cannot be waits for a trace that may have it.
         self._waiting = IntakeRules(store_raw_code=True, key=self._key, limits=settings.limits)
@@ -232,6 +232,17 @@ class Collector:
         upload = Upload(file, submitted_id, byte_length, checked_type(content_type), trace_id)
         rules = self._waiting if trace_id is None else await self._rules(trace_id)
         return await self._uploads.put(upload, rules)
+
+    async def keep_result(
+        self, trace_id: str, data: bytes, *, content_type: str = "text/plain", from_program: bool = False
+    ) -> str:
+        """Store what a quality check made, as belonging to the trace; its blob id.
+
+        It is redacted as the trace's mode demands. The output of the developer's programs (`from_program`) needs
+        consent to terminal output, and is a tombstone without it. Raises as `put_blob`.
+        """
+        rules = await self._rules(trace_id)
+        return await self._uploads.put_result(data, content_type, trace_id, rules, from_program=from_program)
 
     async def request_qa(self, trace_id: str) -> str:
         """Make the checks of a finalized trace due again; the status it has now.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import BinaryIO, NamedTuple
 
 from collector.blobs import CollectorBlobs
 from collector.errors import IntakeError, TooLargeError
-from collector.intake import IntakeRules
+from collector.intake import IntakeRules, tombstone
 from collector.intake_json import BODY
+from collector.intake_metadata import prepare_blob
 from collector.limits import IN_DATABASE
 from collector.redacting import CaptureRedactors
 from collector.store.port import BlobRow, NewBlob, TraceStore
@@ -67,6 +69,25 @@ class Uploads:
                 row, trace_id=upload.trace_id, submitted_id=upload.submitted_id, data=blob.data
             )
         return StoredBlob(row, upload.submitted_id)
+
+    async def put_result(
+        self, data: bytes, content_type: str, trace_id: str, rules: IntakeRules, *, from_program: bool
+    ) -> str:
+        """Store what a check made; its blob id. See `Collector.keep_result`."""
+        text = data.decode("utf-8", "replace").replace("\0", "\ufffd").encode()  # a program's bytes need not be text
+        if from_program and not rules.store_terminal_output:
+            content_id = f"sha256:{hashlib.sha256(data).hexdigest()}"
+            blob = tombstone(
+                reason="store_terminal_output", content_id=content_id, byte_length=len(data), key=rules.key
+            )
+        else:
+            blob = await asyncio.to_thread(
+                prepare_blob, text, content_type=content_type, rules=rules, redactors=self._redactors
+            )
+        async with self._store.blob_gate():
+            blob = await self.placed(blob)
+            await self._store.put_blob_row(row_of(blob), trace_id=trace_id, data=blob.data)
+        return blob.blob_id
 
     async def _put_long(self, upload: Upload, rules: IntakeRules) -> StoredBlob:
         """Store a long binary upload (a bundle) as it is, in bounded memory."""

@@ -10,15 +10,19 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+
+from pydantic import JsonValue
 
 from collector.contents import Contents
 from collector.qa.profiles import Refusal, is_test_path
+from collector.qa.session_end import SessionEnd
 from collector.replay import Content, FileState
 from collector.verify_tree import CommitTree, Trees
 from runner.workspace.git import Git, GitError, GitStopped, parse_raw
@@ -31,6 +35,7 @@ _T = TypeVar("_T")
 _FETCH_LIMIT_S: Final = 600.0
 _MOST_BYTES: Final = 4 << 30
 _LOOK_EVERY_S: Final = 0.5
+_MOST_PATHS: Final = 200
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 # Of the user's own git settings none may speak: a rewritten address or a stored password would be a way out.
 _ALONE: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_ASKPASS": "true"}
@@ -38,7 +43,10 @@ _ALONE: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Three trees by id, and what differs between base and head. `source` tells where the code came from."""
+    """Three trees by id, and what differs between base and head.
+
+    `source` tells where the code came from, `patch` what led to the head; `redacted`: a placeholder may stand in it.
+    """
 
     base: str
     tested_base: str
@@ -46,6 +54,19 @@ class Checkout:
     changed: tuple[str, ...]
     source: str
     patch: str
+    redacted: bool = False
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """For the record of a test run."""
+        return {
+            "base_tree": self.base,
+            "tested_base_tree": self.tested_base,
+            "head_tree": self.head,
+            "source": self.source,
+            "patch": self.patch,
+            "files_changed": list(self.changed[:_MOST_PATHS]),
+            "files_changed_count": len(self.changed),
+        }
 
     @property
     def unchanged(self) -> bool:
@@ -77,6 +98,12 @@ def remote_refusal(url: str, allowed: tuple[str, ...]) -> str:
         elif parts.scheme == "https" and port in {None, 443} and fnmatchcase(parts.hostname, entry.lower()):
             return ""
     return f"the host {parts.hostname!r} is not on this server's list (qa.remotes)"
+
+
+class _Head(NamedTuple):
+    tree: str
+    patch: str
+    redacted: bool = False
 
 
 class CodeStore:
@@ -147,30 +174,37 @@ class CodeStore:
         commit_base: str,
         final_state: Mapping[str, object] | None,
         contents: Contents,
-        replayed: Callable[[], Mapping[str, FileState] | Refusal] | None = None,
-        redacted: frozenset[str] = frozenset(),
+        session_end: Callable[[Callable[[str], Content]], Awaitable[SessionEnd]],
+        source: str = "",
     ) -> Checkout | Refusal:
         """The three trees.
 
         The head is, in this order: the final commit where its objects are here, the final diff on the base, what
-        `replayed` says that the session's edits lead to. `redacted` are blobs in which something was replaced.
+        `session_end` tells (the pull request's diff, the session's edits, its commits' diffs).
         """
         base = await self._blocking(lambda: self._trees.commit(commit_base, what="the base commit"))
-        found = await self._head(base, final_state or {}, contents, redacted)
-        if found is None and replayed is not None:
-            files = replayed()
-            if isinstance(files, Refusal):
-                return files
-            found = await self._built(base, files, "the session's edits") if files else None
+        found = await self._head(base, final_state or {}, contents)
+        if found is None:
+            end = await session_end(base.read)
+            if end.files and not end.pull_request:
+                found = end.refusal or await self._built(base, end.files, "the session's edits")
+            elif end.diffs:
+                found = await self._patched(base, end.diffs, contents, "the session's own diffs")
         if found is None:
             return Refusal("no_patch", "the trace tells no final commit, no final diff and no edits")
         if isinstance(found, Refusal):
             return found
-        head, patch = found
+        head, patch, redacted = found
         changed = await self._blocking(lambda: self._changed(base.tree_id, head))
         tested = await self._blocking(lambda: self._with_tests(base.tree_id, head, changed))
         return Checkout(
-            base=base.tree_id, tested_base=tested, head=head, changed=tuple(changed), source="", patch=patch
+            base=base.tree_id,
+            tested_base=tested,
+            head=head,
+            changed=tuple(changed),
+            source=source,
+            patch=patch,
+            redacted=redacted,
         )
 
     async def write_tar(self, tree: str, target: Path) -> int:
@@ -178,13 +212,7 @@ class CodeStore:
         await self._blocking(lambda: self._git.run("archive", "--format=tar", f"--output={target}", tree))
         return target.stat().st_size
 
-    def read_base(self, commit: str) -> Callable[[str], Content]:
-        """Reads files of a commit, for the replay of edits."""
-        return self._trees.commit(commit, what="the base commit").read
-
-    async def _head(
-        self, base: CommitTree, state: Mapping[str, object], contents: Contents, redacted: frozenset[str]
-    ) -> tuple[str, str] | Refusal | None:
+    async def _head(self, base: CommitTree, state: Mapping[str, object], contents: Contents) -> _Head | Refusal | None:
         commit, bundle = state.get("commit_head"), state.get("bundle_blob_id")
         if isinstance(bundle, str):
             try:
@@ -192,40 +220,38 @@ class CodeStore:
                 await self._blocking(lambda: self._trees.add_bundle(data, what="the final bundle"))
             except (NotFoundError, TraceError) as error:
                 return Refusal("no_source", _told(error))
+        diff_id = _diff_of(state)
         if isinstance(commit, str) and commit != base.commit:
             try:
                 tree = await self._blocking(lambda: self._trees.commit(commit, what="the final commit"))
             except TraceError:
                 tree = None
             if tree is not None:
-                return tree.tree_id, "the final commit"
-        pr = state.get("pr")
-        diff_id = pr.get("diff_blob_id") if isinstance(pr, Mapping) else None
-        if not isinstance(diff_id, str):
-            return None
-        try:
-            diff = await contents.read(diff_id)
-        except (NotFoundError, TraceError) as error:
-            return Refusal("no_patch", _told(error))
-        return await self._patched(base, diff, is_redacted=diff_id in redacted or PLACEHOLDER.search(diff) is not None)
+                return _Head(tree.tree_id, "the final commit")
+        return await self._patched(base, (diff_id,), contents, "the final diff") if diff_id else None
 
-    async def _patched(self, base: CommitTree, diff: bytes, *, is_redacted: bool) -> tuple[str, str] | Refusal:
-        """The base with a diff applied to an index alone: git refuses what would leave the tree, and nothing is run."""
+    async def _patched(
+        self, base: CommitTree, diff_ids: Sequence[str], contents: Contents, what: str
+    ) -> _Head | Refusal:
+        """The base with diffs applied to an index alone: git refuses what would leave the tree, and nothing is run."""
         git = self._git.with_index(self._folder / "patch-index")
+        await self._blocking(lambda: git.run("read-tree", base.tree_id))
+        redacted = False
+        for diff_id in diff_ids:
+            try:
+                diff = await contents.read(diff_id)
+            except (NotFoundError, TraceError) as error:
+                return Refusal("no_patch", _told(error))
+            redacted = redacted or PLACEHOLDER.search(diff) is not None
+            try:
+                await self._blocking(partial(_apply, git, diff))
+            except GitStopped:
+                raise
+            except GitError as error:
+                return Refusal("redacted" if redacted else "patch_does_not_apply", str(error)[:1000])
+        return _Head(await self._blocking(lambda: git.line("write-tree")), what, redacted)
 
-        def apply() -> str:
-            git.run("read-tree", base.tree_id)
-            git.run("apply", "--cached", "--whitespace=nowarn", "-", stdin=diff, env=_ALONE)
-            return git.line("write-tree")
-
-        try:
-            return await self._blocking(apply), "the final diff"
-        except GitStopped:
-            raise
-        except GitError as error:
-            return Refusal("redacted" if is_redacted else "patch_does_not_apply", str(error)[:1000])
-
-    async def _built(self, base: CommitTree, files: Mapping[str, FileState], what: str) -> tuple[str, str] | Refusal:
+    async def _built(self, base: CommitTree, files: Mapping[str, FileState], what: str) -> _Head | Refusal:
         try:
             tree = await self._blocking(lambda: self._trees.rebuilt(base, files))
         except GitError as error:  # a path that git itself refuses, such as one inside .git
@@ -233,7 +259,7 @@ class CodeStore:
         if tree is None:
             hidden = any(state.redacted for state in files.values())
             return Refusal("redacted" if hidden else "no_patch", f"{what} leave a file whose content cannot be told")
-        return tree, what
+        return _Head(tree, what, any(state.redacted for state in files.values()))
 
     def _changed(self, base: str, head: str) -> list[str]:
         raw = parse_raw(self._git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head))
@@ -275,6 +301,17 @@ class CodeStore:
                     await asyncio.sleep(_LOOK_EVERY_S)
         except TimeoutError:
             return
+
+
+def _apply(git: Git, diff: bytes) -> None:
+    if diff.strip():
+        git.run("apply", "--cached", "--whitespace=nowarn", "-", stdin=diff, env=_ALONE)
+
+
+def _diff_of(state: Mapping[str, object]) -> str:
+    pr = state.get("pr")
+    found = pr.get("diff_blob_id") if isinstance(pr, Mapping) else None
+    return found if isinstance(found, str) else ""
 
 
 def _size_of(folder: Path) -> int:

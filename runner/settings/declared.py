@@ -314,6 +314,47 @@ _COLLECTOR: tuple[Setting, ...] = (
     ),
 )
 
+_QA: tuple[Setting, ...] = (
+    Setting(
+        "qa.sandbox",
+        "text",
+        "what tests of captured sessions run in: auto takes podman, docker, then bubblewrap as a lesser one; container "
+        "takes no lesser one",
+        "auto",
+        ("auto", "container", "podman", "docker", "bubblewrap"),
+        guarded=True,
+    ),
+    Setting("qa.images", "list", "images that captured sessions may ask for, as patterns", (), guarded=True),
+    Setting("qa.python_image", "text", "image for pytest", "docker.io/library/python:3.11-slim", guarded=True),
+    Setting("qa.go_image", "text", "image for go test", "docker.io/library/golang:1", guarded=True),
+    Setting("qa.node_image", "text", "image for npm test", "docker.io/library/node:22-slim", guarded=True),
+    Setting("qa.make_image", "text", "image for make test", "docker.io/library/buildpack-deps:bookworm", guarded=True),
+    Setting("qa.pull", "switch", "fetch an allowed image that is not here", default=False, guarded=True),
+    Setting(
+        "qa.commands",
+        "list",
+        "beginnings of allowed test commands; * allows everything",
+        ("pytest", "python -m pytest", "python3 -m pytest", "go test", "npm test", "npm run test", "make test"),
+        guarded=True,
+    ),
+    Setting(
+        "qa.build_commands",
+        "list",
+        "beginnings of allowed build commands; * allows everything",
+        ("pip install", "python -m pip install", "npm ci", "npm install", "go build", "go mod download", "make build"),
+        guarded=True,
+    ),
+    Setting("qa.build_network", "switch", "let the build phase reach the network", default=False, guarded=True),
+    Setting("qa.remotes", "list", "hosts that sources may be fetched from over https", (), guarded=True),
+    Setting("qa.repeats", "integer", "runs of the tests on the base and on the fix", 3, minimum=1),
+    Setting("qa.timeout", "duration", "time one run of the tests may take", 600, minimum=1),
+    Setting("qa.memory_mb", "integer", "memory one run may use, in MB", 2048, minimum=32),
+    Setting("qa.cpus", "number", "processors one run may use", 1.0, minimum=0.1),
+    Setting("qa.pids", "integer", "processes and threads one run may have", 256, minimum=8),
+    Setting("qa.workspace_mb", "integer", "size of the folders one run may write to, in MB", 1024, minimum=1),
+    Setting("qa.output_mb", "integer", "output one run may write, in MB; more ends it", 64, minimum=1),
+)
+
 _SERVICE: tuple[Setting, ...] = (
     Setting("service.metrics", "switch", "offer Prometheus metrics at /metrics, behind the token", default=False),
     Setting(
@@ -324,7 +365,7 @@ _SERVICE: tuple[Setting, ...] = (
     ),
 )
 
-SETTINGS: tuple[Setting, ...] = _RUN + _OTHER + _COLLECTOR + _SERVICE
+SETTINGS: tuple[Setting, ...] = _RUN + _OTHER + _COLLECTOR + _QA + _SERVICE
 
 
 def find_setting(key: str) -> Setting | None:

@@ -1,0 +1,310 @@
+"""The quality checks of a finalized trace: schema, checkout, tests, judge, final document, each a step kept as a fact.
+
+A step is keyed by the hash of its inputs, so a run that was killed anywhere goes on where it was, and running twice
+does nothing twice. What a step cannot do for want of a working sandbox is written down as such, the later steps are
+done all the same, and the trace ends `qa_failed` instead of `complete`: failed tests are a result, not that.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from collector.collector import Collector
+from collector.materialize import materialize
+from collector.qa.checkout import Checkout, CodeStore
+from collector.qa.judge_port import Judge
+from collector.qa.judge_step import prepare_judge, proof_text
+from collector.qa.pipeline_facts import Step, StepFacts, key_of
+from collector.qa.pipeline_settings import QaSettings
+from collector.qa.profiles import Plan, Refusal, plan_of
+from collector.qa.sandbox import Sandbox
+from collector.qa.sandbox_choose import choose_sandbox
+from collector.qa.session_end import SessionEnd, session_end
+from collector.qa.steps_tests import Progress, TestsStep, not_testable
+from collector.qa_fold import fold_qa
+from collector.replay import Content
+from collector.store.port import QaFact, TraceRow
+from collector.verify_source import StoreSource
+from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
+from tracer.capture.profile import Runner
+from tracer.clock import new_id, now_epoch_ms
+from tracer.errors import ConflictError, PmError, SandboxError, TraceError, UnavailableError
+
+__all__ = ["SandboxFor", "request_step", "run_qa"]
+
+SandboxFor = Callable[[str], Awaitable[Sandbox]]
+"""The sandbox for an image; raises `SandboxError`."""
+_DUE: Final = ("finalized", "qa_running", "complete", "qa_failed")
+_NO_JUDGE: Final = "no judge is set up (no API key and no recording)"
+
+
+async def run_qa(
+    trace_id: str,
+    *,
+    collector: Collector,
+    settings: QaSettings,
+    judge: Judge | None,
+    sandbox: SandboxFor | None = None,
+    no_judge: str = _NO_JUDGE,
+    progress: Progress = lambda _: None,
+) -> Qa:
+    """Do every step that is not done yet; the whole `qa`.
+
+    `sandbox` is chosen by the settings where none is given; `no_judge` says why `judge` is None.
+
+    Raises:
+        ConflictError: the trace is still open.
+        NotFoundError: no such trace.
+        TraceError, RecordError: the store is damaged or cannot be written.
+
+    """
+    row = await collector.row(trace_id)
+    if row.status == "open":
+        raise ConflictError(f"trace {trace_id!r} is open", next_step="finalize it first")
+    await collector.store.set_status(trace_id, "qa_running", expected=_DUE)
+    facts = StepFacts(await collector.store.qa_facts(trace_id))
+    chosen = sandbox or (lambda image: choose_sandbox(settings.sandbox, image=image, pull=settings.pull))
+    run = _Run(row, collector, settings, facts, chosen, progress)
+    await run.schema()
+    with tempfile.TemporaryDirectory(prefix="pm-qa-") as folder:
+        await run.tests(Path(folder))
+    await run.judge(judge, no_judge)
+    await run.materialize()
+    await collector.store.set_status(trace_id, "qa_failed" if run.trouble else "complete", expected=("qa_running",))
+    progress(f"trace {trace_id}: {'checks could not be made' if run.trouble else 'complete'}")
+    return fold_qa(await collector.store.qa_facts(trace_id)) or Qa()
+
+
+async def request_step(collector: Collector, trace_id: str, step: Step) -> None:
+    """Make one step due again, whatever its result was; the next `run_qa` does it and what depends on it."""
+    fact = QaFact(f"requested-{step}", new_id(), now_epoch_ms(), {})
+    await collector.store.append_qa_fact(trace_id, fact)
+
+
+class _Prepared(NamedTuple):
+    plan: Plan
+    code: CodeStore
+    checkout: Checkout
+
+
+class _Run:
+    """One run over one trace; `trouble` says that a step could not be made."""
+
+    def __init__(
+        self,
+        row: TraceRow,
+        collector: Collector,
+        settings: QaSettings,
+        facts: StepFacts,
+        sandbox: SandboxFor,
+        progress: Progress,
+    ) -> None:
+        self._row = row
+        self._collector = collector
+        self._settings = settings
+        self._facts = facts
+        self._sandbox = sandbox
+        self._progress = progress
+        self.trouble = False
+
+    async def schema(self) -> None:
+        """Check every block and every event against the schema."""
+        row = self._row
+        key = key_of("schema", row.seq_last, row.event_count, self._facts.marker("schema"))
+        if self._facts.done("schema", key) is not None:
+            self._progress("schema: done before")
+            return
+        try:
+            _check_blocks(row)
+            async for _ in (await self._source()).events():
+                pass
+        except (TraceError, ValidationError) as error:
+            why = error.what + (f": {error.why}" if error.why else "") if isinstance(error, TraceError) else str(error)
+            self._progress(f"schema: not valid: {why}")
+            await self._store("schema", key, {"schema_valid": False})
+            return
+        self._progress(f"schema: valid, {row.event_count} events")
+        await self._store("schema", key, {"schema_valid": True})
+
+    async def tests(self, folder: Path) -> None:
+        """Check out and test, unless both are done for these inputs."""
+        try:
+            prepared = await self._checkout(folder)
+        except UnavailableError as error:
+            await self._trouble("checkout", Refusal("source_unavailable", _told(error)))
+            return
+        if isinstance(prepared, Refusal):
+            part = not_testable(self._runner, prepared)
+            key = key_of("tests", list(prepared), self._facts.marker("tests"))
+            if self._facts.done("tests", key) is None:
+                await self._store("tests", key, {"tests": part})
+            self._progress(f"tests: not testable: {prepared.reason}: {prepared.detail}")
+            return
+        try:
+            await self._test(prepared, folder)
+        except SandboxError as error:
+            await self._trouble("tests", Refusal("sandbox", _told(error)))
+
+    async def judge(self, judge: Judge | None, no_judge: str) -> None:
+        """Ask the judge, unless this packet was judged before."""
+        latest = self._facts.latest("tests")
+        step = await prepare_judge(
+            self._row,
+            events=self._collector.store,
+            read_text=self._read_text,
+            put_blob=self._put_json,
+            judge=judge,
+            proof=proof_text((latest.result if latest else {}).get("tests")),
+            clean=lambda text: self._collector.redactors.for_root(None).redact_text(text)[0],
+            no_judge=no_judge,
+        )
+        key = key_of("judge", step.input_hash, self._facts.marker("judge"))
+        if self._facts.done("judge", key) is not None:
+            self._progress("judge: done before")
+            return
+        self._progress(f"judge: skipped: {step.skip}" if step.skip else "judge: asked")
+        outcome = await step.run()
+        suffix = outcome.input_hash.removeprefix(step.input_hash)
+        await self._store("judge", f"{key}:trouble-{now_epoch_ms()}" if suffix else key, {"judge": outcome.result})
+        overall = outcome.result.get("overall")
+        self._progress(f"judge: overall {overall}" if overall is not None else "judge: no scores")
+
+    async def materialize(self) -> None:
+        """Write the final document, unless it holds just these results."""
+        key = key_of("materialize", self._facts.results(), self._facts.marker("materialize"))
+        row = await self._collector.row(self._row.trace_id)
+        if row.final_blob_id is not None and self._facts.done("materialize", key) is not None:
+            self._progress("materialize: done before")
+            return
+        document = await materialize(self._row.trace_id, store=self._collector.store, blobs=self._collector.blobs)
+        await self._store("materialize", key, {})
+        self._progress(f"materialize: {document.blob_id}, {document.byte_length} bytes")
+
+    async def _source(self) -> StoreSource:
+        store, contents = self._collector.store, self._collector.contents
+        return await StoreSource.open(self._row.trace_id, store=store, contents=contents)
+
+    # -- checkout and tests
+
+    @property
+    def _runner(self) -> Runner:
+        asked = self._row.metadata.get("qa_profile")
+        name: Any = asked.get("runner") if isinstance(asked, dict) else asked
+        return (
+            name if name in {"pytest", "go test", "npm test", "make test"} else "pytest" if name is None else "custom"
+        )
+
+    async def _checkout(self, folder: Path) -> _Prepared | Refusal:
+        row, contents = self._row, self._collector.contents
+        plan = plan_of(row.metadata.get("qa_profile"), self._settings.lists)
+        if isinstance(plan, Refusal):
+            return plan
+        repo = row.metadata["repo"]
+        code = CodeStore(folder, commit=str(repo["commit_base"]))
+        source = await code.fetch_source(repo, contents=contents, remotes=self._settings.remotes)
+        if isinstance(source, Refusal):
+            return source
+
+        async def end(base: Callable[[str], Content]) -> SessionEnd:
+            return await session_end(await self._source(), base)
+
+        checkout = await code.checkout(
+            commit_base=str(repo["commit_base"]),
+            final_state=row.final_state,
+            contents=contents,
+            session_end=end,
+            source=source,
+        )
+        if isinstance(checkout, Refusal):
+            return checkout
+        key = key_of("checkout", checkout.as_json(), self._facts.marker("checkout"))
+        if self._facts.done("checkout", key) is None:
+            part = {"runner": plan.runner, "final_passed": None, "detail": {"checkout": checkout.as_json()}}
+            # An older result of the tests stays until there is a newer one.
+            await self._store("checkout", key, {} if self._facts.latest("tests") else {"tests": part})
+        self._progress(
+            f"checkout: base from {source}, head from {checkout.patch}, {len(checkout.changed)} files differ"
+        )
+        return _Prepared(plan, code, checkout)
+
+    async def _test(self, prepared: _Prepared, folder: Path) -> None:
+        plan, code, checkout = prepared
+        sandbox = await self._sandbox(plan.image)
+        facts, image_id = await sandbox.facts(plan.image), await sandbox.image_id(plan.image)
+        key = key_of(
+            "tests",
+            [checkout.base, checkout.tested_base, checkout.head],
+            [plan.runner, list(plan.command), [list(words) for words in plan.build], plan.build_network],
+            [image_id, facts.name, list(facts.lacks)],
+            self._settings.as_json(),
+            self._facts.marker("tests"),
+        )
+        if self._facts.done("tests", key) is not None:
+            self._progress("tests: done before")
+            return
+        self._progress(f"tests: {plan.shown} in {facts.name} {facts.version}, {plan.image}")
+        step = TestsStep(
+            plan=plan,
+            checkout=checkout,
+            code=code,
+            sandbox=sandbox,
+            settings=self._settings,
+            keep=self._keep,
+            folder=folder,
+            progress=self._progress,
+        )
+        await self._store("tests", key, {"tests": await step.run()})
+
+    async def _trouble(self, step: Step, refusal: Refusal) -> None:
+        """Write down that nothing could be tested; never under the inputs' own key, so the next run tries again."""
+        self.trouble = True
+        self._progress(f"{step}: {refusal.reason}: {refusal.detail}")
+        part = not_testable(self._runner, refusal)
+        await self._store("tests", f"{key_of('tests', list(refusal))}:trouble-{now_epoch_ms()}", {"tests": part})
+
+    # -- the store
+
+    async def _store(self, step: Step, key: str, result: dict[str, Any]) -> None:
+        fact = QaFact(step, self._facts.fresh_key(step, key), now_epoch_ms(), self._cleaned(result))
+        await self._collector.store.append_qa_fact(self._row.trace_id, fact)
+        self._facts.add(fact)
+
+    def _cleaned(self, result: dict[str, Any]) -> dict[str, Any]:
+        """What programs named (tests, files) may hold a secret too; raw traces keep it."""
+        if self._row.metadata.get("store") == "raw":
+            return result
+        cleaned = self._collector.redactors.for_root(None).redact_value(result).value
+        return cleaned if isinstance(cleaned, dict) else result
+
+    async def _keep(self, data: bytes, *, content_type: str = "text/plain", from_program: bool = False) -> str:
+        return await self._collector.keep_result(
+            self._row.trace_id, data, content_type=content_type, from_program=from_program
+        )
+
+    async def _put_json(self, data: bytes, content_type: str) -> str:
+        return await self._keep(data, content_type=content_type)
+
+    async def _read_text(self, blob_id: str, limit: int) -> str:
+        try:
+            opened = await self._collector.open_blob(blob_id)
+        except PmError:
+            return ""
+        with opened.file as file:
+            return file.read(limit * 4).decode("utf-8", "replace")[:limit]
+
+
+def _check_blocks(row: TraceRow) -> None:
+    """The blocks of a trace against the schema; raises pydantic's ValidationError."""
+    for model, name in ((Repo, "repo"), (Task, "task"), (Developer, "developer"), (Environment, "environment")):
+        model.model_validate(row.metadata[name])
+    if row.final_state is not None:
+        FinalState.model_validate(row.final_state)
+
+
+def _told(error: PmError) -> str:
+    return f"{error.what}: {error.why}" if error.why else error.what

@@ -1,0 +1,64 @@
+"""Which step's result is there already, and under which key a new one is stored. Pure over a trace's facts.
+
+A step's key is the hash of its inputs. A request to check again (`requested`, or `requested-STEP` for one step) is an
+input too. A result counts while it is the step's latest; one that only notes trouble (`:trouble-…`) never counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
+
+from collector.store.port import QaFact
+from tracer.capture.canonical import canonical_json
+
+__all__ = ["STEPS", "Step", "StepFacts", "key_of"]
+
+Step = Literal["schema", "checkout", "tests", "judge", "materialize"]
+STEPS: Final[tuple[Step, ...]] = ("schema", "checkout", "tests", "judge", "materialize")
+_VERSION: Final = "1"
+
+
+def key_of(step: Step, *inputs: Any) -> str:
+    """The hash of a step's inputs (JSON values)."""
+    return hashlib.sha256(canonical_json([_VERSION, step, list(inputs)])).hexdigest()
+
+
+class StepFacts:
+    """The facts of one trace."""
+
+    def __init__(self, facts: Iterable[QaFact]) -> None:
+        self._facts = list(facts)
+
+    def add(self, fact: QaFact) -> None:
+        """Take note of a fact that was stored now."""
+        self._facts.append(fact)
+
+    def marker(self, step: Step) -> str:
+        """The last request to do this step again; empty where nobody asked."""
+        asked = {"requested", f"requested-{step}"}
+        return next((fact.input_hash for fact in reversed(self._facts) if fact.step in asked), "")
+
+    def done(self, step: Step, key: str) -> QaFact | None:
+        """The step's latest result if it is of these inputs."""
+        latest = self.latest(step)
+        if latest is None:
+            return None
+        base, _, suffix = latest.input_hash.partition(":")
+        return latest if base == key and (not suffix or suffix.startswith("again-")) else None
+
+    def latest(self, step: Step) -> QaFact | None:
+        """The step's latest result."""
+        return next((fact for fact in reversed(self._facts) if fact.step == step), None)
+
+    def fresh_key(self, step: Step, key: str) -> str:
+        """A key under which a result for `key` can be stored: it may have been there, before another one came."""
+        used = {fact.input_hash for fact in self._facts if fact.step == step}
+        if key not in used:
+            return key
+        return next(name for number in range(1, len(used) + 2) if (name := f"{key}:again-{number}") not in used)
+
+    def results(self, *, without: Sequence[str] = ()) -> list[list[Any]]:
+        """Step and key of each result that leaves a part of `qa`, in order."""
+        return [[fact.step, fact.input_hash] for fact in self._facts if fact.result and fact.step not in without]

@@ -1,0 +1,156 @@
+"""A small repository with a bug, a captured session that fixes it, and a collector that holds it. All real."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from collector.collector import Collector, open_collector
+from collector.qa.pipeline_settings import QaSettings, qa_settings
+from collector.qa.sandbox import Limits
+from runner.settings.layers import load_settings
+from tests.support.containers import IMAGE
+from tracer.statedir import StateDir
+
+__all__ = ["BUGGY", "FIXED", "TEST", "Repository", "a_collector", "a_repository", "quick_settings", "send_session"]
+
+BUGGY = "def half(number):\n    return number / 3\n"
+FIXED = "def half(number):\n    return number / 2\n"
+TEST = """from calc import half
+
+
+def test_half():
+    assert half(6) == 3
+
+
+def test_zero():
+    assert half(0) == 0
+"""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository with two commits: the bug, and (on top) the fix with its test."""
+
+    folder: Path
+    base: str
+    head: str
+
+    def diff(self) -> str:
+        return self.git("diff", "--binary", self.base, self.head)
+
+    def bundle(self, *refs: str) -> bytes:
+        path = self.folder.parent / "made.bundle"
+        self.git("bundle", "create", "-q", str(path), *(refs or ("base",)))
+        return path.read_bytes()
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-c", "user.name=A", "-c", "user.email=a@b.invalid", *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+
+def a_repository(
+    folder: Path, *, base: dict[str, str] | None = None, head: dict[str, str | None] | None = None
+) -> Repository:
+    """A repository in `folder`; by default a bug in calc.py, then its fix together with a test."""
+    made = Repository(folder / "repository", "", "")
+    made.folder.mkdir()
+    made.git("init", "-q", "-b", "main")
+    _write(made.folder, base if base is not None else {"calc.py": BUGGY, "README.md": "# calc\n"})
+    made.git("add", "-A")
+    made.git("commit", "-q", "-m", "base")
+    made.git("branch", "base")
+    _write(made.folder, head if head is not None else {"calc.py": FIXED, "tests/test_calc.py": TEST})
+    made.git("add", "-A")
+    made.git("commit", "-q", "--allow-empty", "-m", "fix")
+    return Repository(made.folder, made.git("rev-parse", "base").strip(), made.git("rev-parse", "HEAD").strip())
+
+
+def _write(folder: Path, files: dict[str, Any]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text, encoding="utf-8")
+
+
+@asynccontextmanager
+async def a_collector(folder: Path) -> AsyncIterator[Collector]:
+    """A collector on SQLite in `folder`."""
+    settings = load_settings(project=folder / "state", environ={})
+    async with open_collector(StateDir(folder / "state"), settings, environ={}) as collector:
+        yield collector
+
+
+def quick_settings(folder: Path, **changes: Any) -> QaSettings:
+    """The declared settings with the test image, two repeats and no pauses."""
+    environ = {"PM_QA_PYTHON_IMAGE": IMAGE, "PM_QA_REPEATS": "2"}
+    found = qa_settings(load_settings(project=folder / "state", environ=environ))
+    limits = Limits(time_s=60.0, memory_bytes=512 << 20, pids=128, workspace_bytes=64 << 20, output_bytes=8 << 20)
+    return replace(found, limits=limits, build_limits=limits, waits_s=(0.0,), **changes)
+
+
+async def send_session(
+    collector: Collector,
+    repository: Repository,
+    *,
+    consent: dict[str, bool] | None = None,
+    profile: Any = "pytest",
+    final_state: Callable[[str], dict[str, Any] | None] | None = None,
+    events: list[dict[str, Any]] | None = None,
+    bundle: bytes | None = None,
+    **repo: Any,
+) -> str:
+    """Create, append and finalize a trace of the session; its id. `final_state` is given nothing but the diff."""
+    bundle = repository.bundle() if bundle is None else bundle
+    bundle_id = f"sha256:{hashlib.sha256(bundle).hexdigest()}"
+    if bundle:
+        await collector.put_blob(io.BytesIO(bundle), submitted_id=bundle_id, byte_length=len(bundle))
+        repo = {"bundle_blob_id": bundle_id, **repo}
+    created = await collector.create(
+        {
+            "repo": {"repo_id": "calc", "commit_base": repository.base, **repo},
+            "task": {"bug_report": {"title": "half is a third", "description": "half(6) gives 2"}},
+            "developer": {
+                "developer_id": "dev-1",
+                "consent_flags": {
+                    "store_raw_code": True,
+                    "store_terminal_output": True,
+                    "allow_llm_judge": True,
+                    **(consent or {}),
+                },
+            },
+            "environment": {"language": ["python"]},
+            "ingestion": {"mode": "batch", "client_session_id": "session-1"},
+            "qa_profile": profile,
+        }
+    )
+    await collector.append(created.trace_id, events if events is not None else [_thought()])
+    state = final_state(repository.diff()) if final_state else {"pr": {"title": "Fix", "diff": repository.diff()}}
+    await collector.finalize(created.trace_id, {"final_state": state} if state is not None else None)
+    return created.trace_id
+
+
+def _thought() -> dict[str, Any]:
+    return {
+        "event_id": "00000000-0000-4000-8000-000000000001",
+        "seq": 1,
+        "ts_ms": 1_700_000_000_000,
+        "type": "thought",
+        "actor": {"kind": "human"},
+        "payload": {"content": "The divisor is wrong.", "kind": "hypothesis"},
+    }

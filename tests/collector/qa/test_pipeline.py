@@ -1,0 +1,262 @@
+"""The whole pipeline on a real store, real git and a real sandbox; only the judge's model answers from a recording."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from collector.collector import Collector
+from collector.qa.judge import RubricJudge
+from collector.qa.pipeline import SandboxFor, request_step, run_qa
+from collector.qa.sandbox import Job, Outcome, Sandbox, SandboxFacts
+from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
+from tests.collector.qa.rigs import FIXED, TEST, a_collector, a_repository, quick_settings, send_session
+from tests.support.tools import need_program
+from tracer.errors import ConflictError, SandboxError
+
+
+@pytest.fixture
+async def collector(tmp_path: Path) -> AsyncIterator[Collector]:
+    async with a_collector(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sandbox() -> SandboxFor:
+    need_program("bwrap", how="apt-get install bubblewrap")
+    box = BubblewrapSandbox()
+
+    async def choose(image: str) -> Sandbox:
+        return box
+
+    return choose
+
+
+async def _check(collector: Collector, trace_id: str, folder: Path, sandbox: SandboxFor, **more: Any) -> dict[str, Any]:
+    qa = await run_qa(
+        trace_id,
+        collector=collector,
+        settings=more.pop("settings", None) or quick_settings(folder),
+        judge=more.pop("judge", None),
+        sandbox=sandbox,
+        **more,
+    )
+    shown: dict[str, Any] = qa.model_dump(mode="json")
+    return shown
+
+
+async def test_a_fix_is_proved_by_its_test(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    qa = await _check(collector, trace_id, tmp_path, sandbox)
+    tests = qa["tests"]
+    proof = tests["detail"]["proof"]
+    assert qa["schema_valid"] is True
+    assert (tests["final_passed"], tests["not_testable"]) == (True, None)
+    assert (proof["verdict"], proof["level"], proof["repeats"]) == ("proven", "tests", 2)
+    assert proof["fail_to_pass"] == ["tests.test_calc::test_half"]
+    assert proof["tests_changed"] == ["tests/test_calc.py"]
+    assert proof["tests"][0] == {
+        "id": "tests.test_calc::test_half",
+        "before": "failed",
+        "after": "passed",
+        "touched": True,
+        "flaky": False,
+    }
+    assert [run["passed"] for run in tests["invocations"]] == [True, True, False, False]
+    assert (await collector.row(trace_id)).status == "complete"
+    assert tests["detail"]["sandbox"]["lesser"] is True
+
+
+async def test_the_final_document_holds_the_proof(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    await _check(collector, trace_id, tmp_path, sandbox)
+    row = await collector.row(trace_id)
+    assert row.final_blob_id is not None
+    document = orjson.loads(await collector.contents.read(row.final_blob_id))
+    assert document["qa"]["tests"]["final_passed"] is True
+    output = document["qa"]["tests"]["invocations"][0]["stdout_blob_id"]
+    assert output in {blob["blob_id"] for blob in document["artifacts"]["blobs"]}
+    assert b"passed" in await collector.contents.read(output)
+
+
+async def test_running_again_does_nothing_twice(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    first = await _check(collector, trace_id, tmp_path, sandbox)
+    facts = await collector.store.qa_facts(trace_id)
+    said: list[str] = []
+    second = await _check(collector, trace_id, tmp_path, sandbox, progress=said.append)
+    assert second == first
+    assert await collector.store.qa_facts(trace_id) == facts
+    assert [line for line in said if "done before" in line] == [
+        "schema: done before",
+        "tests: done before",
+        "judge: done before",
+        "materialize: done before",
+    ]
+
+
+async def test_one_step_can_be_done_again(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    first = await _check(collector, trace_id, tmp_path, sandbox)
+    await request_step(collector, trace_id, "tests")
+    said: list[str] = []
+    second = await _check(collector, trace_id, tmp_path, sandbox, progress=said.append)
+    assert "schema: done before" in said
+    assert "tests: done before" not in said
+    ids = [{run["invocation_id"] for run in qa["tests"]["invocations"]} for qa in (first, second)]
+    assert not ids[0] & ids[1]
+
+
+@pytest.mark.parametrize("step", ["schema", "checkout", "tests", "judge", "materialize"])
+async def test_a_run_killed_after_any_step_goes_on_from_there(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    append, calls = collector.store.append_qa_fact, []
+
+    async def dying(trace: str, fact: Any) -> bool:
+        stored = await append(trace, fact)
+        if fact.step == step:
+            raise KeyboardInterrupt
+        return stored
+
+    monkeypatch.setattr(collector.store, "append_qa_fact", dying)
+    with pytest.raises(KeyboardInterrupt):
+        await _check(collector, trace_id, tmp_path, sandbox)
+    monkeypatch.setattr(collector.store, "append_qa_fact", append)
+    assert (await collector.row(trace_id)).status == "qa_running"
+    qa = await _check(collector, trace_id, tmp_path, sandbox, progress=calls.append)
+    assert qa["tests"]["final_passed"] is True
+    facts = [fact.step for fact in await collector.store.qa_facts(trace_id)]
+    assert sorted(facts) == ["checkout", "judge", "materialize", "schema", "tests"]
+    assert (await collector.row(trace_id)).status == "complete"
+
+
+class _Broken:
+    """A sandbox whose engine is down."""
+
+    async def facts(self, image: str) -> SandboxFacts:
+        return SandboxFacts(name="podman", version="4", lesser=False, held=())
+
+    async def image_id(self, image: str) -> str:
+        return "sha256:0"
+
+    async def run(self, job: Job) -> Outcome:
+        raise SandboxError("the sandbox (podman) is broken", why="no daemon")
+
+    async def clean(self) -> int:
+        return 0
+
+
+async def test_a_broken_sandbox_is_never_failed_tests_and_the_next_run_tries_again(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+
+    async def broken(image: str) -> Sandbox:
+        return _Broken()
+
+    qa = await _check(collector, trace_id, tmp_path, broken)
+    assert (qa["tests"]["final_passed"], qa["tests"]["not_testable"]) == (None, "sandbox")
+    assert "no daemon" in qa["tests"]["detail"]["why"]
+    row = await collector.row(trace_id)
+    assert row.status == "qa_failed"
+    assert row.final_blob_id is not None
+    assert (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["final_passed"] is True
+    assert (await collector.row(trace_id)).status == "complete"
+
+
+async def test_tests_that_fail_at_head_are_a_result(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
+    repository = a_repository(tmp_path, head={"tests/test_calc.py": TEST})
+    trace_id = await send_session(collector, repository)
+    qa = await _check(collector, trace_id, tmp_path, sandbox)
+    assert qa["tests"]["final_passed"] is False
+    assert qa["tests"]["detail"]["proof"]["verdict"] == "fails_at_head"
+    assert (await collector.row(trace_id)).status == "complete"
+
+
+async def test_tests_that_pass_on_the_bug_prove_nothing(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    empty = "from calc import half\n\n\ndef test_zero():\n    assert half(0) == 0\n"
+    trace_id = await send_session(
+        collector, a_repository(tmp_path, head={"calc.py": FIXED, "tests/test_calc.py": empty})
+    )
+    qa = await _check(collector, trace_id, tmp_path, sandbox)
+    assert qa["tests"]["detail"]["proof"]["verdict"] == "passes_at_base"
+
+
+async def test_a_flaky_test_is_marked(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
+    flaky = "import random\n\n\ndef test_luck():\n    assert random.SystemRandom().random() < 0.5\n"
+    repository = a_repository(tmp_path, head={"calc.py": FIXED, "tests/test_luck.py": flaky})
+    settings = quick_settings(tmp_path, repeats=12)
+    trace_id = await send_session(collector, repository)
+    qa = await _check(collector, trace_id, tmp_path, sandbox, settings=settings)
+    assert qa["tests"]["detail"]["proof"]["verdict"] == "flaky"
+    assert qa["tests"]["detail"]["proof"]["flaky"] == ["tests.test_luck::test_luck"]
+
+
+async def test_without_consent_to_output_only_tombstones_are_kept(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path), consent={"store_terminal_output": False})
+    qa = await _check(collector, trace_id, tmp_path, sandbox)
+    run = qa["tests"]["invocations"][0]
+    for blob_id in (run["stdout_blob_id"], run["report_blob_id"]):
+        assert orjson.loads(await collector.contents.read(blob_id))["tombstone"]["reason"] == "store_terminal_output"
+    assert qa["tests"]["final_passed"] is True
+
+
+async def test_a_secret_that_a_test_prints_is_not_kept(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8"
+    leak = f"def test_leak():\n    print('{secret[:10]}' + '{secret[10:]}')\n    assert False\n"
+    trace_id = await send_session(collector, a_repository(tmp_path, head={"tests/test_leak.py": leak}))
+    qa = await _check(collector, trace_id, tmp_path, sandbox)
+    for run in qa["tests"]["invocations"]:
+        for name in ("stdout_blob_id", "report_blob_id"):
+            text = await collector.contents.read(run[name])
+            assert secret.encode() not in text
+            assert b"[REDACTED:" in text
+
+
+@pytest.mark.parametrize(
+    ("profile", "reason"),
+    [
+        ({"runner": "pytest", "image": "evil.example/miner:1"}, "policy"),
+        ({"runner": "pytest", "command": "pytest; curl evil.example"}, "policy"),
+        ({"runner": "custom", "command": "rm -rf /"}, "policy"),
+        ({"runner": "pytest", "build": ["pip install x"], "network": True}, "policy"),
+        ("go test", "tool_missing"),
+    ],
+)
+async def test_what_the_server_does_not_allow_or_have_is_said_and_nothing_runs(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor, profile: Any, reason: str
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path), profile=profile)
+    qa = await _check(collector, trace_id, tmp_path, sandbox)
+    assert (qa["tests"]["final_passed"], qa["tests"]["not_testable"]) == (None, reason)
+    assert qa["tests"]["invocations"] == []
+
+
+async def test_an_open_trace_is_not_checked(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    await collector.store.set_status(trace_id, "open")
+    with pytest.raises(ConflictError, match="open"):
+        await _check(collector, trace_id, tmp_path, sandbox)
+
+
+async def test_the_judge_sees_what_the_tests_proved(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
+    from tests.collector.judge.rigs import a_reply, recorded
+
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    model = recorded(a_reply(cite=["00000000-0000-4000-8000-000000000001"]))
+    qa = await _check(collector, trace_id, tmp_path, sandbox, judge=RubricJudge(model))
+    assert qa["judge"]["overall"] == 4.0
+    request = await collector.contents.read(qa["judge"]["request_blob_id"])
+    assert b"head: passed, exit 0, 2 times" in request

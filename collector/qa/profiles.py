@@ -67,7 +67,7 @@ class _Usual(NamedTuple):
 
 
 _USUAL: Final[dict[Runner, _Usual]] = {
-    "pytest": _Usual("python -m pytest", "python -m pytest --version", (_REPORT,), (("PYTHONDONTWRITEBYTECODE", "1"),)),
+    "pytest": _Usual("python -m pytest", "python -c 'import pytest'", (_REPORT,), (("PYTHONDONTWRITEBYTECODE", "1"),)),
     "go test": _Usual("go test ./...", "go version", (), (("GOPROXY", "off"), ("GOFLAGS", "-count=1"))),
     "npm test": _Usual(
         "npm test",

@@ -42,11 +42,11 @@ async def session_end(source: Source, base: Callable[[str], Content]) -> Session
                 patch = await source.read(edit.patch_blob_id)
                 wanted = replay.wants(edit)
                 before = await source.read(wanted) if wanted is not None else None
-                hidden = _hidden(source, edit.patch_blob_id, patch)
+                hidden = _hidden(patch)
                 replay.edit(event.seq, edit, patch, redacted=hidden, before=before)
             case FileSnapshotEvent(payload=snapshot):
                 content = await source.read(snapshot.content_blob_id)
-                hidden = _hidden(source, snapshot.content_blob_id, content)
+                hidden = _hidden(content)
                 replay.snapshot(event.seq, snapshot, content, redacted=hidden)
             case CommitEvent(payload=commit) if commit.diff_blob_id:
                 commits.append(commit.diff_blob_id)
@@ -64,5 +64,5 @@ async def session_end(source: Source, base: Callable[[str], Content]) -> Session
     )
 
 
-def _hidden(source: Source, blob_id: str, data: bytes | None) -> bool:
-    return blob_id in source.redacted or (data is not None and PLACEHOLDER.search(data) is not None)
+def _hidden(data: bytes | None) -> bool:
+    return data is not None and PLACEHOLDER.search(data) is not None

@@ -18,20 +18,36 @@ from runner.settings.layers import load_settings
 from tests.support.containers import IMAGE
 from tracer.statedir import StateDir
 
-__all__ = ["BUGGY", "FIXED", "TEST", "Repository", "a_collector", "a_repository", "quick_settings", "send_session"]
+__all__ = [
+    "BUGGY",
+    "CALM",
+    "FIXED",
+    "PROFILE",
+    "RUNNER",
+    "TEST",
+    "Repository",
+    "a_collector",
+    "a_repository",
+    "quick_settings",
+    "send_session",
+]
 
-BUGGY = "def half(number):\n    return number / 3\n"
-FIXED = "def half(number):\n    return number / 2\n"
-TEST = """from calc import half
-
-
-def test_half():
-    assert half(6) == 3
-
-
-def test_zero():
-    assert half(0) == 0
+BUGGY = "3\n"
+FIXED = "2\n"
+TEST = "test $((6 / $(cat divisor.txt))) = 3\n"
+CALM = "test $((0 / $(cat divisor.txt))) = 0\n"
+# A test runner that starts in milliseconds: every tests/*.sh is a test, and the report is JUnit.
+RUNNER = """mkdir -p .pm-report; failed=0; cases=
+for file in tests/*.sh; do
+  name=$(basename "$file" .sh)
+  if said=$(sh "$file" 2>&1); then end="/>"; else failed=1; end="><failure message='wrong'/></testcase>"; fi
+  echo "$name: $said"
+  cases="$cases<testcase classname='tests.$name' name='$name' file='$file'$end"
+done
+echo "<testsuite>$cases</testsuite>" > .pm-report/junit.xml
+exit $failed
 """
+PROFILE = {"runner": "custom", "command": "sh run.sh"}
 
 
 @dataclass(frozen=True)
@@ -64,15 +80,17 @@ class Repository:
 def a_repository(
     folder: Path, *, base: dict[str, str] | None = None, head: dict[str, str | None] | None = None
 ) -> Repository:
-    """A repository in `folder`; by default a bug in calc.py, then its fix together with a test."""
+    """A repository in `folder`; by default a wrong divisor, then its fix together with tests."""
     made = Repository(folder / "repository", "", "")
     made.folder.mkdir()
     made.git("init", "-q", "-b", "main")
-    _write(made.folder, base if base is not None else {"calc.py": BUGGY, "README.md": "# calc\n"})
+    _write(made.folder, {"run.sh": RUNNER, "divisor.txt": BUGGY, **(base or {})})
     made.git("add", "-A")
     made.git("commit", "-q", "-m", "base")
     made.git("branch", "base")
-    _write(made.folder, head if head is not None else {"calc.py": FIXED, "tests/test_calc.py": TEST})
+    _write(
+        made.folder, head if head is not None else {"divisor.txt": FIXED, "tests/half.sh": TEST, "tests/zero.sh": CALM}
+    )
     made.git("add", "-A")
     made.git("commit", "-q", "--allow-empty", "-m", "fix")
     return Repository(made.folder, made.git("rev-parse", "base").strip(), made.git("rev-parse", "HEAD").strip())
@@ -98,7 +116,7 @@ async def a_collector(folder: Path) -> AsyncIterator[Collector]:
 
 def quick_settings(folder: Path, **changes: Any) -> QaSettings:
     """The declared settings with the test image, two repeats and no pauses."""
-    environ = {"PM_QA_PYTHON_IMAGE": IMAGE, "PM_QA_REPEATS": "2"}
+    environ = {"PM_QA_PYTHON_IMAGE": IMAGE, "PM_QA_REPEATS": "2", "PM_QA_COMMANDS": "sh run.sh,python -m pytest,go test"}
     found = qa_settings(load_settings(project=folder / "state", environ=environ))
     limits = Limits(time_s=60.0, memory_bytes=512 << 20, pids=128, workspace_bytes=64 << 20, output_bytes=8 << 20)
     return replace(found, limits=limits, build_limits=limits, waits_s=(0.0,), **changes)
@@ -109,7 +127,7 @@ async def send_session(
     repository: Repository,
     *,
     consent: dict[str, bool] | None = None,
-    profile: Any = "pytest",
+    profile: Any = None,
     final_state: Callable[[str], dict[str, Any] | None] | None = None,
     events: list[dict[str, Any]] | None = None,
     bundle: bytes | None = None,
@@ -136,7 +154,7 @@ async def send_session(
             },
             "environment": {"language": ["python"]},
             "ingestion": {"mode": "batch", "client_session_id": "session-1"},
-            "qa_profile": profile,
+            "qa_profile": PROFILE if profile is None else profile,
         }
     )
     await collector.append(created.trace_id, events if events is not None else [_thought()])

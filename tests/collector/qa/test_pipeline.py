@@ -14,7 +14,7 @@ from collector.qa.judge import RubricJudge
 from collector.qa.pipeline import SandboxFor, request_step, run_qa
 from collector.qa.sandbox import Job, Outcome, Sandbox, SandboxFacts
 from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
-from tests.collector.qa.rigs import FIXED, TEST, a_collector, a_repository, quick_settings, send_session
+from tests.collector.qa.rigs import CALM, FIXED, TEST, a_collector, a_repository, quick_settings, send_session
 from tests.support.tools import need_program
 from tracer.errors import ConflictError, SandboxError
 
@@ -57,10 +57,10 @@ async def test_a_fix_is_proved_by_its_test(collector: Collector, tmp_path: Path,
     assert qa["schema_valid"] is True
     assert (tests["final_passed"], tests["not_testable"]) == (True, None)
     assert (proof["verdict"], proof["level"], proof["repeats"]) == ("proven", "tests", 2)
-    assert proof["fail_to_pass"] == ["tests.test_calc::test_half"]
-    assert proof["tests_changed"] == ["tests/test_calc.py"]
+    assert proof["fail_to_pass"] == ["tests.half::half"]
+    assert proof["tests_changed"] == ["tests/half.sh", "tests/zero.sh"]
     assert proof["tests"][0] == {
-        "id": "tests.test_calc::test_half",
+        "id": "tests.half::half",
         "before": "failed",
         "after": "passed",
         "touched": True,
@@ -80,7 +80,7 @@ async def test_the_final_document_holds_the_proof(collector: Collector, tmp_path
     assert document["qa"]["tests"]["final_passed"] is True
     output = document["qa"]["tests"]["invocations"][0]["stdout_blob_id"]
     assert output in {blob["blob_id"] for blob in document["artifacts"]["blobs"]}
-    assert b"passed" in await collector.contents.read(output)
+    assert b"half:" in await collector.contents.read(output)
 
 
 async def test_running_again_does_nothing_twice(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
@@ -171,7 +171,7 @@ async def test_a_broken_sandbox_is_never_failed_tests_and_the_next_run_tries_aga
 
 
 async def test_tests_that_fail_at_head_are_a_result(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
-    repository = a_repository(tmp_path, head={"tests/test_calc.py": TEST})
+    repository = a_repository(tmp_path, head={"tests/half.sh": TEST})
     trace_id = await send_session(collector, repository)
     qa = await _check(collector, trace_id, tmp_path, sandbox)
     assert qa["tests"]["final_passed"] is False
@@ -182,22 +182,20 @@ async def test_tests_that_fail_at_head_are_a_result(collector: Collector, tmp_pa
 async def test_tests_that_pass_on_the_bug_prove_nothing(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:
-    empty = "from calc import half\n\n\ndef test_zero():\n    assert half(0) == 0\n"
-    trace_id = await send_session(
-        collector, a_repository(tmp_path, head={"calc.py": FIXED, "tests/test_calc.py": empty})
-    )
+    repository = a_repository(tmp_path, head={"divisor.txt": FIXED, "tests/zero.sh": CALM})
+    trace_id = await send_session(collector, repository)
     qa = await _check(collector, trace_id, tmp_path, sandbox)
     assert qa["tests"]["detail"]["proof"]["verdict"] == "passes_at_base"
 
 
 async def test_a_flaky_test_is_marked(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
-    flaky = "import random\n\n\ndef test_luck():\n    assert random.SystemRandom().random() < 0.5\n"
-    repository = a_repository(tmp_path, head={"calc.py": FIXED, "tests/test_luck.py": flaky})
-    settings = quick_settings(tmp_path, repeats=12)
+    flaky = "test $(od -An -N1 -tu1 /dev/urandom) -lt 128\n"
+    repository = a_repository(tmp_path, head={"divisor.txt": FIXED, "tests/luck.sh": flaky})
+    settings = quick_settings(tmp_path, repeats=16)
     trace_id = await send_session(collector, repository)
     qa = await _check(collector, trace_id, tmp_path, sandbox, settings=settings)
     assert qa["tests"]["detail"]["proof"]["verdict"] == "flaky"
-    assert qa["tests"]["detail"]["proof"]["flaky"] == ["tests.test_luck::test_luck"]
+    assert qa["tests"]["detail"]["proof"]["flaky"] == ["tests.luck::luck"]
 
 
 async def test_without_consent_to_output_only_tombstones_are_kept(
@@ -215,14 +213,28 @@ async def test_a_secret_that_a_test_prints_is_not_kept(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8"
-    leak = f"def test_leak():\n    print('{secret[:10]}' + '{secret[10:]}')\n    assert False\n"
-    trace_id = await send_session(collector, a_repository(tmp_path, head={"tests/test_leak.py": leak}))
+    leak = f"printf '%s%s' {secret[:10]} {secret[10:]}; exit 1\n"
+    trace_id = await send_session(collector, a_repository(tmp_path, head={"tests/leak.sh": leak}))
     qa = await _check(collector, trace_id, tmp_path, sandbox)
     for run in qa["tests"]["invocations"]:
-        for name in ("stdout_blob_id", "report_blob_id"):
-            text = await collector.contents.read(run[name])
-            assert secret.encode() not in text
-            assert b"[REDACTED:" in text
+        text = await collector.contents.read(run["stdout_blob_id"])
+        assert secret.encode() not in text
+        assert b"[REDACTED:" in text
+
+
+async def test_pytest_is_run_and_its_tests_are_told_one_by_one(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    half = "def half(number):\n    return number / {}\n"
+    test = "from calc import half\n\n\ndef test_half():\n    assert half(6) == 3\n"
+    repository = a_repository(
+        tmp_path, base={"calc.py": half.format(3)}, head={"calc.py": half.format(2), "test_calc.py": test}
+    )
+    trace_id = await send_session(collector, repository, profile="pytest")
+    qa = await _check(collector, trace_id, tmp_path, sandbox, settings=quick_settings(tmp_path, repeats=1))
+    assert qa["tests"]["runner"] == "pytest"
+    assert qa["tests"]["detail"]["proof"]["verdict"] == "proven"
+    assert qa["tests"]["detail"]["proof"]["fail_to_pass"] == ["test_calc::test_half"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tracer.errors import TraceError
@@ -25,6 +25,7 @@ __all__ = [
     "parse_patch",
     "quoted",
     "split_lines",
+    "write_patch",
 ]
 
 _HUNK: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
@@ -241,6 +242,17 @@ def make_patch(path: str, before: bytes | None, after: bytes | None) -> bytes:
     if hunks:
         head += [b"--- %s\n" % old, b"+++ %s\n" % new]
     return b"".join([*head, *hunks])
+
+
+def write_patch(files: Iterable[FilePatch]) -> bytes:
+    """The changes as a unified diff again, heads as they were read."""
+    parts: list[bytes] = []
+    for file in files:
+        parts += file.head
+        for hunk in file.hunks:
+            parts.append(b"@@ -%d,%d +%d,%d @@%s\n" % (*hunk[:4], hunk.section))
+            parts += (ended(mark + line) for mark, line in hunk.lines)
+    return b"".join(parts)
 
 
 def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:

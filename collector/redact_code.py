@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from collector.patches import FilePatch, Hunk, PatchError, apply_patch, ended, parse_patch, split_lines
+from collector.patches import FilePatch, Hunk, PatchError, apply_patch, ended, parse_patch, split_lines, write_patch
 from tracer.redaction.placeholder import MARKER, placeholder
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ class TraceMap:
             return self.content(data)
         counts: Counter[str] = Counter()
         redacted = b"".join(part for file in files for part in self._file(file, counts))
-        return RedactedCode(redacted, dict(counts)) if counts or redacted != _written(files) else RedactedCode(data, {})
+        return (
+            RedactedCode(redacted, dict(counts)) if counts or redacted != write_patch(files) else RedactedCode(data, {})
+        )
 
     def snapshot(self, original: bytes) -> RedactedCode:
         """As `content`, and remembers that this content is stored in another form."""
@@ -247,14 +249,3 @@ def _as_tall(replaced: bytes, stands: bytes) -> bytes:
 
 def _hash(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def _written(files: Iterable[FilePatch]) -> bytes:
-    """The files' changes as this module writes them when nothing is found."""
-    parts: list[bytes] = []
-    for file in files:
-        parts += file.head
-        for hunk in file.hunks:
-            parts.append(b"@@ -%d,%d +%d,%d @@%s\n" % (*hunk[:4], hunk.section))
-            parts += (ended(mark + line) for mark, line in hunk.lines)
-    return b"".join(parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from repl.commands.rows_capture import CAPTURE_COMMANDS
 from repl.commands.rows_collector import COLLECTOR_COMMANDS
+from repl.commands.rows_capture_export import CAPTURE_EXPORT_COMMANDS
 from repl.commands.rows_distill import DISTILL_COMMANDS
 from repl.commands.rows_insight import INSIGHT_COMMANDS
 from repl.commands.rows_judge import JUDGE_COMMANDS
@@ -61,6 +62,7 @@ _ROWS: tuple[Command, ...] = (
     *CAPTURE_COMMANDS,
     *INSIGHT_COMMANDS,
     *COLLECTOR_COMMANDS,
+    *CAPTURE_EXPORT_COMMANDS,
     *JUDGE_COMMANDS,
     *SETTINGS_COMMANDS,
     *SESSION_COMMANDS,

@@ -29,9 +29,9 @@ from tracer.prices import Tokens, cost_usd
 from tracer.redaction.port import Redactor
 from tracer.statedir import StateDir
 
-__all__ = ["distill", "distill_session", "make_redactor", "output_folder"]
+__all__ = ["READERS", "distill", "distill_session", "make_redactor", "output_folder"]
 
-_READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]] = {
+READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]] = {
     "claude": read_claude,
     "codex": read_codex,
     "gemini": read_gemini,
@@ -128,7 +128,7 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
         assembly = Assembly(spool, cleaner, since_ms=request.since_ms)
         source = Source()
         try:
-            _READERS[session.provider](session, assembly, source)
+            READERS[session.provider](session, assembly, source)
         except OSError as error:
             raise TraceError(f"cannot read {str(session.path)!r}", why=error.strerror or str(error)) from error
         assembly.finish()

@@ -1,0 +1,142 @@
+"""`pm capture export`: one captured session in a training format, or a set of them; audited before it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repl.commands.capture_store import find_row, opened_collector
+from repl.present.escape import one_line
+from repl.present.words import count_text
+from tracer.durable import replace
+from tracer.errors import RecordError, UsageError
+
+if TYPE_CHECKING:
+    from collector.exporting import ExportFormat
+    from repl.commands.context import Context
+    from tracer.redaction.engine import ProjectRedactor
+
+__all__ = ["export"]
+
+
+async def export(context: Context, arguments: Namespace) -> int:
+    """Dispatch: the fields, a set, or one trace."""
+    if arguments.fields:
+        return _fields(context)
+    if arguments.where is not None and arguments.trace is not None:
+        raise UsageError("a trace and --where exclude each other", next_step="give one of them")
+    if arguments.where is not None:
+        return await _set(context, arguments)
+    if arguments.trace is None:
+        raise UsageError("which trace?", next_step="pm capture export TRACE --format atif, or a set with --where")
+    return await _one(context, arguments)
+
+
+def _fields(context: Context) -> int:
+    from collector.where import FIELDS
+
+    width = max(len(name) for name in FIELDS)
+    for name, meaning in FIELDS.items():
+        context.output.line(f"{name:<{width}}  {meaning}")
+    context.output.result("capture export", {"fields": dict(FIELDS)})
+    return 0
+
+
+async def _one(context: Context, arguments: Namespace) -> int:
+    import orjson
+
+    from collector.exporting import render_trace
+    from collector.sets import checked_row
+
+    form: ExportFormat = arguments.format or "json"
+    if form == "json" and arguments.redact:
+        raise UsageError("--redact cannot be used with --format json", next_step="use atif, chat or otlp")
+    async with opened_collector(context) as collector:
+        row = await find_row(collector.store, arguments.trace)
+        value = await render_trace(row, form, store=collector.store, contents=collector.contents)
+    what = f"the export of trace {row.trace_id}"
+    value = await asyncio.to_thread(
+        checked_row, value, form, redactor=_redactor(context), redact=arguments.redact, what=what
+    )
+    data = orjson.dumps(value) + b"\n"
+    if arguments.output == "-":
+        context.output.data(data)
+        return 0
+    path = context.folder / Path(arguments.output or f"capture-{row.trace_id[:8]}.{form}.json").expanduser()
+    try:
+        await asyncio.to_thread(replace, path, data)
+    except OSError as error:
+        raise RecordError(f"cannot write {str(path)!r}", why=str(error), next_step="name another with -o") from error
+    context.output.line(one_line(str(path)))
+    context.output.result(
+        "capture export", {"trace_id": row.trace_id, "format": form, "path": str(path), "bytes": len(data)}
+    )
+    return 0
+
+
+async def _set(context: Context, arguments: Namespace) -> int:
+    from collector.sets import SetRequest, export_set
+
+    if not arguments.output or arguments.output == "-":
+        raise UsageError("where to?", why="a set is a folder", next_step="pm capture export --where … -o FOLDER")
+    request = SetRequest(
+        where=arguments.where,
+        form=arguments.format or "atif",
+        shares=_shares(arguments.split),
+        shard_rows=max(arguments.shard_rows or 1000, 1),
+        redact=arguments.redact,
+    )
+    target = context.folder / Path(arguments.output).expanduser()
+    async with opened_collector(context) as collector:
+        report = await export_set(
+            request,
+            store=collector.store,
+            contents=collector.contents,
+            redactor=_redactor(context),
+            target=target,
+        )
+    output = context.output
+    output.line(one_line(str(report.path)))
+    told = ", ".join(f"{count} {split}" for split, count in report.rows.items())
+    output.line(f"  {count_text(sum(report.rows.values()), 'trace')} in {count_text(report.shards, 'shard')}: {told}")
+    output.line(f"  {count_text(report.near_duplicates, 'pair')} of near-duplicates")
+    for trace_id, reason in report.left_out.items():
+        output.note(f"left out: {trace_id}: {one_line(reason)}")
+    output.result(
+        "capture export",
+        {
+            "path": str(report.path),
+            "format": request.form,
+            "rows": dict(report.rows),
+            "shards": report.shards,
+            "left_out": dict(report.left_out),
+            "near_duplicates": report.near_duplicates,
+        },
+    )
+    return 0
+
+
+def _shares(text: str | None) -> tuple[int, int, int]:
+    if text is None:
+        return (80, 10, 10)
+    try:
+        first, second, third = (int(part) for part in text.split("/"))
+    except ValueError as error:
+        raise UsageError(f"--split {text!r} is no split", next_step="three percents: --split 80/10/10") from error
+    return (first, second, third)
+
+
+def _redactor(context: Context) -> ProjectRedactor:
+    """What the audit looks with: this project's rules, and this machine's names and paths."""
+    from tracer.redaction.engine import build_redactor
+
+    context.settings()  # makes the configured extra names known
+    return build_redactor(
+        state_dir=context.state_root,
+        environ=context.environ,
+        project_root=context.folder,
+        rewrite_paths=True,
+        truncate=False,
+    )

@@ -96,6 +96,8 @@ class _Fold:
                 self._call(item, who)
 
     def _call(self, item: Item, who: str) -> None:
+        if item.content is not None and (shown := self._relative(item.path)) is not None:
+            self._files.seen(shown, item.content)
         changes = changes_of(item.arguments) if item.operation != "read" else []
         arguments = item.arguments if isinstance(item.arguments, Mapping) else {}
         if changes:

@@ -96,6 +96,11 @@ class FileStates:
         """Note what the file is now."""
         self._now[path] = content
 
+    def seen(self, path: str, content: bytes) -> None:
+        """Note what a file was seen to be, where that was not known."""
+        if isinstance(self.content(path), Unknown):
+            self.set(path, content)
+
     def patched(self, path: str, change: FilePatch) -> dict[str, Any]:
         """The payload of an edit that applies `change`; with hashes where the contents are known."""
         before = self.content(path)

@@ -6,6 +6,8 @@ its full text, in order. Memory grows with the session, up to a limit beyond whi
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -24,6 +26,7 @@ __all__ = ["Item", "ReadSession", "read_session"]
 
 _MOST_CHARS: Final = 512 << 20
 _LONGEST: Final = 4 << 20
+_LINE_NUMBER: Final = re.compile(r"^ *\d+(?:→|\t)", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -40,6 +43,10 @@ class Item:
     output: str | None = None
     failed: bool = False
     ended_ms: int | None = None
+    path: str = ""
+    """The file that a read showed, as the project names it."""
+    content: bytes | None = None
+    """The whole of that file, where its bytes are certain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +159,9 @@ class _Reading(Assembly):
             item.operation = described.operation
             item.output = _plain(result.output[:_LONGEST])
             item.failed, item.ended_ms = result.failed, result.at_ms
+            if described.has_path:
+                item.path = _plain(described.pieces[-1])
+                item.content = _whole_content(result)
             self._held += len(item.output)
         super().result(call_id, result, agent=agent)
 
@@ -162,6 +172,19 @@ class _Reading(Assembly):
         item = self._open.get((agent, call_id))
         if item is not None:
             item.failed = True
+
+
+def _whole_content(result: Result) -> bytes | None:
+    """The file's bytes, if what was shown can be turned into those whose hash the session tells."""
+    expected = result.extra.get("sha256")
+    if not isinstance(expected, str):
+        return None
+    bare = _LINE_NUMBER.sub("", result.output)
+    for text in (result.output, bare, f"{result.output}\n", f"{bare}\n"):
+        data = text.encode("utf-8", "replace")
+        if hashlib.sha256(data).hexdigest() == expected.removeprefix("sha256:"):
+            return data
+    return None
 
 
 def _plain(text: str) -> str:

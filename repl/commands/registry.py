@@ -8,8 +8,8 @@ docs (tests compare both).
 from __future__ import annotations
 
 from repl.commands.rows_capture import CAPTURE_COMMANDS
-from repl.commands.rows_collector import COLLECTOR_COMMANDS
 from repl.commands.rows_capture_export import CAPTURE_EXPORT_COMMANDS
+from repl.commands.rows_collector import COLLECTOR_COMMANDS
 from repl.commands.rows_distill import DISTILL_COMMANDS
 from repl.commands.rows_insight import INSIGHT_COMMANDS
 from repl.commands.rows_judge import JUDGE_COMMANDS

@@ -1,0 +1,170 @@
+"""Tasks and agents' sessions become captured sessions of the same schema."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.from_session import imported_session
+from collector.imported import FileStates, Unknown
+from collector.session_edits import changes_of, payload_of
+from collector.session_reading import read_session
+from repl.cli import main
+from tests.tracer.distill.support import SCENARIOS, unpack
+from tracer.capture.schema import trace_schema
+from tracer.distill.locate import session_at
+from tracer.redaction.engine import build_redactor
+
+# The beginnings of the sha256 of the files as the sessions really left them.
+AFTERWARDS = {
+    "README.md": "9e236bfbeaa6",
+    "calc.py": "9779a9fc0f48",
+    "stats.py": "5c1d05631894",
+    "test_stats.py": "0c7d346bd8f4",
+}
+BROKEN = "def total(items):\n    return sum(items) - 1\n"
+FIXED = "def total(items):\n    return sum(items)\n"
+
+
+def pm(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = main(list(words))
+    return code, capsys.readouterr().out
+
+
+@pytest.fixture
+def finished(project: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A project whose task-001 went REJECT, PASS."""
+    (project / "calc.py").write_text(BROKEN)
+    for words in (["init", "-q", "."], ["add", "-A"], ["commit", "-q", "-m", "base"]):
+        identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+        subprocess.run(["git", *identity, *words], cwd=project, check=True)
+    (project / "notes.txt").write_text("not committed\n")
+    replies = [
+        {
+            "output": "I changed calc.py.",
+            "files": {"calc.py": FIXED.replace("    return", "    # TODO check\n    return")},
+        },
+        {"output": "Fixed the sum in calc.py.", "files": {"calc.py": FIXED, "new.py": "A = 1\n"}},
+    ]
+    (project / "script.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    code, _ = pm(
+        capsys, "run", "fix the sum in calc.py and add new.py", "--executor", "scripted", "--script", "script.jsonl",
+        "--test", "true", "--no-input",
+    )  # fmt: skip
+    assert code == 0
+    return project
+
+
+def test_a_finished_task_becomes_a_session_that_proves_itself(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = pm(capsys, "capture", "from-task", "1", "--consent", "all", "--json")
+    assert code == 0
+    made = json.loads(said)
+    assert (made["created"], made["edits"]) == (True, 3)
+    code, said = pm(capsys, "capture", "verify", made["trace_id"][:8], "--tree", "rebuilt", "--json")
+    report = json.loads(said)
+    assert (code, report["status"], report["mismatches"], report["not_testable"]) == (0, "verified", 0, 0)
+    assert (finished / "rebuilt" / "calc.py").read_text() == FIXED
+    assert (finished / "rebuilt" / "notes.txt").read_text() == "not committed\n"
+    code, said = pm(capsys, "capture", "export", made["trace_id"], "--format", "json", "-o", "-")
+    document = json.loads(said)
+    jsonschema.validate(document, trace_schema())
+    kinds = Counter(event["type"] for event in document["events"])
+    assert kinds == {"thought": 3, "file_edit": 3, "test_run": 2, "error": 1}
+    assert pm(capsys, "capture", "from-task", "1", "--consent", "all", "--json")[1].find('"created":false') > 0
+
+
+def test_without_consent_no_bundle_of_the_code_is_kept(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = json.loads(pm(capsys, "capture", "from-task", "1", "--json")[1])
+    _, said = pm(capsys, "capture", "verify", made["trace_id"], "--json")
+    report = json.loads(said)
+    assert report["base"].startswith("none")
+    assert report["mismatches"] == 0
+
+
+def test_a_task_that_has_not_ended_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pm(capsys, "capture", "from-task", "1")[0] == 7
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_an_agents_session_becomes_events_with_what_it_really_did(tmp_path: Path, scenario: str) -> None:
+    native = unpack(scenario, tmp_path / "home")
+    redactor = build_redactor(state_dir=tmp_path / "state", environ={}, host="", persons=[])
+    session = session_at(native.path)
+    imported = imported_session(session, read_session(session, redactor=redactor), consent={})
+    assert imported.create["task"]["bug_report"]["description"].strip() == native.truth["prompt"].strip()
+    main_steps = [step for step in native.truth["steps"] if step["agent"] == "main"]
+    commands = [event for event in imported.events if event["type"] == "terminal_command"]
+    asked = {step["meaning"]["command"] for step in main_steps if step.get("meaning", {}).get("op") == "shell"}
+    assert asked <= {event["payload"]["command"] for event in commands}
+    last: dict[str, str] = {}
+    for event in imported.events:
+        if event["type"] == "file_edit":
+            last[event["payload"]["file_path"]] = event["payload"].get("post_hash") or ""
+    assert last
+    known = {path: hashed.removeprefix("sha256:")[:12] for path, hashed in last.items() if hashed}
+    assert known or scenario.startswith("codex/bugfix")  # which reads parts of files only
+    assert known == {path: AFTERWARDS[path] for path in known}
+
+
+async def test_every_imported_session_is_taken_by_the_collector(tmp_path: Path) -> None:
+    from repl.commands.capture_import import _send
+    from tests.collector.final.collecting import a_collector
+
+    redactor = build_redactor(state_dir=tmp_path / "state", environ={}, host="", persons=[])
+    consent = dict.fromkeys(("store_raw_code", "store_terminal_output", "allow_llm_judge"), False)
+    async with a_collector(tmp_path / "collector") as collector:
+        for number, scenario in enumerate(SCENARIOS):
+            session = session_at(unpack(scenario, tmp_path / str(number)).path)
+            imported = imported_session(session, read_session(session, redactor=redactor), consent=consent)
+            assert await _send(collector, imported) is True
+            assert await _send(collector, imported) is False
+
+
+def test_an_edit_of_a_known_file_has_its_hashes_and_of_an_unknown_one_none() -> None:
+    files = FileStates(lambda _path: Unknown())
+    (write,) = changes_of({"file_path": "a.py", "content": "x = 1\n"})
+    (edit,) = changes_of({"file_path": "a.py", "old_string": "1", "new_string": "2"})
+    (other,) = changes_of({"file_path": "b.py", "old_string": "1", "new_string": "2"})
+    assert payload_of("a.py", write, files)["content_before"] == "unknown"
+    second = payload_of("a.py", edit, files)
+    assert second["pre_hash"]
+    assert files.content("a.py") == b"x = 2\n"
+    assert payload_of("b.py", other, files)["line_numbers"] == "unknown"
+
+
+def test_the_patch_language_of_codex_is_read() -> None:
+    text = (
+        "*** Begin Patch\n*** Add File: n.py\n+a\n+b\n*** Update File: u.py\n*** Move to: v.py\n@@ def f():\n"
+        " x\n-y\n+z\n*** Delete File: d.py\n*** End Patch"
+    )
+    add, update, delete = changes_of({"input": text})
+    assert (add.path, add.content) == ("n.py", "a\nb\n")
+    assert (update.path, update.pieces, update.moved_to) == ("u.py", (("x\ny\n", "x\nz\n", False),), "v.py")
+    assert (delete.path, delete.removes) == ("d.py", True)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["file_path", "content", "old_string", "new_string", "edits", "input", "command"]), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(arguments=json_values | st.text(max_size=80).map(lambda text: f"*** Begin Patch\n{text}"))
+@settings(max_examples=150)
+def test_whatever_a_tool_was_told_is_read_or_left(arguments: Any) -> None:
+    files = FileStates(lambda _path: Unknown())
+    for change in changes_of(arguments):
+        if change.path:
+            payload_of("f", change, files)

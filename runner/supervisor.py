@@ -285,6 +285,7 @@ class Supervisor:
     async def _perform(self, task_id: str, running: _Running, pack: TracePack) -> None:
         log = TaskLog(pack, task_id)
         running.started.set()
+        outcome: TaskOutcome | PmError
         try:
             await log.queued(resumed=running.state.facts > 1)
             async with self._slots:
@@ -292,18 +293,19 @@ class Supervisor:
         except asyncio.CancelledError:
             outcome = self._look(running).stopped()
         except PmError as error:
-            _fail(running.outcome, error)
-            return
+            outcome = error
         except Exception as error:  # noqa: BLE001 - the worker's boundary: one task's defect never touches another
             failure = InternalError(f"{task_id} met a defect of pm: {error!r}", next_step=f"pm resume {task_id}")
             failure.__cause__ = error
-            _fail(running.outcome, failure)
-            return
+            outcome = failure
         finally:
             await running.executor.close()
             await running.tracer.close()
             self._running.pop(task_id, None)
             clear_stop(self.state_dir, task_id)
+        if isinstance(outcome, PmError):  # told only now: whoever hears it may resume the task at once
+            _fail(running.outcome, outcome)
+            return
         with suppress(PmError):  # the conversation has its end; the TracePack's may be missing
             await log.ended(outcome)
         if not running.outcome.done():

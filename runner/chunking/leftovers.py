@@ -1,4 +1,4 @@
-"""What a killed process left of tasks that had ended: their worktrees, branches and refs.
+"""What a killed process left: worktrees, branches and refs of tasks that had ended, locks that nobody holds.
 
 The folder of a task's worktrees is removed last, so its presence says that something is left. A task that has not ended
 needs its worktrees and keeps them; so does one that some process is running.
@@ -7,12 +7,14 @@ needs its worktrees and keeps them; so does one that some process is running.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 from runner.evolve import fold
 from runner.worktrees import GitWorktrees
 from tracer.conversation import ConversationTracer
-from tracer.errors import NotFoundError, TraceError
+from tracer.errors import LockedError, NotFoundError, RecordError, TraceError
+from tracer.lock import FileLock
 from tracer.lookup import resolve_task
 from tracer.statedir import StateDir
 
@@ -26,6 +28,7 @@ async def remove_leftovers(state_dir: StateDir) -> tuple[str, ...]:
         PmError: the repository cannot be used.
 
     """
+    await asyncio.to_thread(_remove_locks, state_dir)
     cleaned = []
     for task_id in await asyncio.to_thread(_left, state_dir):
         ended = await asyncio.to_thread(_how_it_ended, state_dir, task_id)
@@ -36,6 +39,15 @@ async def remove_leftovers(state_dir: StateDir) -> tuple[str, ...]:
         await isolation.close(keep_results=status in {"INCOMPLETE", "ERROR"})
         cleaned.append(task_id)
     return tuple(cleaned)
+
+
+def _remove_locks(state_dir: StateDir) -> None:
+    """Lock files of sessions that were killed: the kernel let go of the lock, the name stayed."""
+    for path in state_dir.root.glob("tracepack/*.lock"):
+        lock = FileLock(path)
+        with suppress(LockedError, RecordError):
+            lock.acquire(patience_s=0)
+            lock.release()
 
 
 def _left(state_dir: StateDir) -> list[str]:

@@ -227,7 +227,7 @@ async def test_the_budget_is_shared_and_never_promised_twice() -> None:
             return await super().ask(request, live)
 
     def work(ask: Ask, folder: dict[str, bytes]) -> Answer:
-        spent = promised[ask.subtask_id] / 2
+        spent = promised.pop(ask.subtask_id) / 2
         return replace(writes(ask, folder), cost_usd=spent)
 
     world = MemoryWorld(work, delay_s=0.001)

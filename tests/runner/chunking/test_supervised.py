@@ -1,0 +1,177 @@
+"""Subtasks with real files, real worktrees and the supervisor: conflicts, branches, approval, stops and leftovers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.worktrees import GitWorktrees
+from tests.runner.chunking import project as support
+from tests.runner.chunking.project import DONE, FILES, PLAN, files, left_over, replies, request, supervisor
+from tests.runner.workspace.support import git
+from tracer.errors import ConflictError, UsageError
+from tracer.verify import verify_trace
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return support.make(tmp_path)
+
+
+def facts(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_bytes().split(b"\n") if line]
+
+
+async def test_four_parts_two_of_them_on_one_line_end_as_one_clean_result(project: Path) -> None:
+    (project / "notes.txt").write_text("the person's own\n")
+    git(project, "add", "notes.txt")
+    (project / "mine.txt").write_text("untracked\n")
+    git(project, "status")
+    index, head = (project / ".git" / "index").read_bytes(), git(project, "rev-parse", "HEAD")
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project))
+    assert (outcome.status, outcome.reason) == ("COMPLETE", "passed")
+    assert outcome.files_modified == ("alpha.py", "app.py", "delta.py")
+    assert files(project) == {**DONE, "notes.txt": "the person's own\n", "mine.txt": "untracked\n"}
+    assert (project / ".git" / "index").read_bytes() == index
+    assert git(project, "rev-parse", "HEAD") == head
+    assert left_over(project) == []
+    assert verify_trace(outcome.trace_file).findings == ()
+    conflicts = [fact for fact in facts(outcome.trace_file) if fact["data"].get("conflict")]
+    assert [fact["data"]["conflict"] for fact in conflicts] == [["app.py"]]
+    assert all("subtask_id" in fact for fact in facts(outcome.trace_file) if fact["event"] == "LLM_REQUEST")
+    assert [one.status for one in outcome.subtasks] == ["done"] * 4
+
+
+async def test_a_result_for_a_branch_leaves_every_file_alone(project: Path) -> None:
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project, into="result"))
+    assert outcome.status == "COMPLETE"
+    assert files(project) == FILES
+    assert git(project, "show", "result:app.py") == DONE["app.py"]
+    assert git(project, "log", "--format=%s", "main..result").splitlines() == ["Result of task-001"]
+    assert facts(outcome.trace_file)[-1]["data"]["branch"] == "result"
+
+
+async def test_a_branch_that_exists_is_refused_before_any_agent_is_asked(project: Path) -> None:
+    git(project, "branch", "taken")
+    async with supervisor(project) as tasks:
+        task = await tasks.submit(request(project, into="taken"))
+        with pytest.raises(UsageError, match="taken"):
+            await tasks.wait(task)
+        assert "LLM_REQUEST" not in [fact["event"] for fact in facts(tasks.look(task).trace_file)]
+
+
+async def test_without_git_subtasks_run_one_after_another_in_the_folder(tmp_path: Path) -> None:
+    project = support.make(tmp_path, is_repository=False)
+    script = [reply for reply in replies() if "to gamma" not in reply.get("match", "")]
+    gamma = {"match": "to gamma", "output": "Changed app.py", "files": {"app.py": DONE["app.py"]}}
+    support.write_script(project, [*script, gamma])
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project))
+    assert outcome.status == "COMPLETE"
+    assert files(project) == DONE
+    plan = next(fact["data"] for fact in facts(outcome.trace_file) if fact["event"] == "CHUNKING_PLAN")
+    assert plan["isolation"] == "direct"
+    assert "not in a git repository" in plan["why"]
+    loops = [fact["subtask_id"] for fact in facts(outcome.trace_file) if "subtask_id" in fact]
+    assert len([n for n, one in enumerate(loops) if n == 0 or loops[n - 1] != one]) == 4
+
+
+async def test_what_the_person_changed_on_the_same_line_meanwhile_is_never_overwritten(project: Path) -> None:
+    async with supervisor(project) as tasks:
+        task = await tasks.submit(request(project))
+        while "ITERATION_END" not in Path(tasks.look(task).trace_file).read_text():
+            await asyncio.sleep(0.02)
+        (project / "app.py").write_text('VALUE = "mine"\n')
+        with pytest.raises(ConflictError, match=r"app\.py"):
+            await tasks.wait(task)
+        assert files(project) == {**FILES, "app.py": 'VALUE = "mine"\n'}
+        assert tasks.look(task).status == "UNFINISHED"
+        outcome = await tasks.wait(await tasks.resume(task, into="result"))
+    assert outcome.status == "COMPLETE"
+    assert files(project) == {**FILES, "app.py": 'VALUE = "mine"\n'}
+    assert git(project, "show", "result:app.py") == DONE["app.py"]
+    assert left_over(project) == []
+
+
+async def test_a_plan_waits_and_an_impossible_one_is_refused_with_nothing_recorded(project: Path) -> None:
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project, approve_plan=True))
+        assert (outcome.status, outcome.reason) == ("AWAITING_RESPONSE", "plan")
+        before = facts(outcome.trace_file)
+        bad = {"subtasks": [{"description": "a", "dependencies": [1]}]}
+        with pytest.raises(UsageError, match="cannot be carried out"):
+            await tasks.respond(outcome.task_id, "continue", plan=bad)
+        assert facts(outcome.trace_file) == before
+        edited = {"subtasks": PLAN["subtasks"][:2]}
+        outcome = await tasks.wait(await tasks.respond(outcome.task_id, "continue", plan=edited))
+        assert outcome.status == "COMPLETE"
+        assert files(project) == {**FILES, "alpha.py": DONE["alpha.py"], "app.py": 'VALUE = "b"\n'}
+        with pytest.raises(UsageError):
+            await tasks.submit(request(project, plan=bad))
+
+
+async def test_a_stop_in_the_middle_ends_every_agent_and_a_resume_goes_on(project: Path) -> None:
+    support.write_script(project, replies(delay_ms=60_000))
+    async with supervisor(project) as tasks:
+        task = await tasks.submit(request(project))
+        while "ITERATION_END" not in Path(tasks.look(task).trace_file).read_text():
+            await asyncio.sleep(0.02)
+        await tasks.stop(task)
+        stopped = await tasks.wait(task)
+        assert stopped.status == "UNFINISHED"
+        assert files(project) == FILES
+    support.write_script(project, replies())
+    async with supervisor(project) as tasks:
+        outcome = await tasks.wait(await tasks.resume(task))
+    assert outcome.status == "COMPLETE"
+    assert files(project) == DONE
+    assert left_over(project) == []
+    asked = [fact["subtask_id"] for fact in facts(outcome.trace_file) if fact["event"] == "LLM_RESPONSE"]
+    assert asked.count("task-001-sub-1") == 1
+
+
+async def test_an_incomplete_task_hands_nothing_over_and_a_resume_keeps_what_was_done(project: Path) -> None:
+    script = [reply for reply in replies() if "delta" not in reply.get("match", "")]
+    lazy = {"match": "delta", "output": "TODO: create it"}
+    support.write_script(project, [*script, lazy])
+    async with supervisor(project) as tasks:
+        first = await tasks.run(request(project, max_iterations=1))
+        assert (first.status, first.reason) == ("INCOMPLETE", "max_iterations")
+        assert files(project) == FILES
+        assert git(project, "worktree", "list").count("\n") == 1
+    support.write_script(project, [*script, lazy, replies()[-1]])
+    async with supervisor(project) as tasks:
+        outcome = await tasks.wait(await tasks.resume("task-001", overrides={"max_iterations": 3}))
+    assert outcome.status == "COMPLETE"
+    assert files(project) == DONE
+    assert left_over(project) == []
+    asked = [fact.get("subtask_id") for fact in facts(outcome.trace_file) if fact["event"] == "LLM_REQUEST"]
+    assert set(asked) == {"task-001-sub-4"}
+
+
+async def test_what_a_killed_process_left_of_an_ended_task_goes_with_the_next_start(project: Path) -> None:
+    async with supervisor(project) as tasks:
+        await tasks.run(request(project))
+    apart = GitWorktrees(project, state_dir=project / ".pm-orchestrator", task_id="task-001")
+    await apart.begin()
+    await apart.open("task-001-sub-1")
+    assert left_over(project)
+    async with supervisor(project):
+        assert left_over(project) == []
+
+
+async def test_the_test_command_judges_each_part_and_the_whole(project: Path) -> None:
+    """A check that only the merged result can pass: every part alone fails it until it is made for parts too."""
+    seen = project.parent / "seen.txt"
+    command = f"sh -c 'pwd >> {seen}; test ! -e alpha.py || grep -q . alpha.py'"
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project, checks={"given": {"test": command}}))
+    assert outcome.status == "COMPLETE"
+    places = {Path(line).name for line in seen.read_text().split()}
+    assert places == {*(f"task-001--task-001-sub-{n}" for n in (1, 2, 3, 4)), "task-001--whole"}

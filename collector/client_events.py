@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from collector.errors import IntakeError
 from collector.intake import TEXTS
 from collector.intake_parse import parse_events
 from collector.limits import IntakeLimits
@@ -97,7 +98,12 @@ _HUMAN: Final = {"kind": "human", "id": None}
 def _drafts(
     batch: list[dict[str, Any]], redactor: ProjectRedactor | None, trace_map: TraceMap | None
 ) -> Iterator[Draft]:
-    parse_events(batch, key=_KEY, limits=IntakeLimits())
+    try:
+        parse_events(batch, key=_KEY, limits=IntakeLimits())
+    except IntakeError as error:
+        error.next_step = error.next_step or _NEXT
+        error.why = "" if error.why and error.why in error.what else error.why
+        raise
     for event in batch:
         payload = event["payload"]
         if redactor is not None and trace_map is not None:

@@ -20,7 +20,7 @@ from tracer.blobs import DirectoryBlobs
 from tracer.clock import new_id, now_epoch_ms
 from tracer.durable import ensure_folder, publish, sync_file, sync_folder, write_all
 from tracer.durable import replace as replace_file
-from tracer.errors import NotFoundError, RecordError, TraceError
+from tracer.errors import ConflictError, NotFoundError, RecordError, TraceError
 from tracer.lock import FileLock, Holder, holder_of
 
 __all__ = ["Draft", "Line", "Sent", "Spool", "captures_folder", "find_spool", "list_spools"]
@@ -104,6 +104,7 @@ class Spool:
         """A new spool below `root`; `header` holds `trace_id`, `server` and `request` (the create request's body).
 
         Raises:
+            ConflictError: there is one with this id.
             RecordError: it cannot be written.
 
         """
@@ -111,8 +112,15 @@ class Spool:
         body = {"version": 1, "created_at_ms": now_epoch_ms(), **header}
         try:
             ensure_folder(folder)
-            publish(folder / EVENTS, b"")
+            with contextlib.suppress(FileExistsError):  # a kill before the header left it: it is empty
+                publish(folder / EVENTS, b"")
             publish(folder / HEADER, _json(body))
+        except FileExistsError as error:
+            raise ConflictError(
+                f"there is a capture {header['trace_id']} already",
+                why=f"in {str(folder)!r}",
+                next_step="leave the id out to get a new one",
+            ) from error
         except OSError as error:
             raise _unwritable(folder, error) from error
         return cls(folder, body)

@@ -76,6 +76,8 @@ class PlainText:
         alternate = _ALTERNATE.fullmatch(sign)
         if alternate:
             if alternate[1] == "h":
+                open_line = self._flush_line()
+                out.append(open_line + "\n" if open_line else "")
                 self._alternate = True
             else:
                 out.append(self._leave())

@@ -61,6 +61,8 @@ class PtyShell:
         self._pid = 0
         self._waiting = b""
         self._typed = b""
+        self._prompted = False
+        self._script_over = False
         self._ended: asyncio.Future[int] | None = None
 
     async def run(
@@ -226,11 +228,13 @@ class PtyShell:
             if os.isatty(self._in):
                 self.hang_up()
                 return
-            data = _END_OF_INPUT
+            self._script_over = True
+            data = _END_OF_INPUT if self._prompted else b""
         if len(self._typed) < _TYPED:
             self._typed = (self._typed + data)[:_TYPED]
         self._waiting += data
-        self._to_shell()
+        if self._prompted or os.isatty(self._in):
+            self._to_shell()
 
     def _to_shell(self) -> None:
         """Write what the shell takes now; it reads at its own pace."""
@@ -276,6 +280,15 @@ class PtyShell:
             self._on_token(token, self._typed)
             if isinstance(token, Mark) and token.kind == "prompt":
                 self._typed = b""
+                self._feed_script()
+
+    def _feed_script(self) -> None:
+        """A script is typed from the first prompt on; before it the shell's terminal would swallow its end."""
+        self._prompted = True
+        if self._script_over:
+            self._waiting += _END_OF_INPUT
+        if self._waiting:
+            self._to_shell()
 
     def _close_master(self) -> None:
         if self._master >= 0:

@@ -16,7 +16,7 @@ import pyte
 from tests.repl.support import command_line, environment
 
 # What pyte does not know and would print: focus reports, title stack, key protocols.
-_UNKNOWN = re.compile(rb"\x1b\[\?1004[hl]|\x1b\[\d+;2t|\x1b\[[<>=]?\d*u|\x1b\[\?2026[hl]")
+_UNKNOWN = re.compile(rb"\x1b\[\?1004[hl]|\x1b\[\d+;2t|\x1b\[[<>=]?\d*u|\x1b\[\?2026[hl]|\x1b\[[>?][0-9;]*m")
 ENTER, CTRL_C, CTRL_D, ESC, UP = b"\r", b"\x03", b"\x04", b"\x1b", b"\x1b[A"
 
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
+import shutil
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from collector.spool import Draft, Spool, captures_folder
+from collector.spool import Draft, Spool, captures_folder, list_spools
+from tests.repl.support import ROOT, command_line
+from tests.repl.terminal import Terminal
 from tracer.clock import new_id
 
 BUGGY = '"""A cart."""\n\n\ndef total(prices):\n    return sum(prices[1:])\n'
@@ -185,3 +194,120 @@ def wire() -> Iterator[Wire]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@dataclass
+class Desk:
+    """A person's machine: home with start-up files, a `pm` on PATH, a repository, and the events that were spooled."""
+
+    home: Path
+    repo: Path
+    bin: Path
+
+    def environ(self, shell: str, **extra: str) -> dict[str, str]:
+        return {
+            "HOME": str(self.home),
+            "XDG_CONFIG_HOME": str(self.home / ".config"),
+            "PATH": f"{self.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "SHELL": str(shutil.which(shell)),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **extra,
+        }
+
+    @property
+    def state(self) -> Path:
+        return self.repo / ".pm-orchestrator"
+
+    @property
+    def spool(self) -> Spool:
+        (spool,) = list_spools(self.state)
+        return spool
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        found = [json.loads(line.raw) for line in self.spool.lines()]
+        return [event for event in found if not kinds or event["type"] in kinds]
+
+    def payloads(self, kind: str) -> list[dict[str, Any]]:
+        return [event["payload"] for event in self.events(kind)]
+
+    def output_of(self, command: str) -> str:
+        """What was recorded of the output of the (last) command that begins so."""
+        ids = [
+            each["event_id"]
+            for each in self.events("terminal_command")
+            if each["payload"]["command"].startswith(command)
+        ]
+        return "".join(
+            each["payload"]["chunk"]
+            for each in self.events("terminal_output")
+            if each["context"]["parent_event_id"] == ids[-1]
+        )
+
+
+PROMPT = "mine>"
+
+
+def desk(folder: Path, **files: str) -> Desk:
+    home, bin_folder = folder / "home", folder / "bin"
+    home.mkdir()
+    bin_folder.mkdir()
+    common = f"PS1='{PROMPT} '\nexport PYTHONDONTWRITEBYTECODE=1\nalias mine='echo my own alias'\nHISTFILE=\n"
+    (home / ".bashrc").write_text(common + "HISTCONTROL=ignoreboth\n", encoding="utf-8")
+    (home / ".zshrc").write_text(common + "setopt histignorespace\nHISTSIZE=100\n", encoding="utf-8")
+    script = bin_folder / "pm"
+    words = shlex.join(command_line())
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {words} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return Desk(home, repository(folder / "shop", **files), bin_folder)
+
+
+class Recording:
+    """`pm record` in a terminal. `run` types a line and waits for the next prompt."""
+
+    def __init__(self, at: Desk, shell: str, *words: str, consent: str = "output,judge", **extra: str) -> None:
+        self.desk = at
+        given = ("--consent", consent) if consent else ()
+        self.terminal = Terminal(
+            at.repo,
+            "record",
+            "--shell",
+            shell,
+            *given,
+            "--title",
+            "total is wrong",
+            *words,
+            **at.environ(shell, **extra),
+        )
+        self.prompts = 0
+
+    def __enter__(self) -> Self:
+        self.terminal.__enter__()
+        self.prompt()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.terminal.__exit__(kind, error, traceback)
+
+    def prompt(self, *, seconds: float = 30) -> None:
+        """Wait for one prompt more."""
+        self.prompts += 1
+        deadline = time.monotonic() + seconds
+        while self.shown() < self.prompts:
+            alive = self.terminal.pump()
+            assert alive, f"ended:\n{self.terminal.text()}"
+            assert time.monotonic() < deadline, f"no prompt {self.prompts} in:\n{self.terminal.text()}"
+
+    def shown(self) -> int:
+        # what the shell itself wrote; zsh draws a prompt again while a line is edited
+        return len(re.findall(rb"(?:\r\n|\r|\x1b\[J|\x1b\[\?2004h)mine> ", self.terminal.raw))
+
+    def run(self, line: str, *, seconds: float = 30) -> None:
+        self.terminal.send(line.encode() + b"\r")
+        self.prompts = self.shown()
+        self.prompt(seconds=seconds)
+
+    def leave(self) -> int:
+        self.terminal.send(b"exit\r")
+        return self.terminal.ends(seconds=40)

@@ -1,0 +1,245 @@
+"""`pm capture` from the command line: what it takes is safe, what it sends arrives, what fails says how to go on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.spool import Spool, list_spools
+from tests.collector.recorder.support import Desk, Wire, create_request, desk, problem, wire
+from tests.repl.support import Ran, pm
+from tracer.clock import new_id
+
+SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ456789"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Desk:
+    return desk(tmp_path)
+
+
+def capture(at: Desk, server: Wire | None, *words: str, stdin: str = "", token: str | None = None) -> Ran:
+    address = server.address if server is not None else "http://127.0.0.1:9"
+    key = token if token is not None else server.key if server is not None else "nobody"
+    environ = at.environ("bash", PM_CAPTURE_SERVER=address, PM_CAPTURE_TOKEN=key)
+    return pm("capture", *words, cwd=at.repo, stdin=stdin, **environ)
+
+
+def begun(at: Desk, server: Wire | None, *words: str) -> Spool:
+    ran = capture(at, server, "new", "--title", "empty cart", "--consent", "output", *words)
+    assert ran.code == 0, ran.err
+    return next(spool for spool in list_spools(at.state) if spool.trace_id == ran.out.strip())
+
+
+def lines(*events: dict[str, Any]) -> str:
+    return "".join(json.dumps(event) + "\n" for event in events)
+
+
+def a_thought(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "thought", "payload": {"content": text, "kind": "plan", "links_to": []}, **more}
+
+
+def test_a_capture_is_begun_filled_ended_and_listed(at: Desk) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        appended = capture(
+            at, server, "append", spool.trace_id[:8], "-", "--json", stdin=lines(a_thought("a"), a_thought("b"))
+        )
+        ended = capture(at, server, "finalize", spool.trace_id, "--json")
+        listed = capture(at, server, "list")
+        assert server.created == [spool.trace_id]
+        assert [event["payload"]["content"] for event in server.events.values()] == ["a", "b"]
+        assert server.finalized == [spool.trace_id]
+        body = server.asked[0].json()
+    assert json.loads(appended.out)["accepted"] == 2
+    assert json.loads(ended.out)["finalized"] is True
+    assert "sent" in listed.out
+    assert "2 events" in listed.out
+    assert body["task"]["bug_report"]["title"] == "empty cart"
+    assert body["developer"]["consent_flags"]["store_terminal_output"] is True
+    assert body["repo"]["commit_base"]
+    assert body["environment"]["os"]
+    assert "ann@example.com" not in json.dumps(body)
+
+
+def test_events_are_safe_when_nobody_is_there_and_go_out_later(at: Desk) -> None:
+    spool = begun(at, None, "--offline")
+    ran = capture(at, None, "append", spool.trace_id, "-", stdin=lines(a_thought("kept")))
+    assert ran.code == 5
+    assert ran.err.startswith("pm: the collector at http://127.0.0.1:9 cannot be reached\n")
+    assert "nothing is lost" in ran.err
+    assert "next:" in ran.err
+    with wire() as server:
+        again = capture(at, server, "append", spool.trace_id, "--server", server.address)
+        assert again.code == 0, again.err
+        assert len(server.events) == 1
+
+
+def test_the_same_events_again_are_taken_once(at: Desk) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        event = a_thought("once", event_id=new_id())
+        capture(at, server, "append", spool.trace_id, "-", stdin=lines(event))
+        capture(at, server, "append", spool.trace_id, "-", stdin=lines(event, a_thought("new")))
+        assert [each["payload"]["content"] for each in server.events.values()] == ["once", "new"]
+
+
+@pytest.mark.parametrize("wrapped", ["list", "object", "lines"])
+def test_events_come_as_lines_as_a_list_or_as_a_request(at: Desk, wrapped: str) -> None:
+    spool = begun(at, None, "--offline")
+    events = [a_thought("a"), a_thought("b")]
+    text = {"list": json.dumps(events), "object": json.dumps({"events": events}), "lines": lines(*events)}[wrapped]
+    ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=text)
+    assert ran.code == 0, ran.err
+    assert [line.seq for line in spool.lines()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ({"type": "thought", "payload": {"content": "x", "kind": "guess", "links_to": []}}, "events[0].payload.kind"),
+        ({"type": "nonsense", "payload": {}}, "events[0]"),
+        ({"type": "thought", "payload": {"content": "x", "kind": "plan"}, "seq": 0}, "seq"),
+        ({"type": "file_edit", "payload": {"file_path": "../x", "edit_kind": "patch", "patch": ""}}, "file_path"),
+    ],
+)
+def test_an_event_that_breaks_the_schema_is_refused_before_it_is_kept(
+    at: Desk, event: dict[str, Any], told: str
+) -> None:
+    spool = begun(at, None, "--offline")
+    ran = capture(
+        at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(a_thought("good"), event)[0:0] + lines(event)
+    )
+    assert ran.code == 2
+    assert told in ran.err
+    assert list(spool.lines()) == []
+
+
+def test_one_bad_event_keeps_its_whole_batch_out(at: Desk) -> None:
+    spool = begun(at, None, "--offline")
+    ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(a_thought("good"), {"type": "?"}))
+    assert ran.code == 2
+    assert list(spool.lines()) == []
+
+
+def test_text_that_is_no_json_is_told_by_line(at: Desk) -> None:
+    spool = begun(at, None, "--offline")
+    ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(a_thought("a")) + "{broken\n")
+    assert ran.code == 2
+    assert "line 2 is no JSON" in ran.err
+
+
+def test_secrets_of_other_programs_events_never_reach_the_spool(at: Desk) -> None:
+    spool = begun(at, None, "--offline", "--description", f"the key {SECRET} is wrong")
+    content = f'KEY = "{SECRET}"\nx = 1\n'
+    patch = f'--- a/s.py\n+++ b/s.py\n@@ -1,2 +1,2 @@\n KEY = "{SECRET}"\n-x = 1\n+x = 2\n'
+    events = [
+        a_thought(f"uses {SECRET}"),
+        {"type": "file_snapshot", "payload": {"file_path": "s.py", "content": content, "snapshot_reason": "pre_test"}},
+        {"type": "file_edit", "payload": {"file_path": "s.py", "edit_kind": "patch", "patch": patch}},
+        {
+            "type": "terminal_command",
+            "payload": {"cwd": str(at.repo), "command": f"curl -H {SECRET}", "shell": "bash", "note": SECRET},
+        },
+    ]
+    ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(*events))
+    assert ran.code == 0, ran.err
+    everything = b"".join(path.read_bytes() for path in spool.folder.rglob("*") if path.is_file())
+    assert SECRET.encode() not in everything
+    stored = [json.loads(line.raw)["payload"] for line in spool.lines()]
+    marker = stored[1]["content"].split('"')[1]
+    assert marker.startswith("[REDACTED:")
+    assert f' KEY = "{marker}"\n-x = 1\n+x = 2\n' in stored[2]["patch"]
+    assert stored[3]["cwd"] == "$PROJECT_ROOT"
+
+
+def test_raw_mode_without_consent_to_code_is_refused(at: Desk) -> None:
+    ran = capture(at, None, "new", "--title", "x", "--consent", "output", "--store", "raw", "--offline")
+    assert ran.code == 2
+    assert "nobody consented" in ran.err
+    assert list_spools(at.state) == []
+
+
+def test_a_request_from_a_file_is_checked_and_used(at: Desk) -> None:
+    good = capture(at, None, "new", "--from", "-", "--offline", stdin=json.dumps(create_request()))
+    assert good.code == 0, good.err
+    bad = capture(at, None, "new", "--from", "-", "--offline", stdin=json.dumps(create_request(repo={})))
+    assert bad.code == 2
+    assert "repo.repo_id" in bad.err
+
+
+def test_the_same_trace_id_twice_is_a_conflict_and_not_a_second_capture(at: Desk) -> None:
+    trace_id = new_id()
+    begun(at, None, "--offline", "--trace-id", trace_id)
+    again = capture(at, None, "new", "--title", "x", "--consent", "none", "--offline", "--trace-id", trace_id)
+    assert again.code == 2
+    assert "already" in again.err
+    assert len(list_spools(at.state)) == 1
+
+
+def test_a_revoked_key_is_exit_4_and_keeps_the_events(at: Desk) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        server.answers.append(lambda _asked: problem(401, "credentials", "the key was revoked"))
+        ran = capture(at, server, "append", spool.trace_id, "-", stdin=lines(a_thought("kept")))
+    assert ran.code == 4
+    assert len(ran.err.splitlines()) == 3
+    assert "the key was revoked" in ran.err
+    assert len(list(spool.lines())) == 1
+
+
+def test_nothing_more_is_taken_after_the_end(at: Desk) -> None:
+    spool = begun(at, None, "--offline")
+    capture(at, None, "finalize", spool.trace_id, "--offline")
+    ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(a_thought("late")))
+    assert ran.code == 2
+    assert "closed" in ran.err
+
+
+def test_get_writes_the_document_whole_or_not_at_all(at: Desk, tmp_path: Path) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        good = capture(at, server, "get", spool.trace_id[:8], "-o", str(tmp_path / "t.json"))
+        server.answers.append(lambda _asked: problem(404, "not_found", "no such trace"))
+        bad = capture(at, server, "get", spool.trace_id, "-o", str(tmp_path / "u.json"))
+    assert good.code == 0, good.err
+    assert json.loads((tmp_path / "t.json").read_text())["status"] == "open"
+    assert bad.code == 7
+    assert not (tmp_path / "u.json").exists()
+
+
+def test_an_unknown_capture_is_exit_7_and_an_empty_list_says_how_to_begin(at: Desk) -> None:
+    assert capture(at, None, "append", "ffff", "--offline").code == 7
+    listed = capture(at, None, "list")
+    assert listed.code == 0
+    assert "no captured sessions" in listed.out
+    assert "pm record" in listed.err
+
+
+def test_a_key_file_that_others_can_read_is_refused(at: Desk, tmp_path: Path) -> None:
+    spool = begun(at, None, "--offline")
+    key = tmp_path / "key"
+    key.write_text("some-token\n", encoding="ascii")
+    key.chmod(0o644)
+    ran = capture(at, None, "append", spool.trace_id, "--token-file", str(key))
+    assert ran.code == 3
+    assert "chmod 600" in ran.err
+
+
+def test_consent_is_asked_for_once_in_a_repository(at: Desk) -> None:
+    begun(at, None, "--offline")
+    again = capture(at, None, "new", "--title", "second", "--offline", "--json")
+    assert again.code == 0, again.err
+    spool = next(each for each in list_spools(at.state) if each.trace_id == json.loads(again.out)["trace_id"])
+    assert spool.header["request"]["developer"]["consent_flags"]["store_terminal_output"] is True
+
+
+def test_a_discarded_capture_is_gone(at: Desk) -> None:
+    spool = begun(at, None, "--offline")
+    ran = pm("record", "discard", spool.trace_id[:8], cwd=at.repo, **at.environ("bash"))
+    assert ran.code == 0, ran.err
+    assert list_spools(at.state) == []
+    assert not spool.folder.exists()

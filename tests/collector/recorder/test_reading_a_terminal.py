@@ -1,0 +1,266 @@
+"""What the terminal wrote, told apart: marks, plain text, output within limits, and what a command line is for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from collector.recorder.marks import Cut, Mark
+from collector.recorder.output import CommandOutput
+from collector.recorder.plain_text import PlainText
+from collector.recorder.recognise import junit_path, read_line, status_of
+from tracer.redaction.engine import ProjectRedactor, build_redactor
+
+NONCE = "0123456789abcdef"
+START = b"\x1b]7717;" + NONCE.encode() + b";"
+COMMAND = START + b"C;bash\x07" + b"   12  pytest -q\n" + START + b"/\x07"
+PROMPT = START + b"A;1;1 0;/work;shop\x07"
+
+
+def cut(stream: bytes, sizes: list[int]) -> tuple[bytes, list[Mark | bytes]]:
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(stream[at : at + size])
+        at += size
+    parts.append(stream[at:])
+    cutting, shown, tokens = Cut(NONCE), b"", []
+    for part in parts:
+        seen, found = cutting.feed(part)
+        shown += seen
+        tokens += found
+    seen, found = cutting.close()
+    joined: list[Mark | bytes] = []
+    for token in [*tokens, *found]:
+        if isinstance(token, bytes) and joined and isinstance(joined[-1], bytes):
+            joined[-1] += token
+        else:
+            joined.append(token)
+    return shown + seen, joined
+
+
+@given(sizes=st.lists(st.integers(min_value=1, max_value=12), max_size=30))
+def test_marks_are_found_and_taken_out_however_the_stream_is_cut(sizes: list[int]) -> None:
+    shown, tokens = cut(b"$ pytest -q\r\n" + COMMAND + b"1 failed\r\n" + PROMPT + b"$ ", sizes)
+    assert shown == b"$ pytest -q\r\n1 failed\r\n$ "
+    assert tokens == [
+        b"$ pytest -q\r\n",
+        Mark("command", ("bash",), b"   12  pytest -q\n"),
+        b"1 failed\r\n",
+        Mark("prompt", ("1", "1 0", "/work", "shop")),
+        b"$ ",
+    ]
+
+
+@given(data=st.binary(max_size=300), sizes=st.lists(st.integers(min_value=1, max_value=20), max_size=20))
+@example(data=b"\x1b]7717;other;A;0\x07", sizes=[3])
+@example(data=b"\x1b", sizes=[])
+def test_bytes_that_hold_no_mark_of_ours_all_reach_the_person(data: bytes, sizes: list[int]) -> None:
+    shown, tokens = cut(data, sizes)
+    assert shown == data
+    assert not any(isinstance(token, Mark) for token in tokens)
+
+
+def test_a_mark_with_another_nonce_is_text() -> None:
+    forged = b"\x1b]7717;ffffffffffffffff;A;0;0;/\x07"
+    assert cut(forged, [5]) == (forged, [forged])
+
+
+def test_a_command_whose_end_mark_never_comes_is_shown_again() -> None:
+    flood = b"x" * ((1 << 20) + 10)
+    shown, _tokens = cut(START + b"C;bash\x07" + flood, [])
+    assert shown == flood
+
+
+def plain(data: bytes, sizes: list[int] | None = None) -> str:
+    text, out, at = PlainText(), "", 0
+    for size in sizes or []:
+        out += text.feed(data[at : at + size])
+        at += size
+    return out + text.feed(data[at:]) + text.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (b"plain\r\nlines\r\n", "plain\nlines\n"),
+        (b"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"),
+        (b"10%\r50%\r100%\r\n", "100%\n"),
+        (b"long line\rshort\x1b[K\r\n", "short\n"),
+        (b"abd\bc\r\n", "abc\n"),
+        (b"\x1b]0;title\x07text\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", "textlink\n"),
+        (b"\x1bPdcs\x1b\\after\n", "after\n"),
+        (b"bell\x07 and nul\x00\n", "bell and nul\n"),
+        ("é 日本 🐍\n".encode(), "é 日本 🐍\n"),
+        (b"\xff\xfe\n", "��\n"),
+        (b"\x1b[?1049hdrawn\x1b[2J\x1b[?1049lafter\n", "[full-screen program: 9 characters drawn, not kept]\nafter\n"),
+        (b"before\x1b[?1049hdrawn", "before\n[full-screen program: 5 characters drawn, not kept]\n"),
+    ],
+)
+def test_a_terminals_bytes_read_as_they_looked(written: bytes, read: str) -> None:
+    assert plain(written) == read
+
+
+@given(data=st.binary(max_size=400), sizes=st.lists(st.integers(min_value=1, max_value=9), max_size=40))
+def test_reading_does_not_depend_on_how_the_bytes_arrive(data: bytes, sizes: list[int]) -> None:
+    assert plain(data, sizes) == plain(data)
+
+
+@given(data=st.binary(max_size=400))
+def test_what_was_read_holds_no_control_sequences(data: bytes) -> None:
+    text = plain(data)
+    assert not any(sign in text for sign in "\x1b\x07\x00\r")
+    text.encode("utf-8")
+
+
+SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ456789"
+
+
+@pytest.fixture(scope="module")
+def redactor(tmp_path_factory: pytest.TempPathFactory) -> ProjectRedactor:
+    return build_redactor(state_dir=tmp_path_factory.mktemp("state"), environ={}, host="", persons=())
+
+
+def kept(output: CommandOutput, data: bytes, *, size: int) -> str:
+    chunks: list[str] = []
+    for at in range(0, len(data), size):
+        chunks += output.feed(data[at : at + size])
+    return "".join([*chunks, *output.close()])
+
+
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_a_secret_split_over_pieces_and_colours_is_replaced(redactor: ProjectRedactor, size: int) -> None:
+    written = f"token \x1b[31m{SECRET[:9]}\x1b[1m{SECRET[9:]}\x1b[0m end\r\n".encode()
+    text = kept(CommandOutput(redactor, head=1 << 20, tail=1 << 16), written, size=size)
+    assert SECRET not in text
+    assert text.startswith("token [REDACTED:")
+    assert text.endswith("] end\n")
+
+
+@pytest.mark.parametrize("before", range(19_950, 20_010, 7))
+def test_a_cut_neither_hides_nor_halves_a_secret(redactor: ProjectRedactor, before: int) -> None:
+    line = "x" * 79 + "\n"
+    written = (line * (before // 80) + "y" * (before % 80) + SECRET + "\n" + line * 3000).encode()
+    output = CommandOutput(redactor, head=20_000, tail=4_000)
+    text = kept(output, written, size=4096)
+    assert output.dropped > 0
+    assert not any(SECRET[at : at + 10] in text for at in range(len(SECRET) - 10))
+
+
+def test_a_secret_at_the_beginning_of_the_kept_tail_is_replaced(redactor: ProjectRedactor) -> None:
+    filler = "x" * 79 + "\n"
+    for shift in range(0, 120, 11):
+        written = (filler * 1000 + "z" * shift + f" {SECRET} \n" + "y" * 79 + "\n" + filler * 48).encode()
+        text = kept(CommandOutput(redactor, head=8_000, tail=4_000), written, size=9999)
+        assert not any(SECRET[at : at + 10] in text for at in range(len(SECRET) - 10))
+
+
+def test_nothing_is_dropped_below_the_limit_and_raw_text_is_as_it_was() -> None:
+    output = CommandOutput(None, head=1 << 20, tail=1 << 16)
+    text = kept(output, b"line\r\n" * 30_000, size=5000)
+    assert text == "line\n" * 30_000
+    assert output.dropped == 0
+
+
+def test_memory_stays_bounded_for_output_without_end() -> None:
+    output = CommandOutput(None, head=10_000, tail=10_000)
+    for _ in range(2_000):
+        output.feed(b"a line of output that goes on\r\n" * 40)
+    assert len(output._ring) < 40_000
+    assert sum(map(len, output.close())) < 40_000
+
+
+@pytest.mark.parametrize(
+    ("line", "runner"),
+    [
+        ("pytest -q", "pytest"),
+        ("cd app && FOO=1 python3 -m pytest -k 'a b' 2>&1 | tail -5", "pytest"),
+        ("uv run pytest", "pytest"),
+        ("time .venv/bin/pytest tests", "pytest"),
+        ("coverage run -m pytest", "pytest"),
+        ("go test ./...", "go test"),
+        ("npm test", "npm test"),
+        ("npm run test:unit -- --watch=false", "npm test"),
+        ("yarn test", "npm test"),
+        ("make test", "make test"),
+        ("make -j4 check", "make test"),
+        ("cargo test", "custom"),
+        ("cargo nextest run", "custom"),
+        ("python -m unittest", "custom"),
+        ("npx jest", "custom"),
+        ("timeout 60 tox -e py311", "custom"),
+    ],
+)
+def test_test_runs_are_recognised(line: str, runner: str) -> None:
+    test = read_line(line).test
+    assert test is not None
+    assert test.runner == runner
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "ls tests",
+        "git commit -m 'pytest passes'",
+        "echo pytest",
+        "pip install pytest",
+        "vim test_x.py",
+        "make",
+        "go build",
+        "cat <<X\npytest\nX",
+        "'unclosed",
+    ],
+)
+def test_other_commands_are_no_test_runs(line: str) -> None:
+    assert read_line(line).test is None
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "pipe", "own"),
+    [
+        ("pytest", 1, [1], 1),
+        ("pytest | tail -3", 0, [1, 0], 1),
+        ("cd x && pytest 2>&1 | tee log", 0, [2, 0], 2),
+        ("cd x && pytest", 1, [1], 1),
+        ("pytest && echo fine", 0, [0], 0),
+        ("pytest && echo fine", 1, [1], None),
+        ("pytest; echo done", 0, [0], None),
+        ("pytest || true", 0, [0], None),
+        ("! pytest", 0, [0], None),
+        ("(pytest)", 1, [1], None),
+    ],
+)
+def test_a_tests_own_exit_code_is_told_or_not_guessed(line: str, status: int, pipe: list[int], own: int | None) -> None:
+    test = read_line(line).test
+    assert test is not None
+    assert status_of(test, line_status=status, pipe=pipe) == own
+
+
+@given(text=st.text(max_size=200))
+def test_any_text_can_be_read_as_a_line(text: str) -> None:
+    read_line(text)
+
+
+def test_looking_and_debugging_are_told() -> None:
+    assert read_line("vim +12 src/a.py").viewed == ("open", "src/a.py", 12, "")
+    assert read_line("vim +12 src/a.py").editor
+    assert read_line("grep -rn total src").viewed == ("search", "src", None, "total")
+    assert read_line("git grep total").viewed == ("search", "", None, "total")
+    assert read_line("python -m pdb app.py").debugger == "python -m pdb app.py"
+    assert read_line("pm think x").ours
+    assert not read_line("pm run x").ours
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (("pytest", "--junitxml=out/r.xml"), "out/r.xml"),
+        (("pytest", "--junit-xml", "r.xml"), "r.xml"),
+        (("gotestsum", "--junitfile", "r.xml"), "r.xml"),
+        (("pytest", "-q"), None),
+        (("pytest", "--junitxml"), None),
+    ],
+)
+def test_the_report_a_run_was_told_to_write_is_known(words: tuple[str, ...], path: str | None) -> None:
+    assert junit_path(words) == path

@@ -1,0 +1,496 @@
+"""`pm record` in a real terminal, with real shells: what is recorded, and that the shell is the person's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from collector.spool import Spool
+from tests.collector.recorder.support import BUGGY, FIXED, Desk, Recording, desk, git
+from tests.repl.support import pm
+from tests.repl.terminal import Terminal
+from tests.support.tools import need_program
+from tracer.redaction.engine import build_redactor
+from tracer.redaction.files import audit
+
+BOTH = pytest.mark.parametrize("shell", ["bash", "zsh"])
+SLOW = pytest.mark.torture  # seconds each: make test runs the ones that touch everything, make torture all
+SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ456789"
+TEST_COMMAND = "python -m unittest -q test_cart_unit"
+UNIT = (
+    "import unittest\nfrom cart import total\n\n\nclass Cart(unittest.TestCase):\n"
+    "    def test_total(self):\n        self.assertEqual(total([1, 2, 3]), 6)\n"
+)
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Desk:
+    return desk(tmp_path, test_cart_unit_dot_py=UNIT)
+
+
+def eventually(check: object, *, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "never came true"
+        time.sleep(0.05)
+
+
+@BOTH
+def test_a_bug_is_found_fixed_and_committed(at: Desk, shell: str) -> None:
+    need_program(shell, how=f"install {shell}")
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run("mine one")
+        recording.run(TEST_COMMAND)
+        recording.run("pm think 'the first price is sliced off' --kind hypothesis")
+        recording.run("sed -i 's/prices\\[1:\\]/prices/' cart.py")
+        recording.run(f"{TEST_COMMAND} 2>&1 | tail -1")
+        recording.run("false; (exit 3)")
+        recording.run("git commit -qam 'Sum all prices'")
+        assert recording.leave() == 0
+    commands = [payload["command"] for payload in at.payloads("terminal_command")]
+    assert commands == [
+        "mine one",
+        TEST_COMMAND,
+        "sed -i 's/prices\\[1:\\]/prices/' cart.py",
+        f"{TEST_COMMAND} 2>&1 | tail -1",
+        "false; (exit 3)",
+        "git commit -qam 'Sum all prices'",
+        "exit",
+    ]
+    assert at.output_of("mine") == "my own alias one\n"
+    assert "FAIL: test_total" in at.output_of(TEST_COMMAND + "") or "OK" in at.output_of(TEST_COMMAND)
+    runs = at.payloads("test_run")
+    assert [(run["runner"], run["passed"], run["exit_code"]) for run in runs] == [
+        ("custom", False, 1),
+        ("custom", True, 0),
+    ]
+    assert all(run["duration_ms"] > 0 for run in runs)
+    (edit,) = at.payloads("file_edit")
+    assert edit["file_path"] == "cart.py"
+    assert "-    return sum(prices[1:])\n+    return sum(prices)\n" in edit["patch"]
+    (commit,) = at.payloads("commit")
+    assert commit["message"] == "Sum all prices"
+    assert commit["commit_sha"] == git(at.repo, "rev-parse", "HEAD")
+    assert "+    return sum(prices)\n" in commit["diff"]
+    kinds = [(each["snapshot_reason"], each.get("checkpoint", "")) for each in at.payloads("file_snapshot")]
+    assert kinds == [("manual_checkpoint", "before_first_edit"), ("pre_test", ""), ("post_test", "")]
+    final = at.spool.final
+    assert final is not None
+    assert final["final_state"]["commit_head"] == commit["commit_sha"]
+    assert "+    return sum(prices)\n" in final["final_state"]["pr"]["diff"]
+
+
+@BOTH
+@SLOW
+def test_a_thought_is_linked_to_what_happened_since_the_last_one(at: Desk, shell: str) -> None:
+    need_program(shell, how=f"install {shell}")
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run("echo first")
+        recording.run("pm think why is that --kind plan")
+        recording.run("echo second")
+        recording.run("pm think so it is --kind decision")
+        recording.leave()
+    by_command = {each["payload"]["command"]: each["event_id"] for each in at.events("terminal_command")}
+    plan, decision = at.payloads("thought")
+    assert plan == {"content": "why is that", "kind": "plan", "links_to": [by_command["echo first"]]}
+    assert decision["links_to"] == [by_command["echo second"]]
+
+
+@BOTH
+@SLOW
+def test_the_shell_stays_the_persons_own(at: Desk, shell: str) -> None:
+    need_program(shell, how=f"install {shell}")
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run('echo "[$PS1] [${ZDOTDIR-unset}]"')
+        recording.run("(exit 7)")
+        recording.run("echo status $?")
+        recording.run("trap; env | grep -c __pm_")
+        text = recording.terminal.text()
+        recording.leave()
+    assert "[mine> ] [unset]" in text
+    assert "status 7" in text
+    assert at.output_of("trap") == "0\n"
+    assert "7717" not in text
+
+
+@BOTH
+@SLOW
+def test_a_line_with_a_leading_space_is_kept_out_with_its_output_and_a_repeated_one_is_not(
+    at: Desk, shell: str
+) -> None:
+    need_program(shell, how=f"install {shell}")
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run("echo twice")
+        recording.run("echo twice")
+        recording.run(" echo private matter")
+        recording.run("echo after")
+        recording.leave()
+    commands = [payload["command"] for payload in at.payloads("terminal_command")]
+    assert commands == ["echo twice", "echo twice", "[not recorded: typed with a leading space]", "echo after", "exit"]
+    assert b"private matter" not in at.spool.events_path.read_bytes()
+
+
+@BOTH
+@SLOW
+def test_output_without_a_last_newline_is_kept_as_it_was(at: Desk, shell: str) -> None:
+    need_program(shell, how=f"install {shell}")
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run("printf abc")
+        recording.run("true")
+        recording.leave()
+    assert at.output_of("printf") == "abc"
+    assert at.output_of("true") == ""
+
+
+def test_control_c_ends_the_program_and_not_the_recording(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.terminal.send(b"sleep 60\r")
+        eventually(lambda: recording.terminal.pump() and "sleep 60" in recording.terminal.text())
+        time.sleep(0.5)
+        recording.terminal.send(b"\x03")
+        recording.prompt()
+        recording.run("echo status $?")
+        assert "status 130" in recording.terminal.text()
+        recording.leave()
+    assert at.output_of("echo") == "status 130\n"
+
+
+@SLOW
+def test_control_z_stops_a_program_and_fg_brings_it_back(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.terminal.send(b"cat\r")
+        time.sleep(0.5)
+        recording.terminal.send(b"\x1a")
+        recording.prompt()
+        assert "Stopped" in recording.terminal.text()
+        recording.terminal.send(b"fg\r")
+        time.sleep(0.5)
+        recording.terminal.send(b"back again\r\x04")
+        recording.prompt()
+        recording.leave()
+    assert "back again" in at.output_of("fg")
+
+
+@SLOW
+def test_the_size_of_the_window_reaches_the_shell_also_when_it_changes(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("stty size")
+        recording.terminal.child.setwinsize(40, 120)
+        time.sleep(0.3)
+        recording.run("stty size; echo")
+        recording.leave()
+    assert at.output_of("stty size") == "40 120\n\n"
+    assert "30 100" in recording.terminal.text()
+
+
+def test_an_editor_draws_as_ever_and_its_save_is_the_persons_edit(at: Desk) -> None:
+    need_program("vim", how="install vim")
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.terminal.send(b"vim -u NONE cart.py\r")
+        eventually(lambda: recording.terminal.pump() and b"?1049h" in recording.terminal.raw)
+        recording.terminal.send(b":%s/\\[1:\\]//\r:wq\r")
+        recording.prompt()
+        recording.leave()
+    edits = [event for event in at.events("file_edit") if event["payload"]["file_path"] == "cart.py"]
+    assert (at.repo / "cart.py").read_text() == FIXED
+    assert len(edits) == 1
+    assert edits[0]["actor"] == {"kind": "human", "id": None}
+    assert "characters drawn, not kept" in at.output_of("vim")
+    assert "sum(prices" not in at.output_of("vim")
+    assert [each["file_path"] for each in at.payloads("file_edit")] == ["cart.py"]
+
+
+@SLOW
+def test_a_save_from_outside_is_recorded_while_nothing_is_typed(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        time.sleep(0.7)  # the watcher begins beside the shell
+        (at.repo / "cart.py").write_text(FIXED, encoding="utf-8")
+        eventually(lambda: recording.terminal.pump() and at.payloads("file_edit"))
+        recording.leave()
+    (edit,) = at.events("file_edit")
+    assert edit["payload"]["file_path"] == "cart.py"
+    assert edit["actor"]["kind"] == "human"
+
+
+@SLOW
+def test_what_git_ignores_and_what_is_configured_is_not_recorded(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload", PM_RECORD_IGNORE="*.secret,private") as recording:
+        recording.run("echo 1 > out.log; mkdir private; echo 2 > private/x; echo 3 > a.secret; echo 4 > kept.txt")
+        recording.leave()
+    assert [each["file_path"] for each in at.payloads("file_edit")] == ["kept.txt"]
+
+
+@SLOW
+def test_binary_and_huge_files_are_named_and_their_content_is_left_out(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload", PM_RECORD_FILE_LIMIT="5000") as recording:
+        recording.run(
+            "printf 'a\\000b' > x.bin; head -c 9000 /dev/zero | tr '\\0' a > big.txt; printf '\\351' > latin.txt"
+        )
+        recording.run("printf 'now text' > x.bin")
+        recording.leave()
+    told = {each["file_path"]: each.get("content_left_out") for each in at.payloads("file_edit")[:3]}
+    assert told == {"big.txt": "larger than 5,000 bytes", "latin.txt": "no UTF-8 text", "x.bin": "binary"}
+    assert not any(each["file_path"] == "big.txt" for each in at.payloads("file_snapshot"))
+    kept_again = [each for each in at.payloads("file_snapshot") if each["file_path"] == "x.bin"]
+    assert [(each["content"], each["checkpoint"]) for each in kept_again] == [("now text", "content_kept_again")]
+
+
+@SLOW
+def test_changes_from_before_the_recording_are_told_apart(at: Desk) -> None:
+    (at.repo / "cart.py").write_text(BUGGY + "# mine\n", encoding="utf-8")
+    (at.repo / "new.py").write_text("new = 1\n", encoding="utf-8")
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("true")
+        recording.leave()
+    told = [(each["file_path"], each["found"]) for each in at.payloads("file_edit")]
+    assert told == [("cart.py", "before_recording"), ("new.py", "before_recording")]
+
+
+@SLOW
+def test_deleting_and_creating_files_are_edits_from_and_to_nothing(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("rm test_cart.py; echo 'x = 1' > fresh.py")
+        recording.leave()
+    edits = {each["file_path"]: each for each in at.payloads("file_edit")}
+    assert edits["test_cart.py"]["post_hash"] is None
+    assert edits["fresh.py"]["pre_hash"] is None
+    assert "+++ /dev/null" in edits["test_cart.py"]["patch"]
+
+
+def test_no_secret_reaches_the_disk_of_the_spool(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload", SHOP_API_TOKEN="very-hidden-value-42") as recording:
+        recording.run(f"echo token={SECRET} $SHOP_API_TOKEN")
+        recording.run(f"echo 'KEY = \"{SECRET}\"' > settings.py")
+        recording.run(f"pm think 'the key {SECRET} is wrong'")
+        recording.run("git add -A; git commit -qm 'add very-hidden-value-42'")
+        recording.run("pwd")
+        recording.leave()
+    folder = at.spool.folder
+    everything = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    for secret in (SECRET.encode(), b"very-hidden-value-42", b"ann@example.com", str(at.home).encode()):
+        assert secret not in everything.replace(str(folder).encode(), b""), secret
+    assert "[REDACTED:" in at.output_of("echo token")
+    assert at.output_of("pwd") == "$PROJECT_ROOT\n"
+    redactor = build_redactor(state_dir=at.state, environ={"SHOP_API_TOKEN": "very-hidden-value-42"})
+    assert [leak for leak in audit(redactor, folder) if leak.rule not in {"host-name", "user-name"}] == []
+
+
+@SLOW
+def test_without_consent_to_output_none_of_it_is_kept(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload", consent="none") as recording:
+        recording.run("echo confidential; true")
+        recording.run(TEST_COMMAND)
+        recording.leave()
+    outputs = at.payloads("terminal_output")
+    assert outputs
+    assert all(each["chunk"] == "" and each["is_truncated"] for each in outputs)
+    assert outputs[0]["characters"] == len("confidential\n")
+    assert [run["passed"] for run in at.payloads("test_run")] == [False]
+
+
+@SLOW
+def test_a_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload", PM_RECORD_OUTPUT_LIMIT="20000") as recording:
+        recording.run("seq 1 20000")
+        recording.leave()
+    kept = at.output_of("seq")
+    assert kept.startswith("1\n2\n3\n")
+    assert kept.endswith("19999\n20000\n")
+    assert "characters not kept" in kept
+    assert len(kept) < 20000 + 70000
+    assert [each["is_truncated"] for each in at.payloads("terminal_output")][-2:] == [True, False]
+
+
+@SLOW
+def test_while_paused_nothing_is_recorded_and_the_net_change_afterwards_is(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo before")
+        recording.run("pm record pause")
+        recording.run("echo hidden; echo 'x = 1' > while_paused.py")
+        recording.run("pm record status")
+        assert "paused" in recording.terminal.text()
+        recording.run("pm record resume")
+        recording.run("echo after")
+        recording.leave()
+    commands = [payload["command"] for payload in at.payloads("terminal_command")]
+    assert commands == ["echo before", "echo after", "exit"]
+    (edit,) = at.payloads("file_edit")
+    assert (edit["file_path"], edit["found"]) == ("while_paused.py", "while_paused")
+    assert b"hidden" not in at.spool.events_path.read_bytes()
+
+
+@SLOW
+def test_thoughts_and_snapshots_come_from_another_terminal_too(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo 'x = 1' >> cart.py")
+        environ = at.environ("bash")
+        noted = pm("think", "from the other side", "--kind", "postmortem", "--json", cwd=at.repo, **environ)
+        kept = pm("snapshot", "test_cart.py", cwd=at.repo, **environ)
+        recording.run("echo 'x = 2' >> cart.py")
+        recording.leave()
+    assert noted.code == 0, noted.err
+    assert json.loads(noted.out)["kind"] == "postmortem"
+    assert kept.out.split() == ["cart.py", "test_cart.py"]
+    sequence = [event["seq"] for event in at.events()]
+    assert sequence == list(range(1, len(sequence) + 1))
+    first, second = at.payloads("file_edit")
+    assert second["pre_hash"] == first["post_hash"]
+
+
+@SLOW
+def test_a_junit_report_goes_with_its_test_run(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run(
+            "python -m pytest -q -p no:cacheprovider --junitxml=report.xml test_cart.py; rm -f report.xml.keep"
+        )
+        recording.run("python -m pytest -q -p no:cacheprovider --junitxml=report.xml test_cart.py", seconds=60)
+        recording.leave()
+    runs = at.payloads("test_run")
+    assert [(run["runner"], run["passed"]) for run in runs] == [("pytest", False)]
+    assert 'tests="1"' in runs[0]["report"]
+
+
+@SLOW
+def test_amended_and_branched_commits_are_told_and_checkouts_are_not(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("git checkout -q -b fix; echo 'a = 1' > a.py; git add a.py; git commit -qm one")
+        recording.run("git commit -q --amend -m two")
+        recording.run("git checkout -q main; git checkout -q fix; git merge -q main")
+        recording.leave()
+    assert [each["message"] for each in at.payloads("commit")] == ["one", "two"]
+    assert {each["context"]["branch"] for each in at.events("commit")} == {"fix"}
+
+
+@SLOW
+def test_the_recorder_can_be_stopped_from_another_terminal(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo here")
+        stopped = pm("record", "stop", cwd=at.repo, **at.environ("bash"))
+        assert stopped.code == 0, stopped.err
+        recording.terminal.ends()
+    assert at.spool.final is not None
+    assert at.spool.recorder is None
+
+
+@SLOW
+def test_a_closed_window_ends_the_shell_and_keeps_what_was_recorded(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo here")
+        os.kill(recording.terminal.child.pid, signal.SIGHUP)
+        assert recording.terminal.ends() == 143
+    assert [each["command"] for each in at.payloads("terminal_command")] == ["echo here"]
+    assert at.spool.final is not None
+
+
+@SLOW
+def test_a_recording_inside_a_recording_is_refused(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("pm record --consent none; echo status $?")
+        assert "already" in recording.terminal.text()
+        assert "status 2" in recording.terminal.text()
+        recording.leave()
+
+
+def test_a_killed_recorder_leaves_everything_and_upload_closes_it(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo 'x = 1' >> cart.py")
+        recording.run("echo over")
+        eventually(lambda: at.output_of("echo over") == "over\n")
+        os.kill(recording.terminal.child.pid, signal.SIGKILL)
+        recording.terminal.ends()
+    (at.repo / "cart.py").write_text(FIXED, encoding="utf-8")
+    assert at.spool.final is None
+    told = pm("record", "status", cwd=at.repo, **at.environ("bash"))
+    assert "cut off" in told.out
+    sent = pm(
+        "record", "upload", "--server", "http://127.0.0.1:9", cwd=at.repo, **at.environ("bash", PM_CAPTURE_TOKEN="x")
+    )
+    assert sent.code == 5
+    assert "nothing is lost" in sent.err
+    assert at.spool.final is not None
+    assert len(at.payloads("file_edit")) == 2
+
+
+@SLOW
+def test_a_killed_recording_goes_on_in_a_new_shell(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo 'x = 1' >> cart.py")
+        os.kill(recording.terminal.child.pid, signal.SIGKILL)
+        recording.terminal.ends()
+    with Terminal(at.repo, "record", "resume", "--no-upload", **at.environ("bash")) as terminal:
+        terminal.wait_for("mine>", seconds=30)
+        terminal.send(b"echo 'x = 2' >> cart.py\r")
+        eventually(lambda: terminal.pump() and len(at.payloads("file_edit")) == 2)
+        terminal.send(b"exit\r")
+        assert terminal.ends(seconds=30) == 0
+    first, second = at.payloads("file_edit")
+    assert second["pre_hash"] == first["post_hash"]
+    assert at.spool.final is not None
+
+
+def test_the_spool_survives_a_full_disk_and_the_person_is_told(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from collector.recorder.facts import open_repository
+    from collector.recorder.marks import Mark
+    from collector.recorder.scribe import Item, Scribe, ScribeOptions
+    from tests.collector.recorder.support import spool_in
+    from tracer.errors import RecordError
+
+    repo = open_repository(at.repo)
+    spool = spool_in(at.state, repo={"repo_id": "shop", "commit_base": git(at.repo, "rev-parse", "HEAD")})
+    told: list[str] = []
+    options = ScribeOptions(
+        shell="zsh", redactor=None, env_hash="", keep_output=True, left_out=lambda path: path.startswith(".pm")
+    )
+    scribe = Scribe(spool, repo, options, tell=told.append)
+
+    def full(_self: Spool, _data: bytes) -> None:
+        raise RecordError("the capture cannot be written", why="No space left on device")
+
+    monkeypatch.setattr(Spool, "_write", full)
+    scribe.start()
+    for _ in range(3):
+        scribe.put(Item("mark", 1, Mark("command", ("zsh",), b"echo hi")))
+    scribe.put(Item("end", 2))
+    scribe.join()
+    assert isinstance(scribe.failed, RecordError)
+    assert "No space left on device" in told[0]
+
+
+def test_a_shell_that_is_not_known_is_refused_with_a_way_out(at: Desk) -> None:
+    ran = pm("record", "--shell", "fish", "--consent", "none", cwd=at.repo, **at.environ("bash"))
+    assert ran.code == 2
+    assert "--shell bash" in ran.err
+
+
+def test_outside_a_repository_it_says_what_is_missing(tmp_path: Path) -> None:
+    ran = pm("record", "--consent", "none", cwd=tmp_path)
+    assert ran.code == 2
+    assert "git init" in ran.err
+
+
+def test_nobody_asked_is_nobody_who_consented(at: Desk) -> None:
+    ran = pm("record", cwd=at.repo, **at.environ("bash"))
+    assert ran.code == 2
+    assert "--consent" in ran.err
+    assert not (at.state / "captures").exists()
+
+
+@SLOW
+def test_a_script_on_stdin_is_recorded_as_if_it_were_typed(at: Desk) -> None:
+    done = subprocess.run(
+        [str(at.bin / "pm"), "record", "--consent", "output", "--title", "scripted", "--no-upload"],
+        input=b"echo from a script\n",
+        cwd=at.repo,
+        env={**os.environ, **at.environ("bash")},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert at.output_of("echo") == "from a script\n"

@@ -18,12 +18,12 @@ from collector.collector import Collector
 from collector.materialize import materialize
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.judge_port import Judge
-from collector.qa.judge_step import prepare_judge, proof_text
+from collector.qa.judge_run import prepared_step
 from collector.qa.pipeline_facts import Step, StepFacts, key_of
 from collector.qa.pipeline_settings import QaSettings
 from collector.qa.profiles import Plan, Refusal, plan_of
 from collector.qa.sandbox import Sandbox
-from collector.qa.sandbox_choose import choose_sandbox
+from collector.qa.sandbox_choose import SandboxChooser
 from collector.qa.session_end import SessionEnd, session_end
 from collector.qa.steps_tests import Progress, TestsStep, not_testable
 from collector.qa_fold import fold_qa
@@ -68,7 +68,7 @@ async def run_qa(
         raise ConflictError(f"trace {trace_id!r} is open", next_step="finalize it first")
     await collector.store.set_status(trace_id, "qa_running", expected=_DUE)
     facts = StepFacts(await collector.store.qa_facts(trace_id))
-    chosen = sandbox or (lambda image: choose_sandbox(settings.sandbox, image=image, pull=settings.pull))
+    chosen = sandbox or SandboxChooser(settings.sandbox, pull=settings.pull)
     run = _Run(row, collector, settings, facts, chosen, progress)
     await run.schema()
     with tempfile.TemporaryDirectory(prefix="pm-qa-") as folder:
@@ -152,25 +152,24 @@ class _Run:
 
     async def judge(self, judge: Judge | None, no_judge: str) -> None:
         """Ask the judge, unless this packet was judged before."""
-        latest = self._facts.latest("tests")
-        step = await prepare_judge(
+        step = await prepared_step(
             self._row,
-            events=self._collector.store,
-            read_text=self._read_text,
-            put_blob=self._put_json,
+            collector=self._collector,
             judge=judge,
-            proof=proof_text((latest.result if latest else {}).get("tests")),
+            why_none=no_judge,
             clean=lambda text: self._collector.redactors.for_root(None).redact_text(text)[0],
-            no_judge=no_judge,
+            facts=await self._collector.store.qa_facts(self._row.trace_id),
         )
-        key = key_of("judge", step.input_hash, self._facts.marker("judge"))
+        marker = self._facts.marker("judge")
+        # Without a request the key is the judge's own, so that what `pm judge` found counts here too.
+        key = key_of("judge", step.input_hash, marker) if marker else step.input_hash
         if self._facts.done("judge", key) is not None:
             self._progress("judge: done before")
             return
         self._progress(f"judge: skipped: {step.skip}" if step.skip else "judge: asked")
         outcome = await step.run()
-        suffix = outcome.input_hash.removeprefix(step.input_hash)
-        await self._store("judge", f"{key}:trouble-{now_epoch_ms()}" if suffix else key, {"judge": outcome.result})
+        trouble = outcome.input_hash.removeprefix(step.input_hash)
+        await self._store("judge", key + trouble, {"judge": outcome.result})
         overall = outcome.result.get("overall")
         self._progress(f"judge: overall {overall}" if overall is not None else "judge: no scores")
 
@@ -285,17 +284,6 @@ class _Run:
         return await self._collector.keep_result(
             self._row.trace_id, data, content_type=content_type, from_program=from_program
         )
-
-    async def _put_json(self, data: bytes, content_type: str) -> str:
-        return await self._keep(data, content_type=content_type)
-
-    async def _read_text(self, blob_id: str, limit: int) -> str:
-        try:
-            opened = await self._collector.open_blob(blob_id)
-        except PmError:
-            return ""
-        with opened.file as file:
-            return file.read(limit * 4).decode("utf-8", "replace")[:limit]
 
 
 def _check_blocks(row: TraceRow) -> None:

@@ -6,6 +6,7 @@ name. An engine that is installed but does not work is passed over, and the reas
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from typing import Literal
 
@@ -14,7 +15,7 @@ from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox_engine import ContainerSandbox
 from tracer.errors import SandboxError
 
-__all__ = ["SandboxMode", "choose_sandbox"]
+__all__ = ["SandboxChooser", "SandboxMode", "choose_sandbox"]
 
 SandboxMode = Literal["auto", "container", "podman", "docker", "bubblewrap"]
 _Engine = Literal["podman", "docker"]
@@ -54,6 +55,31 @@ async def choose_sandbox(mode: SandboxMode, *, image: str, pull: bool = False) -
         why="; ".join(reasons),
         next_step="install podman, or set qa.sandbox; pm doctor shows what is there",
     )
+
+
+class SandboxChooser:
+    """Chooses once for each image and remembers; call it with an image.
+
+    The first use of an engine removes the containers that killed runs left with it.
+    """
+
+    def __init__(self, mode: SandboxMode, *, pull: bool = False) -> None:
+        self._mode: SandboxMode = mode
+        self._pull = pull
+        self._lock = asyncio.Lock()
+        self._chosen: dict[str, Sandbox] = {}
+        self._cleaned = False
+
+    async def __call__(self, image: str) -> Sandbox:
+        """The sandbox for `image`. Raises as `choose_sandbox`; a failure is not remembered."""
+        async with self._lock:
+            if image not in self._chosen:
+                sandbox = await choose_sandbox(self._mode, image=image, pull=self._pull)
+                if not self._cleaned:
+                    await sandbox.clean()
+                    self._cleaned = True
+                self._chosen[image] = sandbox
+            return self._chosen[image]
 
 
 async def _working(sandbox: Sandbox, image: str) -> Sandbox:

@@ -13,6 +13,7 @@ from repl.commands.rows_collector import COLLECTOR_COMMANDS
 from repl.commands.rows_distill import DISTILL_COMMANDS
 from repl.commands.rows_insight import INSIGHT_COMMANDS
 from repl.commands.rows_judge import JUDGE_COMMANDS
+from repl.commands.rows_qa import QA_COMMANDS
 from repl.commands.rows_service import SERVICE_COMMANDS
 from repl.commands.rows_session import SESSION_COMMANDS
 from repl.commands.rows_settings import SETTINGS_COMMANDS
@@ -63,6 +64,7 @@ _ROWS: tuple[Command, ...] = (
     *INSIGHT_COMMANDS,
     *COLLECTOR_COMMANDS,
     *CAPTURE_EXPORT_COMMANDS,
+    *QA_COMMANDS,
     *JUDGE_COMMANDS,
     *SETTINGS_COMMANDS,
     *SESSION_COMMANDS,

@@ -56,6 +56,7 @@ HANDLERS: dict[str, str] = {
     "capture export": "repl.commands.capture_export:export",
     "capture from-task": "repl.commands.capture_import:from_task",
     "capture from-session": "repl.commands.capture_import:from_session",
+    "capture qa": "repl.commands.capture_qa:qa",
     "judge": "repl.commands.judge:judge_session",
     "judge calibrate": "repl.commands.judge:calibrate_judge",
     "config show": "repl.commands.config:show",

@@ -107,10 +107,10 @@ def _write(folder: Path, files: dict[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def a_collector(folder: Path) -> AsyncIterator[Collector]:
+async def a_collector(folder: Path, *, state: str = "state") -> AsyncIterator[Collector]:
     """A collector on SQLite in `folder`."""
-    settings = load_settings(project=folder / "state", environ={})
-    async with open_collector(StateDir(folder / "state"), settings, environ={}) as collector:
+    settings = load_settings(project=folder / state, environ={})
+    async with open_collector(StateDir(folder / state), settings, environ={}) as collector:
         yield collector
 
 

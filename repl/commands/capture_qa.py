@@ -1,0 +1,143 @@
+"""`pm capture qa TRACE`: run the quality checks of a captured session, or one step again, and show the proof."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any, Final
+
+from repl.present.escape import one_line
+from repl.present.words import count_text
+from tracer.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collector.collector import Collector
+    from repl.commands.context import Context
+
+__all__ = ["qa"]
+
+_PAGE: Final = 500
+_SHORTEST: Final = 4
+_ROWS: Final = 20
+_VERDICTS: Final = {
+    "proven": "proven: the tests fail without the fix and pass with it, every time",
+    "passes_at_base": "not proven: the tests pass without the fix too",
+    "fails_at_head": "the tests fail with the fix",
+    "flaky": "not proven: the same code passes and fails",
+    "unchanged": "not proven: the session changed nothing",
+    "no_tests": "not proven: no tests ran",
+}
+
+
+async def qa(context: Context, arguments: Namespace) -> int:
+    """Run what is due, show it as it happens, then the results."""
+    from collector.collector import open_collector  # pydantic, the store and the intake: 300 ms
+    from collector.qa.pipeline import request_step, run_qa
+    from collector.qa.pipeline_settings import qa_settings
+    from collector.qa.sandbox_choose import SandboxChooser
+
+    settings = context.settings()
+    chosen = qa_settings(settings)
+    async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
+        trace_id = await _find(collector, arguments.trace)
+        if arguments.again:
+            await collector.request_qa(trace_id)
+        for step in arguments.step or ():
+            await request_step(collector, trace_id, step)
+        judge, why = _judge(context)
+        try:
+            found = await run_qa(
+                trace_id,
+                collector=collector,
+                settings=chosen,
+                judge=judge,
+                sandbox=SandboxChooser(chosen.sandbox, pull=chosen.pull),
+                progress=lambda text: context.output.note(one_line(text)),
+                **({"no_judge": why} if why else {}),
+            )
+        finally:
+            if judge is not None:
+                await judge.close()
+        status = (await collector.row(trace_id)).status
+    shown = found.model_dump(mode="json")
+    _print(context, shown, table=arguments.table)
+    context.output.result("capture qa", {"trace_id": trace_id, "status": status, "qa": shown})
+    return _exit_code(shown["tests"])
+
+
+async def _find(collector: Collector, text: str | None) -> str:
+    """The trace with this id or this beginning of one; the newest without.
+
+    Raises:
+        NotFoundError: none, or more than one.
+
+    """
+    if text and await collector.store.get_trace(text.lower()) is not None:
+        return text.lower()
+    after, found = None, list[str]()
+    while page := await collector.store.list_traces(after=after, limit=_PAGE):
+        if not text:
+            return page[0].trace_id
+        found += [row.trace_id for row in page if row.trace_id.startswith(text.lower())]
+        after = page[-1].trace_id
+    if text and len(found) == 1 and len(text) >= _SHORTEST:
+        return found[0]
+    what = f"no capture {text!r}" if text else "no capture is stored here"
+    why = f"{len(found)} captures begin so" if len(found) > 1 else ""
+    raise NotFoundError(what, why=why, next_step="pm capture list")
+
+
+def _judge(context: Context) -> tuple[Any, str]:
+    from collector.qa.judge_choice import choose_judge
+    from collector.qa.judge_pace import LocalPace
+
+    settings = context.settings()
+    chosen = choose_judge(settings, context.environ, pace=LocalPace(float(settings.get("judge.per_minute"))))
+    return chosen.judge, chosen.why
+
+
+def _print(context: Context, shown: dict[str, Any], *, table: bool) -> None:
+    output, tests = context.output, shown["tests"]
+    output.line(f"schema  {'valid' if shown['schema_valid'] else 'NOT VALID'}")
+    if tests["not_testable"]:
+        output.line(f"tests   not testable: {tests['not_testable']}")
+        output.note(f"        {one_line(str(tests['detail'].get('why', '')))}")
+    else:
+        _print_proof(context, tests, table=table)
+    judge = shown["judge"]
+    if judge is not None:
+        overall = "no scores" if judge["overall"] is None else f"{judge['overall']:.1f} overall"
+        flags = f"  ({', '.join(judge['flags'])})" if judge["flags"] else ""
+        output.line(f"judge   {overall}{flags}")
+
+
+def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> None:
+    output, proof, box = context.output, tests["detail"]["proof"], tests["detail"]["sandbox"]
+    passed = sum(run["passed"] for run in tests["invocations"] if run["phase"] == "head")
+    output.line(f"tests   {_VERDICTS[proof['verdict']]}")
+    output.line(f"        {passed} of {proof['repeats']} runs passed with the fix, in {box['name']} {box['version']}")
+    if box["lesser"]:
+        output.line(f"        a lesser sandbox: it lacks {', '.join(box['lacks'])}")
+    if proof["level"] == "run":
+        output.line("        no report of single tests: exit codes alone were compared")
+        return
+    counts = proof["counts"]
+    output.line(
+        f"        {count_text(counts['tests'], 'test')}: {counts['fail_to_pass']} fixed, "
+        f"{counts['pass_to_pass']} passed before, {counts['pass_to_fail']} broken, {counts['flaky']} flaky"
+    )
+    rows = proof["tests"] if table else [row for row in proof["tests"] if _worth_showing(row)][:_ROWS]
+    for row in rows:
+        mark = " *" if row["touched"] else ""
+        output.line(f"          {row['before']:>8} -> {row['after']:<8} {one_line(row['id'])}{mark}")
+    if any(row["touched"] for row in rows):
+        output.line("        * in a file that the fix changed")
+
+
+def _worth_showing(row: dict[str, Any]) -> bool:
+    return bool(row["touched"] or row["flaky"] or row["before"] != row["after"])
+
+
+def _exit_code(tests: dict[str, Any]) -> int:
+    if tests["final_passed"]:
+        return 0
+    return {"sandbox": 9, "source_unavailable": 5}.get(tests["not_testable"] or "", 1)

@@ -1,0 +1,35 @@
+"""Registry row: the quality checks of captured sessions."""
+
+from __future__ import annotations
+
+from repl.commands.spec import Argument, Command, Flag
+
+__all__ = ["QA_COMMANDS"]
+
+QA_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "capture qa",
+        "sessions",
+        "check a captured session: schema, checkout, tests in a sandbox, judge, final document",
+        "repl.commands.capture_qa:qa",
+        "pm capture qa 7f3c1a52 --step tests",
+        arguments=(Argument("trace", "the capture's id, or its beginning; the newest if left out", required=False),),
+        flags=(
+            Flag(
+                "--step",
+                "do this step again (may be repeated), and what depends on it",
+                "STEP",
+                repeat=True,
+                choices=("schema", "checkout", "tests", "judge", "materialize"),
+            ),
+            Flag("--again", "do every step again"),
+            Flag("--table", "every test before and after the fix"),
+        ),
+        exits=(1, 3, 4, 5, 7, 8, 9),
+        surfaces=("cli",),
+        description=(
+            "Steps whose inputs have not changed are not done again. Works on the collector's own database, as the "
+            "worker does. Exit 0: the tests pass on the fix; 1: they fail, or nothing could be tested; 9: no sandbox."
+        ),
+    ),
+)

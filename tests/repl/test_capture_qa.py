@@ -1,0 +1,79 @@
+"""`pm capture qa` as a person uses it: the proof in words, exit codes, one step again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.collector.qa.rigs import CALM, TEST, a_collector, a_repository, send_session
+from tests.repl.support import pm
+from tests.support.tools import need_program
+
+_ENVIRON = {
+    "PM_QA_SANDBOX": "bubblewrap",
+    "PM_QA_COMMANDS": "sh run.sh",
+    "PM_QA_REPEATS": "2",
+    "PM_QA_PYTHON_IMAGE": "docker.io/library/python:3.11-slim",
+}
+
+
+def _captured(folder: Path, **repository: dict[str, str]) -> str:
+    async def send() -> str:
+        async with a_collector(folder, state=".pm-orchestrator") as collector:
+            return await send_session(collector, a_repository(folder, **repository))
+
+    return asyncio.run(send())
+
+
+@pytest.fixture(autouse=True)
+def _bubblewrap() -> None:
+    need_program("bwrap", how="apt-get install bubblewrap")
+
+
+def test_the_proof_is_shown_in_words_and_the_exit_code_is_0(project: Path) -> None:
+    trace_id = _captured(project)
+    ran = pm("capture", "qa", trace_id[:8], cwd=project, **_ENVIRON)
+    assert ran.code == 0
+    assert "schema  valid" in ran.out
+    assert "proven: the tests fail without the fix and pass with it, every time" in ran.out
+    assert "a lesser sandbox: it lacks memory" in ran.out
+    assert "failed -> passed   tests.half::half *" in ran.out
+    assert "judge   no scores  (judge_skipped)" in ran.out
+    assert "tests: head 2 of 2 passed" in ran.err
+
+
+def test_failing_tests_end_with_exit_code_1(project: Path) -> None:
+    _captured(project, head={"tests/half.sh": TEST, "tests/zero.sh": CALM})
+    ran = pm("capture", "qa", cwd=project, **_ENVIRON)
+    assert ran.code == 1
+    assert "the tests fail with the fix" in ran.out
+
+
+def test_a_sandbox_that_is_not_there_ends_with_exit_code_9(project: Path, tmp_path: Path) -> None:
+    _captured(project)
+    engine = tmp_path / "podman"
+    engine.write_text("#!/bin/sh\necho no engine here >&2\nexit 125\n", encoding="utf-8")
+    engine.chmod(0o755)
+    environ = {**_ENVIRON, "PM_QA_SANDBOX": "podman", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ran = pm("capture", "qa", cwd=project, **environ)
+    assert ran.code == 9
+    assert "tests   not testable: sandbox" in ran.out
+    assert "no engine here" in ran.err
+
+
+def test_one_step_is_done_again_and_the_record_says_what_came_of_it(project: Path) -> None:
+    trace_id = _captured(project)
+    pm("capture", "qa", trace_id, cwd=project, **_ENVIRON)
+    ran = pm("capture", "qa", trace_id, "--step", "tests", "--json", cwd=project, **_ENVIRON)
+    assert "schema: done before" in ran.err
+    assert "tests: done before" not in ran.err
+    record = json.loads(ran.out)
+    assert record["status"] == "complete"
+    assert record["qa"]["tests"]["detail"]["proof"]["verdict"] == "proven"
+
+
+def test_a_capture_that_is_not_there_ends_with_exit_code_7(project: Path) -> None:
+    assert pm("capture", "qa", "ffffffff", cwd=project, **_ENVIRON).code == 7

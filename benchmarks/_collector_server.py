@@ -1,0 +1,16 @@
+"""`pm serve` as users start it, for the collector's benchmark; `PM_BENCH_GROUP=1` turns group commit off."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+
+from collector import collector
+from repl.cli import main
+
+if group := os.environ.get("PM_BENCH_GROUP"):
+    collector.open_sqlite = partial(collector.open_sqlite, group=int(group))
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

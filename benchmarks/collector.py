@@ -1,0 +1,177 @@
+"""The collector beside bare things in the same run: durable ingest over HTTP, PostgreSQL, MLflow, a trace of a million.
+
+Both servers run as processes of their own under uvicorn with the same settings and get the same bytes; rounds
+alternate, the median of the ratios is shown. PM_BENCH_MLFLOW=skip leaves MLflow out, PM_BENCH_EVENTS shortens the large
+trace. With names as arguments (`python -m benchmarks.collector http postgres mlflow large`) only those parts run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+
+from benchmarks._collector_load import batches_of, create_body, replay, request
+from benchmarks.harness import Figure, heading, show
+
+_ROUNDS = int(os.environ.get("PM_BENCH_ROUNDS", "5"))
+_ROOT = Path(__file__).parent.parent
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _process(arguments: list[str], port: int, *, cwd: Path, environ: dict[str, str] | None = None) -> Iterator[None]:
+    given = {**os.environ, "PYTHONPATH": str(_ROOT), **(environ or {})}
+    process = subprocess.Popen(
+        [sys.executable, *arguments], cwd=cwd, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _until_open(port, process)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _until_open(port: int, process: subprocess.Popen[bytes]) -> None:
+    for _attempt in range(600):
+        if process.poll() is not None:
+            raise RuntimeError(f"a server ended with {process.returncode}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError("a server did not start")
+
+
+class Ours:
+    """Our server; `traces` opens traces and gives a key for each."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.port = port
+        self.client = httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers={"authorization": f"Bearer {token}"})
+
+    def traces(self, count: int, *, store: str = "redacted") -> list[tuple[str, str]]:
+        made = []
+        for _each in range(count):
+            answer = self.client.post("/traces", content=create_body(str(uuid.uuid4()), store=store))
+            answer.raise_for_status()
+            made.append((answer.json()["trace_id"], answer.json()["ingest_key"]))
+        return made
+
+    def speed(self, bodies: list[list[bytes]], *, store: str = "redacted") -> float:
+        """Requests a second: each list of bodies goes to a fresh trace, on a connection of its own."""
+        clients = [
+            [request(f"/traces/{trace_id}/events", body, port=self.port, token=key) for body in listed]
+            for (trace_id, key), listed in zip(self.traces(len(bodies), store=store), bodies, strict=True)
+        ]
+        return replay(self.port, clients)
+
+
+@contextlib.contextmanager
+def ours(folder: Path, **environ: str) -> Iterator[Ours]:
+    """`pm serve` in a fresh project."""
+    project = folder / f"project-{uuid.uuid4().hex[:6]}"
+    project.mkdir()
+    port = _free_port()
+    command = ["-m", "benchmarks._collector_server", "serve", "--port", str(port)]
+    with _process(command, port, cwd=project, environ=environ):
+        token = (project / ".pm-orchestrator" / "serve-token").read_text().strip()
+        yield Ours(port, token)
+
+
+@contextlib.contextmanager
+def reference(folder: Path) -> Iterator[Callable[[list[list[bytes]]], float]]:
+    """The reference server: requests a second for lists of bodies."""
+    port = _free_port()
+
+    def speed(bodies: list[list[bytes]]) -> float:
+        return replay(
+            port, [[request(f"/traces/{uuid.uuid4()}/events", b, port=port) for b in each] for each in bodies]
+        )
+
+    with _process(["-m", "benchmarks._collector_reference", str(folder), str(port)], port, cwd=folder):
+        yield speed
+
+
+def _singles(clients: int, each: int) -> list[list[bytes]]:
+    return [batches_of(each, 1) for _client in range(clients)]
+
+
+def _compare(name: str, target: float, mine: Callable[[], float], other: Callable[[], float], *, unit: int = 1) -> None:
+    """The median of the ratio mine / other over alternating rounds, after one round that is not counted."""
+    mine(), other()
+    pairs = [(mine(), other()) for _round in range(_ROUNDS)]
+    ratio = statistics.median(first / second for first, second in pairs)
+    first, second = (statistics.median(pair[which] for pair in pairs) * unit for which in (0, 1))
+    show(Figure(name, ratio, target, "higher", f"{first:,.0f} / {second:,.0f} events a second"))
+
+
+def _bare(folder: Path) -> None:
+    descriptor = os.open(folder / "bare", os.O_CREAT | os.O_RDWR)
+    os.write(descriptor, bytes(4096 * 512))
+    os.fsync(descriptor)
+    started = time.perf_counter()
+    for at in range(500):
+        os.pwrite(descriptor, bytes(4096), 4096 * at)
+        os.fdatasync(descriptor)
+    show(Figure("bare fdatasync of 4 kB, a second", 500 / (time.perf_counter() - started)))
+    os.close(descriptor)
+    database = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("CREATE TABLE events (body BLOB)")
+    started = time.perf_counter()
+    for _each in range(500):
+        database.execute("INSERT INTO events VALUES (?)", (bytes(2000),))
+    show(Figure("bare sqlite3 commits of 2 kB, a second", 500 / (time.perf_counter() - started)))
+    database.close()
+
+
+def http(folder: Path) -> None:
+    """Durable ingest over HTTP."""
+    heading("durable ingest over HTTP, beside bare ASGI with sqlite3 group commit")
+    _bare(folder)
+    one, many = _singles(1, 300), _singles(64, 30)
+    batches = [batches_of(10, 100)]
+    with reference(folder) as bare, ours(folder) as server, ours(folder, PM_BENCH_GROUP="1") as alone:
+        _compare("single events, 1 client", 0.4, lambda: server.speed(one), lambda: bare(one))
+        _compare("single events, 64 clients", 0.4, lambda: server.speed(many), lambda: bare(many))
+        _compare("batches of 100 of 2 kB", 0.25, lambda: server.speed(batches), lambda: bare(batches), unit=100)
+        _compare("batches, raw mode", 0.6, lambda: server.speed(batches, store="raw"), lambda: bare(batches), unit=100)
+        _compare("64 clients, group commit on / off", 5, lambda: server.speed(many), lambda: alone.speed(many))
+
+
+def main(names: list[str] | None = None) -> None:
+    """Print every figure, or the parts named."""
+    parts: dict[str, Callable[[Path], None]] = {"http": http}
+    for name in names or parts:
+        folder = Path(tempfile.mkdtemp(prefix="pm-bench-"))
+        try:
+            parts[name](folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

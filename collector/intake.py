@@ -22,7 +22,6 @@ from collector.limits import SPILL, IntakeLimits
 from collector.redact_code import ORIGINAL_CONTENT, TraceMap
 from collector.redacting import CaptureRedactors, Pieces
 from collector.store.port import BlobRow, NewBlob, StoredEvent
-from tracer.redaction.engine import ProjectRedactor
 
 __all__ = [
     "BLOB_RULES",
@@ -255,10 +254,9 @@ def _redact_code(
         name = _CODE.get(draft.parsed.type, "")
         if name in draft.inline and not rules.withheld(draft.parsed.type, name):
             found.append((draft, name))
-    redactor = redactors.for_root(root)
-    if not found or not isinstance(redactor, ProjectRedactor):
+    if not found:
         return
-    trace_map.use(redactor)
+    trace_map.use(redactors.for_root(root).project)
     trace_map.learn(
         draft.originals[name].encode() for draft, name in found if draft.inline[name] != draft.originals[name]
     )

@@ -8,38 +8,44 @@ seen as the one text they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tracer.redaction.engine import ProjectRedactor
-from tracer.redaction.port import Redacted
 
-__all__ = ["CaptureRedactors", "Pieces", "TextRedactor"]
+__all__ = ["CaptureRedactors", "Pieces", "RootRedactor"]
 
-_SEPARATOR: Final = "\n\0\n"  # no rule matches across it, and intake refuses NUL
 _LARGE: Final = 250_000  # characters: from 1 MB of bytes on, a text is shortened, and searched by itself
 _HOME: Final = re.compile(r"(/home/[^/]+|/Users/[^/]+|/root)(?:/|$)")
 _LONGEST_ROOT: Final = 4_096
 _KEPT: Final = 64
+_SHORT: Final = 200
+_REMEMBERED: Final = 4_096
 
 
-class TextRedactor(Protocol):
-    """What the intake needs of `ProjectRedactor`."""
+class RootRedactor:
+    """The redactor for one workspace root, with the short texts it has seen: they come with nearly every event.
 
-    def redact_text(self, text: str) -> tuple[str, dict[str, int]]:
-        """One text; shortened where it is over 1 MB."""
-        ...
+    Only texts in which nothing was replaced but a path are remembered: `seen` holds no secret.
+    """
 
-    def redact_value(self, value: Any) -> Redacted:
-        """A JSON value."""
-        ...
+    def __init__(self, redactor: ProjectRedactor) -> None:
+        self.project = redactor
+        self.redact_text = redactor.redact_text
+        self.redact_value = redactor.redact_value
+        self.redact_rows = redactor.redact_rows
+        self.seen: dict[str, tuple[str, dict[str, int]]] = {}
 
-    def redact_chunks(self, chunks: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-        """Pieces of one text."""
-        ...
+    def remember(self, text: str, redacted: str) -> None:
+        """Keep what became of a short text, if it held no secret."""
+        if "[REDACTED:" not in redacted:
+            if len(self.seen) >= _REMEMBERED:
+                self.seen.clear()
+            self.seen[text] = (redacted, {})
 
 
 class CaptureRedactors:
@@ -47,10 +53,13 @@ class CaptureRedactors:
 
     def __init__(self, base: ProjectRedactor) -> None:
         self._base = base.with_paths()
-        self.for_root: Callable[[str | None], TextRedactor] = lru_cache(_KEPT)(self._for_root)
+        self.for_root: Callable[[str | None], RootRedactor] = lru_cache(_KEPT)(self._for_root)
         """The redactor for events of a workspace root; None: no root is known."""
 
-    def _for_root(self, root: str | None) -> TextRedactor:
+    def _for_root(self, root: str | None) -> RootRedactor:
+        return RootRedactor(self._project_redactor(root))
+
+    def _project_redactor(self, root: str | None) -> ProjectRedactor:
         if not root or len(root) > _LONGEST_ROOT or not root.startswith("/"):
             return self._base
         home = _HOME.match(root)
@@ -87,33 +96,36 @@ class Pieces:
         self._chunks.append(text)
         return -len(self._chunks)
 
-    def redact(self, redactor: TextRedactor) -> None:
+    def redact(self, redactor: RootRedactor) -> None:
         """Do it: afterwards `redacted`, `counts` and `changed` hold."""
         whole: list[str] = [*self._texts, *reversed(self._chunks)]
-        large = [place for place, text in enumerate(whole) if len(text) >= _LARGE]
-        rows, order = self._rows(whole)
-        result, self.counts = redactor.redact_chunks(rows)
-        self.redacted = list(whole)
-        for place, text in zip(order, result, strict=True):
-            if place is not None:
-                self.redacted[place] = text
-        for place in large:
-            self.redacted[place], more = redactor.redact_text(whole[place])
-            for rule, count in more.items():
-                self.counts[rule] = self.counts.get(rule, 0) + count
-        self.changed = bool(self.counts) or self.redacted != whole
-
-    def _rows(self, whole: list[str]) -> tuple[list[str], list[int | None]]:
-        """What is searched as one: texts and streams, set apart by separators; and the place each row goes to."""
-        rows: list[str] = []
-        order: list[int | None] = []
         runs: list[list[int]] = [[place] for place in range(len(self._texts))]
         runs += [[len(whole) - 1 - at for at in stream] for stream in self._streams.values()]
+        rows: list[list[int]] = []
+        self.redacted = list(whole)
+        counts: Counter[str] = Counter()
         for run in runs:
-            for place in run:
-                if len(whole[place]) < _LARGE:
-                    rows.append(whole[place])
-                    order.append(place)
-            rows.append(_SEPARATOR)
-            order.append(None)
-        return rows, order
+            text = whole[run[0]]
+            if len(run) == 1 and (known := redactor.seen.get(text)) is not None:
+                self.redacted[run[0]] = known[0]
+                counts.update(known[1])
+            elif any(len(whole[place]) >= _LARGE for place in run):
+                for place in run:
+                    self.redacted[place], more = redactor.redact_text(whole[place])
+                    counts.update(more)
+            else:
+                rows.append(run)
+        counts.update(self._redact_rows(redactor, whole, rows))
+        self.counts = dict(counts)
+        self.changed = self.redacted != whole
+
+    def _redact_rows(self, redactor: RootRedactor, whole: list[str], rows: list[list[int]]) -> dict[str, int]:
+        if not rows:
+            return {}
+        results, counts = redactor.redact_rows([[whole[place] for place in row] for row in rows])
+        for row, result in zip(rows, results, strict=True):
+            for place, text in zip(row, result, strict=True):
+                self.redacted[place] = text
+            if len(row) == 1 and len(whole[row[0]]) <= _SHORT:
+                redactor.remember(whole[row[0]], result[0])
+        return counts

@@ -269,9 +269,9 @@ class PostgresStore:
         """See the port."""
         return await self._read(read.resolved, trace_id, submitted)
 
-    async def blob_rows(self, trace_id: str) -> tuple[BlobRow, ...]:
+    async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
         """See the port."""
-        return await self._read(read.blob_rows, trace_id)
+        return await self._read(read.blob_rows, trace_id, after, limit)
 
     async def referenced_blobs(self) -> AsyncIterator[str]:
         """See the port."""

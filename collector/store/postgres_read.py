@@ -47,7 +47,8 @@ _RESOLVED = """
     WHERE b.shared OR EXISTS (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = %s AND t.blob_id = b.blob_id)"""
 _BLOBS = """
     SELECT b.blob_id, b.storage_uri, t.content_type, b.byte_len, t.redaction_json FROM trace_blobs AS t
-    JOIN blobs AS b ON b.blob_id = t.blob_id WHERE t.trace_id = %s AND t.used ORDER BY t.blob_id COLLATE "C" """
+    JOIN blobs AS b ON b.blob_id = t.blob_id
+    WHERE t.trace_id = %s AND t.used AND t.blob_id > %s ORDER BY t.blob_id LIMIT %s"""
 _TOKEN = "SELECT token_id, kind, token_hash, trace_id::text, label, created_at_ms, revoked_at_ms FROM tokens"  # noqa: S105
 _ONE_TOKEN = f"{_TOKEN} WHERE token_hash = %s"
 _TOKENS = f"{_TOKEN} ORDER BY created_at_ms, token_id"
@@ -133,9 +134,9 @@ async def blob_data(connection: Connection, blob_id: str) -> bytes | None:
     return bytes(row[0]) if row is not None and row[0] is not None else None
 
 
-async def blob_rows(connection: Connection, trace_id: str) -> tuple[BlobRow, ...]:
+async def blob_rows(connection: Connection, trace_id: str, after: str, limit: int | None) -> tuple[BlobRow, ...]:
     """See `TraceStore.blob_rows`."""
-    rows = await connection.execute(_BLOBS, (trace_id,))
+    rows = await connection.execute(_BLOBS, (trace_id, after, limit))
     return tuple(_blob(row) for row in await rows.fetchall())
 
 
@@ -148,7 +149,7 @@ async def resolved(connection: Connection, trace_id: str, submitted: Collection[
 async def held_ids(connection: Connection, after: str, limit: int) -> list[str]:
     """Ids of blobs that a trace holds, in order, behind `after`."""
     rows = await connection.execute(
-        'SELECT blob_id FROM blobs WHERE blob_id > %s AND held_by > 0 ORDER BY blob_id COLLATE "C" LIMIT %s',
+        "SELECT blob_id FROM blobs WHERE blob_id > %s AND held_by > 0 ORDER BY blob_id LIMIT %s",
         (after, limit),
     )
     return [row[0] for row in await rows.fetchall()]

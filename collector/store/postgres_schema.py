@@ -51,7 +51,7 @@ CREATE TABLE events (
     UNIQUE (trace_id, event_id)
 );
 CREATE TABLE blobs (
-    blob_id text PRIMARY KEY,
+    blob_id text COLLATE "C" PRIMARY KEY,
     storage_uri text NOT NULL,
     content_type text NOT NULL,
     byte_len bigint NOT NULL,
@@ -64,7 +64,7 @@ CREATE TABLE blobs (
 CREATE INDEX blobs_garbage ON blobs (touched_ms) WHERE held_by = 0;
 CREATE TABLE trace_blobs (
     trace_id uuid NOT NULL,
-    blob_id text NOT NULL,
+    blob_id text COLLATE "C" NOT NULL,
     content_type text NOT NULL,
     redaction_json json NOT NULL,
     used boolean NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE trace_blobs (
 CREATE TABLE blob_aliases (
     trace_id uuid NOT NULL,
     submitted_id text NOT NULL,
-    blob_id text NOT NULL,
+    blob_id text COLLATE "C" NOT NULL,
     PRIMARY KEY (trace_id, submitted_id)
 );
 CREATE TABLE trace_gaps (

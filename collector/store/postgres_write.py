@@ -174,8 +174,9 @@ async def hold(
     *,
     needed: bool = True,
     own_only: bool = False,
+    used: bool = True,
 ) -> None:
-    """Make stored blobs belong to the trace and be used by it.
+    """Make stored blobs belong to the trace and be `used` by it.
 
     Unknown ones are an error unless not `needed`, with `own_only` also those that are neither the trace's nor shared.
     """
@@ -191,7 +192,7 @@ async def hold(
             if needed:
                 raise blob_is_gone(blob_id)
             continue
-        await _own(connection, trace_id, blob_id, row[0], row[1], used=True)
+        await _own(connection, trace_id, blob_id, row[0], row[1], used=used)
         await connection.execute(
             "UPDATE blobs SET touched_ms = greatest(touched_ms, %s) WHERE blob_id = %s", (now_ms, blob_id)
         )
@@ -268,7 +269,7 @@ async def set_status(connection: Connection, trace_id: str, status: str, expecte
 async def set_final(connection: Connection, trace_id: str, blob_id: str, now_ms: int) -> None:
     """See `TraceStore.set_final_document`."""
     await _check_there(connection, trace_id)
-    await hold(connection, trace_id, [blob_id], now_ms)
+    await hold(connection, trace_id, [blob_id], now_ms, used=False)  # held, but no part of the document it is
     await connection.execute("UPDATE traces SET final_blob_id = %s WHERE trace_id = %s", (blob_id, trace_id))
 
 

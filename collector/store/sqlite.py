@@ -82,6 +82,7 @@ class SqliteStore:
         try:
             await self._writer.start()
             self._point, self._scan = self._connect(), self._connect()
+            self._point.execute("PRAGMA query_only = ON")  # the other one sorts into temporary tables
         except sqlite3.DatabaseError as error:
             raise TraceError(
                 f"cannot open the collector's database {str(self._path)!r}",
@@ -101,11 +102,9 @@ class SqliteStore:
         self._point = self._scan = None
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
+        return sqlite3.connect(
             self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        connection.execute("PRAGMA query_only = ON")
-        return connection
 
     def _connect_writer(self) -> sqlite3.Connection:
         if not self._path.exists():  # a database and what SQLite puts beside it take the mode of the file

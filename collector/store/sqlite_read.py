@@ -32,6 +32,12 @@ _TRACE = (
     " byte_count, clock_skew_ms, final_blob_id, deleted_at_ms FROM traces"
 )
 _BLOB = "SELECT blob_id, storage_uri, content_type, byte_len, redaction_json FROM blobs"
+_HELD = (
+    "SELECT b.blob_id, b.storage_uri, coalesce(t.content_type, b.content_type), b.byte_len,"
+    " coalesce(t.redaction_json, b.redaction_json) FROM trace_blobs AS t"
+    " JOIN blobs AS b ON b.number = t.number WHERE t.trace_id = ? AND t.used = 1"
+)
+_SORTED = 4
 _TOKEN = "SELECT token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms FROM tokens"  # noqa: S105
 
 
@@ -120,14 +126,26 @@ def blob_data(connection: sqlite3.Connection, blob_id: str) -> bytes | None:
 
 
 def blob_rows(connection: sqlite3.Connection, trace_id: str, after: str, limit: int | None) -> tuple[BlobRow, ...]:
-    """See `TraceStore.blob_rows`."""
-    rows = connection.execute(
-        "SELECT b.blob_id, b.storage_uri, t.content_type, b.byte_len, t.redaction_json FROM trace_blobs AS t"
-        " JOIN blobs AS b ON b.blob_id = t.blob_id WHERE t.trace_id = ? AND t.used = 1 AND t.blob_id > ?"
-        " ORDER BY t.blob_id LIMIT ?",
-        (trace_id, after, -1 if limit is None else limit),
-    )
-    return tuple(_blob(row) for row in rows)
+    """See `TraceStore.blob_rows`.
+
+    They are stored in the order they came; for pages they are sorted once, into a temporary table that the following
+    pages are read from.
+    """
+    if limit is None:
+        rows = connection.execute(f"{_HELD} AND b.blob_id > ? ORDER BY b.blob_id", (trace_id, after))
+        return tuple(_blob(row) for row in rows)
+    table = "sorted_" + "".join(sign for sign in trace_id if sign.isascii() and sign.isalnum())
+    names = [row[0] for row in connection.execute("SELECT name FROM temp.sqlite_schema WHERE type = 'table'")]
+    if not after or table not in names:
+        for old in (table, *names[: max(0, len(names) - _SORTED)]):
+            connection.execute(f"DROP TABLE IF EXISTS temp.{old}")
+        connection.execute(f"CREATE TEMP TABLE {table} (id TEXT PRIMARY KEY, a, b, c, d) WITHOUT ROWID")
+        connection.execute(f"INSERT INTO temp.{table} {_HELD} ORDER BY b.blob_id", (trace_id,))
+    found = connection.execute(f"SELECT * FROM temp.{table} WHERE id > ? ORDER BY id LIMIT ?", (after, limit))  # noqa: S608
+    page = tuple(_blob(row) for row in found)
+    if len(page) < limit:
+        connection.execute(f"DROP TABLE temp.{table}")
+    return page
 
 
 def resolved(connection: sqlite3.Connection, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
@@ -138,7 +156,7 @@ def resolved(connection: sqlite3.Connection, trace_id: str, submitted: Collectio
             "SELECT b.blob_id, b.storage_uri, b.content_type, b.byte_len, b.redaction_json FROM blobs AS b"
             " WHERE b.blob_id = coalesce((SELECT blob_id FROM blob_aliases WHERE trace_id = ?1 AND submitted_id = ?2),"
             " ?2) AND (b.shared = 1 OR EXISTS"
-            " (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = ?1 AND t.blob_id = b.blob_id))",
+            " (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = ?1 AND t.number = b.number))",
             (trace_id, name),
         ).fetchone()
         if row is not None:

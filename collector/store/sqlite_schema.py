@@ -43,14 +43,15 @@ _V1: Final = (
         payload_jsonb TEXT NOT NULL,
         event_id TEXT NOT NULL,
         envelope_json TEXT NOT NULL,
-        identity BLOB NOT NULL,
-        UNIQUE (trace_id, seq),
-        UNIQUE (trace_id, event_id)
+        identity BLOB NOT NULL
     )
     """,
+    "CREATE UNIQUE INDEX events_in_order ON events (trace_id, seq)",
+    "CREATE UNIQUE INDEX events_by_id ON events (trace_id, event_id)",
     """
     CREATE TABLE blobs (
-        blob_id TEXT PRIMARY KEY,
+        number INTEGER PRIMARY KEY,
+        blob_id TEXT NOT NULL,
         storage_uri TEXT NOT NULL,
         content_type TEXT NOT NULL,
         byte_len INTEGER NOT NULL,
@@ -61,15 +62,18 @@ _V1: Final = (
         data BLOB
     )
     """,
+    "CREATE UNIQUE INDEX blobs_by_id ON blobs (blob_id)",
     "CREATE INDEX blobs_garbage ON blobs (touched_ms) WHERE held_by = 0",
+    # Blobs by number: new ones stand side by side, where ids would scatter over the whole index. content_type and
+    # redaction_json are null where they are as in blobs.
     """
     CREATE TABLE trace_blobs (
         trace_id TEXT NOT NULL,
-        blob_id TEXT NOT NULL,
-        content_type TEXT NOT NULL,
-        redaction_json TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        content_type TEXT,
+        redaction_json TEXT,
         used INTEGER NOT NULL,
-        PRIMARY KEY (trace_id, blob_id)
+        PRIMARY KEY (trace_id, number)
     ) WITHOUT ROWID
     """,
     """

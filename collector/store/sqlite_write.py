@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -37,20 +37,29 @@ _EVENT = (
     "INSERT INTO events (trace_id, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity)"
     " VALUES (?, ?, ?, ?, CAST(? AS TEXT), ?, CAST(? AS TEXT), ?)"
 )
-# A blob that comes with its events: held once more unless this trace holds it already.
 _BLOB = (
-    "INSERT INTO blobs (blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7) ON CONFLICT (blob_id) DO UPDATE SET held_by = held_by +"
-    " (NOT EXISTS (SELECT 1 FROM trace_blobs WHERE trace_id = ?8 AND blob_id = ?1))"
+    "INSERT INTO blobs"
+    " (number, blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)"
+    " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)"
 )
-_HELD = (
-    "INSERT INTO trace_blobs (trace_id, blob_id, content_type, redaction_json, used) VALUES (?, ?, ?, ?, 1)"
-    " ON CONFLICT DO UPDATE SET used = 1 WHERE used = 0"
+_HELD = "INSERT INTO trace_blobs (trace_id, number, used) VALUES (?, ?, 1)"
+_STORED = (
+    "SELECT b.blob_id, b.number, b.content_type, b.redaction_json FROM json_each(?) AS sent"
+    " CROSS JOIN blobs AS b INDEXED BY blobs_by_id ON b.blob_id = sent.value"
 )
+# CROSS JOIN keeps the order: without it SQLite walks through all events of the trace.
 _KNOWN = (
-    "SELECT e.event_id, e.identity FROM json_each(?) AS sent JOIN events AS e"
+    "SELECT e.event_id, e.identity FROM json_each(?) AS sent CROSS JOIN events AS e INDEXED BY events_by_id"
     " ON e.trace_id = ? AND e.event_id = sent.value"
 )
+
+
+class _Stored(NamedTuple):
+    """A blob that is there."""
+
+    number: int
+    content_type: str
+    redaction: str
 
 
 def create(connection: sqlite3.Connection, row: TraceRow, token: TokenRow, identity: bytes, now_ms: int) -> bool:
@@ -121,15 +130,20 @@ def append(
 
 def add_blobs(connection: sqlite3.Connection, trace_id: str, blobs: Sequence[NewBlob], now_ms: int) -> None:
     """Store blobs that come with the trace's own facts, as held and used by it."""
-    rows = []
-    held = []
+    ids = orjson.dumps([blob.blob_id for blob in blobs]).decode("ascii")
+    stored = {row[0]: _Stored(*row[1:]) for row in connection.execute(_STORED, (ids,))}
+    (last,) = connection.execute("SELECT max(number) FROM blobs").fetchone()
+    rows: list[tuple[Any, ...]] = []
     for blob in blobs:
         redaction = _json(blob.redaction)
+        if (there := stored.get(blob.blob_id)) is not None:
+            _own(connection, trace_id, there, blob.content_type, redaction, used=True)
+            continue
         uri = f"db:{blob.blob_id}" if blob.data is not None else blob.storage_uri
-        rows.append((blob.blob_id, uri, blob.content_type, blob.byte_len, redaction, now_ms, blob.data, trace_id))
-        held.append((trace_id, blob.blob_id, blob.content_type, redaction))
+        number = (last or 0) + len(rows) + 1
+        rows.append((number, blob.blob_id, uri, blob.content_type, blob.byte_len, redaction, now_ms, blob.data))
     connection.executemany(_BLOB, rows)
-    connection.executemany(_HELD, held)
+    connection.executemany(_HELD, [(trace_id, row[0]) for row in rows])
 
 
 def _known(connection: sqlite3.Connection, trace_id: str, events: Sequence[StoredEvent]) -> dict[str, bytes]:
@@ -145,9 +159,9 @@ def _known(connection: sqlite3.Connection, trace_id: str, events: Sequence[Store
 def _check_references(connection: sqlite3.Connection, trace_id: str, references: Collection[str]) -> None:
     for blob_id in references:
         own = connection.execute(
-            "SELECT 1 FROM trace_blobs WHERE trace_id = ?1 AND blob_id = ?2"
-            " UNION ALL SELECT 1 FROM blobs WHERE blob_id = ?2 AND shared = 1",
-            (trace_id, blob_id),
+            "SELECT 1 FROM blobs AS b WHERE b.blob_id = ? AND (b.shared = 1 OR EXISTS"
+            " (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = ? AND t.number = b.number))",
+            (blob_id, trace_id),
         ).fetchone()
         if own is None:
             raise blob_is_gone(blob_id)
@@ -164,30 +178,42 @@ def hold(
 ) -> None:
     """Make stored blobs belong to the trace and be `used` by it; unknown ones are an error unless not `needed`."""
     for blob_id in ids:
-        row = connection.execute(
-            "SELECT content_type, redaction_json FROM blobs WHERE blob_id = ?", (blob_id,)
-        ).fetchone()
-        if row is None:
+        stored = _stored(connection, blob_id)
+        if stored is None:
             if needed:
                 raise blob_is_gone(blob_id)
             continue
-        _own(connection, trace_id, blob_id, row[0], row[1], used=used)
+        _own(connection, trace_id, stored, stored.content_type, stored.redaction, used=used)
         connection.execute("UPDATE blobs SET touched_ms = max(touched_ms, ?) WHERE blob_id = ?", (now_ms, blob_id))
 
 
+def _stored(connection: sqlite3.Connection, blob_id: str) -> _Stored | None:
+    row = connection.execute(
+        "SELECT number, content_type, redaction_json FROM blobs WHERE blob_id = ?", (blob_id,)
+    ).fetchone()
+    return _Stored(*row) if row is not None else None
+
+
 def _own(
-    connection: sqlite3.Connection, trace_id: str, blob_id: str, content_type: str, redaction: str, *, used: bool
+    connection: sqlite3.Connection, trace_id: str, blob: _Stored, content_type: str, redaction: str, *, used: bool
 ) -> None:
+    """Make a stored blob the trace's, unless it is already."""
     added = connection.execute(
-        "INSERT OR IGNORE INTO trace_blobs (trace_id, blob_id, content_type, redaction_json, used)"
+        "INSERT OR IGNORE INTO trace_blobs (trace_id, number, content_type, redaction_json, used)"
         " VALUES (?, ?, ?, ?, ?)",
-        (trace_id, blob_id, content_type, redaction, used),
+        (
+            trace_id,
+            blob.number,
+            content_type if content_type != blob.content_type else None,
+            redaction if redaction != blob.redaction else None,
+            used,
+        ),
     )
     if added.rowcount == 1:
-        connection.execute("UPDATE blobs SET held_by = held_by + 1 WHERE blob_id = ?", (blob_id,))
+        connection.execute("UPDATE blobs SET held_by = held_by + 1 WHERE number = ?", (blob.number,))
     elif used:
         connection.execute(
-            "UPDATE trace_blobs SET used = 1 WHERE trace_id = ? AND blob_id = ? AND used = 0", (trace_id, blob_id)
+            "UPDATE trace_blobs SET used = 1 WHERE trace_id = ? AND number = ? AND used = 0", (trace_id, blob.number)
         )
 
 
@@ -212,10 +238,14 @@ def finalize(
         add_blobs(connection, trace_id, blobs, at_ms)
     bundle = orjson.loads(found[1]).get("repo", {}).get("bundle_blob_id")
     if bundle is not None:
-        connection.execute("UPDATE trace_blobs SET used = 1 WHERE trace_id = ? AND blob_id = ?", (trace_id, bundle))
+        connection.execute(
+            "UPDATE trace_blobs SET used = 1 WHERE trace_id = ?"
+            " AND number = (SELECT number FROM blobs WHERE blob_id = ?)",
+            (trace_id, bundle),
+        )
     connection.execute(
-        "UPDATE blobs SET held_by = held_by - 1 WHERE blob_id IN"
-        " (SELECT blob_id FROM trace_blobs WHERE trace_id = ? AND used = 0)",
+        "UPDATE blobs SET held_by = held_by - 1 WHERE number IN"
+        " (SELECT number FROM trace_blobs WHERE trace_id = ? AND used = 0)",
         (trace_id,),
     )
     connection.execute("DELETE FROM trace_blobs WHERE trace_id = ? AND used = 0", (trace_id,))
@@ -289,7 +319,9 @@ def put_blob(
     )
     if trace_id is None:
         return
-    _own(connection, trace_id, row.blob_id, row.content_type, redaction, used=False)
+    stored = _stored(connection, row.blob_id)
+    if stored is not None:
+        _own(connection, trace_id, stored, row.content_type, redaction, used=False)
     if submitted_id is not None and submitted_id != row.blob_id:
         connection.execute(
             "INSERT INTO blob_aliases (trace_id, submitted_id, blob_id) VALUES (?, ?, ?)"
@@ -335,10 +367,10 @@ def purge_slice(connection: sqlite3.Connection, trace_id: str) -> bool:
     ).rowcount
     if gone == _PURGE:
         return True
-    ids = connection.execute("SELECT blob_id FROM trace_blobs WHERE trace_id = ? LIMIT ?", (trace_id, _PURGE))
-    rows = [(blob_id, trace_id) for (blob_id,) in ids.fetchall()]
-    connection.executemany("DELETE FROM trace_blobs WHERE blob_id = ? AND trace_id = ?", rows)
-    connection.executemany("UPDATE blobs SET held_by = held_by - 1 WHERE blob_id = ?", [row[:1] for row in rows])
+    held = connection.execute("SELECT number FROM trace_blobs WHERE trace_id = ? LIMIT ?", (trace_id, _PURGE))
+    rows = [(number, trace_id) for (number,) in held.fetchall()]
+    connection.executemany("DELETE FROM trace_blobs WHERE number = ? AND trace_id = ?", rows)
+    connection.executemany("UPDATE blobs SET held_by = held_by - 1 WHERE number = ?", [row[:1] for row in rows])
     if len(rows) == _PURGE:
         return True
     connection.execute("DELETE FROM purges WHERE trace_id = ?", (trace_id,))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXTRA_NAMES", "ProjectRedactor", "Touched", "build_redactor"]
 
+_BETWEEN = b"\n\0\n"  # between texts that are searched together: no rule matches across it
 # The setting `redaction.extra_names` by its environment name: how every writer of records hears of it.
 EXTRA_NAMES = "PM_REDACTION_EXTRA_NAMES"
 
@@ -147,6 +148,31 @@ class ProjectRedactor:
             at = mark.end
         _deal(data, at, len(data), ends, pieces)
         return [b"".join(piece).decode("utf-8", "surrogatepass") for piece in pieces], dict(counts)
+
+    def redact_rows(self, rows: Sequence[Sequence[str]]) -> tuple[list[list[str]], dict[str, int]]:
+        """Many texts, each given in consecutive pieces, redacted as by `redact_chunks`, in far less time.
+
+        One look over all of them tells which hold nothing, usually nearly all; only the others are redacted one by one.
+        """
+        from tracer.redaction.placeholder import MARKER
+
+        raws = ["".join(row).encode("utf-8", "surrogatepass") for row in rows]
+        starts = [0]
+        for raw in raws:
+            starts.append(starts[-1] + len(raw) + len(_BETWEEN))
+        data = _BETWEEN.join(raws)
+        found: set[int] = set()
+        for start, end in self._scanner.suspects(data):
+            found.update(range(max(bisect_right(starts, start) - 1, 0), max(bisect_left(starts, end), 1)))
+        if MARKER in data:
+            found.update(at for at, raw in enumerate(raws) if MARKER in raw)
+        result = [list(row) for row in rows]
+        counts: Counter[str] = Counter()
+        for at in sorted(found):
+            if at < len(result):
+                result[at], more = self.redact_chunks(result[at])
+                counts.update(more)
+        return result, dict(counts)
 
     def touched(self, text: str) -> list[Touched]:
         """What `redact_text` would mark in `text`, for reports and for the second look at exports."""

@@ -55,6 +55,10 @@ class Scanner:
             marks = _settled(found, standing)
         return marks
 
+    def suspects(self, data: bytes) -> list[tuple[int, int]]:
+        """Ranges of `data` in which `marks` would mark something; a text that none of them touches holds nothing."""
+        return [(find.start, find.end) for find in self._look(_same(data))]
+
     def _look(self, view: View) -> list[Find]:
         """Every find in the view and in its decodings, in positions of the original."""
         finds = [_moved(find, view) for find in self._plain(view.data)]

@@ -32,6 +32,7 @@ def outcome_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "duration_ms": outcome.duration_ms,
         "trace_file": outcome.trace_file,
         "chain_head": outcome.chain_head,
+        **({"subtasks": [one._asdict() for one in outcome.subtasks]} if outcome.subtasks else {}),
     }
 
 
@@ -45,6 +46,12 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
         case "INCOMPLETE":
             return _limit(outcome, max_iterations, prefix)
         case "AWAITING_RESPONSE":
+            if outcome.reason == "plan":
+                return LimitError(
+                    f"{outcome.task_id} waits for your word on its plan",
+                    why=f"{count_text(len(outcome.subtasks), 'subtask')}, nothing has run yet",
+                    next_step=f"{prefix}plan {short} --approve | --edit | --again TEXT",
+                )
             last = outcome.judgments[-1] if outcome.judgments else "none"
             return LimitError(
                 f"{outcome.task_id} waits for your answer",

@@ -14,7 +14,7 @@ Facts always come from the trace file through `facts`, never from callbacks: a s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -86,13 +86,22 @@ class Session:
     `repl.shell.View`), `seen` the last sequence shown of each trace file, so that a change of skin repeats nothing.
     """
 
-    def __init__(self, context: Context, *, interactive: bool = False, concurrency: int | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        interactive: bool = False,
+        person: bool | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """`interactive`: tasks at their limit wait for an answer; `person`: somebody answers agents' questions now."""
         self.context = context
         self.folder: Path = context.folder
         self.environ = context.environ
         self.state_dir: StateDir = context.state_dir
         self.settings: Settings = context.settings()
         self.interactive = interactive
+        self._person = interactive if person is None else person
         self.choices: dict[str, Any] = {}
         self.queue: list[str] = []
         self.current: str | None = None
@@ -207,27 +216,28 @@ class Session:
             selector = self.rows[row - 1]
         return resolve_task(self.state_dir, selector)
 
-    async def submit(self, prompt: str) -> str:
-        """Start a task; returns its id once the request is durable.
+    async def submit(self, prompt: str, *, given: Mapping[str, Any] | None = None) -> str:
+        """Start a task; returns its id once the request is durable. `given` are `run.*` values for it alone.
 
         Raises:
             PmError: no executor, an unusable setting, or a record that cannot be written.
 
         """
+        chosen = {**self.choices, **(given or {})}
         request = task_request(
             prompt,
             settings=self.settings,
             folder=self.folder,
-            executor=self.executor_name(),
+            executor=choose_executor(self.settings, self.environ, asked=chosen.get("executor")),
             interactive=self.interactive,
-            overrides=self.choices,
+            overrides=chosen,
         )
         return self._started(await self.supervisor.submit(request))
 
-    async def resume(self, task_id: str, *, overrides: dict[str, Any] | None = None) -> str:
+    async def resume(self, task_id: str, *, overrides: dict[str, Any] | None = None, into: str | None = None) -> str:
         """Go on with a task from its trace alone; see `Supervisor.resume`."""
         self.mark_seen(task_id)
-        return self._started(await self.supervisor.resume(task_id, overrides=overrides))
+        return self._started(await self.supervisor.resume(task_id, overrides=overrides, into=into))
 
     def follow_elsewhere(self, task_id: str) -> Holder | None:
         """Show a task that another process runs, read-only, until it rests; who runs it, None where nobody does."""
@@ -238,11 +248,20 @@ class Session:
             self._live(None)
         return holder
 
-    async def respond(self, task_id: str, action: PersonAction, *, text: str = "", more: int | None = None) -> str:
+    async def respond(
+        self,
+        task_id: str,
+        action: PersonAction,
+        *,
+        text: str = "",
+        more: int | None = None,
+        plan: Mapping[str, Any] | None = None,
+    ) -> str:
         """Give a waiting task its answer and go on; see `Supervisor.respond`."""
-        self.asking.discard(task_id)
         self.mark_seen(task_id)
-        return self._started(await self.supervisor.respond(task_id, action, text=text, max_iterations=more))
+        answered = await self.supervisor.respond(task_id, action, text=text, max_iterations=more, plan=plan)
+        self.asking.discard(task_id)
+        return self._started(answered)
 
     async def stop(self, task_id: str) -> bool:
         """Stop a task at the next safe point, here or in another process; False if nobody runs it."""
@@ -343,6 +362,6 @@ class Session:
             environ=self.environ,
             script=recorded.get("script"),
             model=recorded.get("model"),
-            ask_person=self.permissions.ask if self.interactive else None,
+            ask_person=self.permissions.ask if self._person else None,
         )
         return make_executor(name, made)

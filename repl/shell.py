@@ -57,6 +57,10 @@ class View(Protocol):
         """Show a task's trace in full screen and come back."""
         ...
 
+    async def edit_text(self, text: str, *, suffix: str) -> str | None:
+        """`text` as the person left it in their editor; None where the editor failed, which has been told."""
+        ...
+
 
 class Typed(NamedTuple):
     """A line as understood. `echo` is the full name where a prefix was typed."""

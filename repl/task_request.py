@@ -12,9 +12,10 @@ from runner.settings.layers import Settings
 from runner.task import TaskRequest
 from tracer.errors import UsageError
 
-__all__ = ["executor_settings", "expand_criteria", "task_request"]
+__all__ = ["executor_settings", "expand_criteria", "plan_file", "task_request"]
 
 _KINDS = ("test", "lint", "typecheck")
+_MOST_PLAN = 8 << 20
 _RANGE = re.compile(r"[Qq](\d+)\s*-\s*[Qq]?(\d+)")
 _ONE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
@@ -82,9 +83,39 @@ def task_request(
         timeout_s=value("timeout"),
         budget_usd=value("budget_usd"),
         task_id=value("task_id"),
+        chunk=value("chunk"),
+        parallel=value("parallel"),
+        plan=plan_file(folder, value("plan")),
+        approve_plan=bool(value("approve_plan")),
+        into=value("into"),
+        partial=bool(value("partial")),
         checks=_checks(settings, value, expand_criteria(tuple(chosen)) if chosen else None),
         **limits,
     )
+
+
+def plan_file(folder: Path, name: str | None) -> dict[str, Any] | None:
+    """The plan in the file called `name`, relative to `folder`; None where none is named.
+
+    Raises:
+        UsageError: it cannot be read, is too long, or holds no plan that can be carried out.
+
+    """
+    if not name:
+        return None
+    path = folder / Path(name).expanduser()
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MOST_PLAN + 1)
+        text = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"cannot read the plan {str(path)!r}", why=why or "", next_step="check --plan FILE") from error
+    if len(raw) > _MOST_PLAN:
+        raise UsageError(f"the plan {str(path)!r} holds more than {_MOST_PLAN >> 20} MB", next_step="shorten it")
+    from runner.chunking.plan import read_plan  # 10 ms, only where there is a plan
+
+    return read_plan(text)
 
 
 def _checks(settings: Settings, value: Any, criteria: list[str] | None) -> dict[str, Any]:

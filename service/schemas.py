@@ -60,8 +60,28 @@ class TaskPage(BaseModel):
     next: str | None
 
 
+class SubtaskModel(BaseModel):
+    """How one subtask stands; numbers count from 1, `cost_usd` null is unknown, `spent_ms` is milliseconds.
+
+    `phase` says what a running one does now, `verdict` its last rejection, `detail` why one failed or was skipped.
+    """
+
+    subtask_id: str
+    number: int
+    title: str
+    status: Literal["wait", "run", "done", "failed", "skipped", "ask"]
+    iterations: int
+    phase: str
+    verdict: str
+    reason: str
+    detail: str
+    dependencies: list[int]
+    cost_usd: float | None
+    spent_ms: int
+
+
 class TaskDetail(TaskRowModel):
-    """One task: the list's row and what its newest trace says."""
+    """One task: the list's row and what its newest trace says; `subtasks` is empty for a task in one piece."""
 
     judgments: list[str]
     executor: str
@@ -71,6 +91,7 @@ class TaskDetail(TaskRowModel):
     facts: int
     trace_file: str
     older_files: list[str]
+    subtasks: list[SubtaskModel] = []
 
 
 class TraceSummary(BaseModel):
@@ -102,8 +123,8 @@ class NewTask(BaseModel):
     executor: Offered | None = None
     model: str | None = Field(default=None, max_length=100)
     max_iterations: Iterations | None = None
-    chunk: Literal["auto", "never"] | None = Field(
-        default=None, description="this version runs every task in one piece; `always` comes with subtasks"
+    chunk: Literal["auto", "always", "never"] | None = Field(
+        default=None, description="split the task into subtasks: auto where it lists several pieces of work or is long"
     )
     criteria: list[str] | None = Field(default=None, max_length=50)
 

@@ -16,6 +16,8 @@ from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from runner.chunking.standing import standings
+from runner.evolve import fold
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
 from service.problems import responses
@@ -23,6 +25,7 @@ from service.schemas import (
     Accepted,
     NewTask,
     PersonAnswer,
+    SubtaskModel,
     TaskDetail,
     TaskPage,
     TaskRowModel,
@@ -116,6 +119,7 @@ async def task(request: Request, ref: Found) -> TaskDetail:
         facts=row.facts,
         trace_file=_relative(ref.path, state.state_dir),
         older_files=[_relative(path, state.state_dir) for path in ref.older],
+        subtasks=await asyncio.to_thread(_subtasks, ref.path),
     )
 
 
@@ -218,6 +222,12 @@ def _row(row: TaskRow, state: ServiceState) -> TaskRowModel:
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
+
+
+def _subtasks(path: Path) -> list[SubtaskModel]:
+    """How the subtasks stand; reads the whole trace."""
+    found = standings(fold(ConversationTracer.read_trace(path)))
+    return [SubtaskModel.model_validate({**one._asdict(), "dependencies": list(one.dependencies)}) for one in found]
 
 
 def _relative(path: Path | str, state_dir: StateDir) -> str:

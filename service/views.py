@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from runner.chunking.standing import Standing
 from runner.continuation import outcome_of
 from runner.evolve import fold
 from tracer.events import Entry
@@ -81,6 +82,18 @@ class IterationView:
     agentic_trace: str = ""
 
 
+class SubtaskView(NamedTuple):
+    """How one subtask stands; `status` is wait, run, done, failed, skipped or ask, `cost_usd` None is unknown."""
+
+    subtask_id: str
+    number: int
+    title: str
+    status: str
+    iterations: int
+    text: str
+    cost_usd: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
     """A whole task. `status` is AWAITING_RESPONSE or UNFINISHED where the trace has no end."""
@@ -102,7 +115,7 @@ class TaskView:
     facts: int
     started: str
     updated: str
-    plan: tuple[dict[str, Any], ...] = ()
+    subtasks: tuple[SubtaskView, ...] = ()
     verdicts: tuple[str, ...] = field(default=())
 
 
@@ -137,9 +150,24 @@ def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None])
         facts=len(entries),
         started=entries[0].timestamp if entries else "",
         updated=entries[-1].timestamp if entries else "",
-        plan=_filled(list(state.plan.subtasks), ("id", "title", "description", "dependencies")) if state.plan else (),
+        subtasks=tuple(map(_subtask, outcome.subtasks)),
         verdicts=outcome.judgments,
     )
+
+
+def _subtask(one: Standing) -> SubtaskView:
+    """`REJECT Q3, asking again`, `after 2, 3`, why it failed: what the list of subtasks says of one."""
+    match one.status:
+        case "wait":
+            text = f"after {', '.join(map(str, one.dependencies))}" if one.dependencies else ""
+        case "run":
+            text = ", ".join(part for part in (one.verdict, one.phase) if part)
+        case "done":
+            text = ""
+        case _:
+            text = one.detail or one.verdict or one.reason
+    title, said = shown(one.title, limit=200).text, shown(text, limit=400).text
+    return SubtaskView(one.subtask_id, one.number, title, one.status, one.iterations, said, one.cost_usd)
 
 
 def _iterations(entries: Sequence[Entry], diff_of: Callable[[str], str | None]) -> tuple[IterationView, ...]:

@@ -1,60 +1,55 @@
-"""The person at the terminal of `pm run`: one line at a time, and giving up on one loses none.
+"""The person at the terminal of `pm run`: one line at a time, read only while one is awaited.
 
-Standard input has one reader for all questions of a run: a second one would race it for the answers.
+Nothing reads the terminal in between, so that an editor has it for itself; giving up on a line loses none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import termios
-from collections.abc import AsyncGenerator
 from contextlib import suppress
-
-from repl.stdin_lines import stdin_lines
 
 __all__ = ["Person"]
 
-_SETTLE_S = 0.05
+_CHUNK = 65536
 
 
 class Person:
-    """Reads what is typed; `aclose` it at the end."""
+    """What is typed on standard input, which is a terminal."""
 
     def __init__(self) -> None:
-        self._lines = stdin_lines()
-        self._next: asyncio.Task[str | None] | None = None
+        self._typed = b""
 
     async def line(self) -> str | None:
-        """The next line, None at the end of the input (Ctrl+D). Safe to cancel: the line is then the next one."""
-        reading = self._reading()
-        text = await asyncio.shield(reading)
-        if text is not None:
-            self._next = None
-        return text
+        """The next line, None for Ctrl+D or a terminal that is gone. Safe to cancel."""
+        while b"\n" not in self._typed:
+            data = await self._read()
+            if not data:
+                return None
+            self._typed += data
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line.decode("utf-8", "backslashreplace").rstrip("\r")
 
     async def forget_typed(self) -> None:
         """Drop what was typed before now: it cannot have been meant for the question that comes."""
+        self._typed = b""
         with suppress(termios.error, OSError, ValueError):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        while (await asyncio.wait({self._reading()}, timeout=_SETTLE_S))[0]:
-            if self._reading().result() is None:
-                return
-            self._next = None
 
-    async def aclose(self) -> None:
-        """Stop reading."""
-        if self._next is not None:
-            self._next.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._next
-        await self._lines.aclose()
-
-    def _reading(self) -> asyncio.Task[str | None]:
-        if self._next is None:
-            self._next = asyncio.ensure_future(_next_line(self._lines))
-        return self._next
-
-
-async def _next_line(lines: AsyncGenerator[str]) -> str | None:
-    return await anext(lines, None)
+    async def _read(self) -> bytes:
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        try:
+            descriptor = sys.stdin.fileno()
+            loop.add_reader(descriptor, readable.set)
+        except (OSError, ValueError):  # not a terminal, or none at all
+            return b""
+        try:
+            await readable.wait()
+            return os.read(descriptor, _CHUNK)
+        except OSError:
+            return b""
+        finally:
+            loop.remove_reader(descriptor)

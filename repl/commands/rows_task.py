@@ -57,7 +57,11 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "repl.commands.run:resume",
         "pm resume 15 --max-iterations 6",
         arguments=(_MAYBE_TASK,),
-        flags=_LIMIT_FLAGS,
+        flags=(
+            *_LIMIT_FLAGS,
+            Flag("--parallel", "subtasks worked on at once", "N", kind="integer"),
+            Flag("--into", "give the subtasks' result to this new branch", "BRANCH"),
+        ),
         exits=(*_OUTCOMES, 7),
     ),
     Command(
@@ -83,6 +87,26 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "pm stop 15",
         arguments=(_MAYBE_TASK,),
         exits=(7, 8),
+        person_only=True,
+    ),
+    Command(
+        "plan",
+        "task",
+        "show a task's subtasks; approve or edit a plan that waits",
+        "repl.commands.plan:plan",
+        "pm plan 15 --edit",
+        arguments=(_MAYBE_TASK,),
+        flags=(
+            Flag("--approve", "run the plan that waits, as it is"),
+            Flag("--edit", "change it in $VISUAL or $EDITOR; what you save runs"),
+            Flag("--file", "run the plan in this file instead", "FILE", values="file"),
+            Flag("--again", "plan again with these words", "TEXT"),
+        ),
+        exits=(*_OUTCOMES, 7),
+        description=(
+            "pm run --approve-plan leaves a plan waiting. A plan without subtasks runs the task in one piece.\n"
+            "A plan is JSON with subtasks (description, dependencies), or a numbered or bulleted list."
+        ),
         person_only=True,
     ),
     Command(

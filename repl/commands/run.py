@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from repl.commands.context import Context
 from repl.commands.person import Person
+from repl.commands.plan_question import PlanAnswer, ask_about_plan
 from repl.executor_choice import choose_executor
 from repl.present.progress import Progress, short_id
 from repl.present.watch import close_task, watch_task
@@ -21,9 +23,14 @@ from runner.task import PersonAction, TaskOutcome
 from tracer.errors import LockedError, NotFoundError, UsageError
 from tracer.reading import read_entries
 
-__all__ = ["respond", "resume", "retry", "run", "stop"]
+if TYPE_CHECKING:
+    from tracer.lookup import TaskRef
 
-_LIMITS = {"max_iterations": "max_iterations", "timeout": "timeout_s", "budget_usd": "budget_usd"}
+__all__ = ["answer_task", "respond", "resume", "retry", "run", "stop", "with_session"]
+
+_LIMITS = {
+    "max_iterations": "max_iterations", "timeout": "timeout_s", "budget_usd": "budget_usd", "parallel": "parallel",
+}  # fmt: skip
 _MOST_INPUT = 4 << 20
 
 
@@ -32,23 +39,23 @@ async def run(context: Context, arguments: Namespace) -> int:
     prompt = await asyncio.to_thread(_prompt, arguments.prompt, context)
     if context.session is None:
         choose_executor(context.settings(), context.environ)  # before anything is written: a first run leaves no trace
-    async with _session(context) as (session, own):
+    async with with_session(context) as (session, own):
         ignored = session.settings.ignored_line()
         if ignored and own:
             context.output.note(ignored)
-        task_id = await session.submit(prompt)
+        task_id = await session.submit(prompt, given=_given(context, arguments))
         return await _watch(context, session, task_id)
 
 
 async def resume(context: Context, arguments: Namespace) -> int:
     """`pm resume TASK | --last`: go on from the trace alone; a COMPLETE task is left as it is."""
     _one_of(context, arguments)
-    async with _session(context) as (session, _):
+    async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
         after = len(read_entries(task.path)) - 1
         overrides = {name: getattr(arguments, flag, None) for flag, name in _LIMITS.items()}
         try:
-            task_id = await session.resume(task.task_id, overrides=overrides)
+            task_id = await session.resume(task.task_id, overrides=overrides, into=arguments.into)
         except LockedError:
             return await _follow_elsewhere(context, session, task.task_id, after=after)
         outcome = session.supervisor.look(task_id)
@@ -81,16 +88,30 @@ async def respond(context: Context, arguments: Namespace) -> int:
     text = " ".join(arguments.text)
     if action == "hint" and not text:
         raise UsageError("a hint needs words", next_step="pm respond 15 hint keep the public API")
-    async with _session(context) as (session, _):
+    async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
-        after = len(read_entries(task.path)) - 1
-        task_id = await session.respond(task.task_id, action, text=text, more=arguments.max_iterations)
-        return await _watch(context, session, task_id, after=after)
+        return await answer_task(context, session, task, action, text=text, more=arguments.max_iterations)
+
+
+async def answer_task(
+    context: Context,
+    session: Session,
+    task: TaskRef,
+    action: PersonAction,
+    *,
+    text: str = "",
+    more: int | None = None,
+    plan: Mapping[str, Any] | None = None,
+) -> int:
+    """Record the answer, go on with the task and show it."""
+    after = len(read_entries(task.path)) - 1
+    task_id = await session.respond(task.task_id, action, text=text, more=more, plan=plan)
+    return await _watch(context, session, task_id, after=after)
 
 
 async def stop(context: Context, arguments: Namespace) -> int:
     """`pm stop TASK`: ask whoever runs it to stop at the next safe point; it stays resumable."""
-    async with _session(context) as (session, _):
+    async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
         if not await session.stop(task.task_id):
             status = session.supervisor.look(task.task_id).status
@@ -105,17 +126,17 @@ async def stop(context: Context, arguments: Namespace) -> int:
 
 async def retry(context: Context, arguments: Namespace) -> int:
     """`pm retry TASK`: a new task with the same request."""
-    async with _session(context) as (session, _):
+    async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
         first = next((e for e in read_entries(task.path) if e.event == "USER_REQUEST" and "action" not in e.data), None)
         if first is None:
             raise NotFoundError(f"{task.task_id} has no request to repeat", next_step="pm trace verify " + task.task_id)
-        task_id = await session.submit(str(first.data["prompt"]))
+        task_id = await session.submit(str(first.data["prompt"]), given=_given(context, arguments))
         return await _watch(context, session, task_id)
 
 
 @asynccontextmanager
-async def _session(context: Context) -> AsyncGenerator[tuple[Session, bool]]:
+async def with_session(context: Context) -> AsyncGenerator[tuple[Session, bool]]:
     """The session at hand, or one for this command alone (then the second value is true)."""
     if context.session is not None:
         yield context.session, False
@@ -136,16 +157,17 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
         context.output.result(context.command, {"task_id": task_id})
         return 0
     progress = Progress(task_id, prefix=_prefix(context))
-    async with aclosing(Person()) as person:
-        show = partial(watch_task, session, context.output, task_id, progress=progress, person=person)
-        outcome = await show(after=after)
-        while outcome.status == "AWAITING_RESPONSE" and session.interactive:
-            answer = await _ask_person(context, outcome, person)
-            if answer is None:
-                break
-            seen = len(read_entries(outcome.trace_file)) - 1
-            await session.respond(task_id, answer[0], text=answer[1])
-            outcome = await show(after=seen)
+    person = Person()
+    show = partial(watch_task, session, context.output, task_id, progress=progress, person=person)
+    outcome = await show(after=after)
+    while outcome.status == "AWAITING_RESPONSE" and session.interactive:
+        ask = ask_about_plan if outcome.reason == "plan" else _ask_person
+        answer = await ask(context, outcome, person)
+        if answer is None:
+            break
+        seen = len(read_entries(outcome.trace_file)) - 1
+        await session.respond(task_id, answer.action, text=answer.text, plan=answer.plan)
+        outcome = await show(after=seen)
     context.running_task = ""
     return _close(context, outcome, progress)
 
@@ -154,7 +176,7 @@ def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
     return close_task(context.output, context.command, outcome, progress)
 
 
-async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> tuple[PersonAction, str] | None:
+async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
     """What the person at the terminal wants; None leaves the task waiting (`pm respond`)."""
     last = outcome.judgments[-1] if outcome.judgments else "none"
     context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
@@ -168,7 +190,22 @@ async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) ->
             return None
         action = words.get(letter[0].lower())
         if action is not None and (action != "hint" or text.strip()):
-            return action, text.strip()
+            return PlanAnswer(action, text.strip())
+
+
+def _given(context: Context, arguments: Namespace) -> dict[str, Any]:
+    """The flags of a command typed at `pm>`, as `run.*` values; of `pm run` they are a layer of the settings."""
+    if context.session is None:
+        return {}
+    from runner.settings.declared import find_setting
+    from runner.settings.parse import parse_value
+
+    found: dict[str, Any] = {}
+    for name, raw in vars(arguments).items():
+        setting = find_setting(f"run.{name}")
+        if raw is not None and setting is not None and setting.flag:
+            found[name] = parse_value(setting, raw, key=setting.key, where=setting.flag)
+    return found
 
 
 def _prefix(context: Context) -> str:

@@ -29,12 +29,12 @@ async def serve(context: Context, arguments: Namespace) -> int:
 
     state_dir = context.state_dir
     state_dir.ensure()
-    session = Session(context, interactive=True)
+    session = Session(context, interactive=True, person=False)
     token_file = Path(arguments.token_file) if arguments.token_file else state_dir.root / "serve-token"
     token = read_or_make_token(token_file, new=arguments.new_token)
 
     def request_of(body: NewTask) -> TaskRequest:
-        chosen = {"model": body.model, "max_iterations": body.max_iterations, "title": body.title}
+        chosen = {"model": body.model, "max_iterations": body.max_iterations, "title": body.title, "chunk": body.chunk}
         return task_request(
             body.prompt,
             settings=session.settings,

@@ -5,6 +5,7 @@ HANDLERS: dict[str, str] = {
     "resume": "repl.commands.run:resume",
     "respond": "repl.commands.run:respond",
     "stop": "repl.commands.run:stop",
+    "plan": "repl.commands.plan:plan",
     "retry": "repl.commands.run:retry",
     "tasks": "repl.commands.tasks:tasks",
     "tasks prune": "repl.commands.keep:prune",

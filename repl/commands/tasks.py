@@ -12,7 +12,10 @@ from tracer.clock import from_epoch_ms, now_epoch_ms
 from tracer.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from repl.commands.context import Context
+    from runner.chunking.standing import Standing
 
 __all__ = ["epoch_ms_of", "show", "since_iso", "tasks"]
 
@@ -82,14 +85,34 @@ def show(context: Context, arguments: Namespace) -> int:
     output.line(f"  started     {row.created_at}   last fact {row.updated_at}")
     shown = ", ".join(one_line(path) for path in files[:8]) + (f" … {len(files) - 8} more" if len(files) > 8 else "")
     output.line(f"  files       {shown or 'none changed'}")
+    subtasks = _subtasks(task.path)
+    if subtasks:
+        from repl.present.subtasks import standing_text, subtask_line
+
+        output.line(f"  subtasks    {sum(one.status == 'done' for one in subtasks)} of {len(subtasks)} done")
+        output.lines([f"  {subtask_line(one, standing_text(one))}" for one in subtasks])
     output.line(f"  trace       {row.trace_file}   {row.facts} facts")
     for older in task.older:
         output.line(f"  earlier     {older}")
     if row.damaged:
         output.line(f"  damaged     {row.damaged} lines: pm trace verify {row.task_id}")
     output.note(f"  next:  {_next(row)}")
-    output.result("show", {**_record(row), "files_modified": files, "older": [str(path) for path in task.older]})
+    record = {**_record(row), "files_modified": files, "older": [str(path) for path in task.older]}
+    output.result("show", {**record, **({"subtasks": [one._asdict() for one in subtasks]} if subtasks else {})})
     return 0
+
+
+def _subtasks(path: Path) -> tuple[Standing, ...]:
+    """How the subtasks stand; nothing is folded for a task in one piece."""
+    from tracer.reading import scan
+
+    entries = scan(path).entries
+    if not any(entry.event == "CHUNKING_PLAN" for entry in entries):
+        return ()
+    from runner.chunking.standing import standings  # 50 ms: only a task with a plan needs it
+    from runner.evolve import fold
+
+    return standings(fold(entries))
 
 
 def _files(path: Any) -> list[str]:
@@ -111,6 +134,8 @@ def _next(row: TaskRow) -> str:
     match row.status:
         case "RUNNING":
             return f"pm trace {short} --follow   or   pm stop {short}"
+        case "AWAITING_RESPONSE" if row.last_event == "CHUNKING_PLAN":
+            return f"pm plan {short} --approve | --edit | --again TEXT"
         case "AWAITING_RESPONSE":
             return f"pm respond {short} continue | hint TEXT | accept | stop"
         case "COMPLETE":

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.commands.lookup import find_task
-from tracer.errors import UsageError
+from tracer.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -31,6 +31,8 @@ _CHUNK = 1 << 20
 def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
     """`pm trace [TASK]` in all its forms."""
     task = find_task(context, arguments.task)
+    if arguments.subtask and not arguments.follow:
+        _require_subtask(task, arguments.subtask)
     if arguments.screen:
         return _screen(context, task, follow=arguments.follow)
     if arguments.follow:
@@ -42,6 +44,31 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
     if arguments.raw:
         return _copy_chosen(context, arguments, task)
     return _show(context, arguments, task)
+
+
+def _require_subtask(task: TaskRef, wanted: str) -> None:
+    """Refuse a subtask that the trace does not have, instead of showing nothing.
+
+    Raises:
+        NotFoundError: with the subtasks there are.
+
+    """
+    with task.path.open("rb") as file:
+        facts = [_fact(line) for line in file]
+    found = [str(name) for fact in facts if (name := fact.get("subtask_id")) is not None]
+    for fact in facts:
+        planned = fact.get("data", {}).get("subtasks") if fact.get("event") == "CHUNKING_PLAN" else None
+        found += (
+            [str(item.get("id")) for item in planned if isinstance(item, dict)] if isinstance(planned, list) else []
+        )
+    if any(_is_subtask(name, wanted) for name in found):
+        return
+    numbers = sorted({name.rpartition("-sub-")[2] for name in found if "-sub-" in name}, key=lambda n: (len(n), n))
+    raise NotFoundError(
+        f"{task.task_id} has no subtask {wanted!r}",
+        why=f"its subtasks: {', '.join(numbers[:40])}" if numbers else "it ran in one piece",
+        next_step=f"pm plan {task.task_id}",
+    )
 
 
 async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int:

@@ -44,7 +44,7 @@ def moving(view: LineView) -> list[tuple[str, str]]:
         return [("class:moving", fit([f"  {choices_text(waiting.question)}, then Enter"], view.size.columns - 1))]
     size = view.size
     streamed = stream_lines(progress, live=view.live, detail=view.feed.detail, columns=size.columns, rows=size.rows)
-    standing = status_lines(progress, now=monotonic(), columns=size.columns)
+    standing = status_lines(progress, now=monotonic(), columns=size.columns, most=max(size.rows // 3, 4))
     return [*(("class:live", line) for line in streamed), *(("class:moving", line) for line in standing)]
 
 

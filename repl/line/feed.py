@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from repl.exit_codes import ExitCode, code_of
@@ -56,6 +57,8 @@ class Feed:
         self._seen: dict[str, int] = {}
         self._told: dict[str, int] = {}
         self._changed_at = 0.0
+        self._may_print = asyncio.Event()
+        self._may_print.set()
         self._unlisten = session.listen(self._listen)
 
     @property
@@ -84,6 +87,15 @@ class Feed:
         for task_id in (*self.session.running, *self.session.followed):
             self._start(task_id)
         self._tell_questions()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Print nothing meanwhile; the facts wait in their file."""
+        self._may_print.clear()
+        try:
+            yield
+        finally:
+            self._may_print.set()
 
     def _listen(self, update: Live | None) -> None:
         if update is None:
@@ -138,6 +150,7 @@ class Feed:
         path = str(self.session.resolve(task_id).path)
         after = self._seen.get(path, self.session.shown_before(path))
         async for seq, line in self.session.facts(task_id):
+            await self._may_print.wait()
             known = self._told.get(path, -1)
             lines = progress.fact(_fact(line), now=monotonic()) if seq > known else []
             self._told[path] = max(known, seq)
@@ -146,7 +159,7 @@ class Feed:
             self._seen[path] = self.session.seen[path] = seq
             if self.output.form == "jsonl":
                 self.output.data(line)
-            self.output.lines([self._tinted(text) for text in lines])
+            self.output.lines([self.output.verdict(text) for text in lines])
             self._changed()
         return await self.session.wait(task_id)
 
@@ -164,12 +177,6 @@ class Feed:
             self.output.note(f"  {what}{for_session(error).next_step}".rstrip())
             if outcome.status == "ERROR" and error.why:
                 self.output.note(f"  {one_line(error.why, 200)}")
-
-    def _tinted(self, text: str) -> str:
-        for word, good in (("PASS", True), ("REJECT", False)):
-            if f"] {word} " in text:
-                return text.replace(word, self.output.tinted(word, good=good), 1)
-        return text
 
 
 def _fact(line: bytes) -> dict[str, Any]:

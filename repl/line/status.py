@@ -22,11 +22,9 @@ def fit(parts: Sequence[str], columns: int) -> str:
 def running_parts(progress: Progress, *, others: int, queued: int, budget: float | None) -> list[str]:
     """The toolbar while a task runs: what matters most comes first."""
     parts = [progress.task_id]
-    if progress.max_iterations:
+    if progress.max_iterations and not progress.board.standings:
         parts.append(f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}")
-    if progress.subtasks:
-        done = sum(state == "done" for state in progress.subtask_state.values())
-        parts.append(f"{done}/{len(progress.subtasks)} subtasks")
+    parts.append(progress.subtasks_text())
     parts.extend(
         (tokens_text(progress.tokens or None, short=True), _money(progress.cost if progress.tokens else None, budget))
     )
@@ -43,12 +41,12 @@ def _money(cost: float | None, budget: float | None) -> str:
     return f"! {text} of {cost_text(budget)}" if budget and cost is not None and cost > 0.8 * budget else text
 
 
-def status_lines(progress: Progress, *, now: float, columns: int) -> list[str]:
+def status_lines(progress: Progress, *, now: float, columns: int, most: int = 12) -> list[str]:
     """The moving lines above the prompt: subtasks and their bar, what is going on."""
     width = max(columns - 1, 20)
-    lines = [*progress.table()]
-    if progress.bar():
-        lines.append(f"  {progress.bar()}")
+    lines = progress.table(now, most=most)
+    if bar := progress.bar(now):
+        lines.append(f"  {bar}")
     lines.append("  " + progress.status(now))
     return [width_cut(line, width) for line in lines]
 

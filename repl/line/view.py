@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Literal
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import PromptSession
 from prompt_toolkit.styles import Style
 
+from repl.commands.editing import edit_text
 from repl.commands.values import sources_for
 from repl.history import History
 from repl.line.bindings import make_bindings
@@ -93,7 +94,7 @@ class LineView:
             lambda: self.buffer.text.startswith("/") or "@" in self.buffer.document.current_line_before_cursor
         )
         prompt: PromptSession[str] = PromptSession(
-            message=self._message,
+            message=partial(message, self),
             multiline=True,
             completer=LineCompleter(
                 sources=sources_for(self.session.context, "slash"), files=ProjectFiles(self.session.folder).listed
@@ -103,7 +104,7 @@ class LineView:
             enable_history_search=~completing,
             history=Remembered(self.history),
             key_bindings=make_bindings(self, self.keys),
-            bottom_toolbar=None if model.plain else self._toolbar,
+            bottom_toolbar=None if model.plain else partial(toolbar, self),
             prompt_continuation="... ",
             reserve_space_for_menu=6,
             style=_STYLE,
@@ -173,12 +174,6 @@ class LineView:
             self._prompt.app.output.flush()
 
     # What is drawn.
-
-    def _message(self) -> FormattedText:
-        return message(self)
-
-    def _toolbar(self) -> str:
-        return toolbar(self)
 
     @property
     def done(self) -> bool:
@@ -360,7 +355,7 @@ class LineView:
         elif name == "plain":
             self.output.plain = bool(value)
             self.output.colour = False if value else self.output.colour
-            self._prompt.bottom_toolbar = None if value else self._toolbar
+            self._prompt.bottom_toolbar = None if value else partial(toolbar, self)
 
     def key_rows(self) -> list[tuple[str, str, str]]:
         """The live keymap."""
@@ -373,6 +368,11 @@ class LineView:
         path = self.session.resolve(task_id).path
         theme = str(self.session.settings.get("repl.theme"))
         await ViewerApp(path, follow=task_id in self.session.running, theme=theme).run_async()
+
+    async def edit_text(self, text: str, *, suffix: str) -> str | None:
+        """The person's editor over the terminal; what tasks say waits until it is left."""
+        with self.feed.held():
+            return await asyncio.to_thread(edit_text, text, self.session.environ, suffix=suffix)
 
     def _end(self, to: str) -> None:
         self._next = to

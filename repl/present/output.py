@@ -131,6 +131,14 @@ class Output:
         """`text` green or red where colour is on; the word itself must carry the meaning."""
         return f"\x1b[{32 if good else 31}m{text}\x1b[0m" if self.colour else text
 
+    def verdict(self, text: str) -> str:
+        """A line of progress with PASS green and REJECT red where colour is on; the words carry the meaning."""
+        if self.colour:
+            for word, good in (("PASS", True), ("REJECT", False)):
+                if f"] {word} " in text or f"  whole {word} " in text:
+                    return text.replace(word, self.tinted(word, good=good), 1)
+        return text
+
     def _json(self, fields: Mapping[str, Any]) -> None:
         import json  # 15 ms, not needed by `pm version`
 

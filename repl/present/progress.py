@@ -12,6 +12,7 @@ from typing import Any
 
 from repl.present.escape import escape, one_line
 from repl.present.stream import LiveStream
+from repl.present.subtasks import SubtaskBoard
 from repl.present.words import cost_text, count_text, seconds_text, token_count, tokens_text
 from runner.executors.port import Live
 
@@ -50,14 +51,11 @@ class Progress:
         self.cost: float | None = 0.0
         self.phase = "starting"
         self.since = 0.0
-        self.subtasks: dict[str, str] = {}
-        self.subtask_state: dict[str, str] = {}
+        self.board = SubtaskBoard()
         self.final: Mapping[str, Any] | None = None
         self.stream = LiveStream()
         self._waiting = ""
-        self._rejected = ""
         self._mend = ""
-        self._standing: dict[str, str] = {}
 
     def fact(self, fact: Mapping[str, Any], *, now: float) -> list[str]:
         """The lines for one stored fact; most facts have one or none. `now` is monotonic seconds."""
@@ -68,9 +66,13 @@ class Progress:
         if handler is None:
             return []
         self.since, self._waiting = now, ""
-        index = fact.get("iteration_index")
-        self.iteration = index if isinstance(index, int) else self.iteration
-        lines: list[str] = handler(data, fact.get("subtask_id"))
+        index, subtask = fact.get("iteration_index"), fact.get("subtask_id")
+        if subtask is None:
+            self.iteration = index if isinstance(index, int) else self.iteration
+        changed = self.board.fact(fact, now=now)
+        lines: list[str] = handler(data, subtask)
+        if not self.in_place:
+            lines += [self.board.line(one) for one in changed if subtask is not None or one.status != "wait"]
         return lines
 
     def live(self, update: Live) -> None:
@@ -80,7 +82,8 @@ class Progress:
             word = _WAITS.get(update.text, update.text or "waiting")
             self._waiting = f"{word}, next try in {max(1, round(update.wait_s or 0))} s"
         elif update.kind == "tool_started":
-            self.phase = one_line(f"{update.tool} {update.text}", 60)
+            number = self.board.numbered(update.subtask_id)
+            self.phase = one_line(f"{f'{number}: ' if number else ''}{update.tool} {update.text}", 60)
         elif update.kind == "notice":
             self.phase = one_line(update.text, 100)
 
@@ -96,22 +99,17 @@ class Progress:
             text += " · still waiting"
         return text
 
-    def table(self) -> list[str]:
-        """One line for each subtask and how it stands, in the plan's order."""
-        if not self.in_place:
-            return []
-        return [
-            f"  {self.subtask_state[one]:<5} {name:<30}{self._standing.get(one, '')}".rstrip()
-            for one, name in self.subtasks.items()
-        ]
+    def table(self, now: float | None = None, *, most: int = 12) -> list[str]:
+        """One line for each subtask and how it stands, in the plan's order; `most` lines at most."""
+        return self.board.table(now=now, most=most) if self.in_place else []
 
-    def bar(self) -> str:
-        """`[########............] 1/4 subtasks`, or an empty text for a task in one piece."""
-        if not self.subtasks:
-            return ""
-        done = sum(state == "done" for state in self.subtask_state.values())
-        filled = 20 * done // len(self.subtasks)
-        return f"[{'#' * filled}{'.' * (20 - filled)}] {done}/{len(self.subtasks)} subtasks"
+    def bar(self, now: float | None = None) -> str:
+        """`[########............] 1/4 subtasks · 29 s`, or an empty text for a task in one piece."""
+        return self.board.bar(now=now)
+
+    def subtasks_text(self) -> str:
+        """`2/6 subtasks`, or an empty text for a task in one piece."""
+        return f"{self.board.done}/{len(self.board.standings)} subtasks" if self.board.standings else ""
 
     def _user_request(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:
         action = data.get("action")
@@ -129,37 +127,46 @@ class Progress:
 
     def _chunking_plan(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:
         subtasks = [item for item in data.get("subtasks") or () if isinstance(item, dict)]
-        if len(subtasks) < 2:
-            return []
-        lines = [f"  plan  {len(subtasks)} subtasks"]
-        for number, item in enumerate(subtasks, 1):
-            title = one_line(str(item.get("title") or item.get("description") or ""), 40)
-            self.subtasks[str(item.get("id"))] = f"{number} {title}"
-            self.subtask_state[str(item.get("id"))] = "wait"
-        names = list(self.subtasks)
-        for item in subtasks:
-            needs = [str(names.index(need) + 1) for need in item.get("dependencies") or () if need in names]
-            lines += self._subtask(str(item.get("id")), "wait", f"after {', '.join(needs)}" if needs else "")
-        return lines
+        reason, mode = one_line(str(data.get("reason") or ""), 120), data.get("mode")
+        self.phase = "preparing"
+        if mode == "repair":
+            return [f"  plan  {one_line(str(item.get('title') or 'repair'), 80)}" for item in subtasks]
+        if not subtasks:
+            return [f"  plan  in one piece{f': {reason}' if reason else ''}"]
+        done = data.get("done")
+        parts = [count_text(len(subtasks), "subtask")]
+        parts += [f"{len(done)} done before"] if isinstance(done, list) and done else []
+        parts += ["waits for your word"] if data.get("proposed") is True else []
+        lines = [f"  plan  {', '.join(parts)}"]
+        if data.get("why"):
+            lines.append(f"        one after another: {one_line(str(data['why']), 120)}")
+        return lines if self.in_place else [*lines, *self.board.table(most=10_000)]
 
     def _llm_request(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
-        self.phase = f"asking {self.executor or escape(str(data.get('executor', 'agent')))}"
-        if subtask not in self.subtasks:
+        agent = self.executor or escape(str(data.get("executor", "agent")))
+        if subtask is None:
+            self.phase = f"asking {agent}"
+        else:
+            self.phase = self._working() or f"asking {agent} for a plan"
+        if subtask is None or not self.board.standings:
             self.stream.reset()
-        if subtask in self.subtasks:
-            return self._subtask(subtask, "run", f"it {self.iteration}   asking")
         return []
 
+    def _working(self) -> str:
+        """`working on 2, 3`, empty where no subtask is at work."""
+        numbers = self.board.running
+        return f"working on {', '.join(map(str, numbers[:8]))}{'…' if len(numbers) > 8 else ''}" if numbers else ""
+
     def _llm_response(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
-        self.phase = "judging"
-        if subtask not in self.subtasks:
+        self.phase = "judging" if subtask is None else self._working() or "planning"
+        if subtask is None:
             self.stream.reset()  # the answered line stands for what was streamed
         tokens = token_count(data.get("usage"))
         self.tokens += tokens or 0
         cost = data.get("cost_usd")
         known = isinstance(cost, int | float) and self.cost is not None
         self.cost = self.cost + cost if known and self.cost is not None and isinstance(cost, int | float) else None
-        if subtask in self.subtasks:
+        if subtask is not None:
             return []
         status = str(data.get("status", ""))
         word = "answered" if status == "COMPLETE" else f"answered {escape(status)}"
@@ -178,33 +185,23 @@ class Progress:
         judgment = escape(str(data.get("judgment", "")))
         results = [r for r in data.get("criteria_results") or () if isinstance(r, dict)]
         failed = failed_text(data)
-        self._rejected = ", ".join(str(r.get("id")) for r in results if r.get("passed") is False)
-        if subtask in self.subtasks:
-            return self._subtask_judged(subtask, judgment)
+        if subtask is not None:
+            self.phase = self._working() or self.phase
+            return []
         passed = " ".join(escape(str(r.get("id"))) for r in results if r.get("passed"))
         detail = passed if judgment == "PASS" else failed or one_line(str(data.get("summary", "")), 160)
         self._mend = _suggestions(data)
-        return [f"  [{self.iteration}] {judgment:<8} {detail}".rstrip()]
+        what = "whole" if data.get("whole") is True else f"[{self.iteration}]"
+        return [f"  {what} {judgment:<8} {detail}".rstrip()]
 
     def _rejection_details(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
-        if subtask in self.subtasks:
+        if subtask is not None:
             return []
         mend = self._mend or one_line(str(data.get("modification_prompt", "")).removeprefix("Fix: "), 160)
         return [f"      fix: {mend}"] if mend else []
 
-    def _subtask_judged(self, subtask: str, judgment: str) -> list[str]:
-        if judgment == "PASS":
-            return self._subtask(subtask, "done", f"{self.iteration + 1} it")
-        again = f"{judgment} {self._rejected}".strip()
-        return self._subtask(subtask, "run", f"it {self.iteration}   {again}, asking again")
-
-    def _subtask(self, subtask: str, state: str, standing: str) -> list[str]:
-        self.subtask_state[subtask] = state
-        self._standing[subtask] = standing
-        return [] if self.in_place else [f"  {state:<5} {self.subtasks[subtask]:<30}{standing}"]
-
-    def _iteration_end(self, _data: Mapping[str, Any], _subtask: Any) -> list[str]:
-        self.phase = "preparing the next request"
+    def _iteration_end(self, _data: Mapping[str, Any], subtask: Any) -> list[str]:
+        self.phase = "preparing the next request" if subtask is None else self._working() or "preparing"
         return []
 
     def _final_summary(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """Shows one task of a session while it runs: facts as finished lines, at most one moving line, JSON lines as stored.
 
-Used by `pm run`, `resume` and `respond`. On a terminal the moving line is repainted at most ten times a second, and
-only when it changed; elsewhere nothing moves and each fact is one line.
+Used by `pm run`, `resume` and `respond`. On a terminal the moving lines are repainted at most ten times a second, and
+only when they changed; elsewhere nothing moves and each fact is one line.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from repl.outcome import outcome_error, outcome_fields
 from repl.permissions import Waiting, answer_of, answered_text, choices_text, question_text
+from repl.present.escape import width_cut
 from repl.present.output import Output
 from repl.present.progress import Progress
 from repl.session import Session
@@ -37,30 +38,37 @@ class Answers(Protocol):
         ...
 
 
-class _MovingLine:
-    """The last line of a terminal; finished lines push it down. A `question` stands in the line's place."""
+class _MovingLines:
+    """The last lines of a terminal; finished lines push them down. A `question` stands in their place."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._shown = ""
+        self._shown: list[str] = []
         self.question = ""
 
-    def show(self, text: str) -> None:
-        text = text[: max(self._output.columns - 1, 10)]
-        if text != self._shown:
-            self._output.stderr.write(f"\r\x1b[2K{text}")
-            self._output.stderr.flush()
-            self._shown = text
+    def show(self, lines: list[str]) -> None:
+        cut = [width_cut(line, max(self._output.columns - 1, 10)) for line in lines]
+        if cut != self._shown:
+            self._write(self._up() + "\n".join(cut))
+            self._shown = cut
 
     def forget(self) -> None:
         """What stands there stays: the person's Enter has ended the line."""
-        self._shown = ""
+        self._shown = []
 
     def clear(self) -> None:
         if self._shown:
-            self._output.stderr.write("\r\x1b[2K")
-            self._output.stderr.flush()
-            self._shown = ""
+            self._write(self._up())
+            self._shown = []
+
+    def _up(self) -> str:
+        """To the first of the lines, with nothing left below."""
+        up = len(self._shown) - 1
+        return "\r" + (f"\x1b[{up}A" if up > 0 else "") + "\x1b[J"
+
+    def _write(self, text: str) -> None:
+        self._output.stderr.write(text)
+        self._output.stderr.flush()
 
 
 async def watch_task(
@@ -74,7 +82,8 @@ async def watch_task(
 ) -> TaskOutcome:
     """Show the task until it rests, and return how it stands; `person` answers what agents ask leave for."""
     progress = progress or Progress(task_id)
-    moving = _MovingLine(output) if output.interactive and not output.quiet else None
+    progress.in_place = output.interactive and not output.quiet
+    moving = _MovingLines(output) if output.interactive and not output.quiet else None
     unlisten = session.listen(lambda update: _take(progress, task_id, update))
     helpers = [asyncio.create_task(_paint(moving, progress))] if moving else []
     if moving and person is not None:
@@ -88,7 +97,7 @@ async def watch_task(
                 if moving and lines:
                     moving.clear()
                 for text in lines:
-                    output.note(_tinted(output, text))
+                    output.note(output.verdict(text))
         return await session.wait(task_id)
     finally:
         unlisten()
@@ -97,6 +106,8 @@ async def watch_task(
         await asyncio.gather(*helpers, return_exceptions=True)
         if moving:
             moving.clear()
+            for text in progress.table(most=40):
+                output.note(text)
 
 
 def close_task(output: Output, command: str, outcome: TaskOutcome, progress: Progress) -> int:
@@ -129,13 +140,18 @@ def _take(progress: Progress, task_id: str, update: Live | None) -> None:
         progress.live(update)
 
 
-async def _paint(moving: _MovingLine, progress: Progress) -> None:
+async def _paint(moving: _MovingLines, progress: Progress) -> None:
     while True:
-        moving.show("  " + (moving.question or progress.status(monotonic())))
+        now = monotonic()
+        if moving.question:
+            moving.show([f"  {moving.question}"])
+        else:
+            bar = progress.bar(now)
+            moving.show([*progress.table(now), *([f"  {bar}"] if bar else []), "  " + progress.status(now)])
         await asyncio.sleep(_REPAINT_S)
 
 
-async def _answer_questions(session: Session, output: Output, moving: _MovingLine, person: Answers) -> None:
+async def _answer_questions(session: Session, output: Output, moving: _MovingLines, person: Answers) -> None:
     """Put each question to the person, one at a time; at the end of the input everything is refused."""
     while True:
         waiting = await session.permissions.first()
@@ -150,7 +166,7 @@ async def _answer_questions(session: Session, output: Output, moving: _MovingLin
         output.note(f"  {answered_text(waiting)}")
 
 
-async def _one_answer(session: Session, waiting: Waiting, moving: _MovingLine, person: Answers) -> None:
+async def _one_answer(session: Session, waiting: Waiting, moving: _MovingLines, person: Answers) -> None:
     """Wait for a line, or until nobody wants an answer any more."""
     typing = asyncio.ensure_future(person.line())
     either: set[asyncio.Future[Any]] = {typing, waiting.answer}
@@ -174,13 +190,3 @@ def _lines(progress: Progress, line: bytes) -> list[str]:
     except ValueError:
         return []
     return progress.fact(fact, now=monotonic()) if isinstance(fact, dict) else []
-
-
-def _tinted(output: Output, text: str) -> str:
-    """PASS green and REJECT red where colour is on; the words carry the meaning."""
-    if output.colour:
-        if "] PASS " in text:
-            return text.replace("PASS", output.tinted("PASS", good=True), 1)
-        if "] REJECT " in text:
-            return text.replace("REJECT", output.tinted("REJECT", good=False), 1)
-    return text

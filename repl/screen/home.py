@@ -195,7 +195,8 @@ class HomeScreen(HomeActions, Screen[None]):
         status = self.query_one("#home-status", Static)
         status.display = bool(lines)
         self._write("#home-status", "\n".join(lines))
-        moving = [line for progress in running for line in [*progress.table(), progress.bar()] if line]
+        most = max(self.transcript.size.height // 2, 4)
+        moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
         for progress in running[-1:]:
             detail, size = self.pm.feed.detail if self.pm.feed else False, self.transcript.size
             live = self.pm.live_text

@@ -109,6 +109,9 @@ class HomeActions(Screen[None]):
     @work
     async def answer(self, row: TaskRow) -> None:
         """Answer a task that waits for its person."""
+        if row.last_event == "CHUNKING_PLAN":
+            await self._answer_plan(row)
+            return
         options = ["continue: more iterations", "hint: write what to mind", "accept: take it as it is", "stop: end it"]
         chosen = await self.app.push_screen_wait(Choice(f"{row.task_id} waits for your answer", options))
         if chosen is None:
@@ -119,6 +122,19 @@ class HomeActions(Screen[None]):
             self.prompt.focus()
         else:
             self.pm.run_line(f"/respond {row.task_id} {action}")
+
+    async def _answer_plan(self, row: TaskRow) -> None:
+        """Answer a task whose plan waits."""
+        options = ["approve: run it", "edit: change it in the editor", "again: plan with other words", "stop: end it"]
+        chosen = await self.app.push_screen_wait(Choice(f"{row.task_id}: its plan waits for your word", options))
+        short = short_id(row.task_id)
+        if chosen == 2:
+            self.prompt.put(f"/plan {short} --again ")
+            self.prompt.focus()
+        elif chosen is not None:
+            self.pm.run_line(
+                (f"/plan {short} --approve", f"/plan {short} --edit", "", f"/respond {short} stop")[chosen]
+            )
 
     @work
     async def action_interrupt(self) -> None:

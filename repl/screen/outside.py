@@ -24,9 +24,9 @@ def open_outside(app: App[Any], text: str, *, program: str) -> None:
     _with_text(app, escape(text) if program == "pager" else text, _command(program))
 
 
-def edit_outside(app: App[Any], text: str) -> str | None:
+def edit_outside(app: App[Any], text: str, *, suffix: str = ".md") -> str | None:
     """`text` as the person left it in the editor; None where the editor could not be run or failed."""
-    return _with_text(app, text, _command("editor"))
+    return _with_text(app, text, _command("editor"), suffix=suffix)
 
 
 def run_outside(app: App[Any], path: str, *, program: str) -> bool:
@@ -40,9 +40,9 @@ def _command(program: str) -> list[str]:
     return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
 
 
-def _with_text(app: App[Any], text: str, command: list[str]) -> str | None:
+def _with_text(app: App[Any], text: str, command: list[str], *, suffix: str = ".md") -> str | None:
     with tempfile.TemporaryDirectory(prefix="pm-") as folder:
-        path = Path(folder) / "text.md"
+        path = Path(folder) / f"text{suffix}"
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
         return path.read_text(encoding="utf-8", errors="replace") if _run(app, [*command, str(path)]) else None

@@ -14,16 +14,15 @@ __all__ = ["head_text", "session_cost", "status_text"]
 
 def status_text(progress: Progress, *, now: float, budget: float | None = None) -> str:
     """`task-015 · it 1/3 · 2/6 subtasks · 14.2k tok · $0.12 · claude · asking claude · 12 s`; `!` near the budget."""
-    done = sum(state == "done" for state in progress.subtask_state.values())
     money = cost_text(progress.cost) if progress.tokens or progress.cost else ""
     if budget and progress.cost is not None and progress.cost > 0.8 * budget:
         money = f"! {money} of {cost_text(budget)}"
     parts = [
         progress.task_id,
         f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}"
-        if progress.max_iterations
+        if progress.max_iterations and not progress.board.standings
         else "",
-        f"{done}/{len(progress.subtasks)} subtasks" if progress.subtasks else "",
+        progress.subtasks_text(),
         tokens_text(progress.tokens, short=True) if progress.tokens else "",
         money,
         progress.executor,

@@ -24,7 +24,7 @@ _MAX_FACTS: Final = 5_000
 
 def read_task(row: TaskRow) -> list[str]:
     """The task's lines, read from its newest file. Reads the disk: call it in a thread."""
-    progress = Progress(row.task_id, prefix="/")
+    progress = Progress(row.task_id, prefix="/", table=True)
     printed: list[str] = []
     try:
         for number, (_seq, line) in enumerate(iter_lines(Path(row.trace_file))):
@@ -50,9 +50,8 @@ def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part)) or "executor n/a"
     standing = [row.status + (f" ({one_line(row.reason)})" if row.reason else ""), agent, cost_text(row.cost_usd)]
     lines = [one_line(row.title), " · ".join(standing)]
-    bar = progress.bar()
-    if bar:
-        lines.append(bar)
+    if bar := progress.bar():
+        lines += ["", *progress.table(most=40), f"  {bar}"]
     lines += ["", *printed]
     if row.damaged:
         lines += ["", f"  {row.damaged} damaged lines: /trace verify {short_id(row.task_id)}"]
@@ -67,6 +66,8 @@ def next_steps(row: TaskRow) -> str:
     match row.status:
         case "RUNNING" | "QUEUED":
             return f"/trace {short} --follow   /stop {short}"
+        case "AWAITING_RESPONSE" if row.last_event == "CHUNKING_PLAN":
+            return f"/plan {short} --approve | --edit | --again TEXT"
         case "AWAITING_RESPONSE":
             return f"/respond {short} continue | hint TEXT | accept | stop"
         case "COMPLETE":

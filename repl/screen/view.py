@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from repl.screen.outside import edit_outside
+
 if TYPE_CHECKING:
     from repl.screen.app import PmApp
 
@@ -43,6 +45,10 @@ class ScreenView:
         from repl.screen.keymap import binding_rows
 
         return [(row.id, " ".join(row.keys), row.what) for row in binding_rows(self._app.keymap_changes)]
+
+    async def edit_text(self, text: str, *, suffix: str) -> str | None:
+        """The person's editor, in place of the screen for a while."""
+        return edit_outside(self._app, text, suffix=suffix)
 
     async def open_trace(self, task_id: str) -> None:
         """`/trace T --screen`."""

@@ -130,12 +130,19 @@ def test_a_toolbar_never_wraps(parts: list[str], columns: int) -> None:
     assert sum(2 if east_asian_width(char) in "WF" else 1 for char in text) <= columns + 1
 
 
+def fact(event: str, subtask: str | None = None, index: int | None = None, **data: object) -> dict[str, object]:
+    found = {"timestamp": "2026-01-01T00:00:00.000Z", "event": event, "session_id": "s", "task_id": "task-015"}
+    named = {name: value for name, value in (("subtask_id", subtask), ("iteration_index", index)) if value is not None}
+    return {**found, **named, "data": data}
+
+
 def chunked() -> Progress:
     progress = Progress("task-015", prefix="/", table=True)
     plan = [{"id": "a", "title": "schema", "dependencies": []}, {"id": "b", "title": "API", "dependencies": ["a"]}]
-    progress.fact({"event": "CHUNKING_PLAN", "data": {"subtasks": plan}}, now=0)
-    ask = {"event": "LLM_REQUEST", "subtask_id": "a", "iteration_index": 0, "data": {"prompt": "x"}}
-    progress.fact(ask, now=1)
+    request = {"prompt": "x", "workspace": "/w", "limits": {"max_iterations": 3}, "executor": {"name": "claude"}}
+    progress.fact(fact("USER_REQUEST", **request), now=0)
+    progress.fact(fact("CHUNKING_PLAN", subtasks=plan), now=0)
+    progress.fact(fact("LLM_REQUEST", "a", 0, prompt="x"), now=1)
     return progress
 
 
@@ -143,11 +150,12 @@ def test_subtasks_are_a_table_that_changes_in_place_with_a_bar() -> None:
     progress = chunked()
     assert progress.table()[0].split() == ["run", "1", "schema", "it", "0", "asking"]
     assert progress.table()[1].split() == ["wait", "2", "API", "after", "1"]
-    judged = {"judgment": "PASS", "criteria_results": []}
-    progress.fact({"event": "QUALITY_JUDGMENT", "subtask_id": "a", "iteration_index": 0, "data": judged}, now=2)
+    progress.fact(fact("LLM_RESPONSE", "a", 0, output="done", status="COMPLETE"), now=2)
+    progress.fact(fact("QUALITY_JUDGMENT", "a", 0, judgment="PASS", criteria_results=[]), now=2)
+    progress.fact(fact("ITERATION_END", "a", 0, iteration_index=0, judgment="PASS"), now=2)
     lines = status_lines(progress, now=31, columns=80)
     assert lines[0].split() == ["done", "1", "schema", "1", "it"]
-    assert lines[2] == "  [##########..........] 1/2 subtasks"
+    assert lines[2] == "  [##########..........] 1/2 subtasks · 31 s"
 
 
 def test_the_status_line_says_more_the_longer_it_waits() -> None:

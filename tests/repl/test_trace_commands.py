@@ -23,7 +23,7 @@ _NOISE = (
     (r"\d+\.\d s\b", "<SECONDS>"),
     (r"\d+(\.\d+)? (B|kB|MB|GB)\b", "<SIZE>"),
     (r"\b(now|\d+ min)\b", "<AGE>"),
-    (r'"duration_ms":\d+', '"duration_ms":0'),
+    (r'"(duration|spent)_ms":\d+', r'"\1_ms":0'),
 )
 
 

@@ -1,0 +1,45 @@
+"""A text changed by the person in their own editor: `$VISUAL`, `$EDITOR`, else vi; in a private temporary file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tracer.errors import UnavailableError
+
+__all__ = ["edit_text", "kept_aside"]
+
+
+def edit_text(text: str, environ: Mapping[str, str], *, suffix: str = ".md") -> str:
+    """`text` as the person left it; blocks while the editor has the terminal.
+
+    Raises:
+        UnavailableError: the editor cannot be started, or ended with an error.
+
+    """
+    command = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="pm-edit-") as folder:
+        path = Path(folder) / f"text{suffix}"
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        try:
+            ended = subprocess.run([*command, str(path)], env=dict(environ), check=False)
+        except OSError as error:
+            raise UnavailableError(
+                f"the editor {command[0]!r} could not be started", why=str(error), next_step="set EDITOR"
+            ) from error
+        if ended.returncode != 0:
+            raise UnavailableError(f"the editor {command[0]!r} ended with {ended.returncode}: nothing was changed")
+        return path.read_text(encoding="utf-8", errors="replace")
+
+
+def kept_aside(text: str, *, suffix: str) -> Path:
+    """A private file that holds `text`, for a person to mend what was refused."""
+    handle, name = tempfile.mkstemp(prefix="pm-", suffix=suffix)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    return Path(name)

@@ -16,7 +16,7 @@ from fastapi.openapi.utils import get_openapi
 from collector.collector import Collector
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
-from service import captures_api, page_insights, pages, tasks
+from service import captures_api, page_captures, page_insights, pages, tasks
 from service.admission import Admission
 from service.ingest_lane import IngestLane
 from service.problems import Problem, add_problem_handlers, responses
@@ -75,6 +75,7 @@ def create_app(
     app.include_router(captures_api.router)
     app.include_router(pages.router)
     app.include_router(page_insights.router)
+    app.include_router(page_captures.router)
 
     @app.get("/healthz", tags=["health"], responses=responses(403, 429))
     async def healthz() -> Health:
@@ -101,11 +102,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         return app.openapi_schema
     document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for model in captures_api.BODY_MODELS:
-        whole = model.model_json_schema(mode="validation", ref_template="#/components/schemas/{model}")
-        for name, definition in whole.pop("$defs", {}).items():
-            schemas.setdefault(name, definition)
-        schemas[model.__name__] = whole
+    schemas |= captures_api.body_schemas()
     schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

@@ -34,11 +34,11 @@ from service.state import state_of
 from tracer.capture.document import TraceDocument
 from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace
 
-__all__ = ["BODY_MODELS", "append_events", "router"]
+__all__ = ["append_events", "body_schemas", "router"]
 
 router = APIRouter(tags=["captures"])
 
-BODY_MODELS: Final = (CreateTrace, AppendEvents, FinalizeTrace, TraceDocument)
+_MODELS: Final = (CreateTrace, AppendEvents, FinalizeTrace, TraceDocument)
 _UUID: Final = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _PIECE: Final = 1 << 20
 _UPLOADS: Final = 64 << 10  # an upload is spooled to disk: it counts for little memory
@@ -49,8 +49,23 @@ BlobId = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{64}$", examples=["sha
 Someone = Annotated[Access, Depends(access_of)]
 
 
+def _named(model: str) -> str:
+    """Where the OpenAPI holds a model: under a name of its own, since tasks have a TraceDocument too."""
+    return f"#/components/schemas/Capture{model}"
+
+
+def body_schemas() -> dict[str, Any]:
+    """The components of the OpenAPI that bodies read raw refer to."""
+    found: dict[str, Any] = {}
+    for model in _MODELS:
+        whole = model.model_json_schema(ref_template=_named("{model}"))
+        found |= {f"Capture{name}": inner for name, inner in whole.pop("$defs", {}).items()}
+        found[f"Capture{model.__name__}"] = whole
+    return found
+
+
 def _body(model: type[Any], *, required: bool = True) -> dict[str, Any]:
-    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    schema = {"$ref": _named(model.__name__)}
     return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
 
 
@@ -137,7 +152,7 @@ _FULL: Final[dict[int | str, dict[str, Any]]] = {
             "application/json": {
                 "schema": {
                     "anyOf": [
-                        {"$ref": "#/components/schemas/TraceDocument"},
+                        {"$ref": _named("TraceDocument")},
                         {"$ref": "#/components/schemas/TraceMetadata"},
                     ]
                 }

@@ -44,13 +44,6 @@ async def compare_page(
     return HTMLResponse(await asyncio.to_thread(_compare_page, state_of(request).state_dir, a.strip(), b.strip()))
 
 
-@router.get("/captures")
-async def captures_page() -> HTMLResponse:
-    """Captured sessions of people: none can be made by this version."""
-    message = "No captures here. Captured bug-fix sessions come with the collector."
-    return HTMLResponse(render("empty.html", heading="Captures", message=message))
-
-
 def _insights_page(state_dir: StateDir) -> str:
     paths = [Path(row.path) for row in list_agentic(state_dir, limit=_NEWEST)]
     recorded = sorted(state_dir.traces.glob("conversation-*.jsonl"))

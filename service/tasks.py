@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import StringConstraints
 
 from runner.chunking.standing import standings
 from runner.evolve import fold
@@ -60,11 +61,16 @@ async def found_task(request: Request, task_id: TaskId) -> TaskRef:
 
 
 Several = Annotated[list[str] | None, Query(max_length=50)]
+_RANGE = "[0-9]{1,9}(-[0-9]{1,9})?"
+Ranges = Annotated[
+    list[Annotated[str, StringConstraints(pattern=f"^{_RANGE}(,{_RANGE})*$")]] | None,
+    Query(max_length=50, examples=[["0", "2-3"]]),
+]
 
 
 async def wanted_facts(
     event: Several = None,
-    iteration: Several = None,
+    iteration: Ranges = None,
     subtask: Several = None,
     text: Several = None,
     *,

@@ -18,7 +18,17 @@ from tracer.events import Entry
 from tracer.filters import Filter
 from tracer.render import escape_controls, fact_line
 
-__all__ = ["DiffLine", "FactRow", "IterationView", "TaskView", "fact_rows", "is_failure", "shown", "task_view"]
+__all__ = [
+    "DiffLine",
+    "FactRow",
+    "IterationView",
+    "TaskView",
+    "diff_lines",
+    "fact_rows",
+    "is_failure",
+    "shown",
+    "task_view",
+]
 
 _CUT: Final = 20_000
 _DIFF_LINES: Final = 2_000
@@ -186,7 +196,7 @@ def _iterations(entries: Sequence[Entry], diff_of: Callable[[str], str | None]) 
 def _with_diff(fields: dict[str, Any], diff_of: Callable[[str], str | None]) -> dict[str, Any]:
     blob = fields.pop("diff_blob", None)
     text = diff_of(blob) if isinstance(blob, str) else None
-    return {**fields, "diff": _diff_lines(text) if text else ()}
+    return {**fields, "diff": diff_lines(text) if text else ()}
 
 
 def _asked(seq: int, data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
@@ -252,7 +262,8 @@ def _tokens(usage: Any) -> int | None:
     return sum(known) if known else None
 
 
-def _diff_lines(text: str) -> tuple[DiffLine, ...]:
+def diff_lines(text: str) -> tuple[DiffLine, ...]:
+    """The lines of a diff, each with its kind; at most 2,000."""
     lines = text.split("\n")
     kept = [DiffLine(_diff_kind(line), escape_controls(line)) for line in lines[:_DIFF_LINES]]
     if len(lines) > _DIFF_LINES:

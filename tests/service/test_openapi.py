@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from tests.collector.http.support import Capture
-from tests.service.support import GOOD, TOKEN, build_app, serving
+from tests.service.support import GOOD, TOKEN, Served, build_app, serving
 
 
 def test_errors_are_documented_as_problem_documents(project: Path) -> None:
@@ -36,6 +36,28 @@ def test_every_operation_that_takes_a_body_has_an_example(project: Path) -> None
 BEYOND_THE_SCHEMA = ("/traces", "/blobs")
 
 
+def exercise(operation: Any, served: Served) -> None:
+    """Send generated requests; those about a trace go to a real one half of the time."""
+    captures = operation.path.startswith(BEYOND_THE_SCHEMA)
+    excluded = [ignored_auth, positive_data_acceptance] if captures else [ignored_auth]
+    real = Capture(served) if "{trace_id}" in operation.path else None
+
+    @settings(
+        max_examples=40,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(), to_real=strategies.booleans())
+    def check(case: Any, to_real: bool) -> None:
+        if real is not None and to_real and case.method != "DELETE":
+            case.path_parameters["trace_id"] = real.trace_id
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        case.call_and_validate(headers=headers, excluded_checks=excluded, timeout=60)
+
+    check()
+
+
 @pytest.mark.torture
 @pytest.mark.timeout(900)
 def test_generated_requests_meet_only_documented_answers(project: Path) -> None:
@@ -45,29 +67,12 @@ def test_generated_requests_meet_only_documented_answers(project: Path) -> None:
         schema = schemathesis.openapi.from_url(
             f"{served.url}/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}
         )
-        credentials = {"authorization": f"Bearer {TOKEN}"}
         problems: list[str] = []
         for result in schema.get_all_operations():
             operation = result.ok()
-            captures = operation.path.startswith(BEYOND_THE_SCHEMA)
-            excluded = [ignored_auth, positive_data_acceptance] if captures else [ignored_auth]
-            real = Capture(served) if "{trace_id}" in operation.path else None
-
-            @settings(
-                max_examples=40,
-                deadline=None,
-                phases=[Phase.explicit, Phase.generate],
-                suppress_health_check=list(HealthCheck),
-            )
-            @given(case=operation.as_strategy(), is_real=strategies.booleans())
-            def check(case: Any, is_real: bool, real: Capture | None = real, excluded: list[Any] = excluded) -> None:
-                if real is not None and is_real and case.method != "DELETE":
-                    case.path_parameters["trace_id"] = real.trace_id
-                case.call_and_validate(headers=credentials, excluded_checks=excluded, timeout=60)
-
             try:
-                check()
-            except Exception as error:  # noqa: BLE001 - all operations are tried before any is reported
+                exercise(operation, served)
+            except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - all operations are tried before any is reported
                 problems.append(f"{operation.label}: {''.join(traceback.format_exception(error))[-3000:]}")
         assert not problems, "\n\n".join(problems)
 

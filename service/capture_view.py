@@ -180,7 +180,8 @@ def _parts(event: Mapping[str, Any], contents: Mapping[str, Content], *, label: 
         if text is None:
             parts.append(Part(name, blob_id, Shown(""), (), content.byte_length))
         elif field in _DIFFS:
-            parts.append(Part(name, blob_id, Shown(""), diff_lines(text.expandtabs(4).rstrip("\n")), content.byte_length))
+            lines = diff_lines(text.expandtabs(4).rstrip("\n"))
+            parts.append(Part(name, blob_id, Shown(""), lines, content.byte_length))
         else:
             plain = shown(plain_terminal(text), limit=_CUT)
             hidden = max(plain.hidden, content.byte_length - len(text.encode("utf-8", "replace")))

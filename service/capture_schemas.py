@@ -52,7 +52,7 @@ class TraceMetadata(TraceState):
     environment: dict[str, Any]
     ingestion: dict[str, Any]
     store: str
-    qa_profile: str | None
+    qa_profile: str | dict[str, Any] | None
     event_count: int
     byte_count: int
     final_state: dict[str, Any] | None

@@ -7,6 +7,7 @@ the session file and taken off. Retries of its own are kept short, so that a rat
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ _WRITING: Final = ("Bash", "Edit", "MultiEdit", "Write", "NotebookEdit")
 _PARTIAL_SINCE: Final = Version(2, 0, 0)
 _THINKING_SINCE: Final = Version(2, 1, 114)
 _BUDGET_SINCE: Final = Version(2, 1, 197)
+_SCHEMA_SINCE: Final = Version(2, 1, 0)
 _LONGEST_ARGUMENT: Final = 100_000
 
 
@@ -52,6 +54,8 @@ class ClaudeDialect:
             argv += ["--max-budget-usd", f"{request.budget_usd:.4f}"]
         if request.rules and len(request.rules) < _LONGEST_ARGUMENT:
             argv += ["--append-system-prompt", request.rules]
+        if request.answer_schema is not None and version >= _SCHEMA_SINCE:
+            argv += ["--json-schema", json.dumps(request.answer_schema)]
         if launch.session is not None:
             argv += ["--resume", launch.session.id]
         return [*argv, *self._permissions(launch), *launch.extra_arguments]

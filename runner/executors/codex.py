@@ -42,6 +42,8 @@ class CodexDialect:
         base_url = launch.base_url or launch.environ.get("OPENAI_BASE_URL")
         if base_url:
             argv += _provider_options(base_url, launch.environ)
+        if launch.schema_file is not None:
+            argv += ["--output-schema", str(launch.schema_file)]
         argv += self._permissions(launch)
         argv += launch.extra_arguments
         if launch.session is not None:

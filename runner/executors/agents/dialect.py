@@ -51,7 +51,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a run is started. `confinement` says whose sandbox holds it: the agent's own, ours, or none."""
+    """How a run is started. `confinement` says whose sandbox holds it: the agent's own, ours, or none.
+
+    `schema_file` holds the schema that the answer is to follow, for programs that read it from a file.
+    """
 
     request: Ask
     program: str
@@ -64,6 +67,7 @@ class Launch:
     allowed_commands: tuple[str, ...] = ()
     extra_arguments: tuple[str, ...] = ()
     prompt: str = field(default="")
+    schema_file: Path | None = None
 
 
 class Dialect(Protocol):

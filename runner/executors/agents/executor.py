@@ -7,6 +7,7 @@ ended. The run is registered under the state folder before it starts, so that th
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 from dataclasses import replace
@@ -92,8 +93,20 @@ class AgentExecutor:
             base_url=settings.base_urls.get(self.name),
             allowed_commands=settings.allow_commands,
             extra_arguments=settings.extra_arguments.get(self.name, ()),
+            schema_file=self._schema_file(request),
         )
         return replace(launch, confinement=self._confinement(launch))
+
+    def _schema_file(self, request: Ask) -> Path | None:
+        """The answer's schema as a file in the state dir, named by its content: the same one serves every run."""
+        if request.answer_schema is None or self._settings.state_dir is None:
+            return None
+        text = json.dumps(request.answer_schema, sort_keys=True)
+        path = self._settings.state_dir / "control" / f"schema-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return path
 
     def _session(self, request: Ask) -> Session | None:
         """The session to go on in: only one of this command line whose file is still there."""

@@ -19,6 +19,8 @@ _THINKING_TOKENS: Final = 8_000
 _LEAST_OUTPUT: Final = 256
 # Models before 4.6 know thinking with a token budget only; later ones refuse that and think adaptively.
 _BUDGETED = re.compile(r"^claude-(?:3|\w+-4-(?:[0-5](?:-|$)|\d{8}))")
+# Of those, the ones that can be held to an answer's schema.
+_SCHEMA_BUDGETED = re.compile(r"^claude-(?:opus-4-[15]|sonnet-4-5|haiku-4-5)")
 _EPHEMERAL: Final = {"type": "ephemeral"}
 _SYSTEM: Final = (
     "You work on a software project through the tools given; all paths are relative to its root. "
@@ -40,6 +42,11 @@ def thinking_option(model: str, *, wanted: bool, max_tokens: int) -> Mapping[str
         old = model.startswith("claude-3") and not model.startswith("claude-3-7")
         return {"type": "enabled", "budget_tokens": budget} if wanted and budget >= 1024 and not old else None
     return {"type": "adaptive", "display": "summarized" if wanted else "omitted"}
+
+
+def _holds_to_schema(model: str) -> bool:
+    """Whether the API can hold `model` to a schema; others read it in the prompt."""
+    return model.startswith("claude-") and (not _BUDGETED.match(model) or bool(_SCHEMA_BUDGETED.match(model)))
 
 
 def build_body(
@@ -74,6 +81,8 @@ def build_body(
     thinking = thinking_option(model, wanted=request.thinking, max_tokens=max_tokens)
     if thinking is not None:
         body["thinking"] = thinking
+    if request.answer_schema is not None and _holds_to_schema(model):
+        body["output_config"] = {"format": {"type": "json_schema", "schema": dict(request.answer_schema)}}
     return body
 
 

@@ -84,7 +84,7 @@ def left_over(project: Path) -> list[str]:
     return [
         *git(project, "worktree", "list").splitlines()[1:],
         *git(project, "for-each-ref", "--format=%(refname)", "refs/heads/pm").split(),
-        *git(project, "for-each-ref", "--format=%(refname)", "refs/pm-orchestrator/task-001/chunk").split(),
+        *git(project, "for-each-ref", "--format=%(refname)", "refs/pm-orchestrator/*/chunk").split(),
         *(str(path) for path in project.rglob("*.lock") if path.parent.name != "blobs" and path.stat().st_size),
         *(str(path) for path in (project / ".git").rglob("*.lock")),
         *(str(path) for path in (project / ".pm-orchestrator").glob("worktrees/*")),

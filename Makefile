@@ -8,7 +8,7 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 WORKERS ?= 2
 
-.PHONY: help demo test torture check format bench bench-criteria docs lock clean
+.PHONY: help demo e2e test torture check format bench bench-criteria docs lock clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ $(DEV): requirements/dev.txt $(RUNTIME)
 
 demo: $(RUNTIME) ## set up, then run the main job on the embedded scripted model: REJECT, PASS, its trace
 	@$(BIN)/pm demo
+
+e2e: $(RUNTIME) ## a captured bug fix from the first event to test proof and judge scores, without containers or a key
+	@PM=$(abspath $(BIN))/pm examples/e2e.sh
 
 test: $(DEV) ## prove it (at most 5 minutes; lists what this machine could not run)
 	$(BIN)/python -m pytest -q -m "not torture and not browser and not container and not real_cli" -n $(WORKERS) --dist loadgroup

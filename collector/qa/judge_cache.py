@@ -1,6 +1,7 @@
-"""Verdicts kept by content: the same packet under the same model, rubric and votes is never paid for twice.
+"""Scores kept by content, so that a second calibration asks nobody: same packet, model, rubric and votes.
 
-A verdict is one file, `<folder>/<sha256>.json`, that appears whole or not at all. A damaged one counts as missing.
+Only numbers and flags are kept, nothing that the session said: they may outlive a session that was deleted on request.
+A file `<folder>/<sha256>.json` appears whole or not at all; a damaged one counts as missing.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from collector.qa.judge_port import Exchange, Judge, JudgeResult
+from collector.qa.judge_port import Judge, JudgeResult
 from collector.qa.packet import Packet
 from tracer.durable import ensure_folder, publish
 from tracer.errors import RecordError
 
-__all__ = ["CachedJudge"]
+__all__ = ["RememberedScores"]
 
 
 class _Kept(BaseModel):
@@ -29,18 +30,14 @@ class _Kept(BaseModel):
     rubric_version: str
     scores: dict[str, float | None]
     overall: float | None
-    rationale: str
     flags: tuple[str, ...]
     correctness_confidence: float | None
     votes: int
     spread: dict[str, float]
-    citations: dict[str, tuple[str, ...]]
-    exchanges: list[tuple[str, str]]
-    reason: str
 
 
-class CachedJudge:
-    """A judge with a memory in `folder`; errors are not remembered."""
+class RememberedScores:
+    """A judge with a memory for scores in `folder`; a remembered result has no rationale. Errors are not remembered."""
 
     def __init__(self, judge: Judge, folder: Path) -> None:
         self._judge = judge
@@ -72,16 +69,11 @@ def _read(path: Path) -> JudgeResult | None:
         kept = _Kept.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
-    fields = {name: getattr(kept, name) for name in _Kept.model_fields if name != "exchanges"}
-    return JudgeResult(
-        **fields, exchanges=tuple(Exchange(sent.encode(), came.encode()) for sent, came in kept.exchanges)
-    )
+    return JudgeResult(**{name: getattr(kept, name) for name in _Kept.model_fields}, rationale="")
 
 
 def _write(path: Path, result: JudgeResult) -> None:
-    fields = {name: getattr(result, name) for name in _Kept.model_fields if name != "exchanges"}
-    exchanges = [(pair.request.decode(), pair.response.decode()) for pair in result.exchanges]
-    data = _Kept(**fields, exchanges=exchanges).model_dump_json().encode()
+    data = _Kept(**{name: getattr(result, name) for name in _Kept.model_fields}).model_dump_json().encode()
     try:
         ensure_folder(path.parent)
         with contextlib.suppress(FileExistsError):  # another process judged the same packet: its verdict stays

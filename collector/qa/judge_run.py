@@ -7,21 +7,21 @@ The same inputs find the fact that is there, so the model is asked once for them
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from collector.blobs import CollectorBlobs
 from collector.limits import IN_DATABASE
 from collector.qa.judge_port import Judge
 from collector.qa.judge_step import JudgeStep, prepare_judge, proof_text
+from collector.qa.judge_verdict import verdict_of
+from collector.qa.pipeline_facts import StepFacts
 from collector.qa_fold import fold_qa
 from collector.store.port import BlobRow, QaFact, TraceRow, TraceStore
 from tracer import clock
 from tracer.blobs import blob_id_of
 from tracer.errors import NotFoundError, TraceError
 
-__all__ = ["JUDGE_STEP", "HoldsTraces", "TraceBlobs", "judge_trace", "prepared_step"]
-
-JUDGE_STEP: Final = "judge"
+__all__ = ["HoldsTraces", "TraceBlobs", "judge_trace", "prepared_step"]
 
 
 class HoldsTraces(Protocol):
@@ -117,19 +117,16 @@ async def judge_trace(
         raise NotFoundError(f"no trace {trace_id!r}")
     facts = await collector.store.qa_facts(trace_id)
     step = await prepared_step(row, collector=collector, judge=judge, why_none=why_none, clean=clean, facts=facts)
-    found = _found(facts, step.input_hash)
-    if found is not None:
-        return found
-    outcome = await step.run()
-    fact = QaFact(JUDGE_STEP, outcome.input_hash, clock.now_epoch_ms(), {"judge": outcome.result})
+    known = StepFacts(facts)
+    verdict = await verdict_of(step, known)
+    if verdict is None:
+        return _latest(facts)
+    key = known.fresh_key("judge", verdict.key)
+    fact = QaFact("judge", key, clock.now_epoch_ms(), {"judge": verdict.part})
     if not await collector.store.append_qa_fact(trace_id, fact):  # another worker was first: its verdict stays
-        return _found(await collector.store.qa_facts(trace_id), outcome.input_hash) or outcome.result
-    return outcome.result
+        return _latest(await collector.store.qa_facts(trace_id))
+    return verdict.part
 
 
-def _found(facts: tuple[QaFact, ...], input_hash: str) -> dict[str, Any] | None:
-    for fact in facts:
-        if fact.step == JUDGE_STEP and fact.input_hash == input_hash:
-            result: dict[str, Any] = fact.result["judge"]
-            return result
-    return None
+def _latest(facts: tuple[QaFact, ...]) -> dict[str, Any]:
+    return next(dict(fact.result["judge"]) for fact in reversed(facts) if fact.step == "judge")

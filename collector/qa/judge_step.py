@@ -80,7 +80,7 @@ class JudgeStep:
             "overall": result.overall,
             "rationale_blob_id": await self.put_blob(_utf8(result.rationale), "text/plain"),
             "flags": list(result.flags),
-            "detail": _detail(result, self.packet),
+            "detail": {**_detail(result, self.packet), "inputs": self.input_hash},
         }
         if result.exchanges:
             requests = _array([exchange.request for exchange in result.exchanges])

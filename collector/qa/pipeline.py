@@ -19,6 +19,7 @@ from collector.materialize import materialize
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.judge_port import Judge
 from collector.qa.judge_run import prepared_step
+from collector.qa.judge_verdict import verdict_of
 from collector.qa.pipeline_facts import Step, StepFacts, key_of
 from collector.qa.pipeline_settings import QaSettings
 from collector.qa.profiles import Plan, Refusal, plan_of
@@ -160,17 +161,12 @@ class _Run:
             clean=lambda text: self._collector.redactors.for_root(None).redact_text(text)[0],
             facts=await self._collector.store.qa_facts(self._row.trace_id),
         )
-        marker = self._facts.marker("judge")
-        # Without a request the key is the judge's own, so that what `pm judge` found counts here too.
-        key = key_of("judge", step.input_hash, marker) if marker else step.input_hash
-        if self._facts.done("judge", key) is not None:
+        verdict = await verdict_of(step, self._facts, progress=self._progress)
+        if verdict is None:
             self._progress("judge: done before")
             return
-        self._progress(f"judge: skipped: {step.skip}" if step.skip else "judge: asked")
-        outcome = await step.run()
-        trouble = outcome.input_hash.removeprefix(step.input_hash)
-        await self._store("judge", key + trouble, {"judge": outcome.result})
-        overall = outcome.result.get("overall")
+        await self._store("judge", verdict.key, {"judge": verdict.part})
+        overall = verdict.part.get("overall")
         self._progress(f"judge: overall {overall}" if overall is not None else "judge: no scores")
 
     async def materialize(self) -> None:

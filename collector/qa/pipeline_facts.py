@@ -48,6 +48,15 @@ class StepFacts:
         base, _, suffix = latest.input_hash.partition(":")
         return latest if base == key and (not suffix or suffix.startswith("again-")) else None
 
+    def all_of(self, step: Step) -> list[QaFact]:
+        """Every result of the step, oldest first."""
+        return [fact for fact in self._facts if fact.step == step]
+
+    def asked_alone(self, step: Step) -> bool:
+        """Whether somebody asked for this very step since its latest result."""
+        names = [fact.step for fact in reversed(self._facts) if fact.step in {step, f"requested-{step}"}]
+        return names[:1] == [f"requested-{step}"]
+
     def latest(self, step: Step) -> QaFact | None:
         """The step's latest result."""
         return next((fact for fact in reversed(self._facts) if fact.step == step), None)

@@ -116,13 +116,13 @@ async def _graded(context: Context, labels: list[Label]) -> list[Graded]:
 
 async def _verdicts(context: Context, labels: list[Label]) -> dict[str, tuple[dict[str, Any], int]]:
     """The judge's scores and the packet's length, by trace; kept, so that a second calibration costs nothing."""
-    from collector.qa.judge_cache import CachedJudge
+    from collector.qa.judge_cache import RememberedScores
     from collector.qa.judge_run import prepared_step
 
     inner, why = _judge(context, record=None)
     if inner is None:
         raise ConfigError("there is no judge", why=why, next_step="export ANTHROPIC_API_KEY, or set judge.recording")
-    judge = CachedJudge(inner, context.state_root / "verdicts")
+    judge = RememberedScores(inner, context.state_root / "verdicts")
     verdicts: dict[str, tuple[dict[str, Any], int]] = {}
     try:
         async with _collector(context) as collector:

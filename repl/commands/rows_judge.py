@@ -38,4 +38,19 @@ JUDGE_COMMANDS: tuple[Command, ...] = (
             "length for each dimension. Verdicts are kept, so that a second run asks nobody."
         ),
     ),
+    Command(
+        "worker",
+        "sessions",
+        "check captured sessions from the queue in PostgreSQL",
+        "repl.commands.worker:worker",
+        "pm worker --parallel 4",
+        surfaces=("cli",),
+        flags=(Flag("--parallel", "captures to check at once, instead of worker.parallel", "N", kind="integer"),),
+        exits=(3, 4, 5),
+        description=(
+            "Start as many as you like, on any machine that reaches the database and the blobs. The first Ctrl+C "
+            "finishes what is under way, the second ends at once; the jobs of a worker that dies go to another. "
+            "With SQLite no worker is needed: pm serve checks captures itself."
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ _PORT = 8765
 
 async def serve(context: Context, arguments: Namespace) -> int:
     """Bind, print where, serve until a signal."""
-    from collector.collector import open_collector
+    from collector.worker_setup import collector_with_worker
     from repl.session import Session
     from service.app import create_app  # fastapi: 600 ms, paid by this command alone
     from service.schemas import NewTask
@@ -52,7 +52,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
         state_dir=state_dir,
         supervisor=session.supervisor,
         task_request=request_of,
-        collector=lambda: open_collector(state_dir, session.settings),
+        collector=lambda: collector_with_worker(state_dir, session.settings, environ=context.environ),
         token=token,
         codes=codes,
         version=VERSION,

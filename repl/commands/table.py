@@ -60,6 +60,7 @@ HANDLERS: dict[str, str] = {
     "capture qa": "repl.commands.capture_qa:qa",
     "judge": "repl.commands.judge:judge_session",
     "judge calibrate": "repl.commands.judge:calibrate_judge",
+    "worker": "repl.commands.worker:worker",
     "config show": "repl.commands.config:show",
     "config": "repl.commands.config:show",
     "config get": "repl.commands.config:get",

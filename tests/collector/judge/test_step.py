@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collector.qa.judge import RubricJudge
-from collector.qa.judge_cache import CachedJudge
+from collector.qa.judge_cache import RememberedScores
 from collector.qa.judge_choice import choose_judge
 from collector.qa.judge_material import gather_material
 from collector.qa.judge_pace import LocalPace, PacedModel
@@ -251,21 +251,22 @@ class Counting:
         pass
 
 
-async def test_the_same_packet_gets_the_same_cached_verdict(tmp_path: Path) -> None:
+async def test_the_same_packet_gets_the_same_scores_from_memory_which_keeps_no_words(tmp_path: Path) -> None:
     model: Any = Counting()
-    judge = CachedJudge(RubricJudge(model), tmp_path / "verdicts")
+    judge = RememberedScores(RubricJudge(model), tmp_path / "verdicts")
     first = await judge.judge(a_packet())
-    again = await CachedJudge(RubricJudge(model), tmp_path / "verdicts").judge(a_packet())
-    assert again == first
+    again = await RememberedScores(RubricJudge(model), tmp_path / "verdicts").judge(a_packet())
+    assert (again.scores, again.overall, again.flags) == (first.scores, first.overall, first.flags)
+    assert b"Tight work" not in next((tmp_path / "verdicts").iterdir()).read_bytes()
     assert model.asked == 1
     await judge.judge(a_packet(proof="other"))
-    await CachedJudge(RubricJudge(model, votes=3), tmp_path / "verdicts").judge(a_packet())
+    await RememberedScores(RubricJudge(model, votes=3), tmp_path / "verdicts").judge(a_packet())
     assert model.asked == 5
 
 
 async def test_a_damaged_verdict_is_asked_for_again(tmp_path: Path) -> None:
     model: Any = Counting()
-    judge = CachedJudge(RubricJudge(model), tmp_path)
+    judge = RememberedScores(RubricJudge(model), tmp_path)
     await judge.judge(a_packet())
     (kept,) = tmp_path.glob("*.json")
     kept.write_bytes(kept.read_bytes()[:50])

@@ -1,0 +1,47 @@
+"""`pm worker`: takes the checks of captured sessions from the queue in PostgreSQL, until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from tracer.errors import UsageError
+
+if TYPE_CHECKING:
+    from repl.commands.context import Context
+
+__all__ = ["worker"]
+
+
+async def worker(context: Context, arguments: Namespace) -> int:
+    """`pm worker`; a first signal finishes what is under way, a second one ends at once."""
+    from collector.worker_setup import work_from_queue  # the store, the sandbox and the queue: 900 ms
+
+    if arguments.parallel is not None and arguments.parallel < 1:
+        raise UsageError(f"--parallel {arguments.parallel} is below 1", next_step="pm worker --parallel 2")
+    context.state_dir.ensure()
+    stop = asyncio.Event()
+    _end_on_signals(context, stop)
+    context.output.note("working; Ctrl+C finishes what is under way")
+    await work_from_queue(
+        context.state_dir, context.settings(), environ=context.environ, stop=stop, parallel=arguments.parallel
+    )
+    context.output.result("worker", {"ended": True})
+    return 0
+
+
+def _end_on_signals(context: Context, stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    main = asyncio.current_task()
+
+    def told() -> None:
+        if stop.is_set() and main is not None:
+            main.cancel()
+            return
+        stop.set()
+        context.output.note("ending; what is under way is finished first")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told)

@@ -128,6 +128,7 @@ def _checks(settings: Settings, value: Any, criteria: list[str] | None) -> dict[
         "detect": settings.trusted,
         "allow_test_changes": bool(value("allow_test_changes")),
         "options": settings.family("criteria.options"),
+        "link": list(settings.get("chunk.link") or ()),
     }
 
 

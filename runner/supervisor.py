@@ -119,6 +119,15 @@ class Supervisor:
         running = self._running.get(task_id)
         return running.status if running else None
 
+    def known(self) -> tuple[str, ...]:
+        """The tasks that this process runs or has run, oldest first."""
+        return tuple(self._outcomes)
+
+    def counts(self) -> dict[TaskStatus, int]:
+        """How many tasks of this process are QUEUED and RUNNING now."""
+        statuses = [running.status for running in self._running.values()]
+        return {"QUEUED": statuses.count("QUEUED"), "RUNNING": statuses.count("RUNNING")}
+
     async def submit(self, request: TaskRequest) -> str:
         """Record the request and start it; returns the task id once USER_REQUEST is durable.
 

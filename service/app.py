@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 
 from collector.collector import Collector
@@ -25,6 +25,9 @@ from service.security import Gate, OneTimeCodes
 from service.state import ServiceState, state_of
 from tracer.errors import UnavailableError
 from tracer.statedir import StateDir
+
+if TYPE_CHECKING:
+    from service.telemetry import Telemetry
 
 __all__ = ["create_app"]
 
@@ -41,12 +44,19 @@ def create_app(
     codes: OneTimeCodes | None = None,
     version: str = "",
     hosts: Iterable[str] = (),
+    metrics: bool = False,
+    otel_endpoint: str = "",
 ) -> FastAPI:
     """The application over `supervisor`, which it enters and leaves with its own lifetime, as what `collector` opens.
 
     `codes` let a browser in once at `/login?code=…`; `hosts` are further names this service answers to, beside
-    loopback.
+    loopback. `metrics` offers /metrics, `otel_endpoint` is where OpenTelemetry traces go.
+
+    Raises:
+        ConfigError: `otel_endpoint` is no address.
+
     """
+    telemetry = _telemetry(otel_endpoint, version) if otel_endpoint else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -59,8 +69,9 @@ def create_app(
                 collector=opened,
                 admission=Admission(calls=limits.waiting, size=_WAITING_BATCHES * limits.limits.batch_bytes),
             )
-            yield
-            app.state.service.closing.set()
+            async with telemetry.watching(state_dir, supervisor) if telemetry else nullcontext():
+                yield
+                app.state.service.closing.set()
 
     app = FastAPI(
         title="PM Orchestrator",
@@ -92,8 +103,34 @@ def create_app(
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(IngestLane)
+    if metrics:
+        _offer_metrics(app)
+    if telemetry is not None:
+        from service.telemetry import Traced
+
+        app.add_middleware(Traced, telemetry=telemetry)
     app.add_middleware(Gate, token=token, codes=codes or OneTimeCodes(), hosts=tuple(hosts))
     return app
+
+
+def _telemetry(endpoint: str, version: str) -> Telemetry:
+    from service.telemetry import Telemetry  # opentelemetry: 200 ms and requests, for those who ask for it
+
+    return Telemetry(endpoint, version=version)
+
+
+def _offer_metrics(app: FastAPI) -> None:
+    from service.metrics import Measured, Metrics  # prometheus_client: 40 ms, for those who ask for it
+
+    kept = Metrics()
+    text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+    @app.get("/metrics", tags=["health"], response_class=Response, responses={**text, **responses(401, 403, 429, 503)})
+    async def metrics(request: Request) -> Response:
+        """What this process did and does, for Prometheus."""
+        return await kept.answer(request)
+
+    app.add_middleware(Measured, metrics=kept)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.access import access_of
 from service.captures_api import append_events
 from service.problems import http_problem, problem_of
+from service.routes import ROUTE
 from tracer.errors import PmError
 
 __all__ = ["IngestLane"]
@@ -36,6 +37,7 @@ class IngestLane:
         if match is None:
             await self._app(scope, receive, send)
             return
+        scope[ROUTE] = "/traces/{trace_id}/events"
         request = Request(scope, receive)
         try:
             answer: Response = await append_events(request, match[1].lower(), await access_of(request))

@@ -57,6 +57,8 @@ async def serve(context: Context, arguments: Namespace) -> int:
         codes=codes,
         version=VERSION,
         hosts=[host],
+        metrics=bool(session.settings.get("service.metrics")),
+        otel_endpoint=session.settings.get("service.otel_endpoint") or "",
     )
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}"

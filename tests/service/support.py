@@ -89,6 +89,8 @@ def build_app(
         token=TOKEN,
         codes=codes,
         version="0.0.0",
+        metrics=bool(chosen.get("service.metrics")),
+        otel_endpoint=chosen.get("service.otel_endpoint") or "",
     )
 
 

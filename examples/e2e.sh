@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The whole story of a captured bug fix: create a trace, append events, finalize, wait for the checks, fetch the document.
 #
-# Without anything set it starts `pm serve` in a folder of its own and ends it afterwards (make e2e). Against a running
-# collector, such as the one of docker-compose.yml, give its address and an admin token:
+# Without anything set it starts `pm serve` in a folder of its own and ends it afterwards (make e2e). With
+# PM_COLLECTOR_DATABASE=postgresql://… it starts two `pm worker` beside it. Against a running collector, such as the one of docker-compose.yml, give its address and an admin token:
 #   PM_URL=http://127.0.0.1:8765 PM_TOKEN=$(docker compose exec -T api cat .pm-orchestrator/serve-token) examples/e2e.sh
 # Needs bash, curl, git and python3. The judge answers from a recording unless the server has another one.
 set -euo pipefail
@@ -13,8 +13,10 @@ pm=${PM:-pm}
 patience_s=${PM_E2E_PATIENCE_S:-300}
 work=$(mktemp -d)
 server=""
+started=()
 cleanup() {
-  if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; fi
+  for process in "${started[@]}"; do kill "$process" 2>/dev/null || true; done
+  for process in "${started[@]}"; do wait "$process" 2>/dev/null || true; done
   rm -rf "$work"
 }
 trap cleanup EXIT
@@ -43,6 +45,7 @@ if [ -z "${PM_URL:-}" ]; then
   export PM_JUDGE_RECORDING=${PM_JUDGE_RECORDING:-$sample/judge.jsonl}
   "$pm" -C "$work/server" --state-dir "$work/server/state" serve --port 0 >"$work/serve.log" 2>&1 &
   server=$!
+  started+=("$server")
   for _ in $(seq 300); do
     PM_URL=$(sed -n 's/^serving .* at \(http[^ ]*\)$/\1/p' "$work/serve.log")
     if [ -n "$PM_URL" ] && curl --silent --fail --output /dev/null "$PM_URL/readyz"; then break; fi
@@ -50,6 +53,15 @@ if [ -z "${PM_URL:-}" ]; then
     sleep 0.1
   done
   token=$(cat "$work/server/state/serve-token")
+  case ${PM_COLLECTOR_DATABASE:-} in
+    postgres*)
+      say "two workers (pm worker)"
+      for number in 1 2; do
+        "$pm" -C "$work/server" --state-dir "$work/server/state" worker >"$work/worker-$number.log" 2>&1 &
+        started+=("$!")
+      done
+      ;;
+  esac
 else
   token=${PM_TOKEN:?give an admin token in PM_TOKEN}
 fi

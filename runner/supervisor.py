@@ -13,16 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from runner.chunking.leftovers import remove_leftovers
-from runner.chunking.plan import check_plan
-from runner.continuation import continuation_data, outcome_of
 from runner.evolve import fold, request_of
 from runner.executors.port import Executor, Live, LiveSink, ignore_live
-from runner.loop import Effects, TaskLoop
-from runner.observe import TaskLog
-from runner.processes import end_orphans
 from runner.state import Request, TaskState
 from runner.stops import clear_stop, request_stop, stop_requests
 from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
@@ -32,7 +27,11 @@ from tracer.errors import ConflictError, InternalError, PmError, UsageError
 from tracer.events import Draft
 from tracer.lookup import resolve_task
 from tracer.statedir import StateDir
-from tracer.tracepack import TracePack
+
+if TYPE_CHECKING:
+    from runner.loop import Effects
+    from runner.observe import TaskLog
+    from tracer.tracepack import TracePack
 
 __all__ = ["MakeEffects", "Supervisor"]
 
@@ -87,14 +86,21 @@ class Supervisor:
 
     async def __aenter__(self) -> Self:
         with suppress(OSError):  # a state dir that cannot be written is told by the task that needs it
-            for orphan in await end_orphans(self.state_dir.root):
-                how = "was ended" if orphan.ended else "could not be ended"
-                text = f"an agent that a killed pm left running {how} (process {orphan.pid})"
-                self.live(Live(kind="notice", text=text, task_id=orphan.label))
+            await self._end_orphans()
         with suppress(PmError, OSError):
             await remove_leftovers(self.state_dir)
         await self._group.__aenter__()
         return self
+
+    async def _end_orphans(self) -> None:
+        if not any((self.state_dir.root / "control" / "processes").glob("*.json")):
+            return
+        from runner.processes import end_orphans  # 15 ms: every start passes here, few find something
+
+        for orphan in await end_orphans(self.state_dir.root):
+            how = "was ended" if orphan.ended else "could not be ended"
+            text = f"an agent that a killed pm left running {how} (process {orphan.pid})"
+            self.live(Live(kind="notice", text=text, task_id=orphan.label))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -164,7 +170,7 @@ class Supervisor:
 
         """
         path = resolve_task(self.state_dir, task_id).path
-        return outcome_of(fold(ConversationTracer.read_trace(path)), trace_file=str(path), chain_head=None)
+        return _outcome(fold(ConversationTracer.read_trace(path)), path, None)
 
     async def resume(self, task_id: str, *, overrides: Mapping[str, Any] | None = None, into: str | None = None) -> str:
         """Go on with an unfinished task in its file, or with a failed one in a new file; COMPLETE stays as it is.
@@ -188,6 +194,8 @@ class Supervisor:
             if state.final.get("status") == "COMPLETE":
                 await remove_leftovers(self.state_dir)
                 return task_id
+            from runner.continuation import continuation_data  # as in `_outcome`
+
             data = continuation_data(ConversationTracer.read_trace(path), trace_file=path.name, overrides=overrides)
             if into is not None:
                 data["into"] = into
@@ -283,6 +291,8 @@ class Supervisor:
         self._running[task_id] = running
         self._outcomes[task_id] = outcome
         if self._pack is None:
+            from tracer.tracepack import TracePack  # 10 ms, needed by the first task
+
             self._pack = TracePack(state_dir=self.state_dir, session_id=self.session_id)
             await self._pack.session_start()
         if self._stop_watch is None or self._stop_watch.done():
@@ -292,6 +302,8 @@ class Supervisor:
         await running.started.wait()
 
     async def _perform(self, task_id: str, running: _Running, pack: TracePack) -> None:
+        from runner.observe import TaskLog
+
         log = TaskLog(pack, task_id)
         running.started.set()
         outcome: TaskOutcome | PmError
@@ -327,15 +339,16 @@ class Supervisor:
         effects = self._make_effects(
             request=request, task_id=task_id, executor=running.executor, state_dir=self.state_dir
         )
+        from runner.loop import TaskLoop  # 60 ms with the engine: views show their first prompt before
+
         loop = TaskLoop(append=log.recording(running.tracer.append), effects=effects, live=self._live_of(task_id))
         running.state = await loop.run(running.state)
-        path, head = running.tracer.get_trace_file_path(), running.tracer.chain_head
-        return outcome_of(running.state, trace_file=str(path), chain_head=head)
+        return _outcome(running.state, running.tracer.get_trace_file_path(), running.tracer.chain_head)
 
     def _look(self, running: _Running) -> TaskOutcome:
         path = running.tracer.get_trace_file_path()
         state = fold(ConversationTracer.read_trace(path))
-        return outcome_of(state, trace_file=str(path), chain_head=running.tracer.chain_head)
+        return _outcome(state, path, running.tracer.chain_head)
 
     def _live_of(self, task_id: str) -> LiveSink:
         def forward(update: Live) -> None:
@@ -353,8 +366,16 @@ class Supervisor:
                     running.runner.cancel()
 
 
+def _outcome(state: TaskState, path: Path, head: str | None) -> TaskOutcome:
+    from runner.continuation import outcome_of  # 40 ms of planning and wording: the first prompt comes before
+
+    return outcome_of(state, trace_file=str(path), chain_head=head)
+
+
 def _usable(plan: Mapping[str, Any]) -> None:
     """Refuse a plan that cannot be carried out, before anything is recorded."""
+    from runner.chunking.plan import check_plan  # 20 ms, only where a person gives a plan
+
     checked = check_plan(plan, task_id="task")
     if checked.problem:
         raise UsageError("the plan cannot be carried out", why=checked.problem, next_step="mend it and give it again")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from runner.chunking.standing import Standing
 from runner.criteria.model import Kind
 from runner.executors.port import Permissions
+
+if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
+    from runner.chunking.standing import Standing
 
 __all__ = ["PersonAction", "TaskOutcome", "TaskRequest", "TaskStatus"]
 

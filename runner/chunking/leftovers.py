@@ -10,9 +10,6 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
-from runner.evolve import fold
-from runner.worktrees import GitWorktrees
-from tracer.conversation import ConversationTracer
 from tracer.errors import LockedError, NotFoundError, RecordError, TraceError
 from tracer.lock import FileLock
 from tracer.lookup import resolve_task
@@ -34,6 +31,8 @@ async def remove_leftovers(state_dir: StateDir) -> tuple[str, ...]:
         ended = await asyncio.to_thread(_how_it_ended, state_dir, task_id)
         if ended is None:
             continue
+        from runner.worktrees import GitWorktrees  # 100 ms of git: every start of pm passes here, few find something
+
         workspace, status = ended
         isolation = GitWorktrees(workspace, state_dir=state_dir.root, task_id=task_id)
         await isolation.close(keep_results=status in {"INCOMPLETE", "ERROR"})
@@ -62,6 +61,9 @@ def _how_it_ended(state_dir: StateDir, task_id: str) -> tuple[Path, str] | None:
     """The workspace and final status of a task that has ended and that nobody runs; None for others."""
     if state_dir.writer_of(task_id) is not None:
         return None
+    from runner.evolve import fold  # 20 ms each, as above
+    from tracer.conversation import ConversationTracer
+
     try:
         state = fold(ConversationTracer.read_trace(resolve_task(state_dir, task_id).path))
     except (NotFoundError, TraceError):

@@ -76,3 +76,23 @@ def test_tasks_and_raw_traces_run_on_json_and_sqlite_alone(words: list[str], pro
     loaded = loaded_by(*words, cwd=project)
     assert loaded & _HEAVY == set()
     assert "tracer.statedir" in loaded
+
+
+def test_line_mode_s_first_prompt_loads_nothing_that_only_a_task_needs(project: Path) -> None:
+    code = (
+        "import asyncio, sys, repl.front, repl.line.view, repl.greeting\n"
+        "from pathlib import Path\n"
+        "from tracer.statedir import StateDir\n"
+        "from runner.supervisor import Supervisor\n"
+        "async def go():\n"
+        "    async with Supervisor(StateDir(Path('.pm-orchestrator')), make_executor=None, make_effects=None): pass\n"
+        "asyncio.run(go())\n"
+        "print(' '.join(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=True, env=environment()
+    )
+    loaded = set(done.stdout.split())
+    assert "prompt_toolkit.shortcuts" in loaded
+    unwanted = {"textual", "pydantic", "anthropic", "re2", "watchfiles", "tree_sitter", "rich", "runner.processes"}
+    assert loaded & (unwanted | {"runner.worktrees", "runner.workspace", "runner.loop", "runner.continuation"}) == set()

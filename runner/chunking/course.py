@@ -28,6 +28,9 @@ class Fate(NamedTuple):
     detail: str = ""
 
 
+_DONE: Final = Fate("done")
+
+
 def chunk_step(state: TaskState, request: Request) -> Step | None:
     """The next step; None where the task runs in one piece."""
     plan = state.plan
@@ -82,17 +85,26 @@ def answer_of_all(state: TaskState) -> str:
 
 def fates(state: TaskState, request: Request) -> dict[str, Fate]:
     """How every subtask stands, in the plan's order."""
-    refused = any(_refused(loop) for loop in state.subtasks.values())
-    subtasks = {str(item.get("id")): item for item in _subtasks(state)}
+    listed = _subtasks(state)
+    subtasks = {str(item.get("id")): item for item in listed}
+    unstarted = _unstarted(state, request)
     found: dict[str, Fate] = {}
-    for subtask_id in in_dependency_order(_subtasks(state)):
+    for subtask_id in in_dependency_order(listed):
         loop = state.loop(subtask_id)
-        found[subtask_id] = (
-            Fate("done")
-            if loop.passed
-            else _held_back(subtasks[subtask_id], found, subtasks) or _own(state, request, subtask_id, refused=refused)
-        )
+        if loop.passed:
+            found[subtask_id] = _DONE
+        else:
+            held = _held_back(subtasks[subtask_id], found, subtasks)
+            found[subtask_id] = held or (unstarted if loop.phase == "new" else _begun(state, request, subtask_id))
     return {one: found.get(one) or Fate("skipped", detail="it waits for itself") for one in subtasks}
+
+
+def _unstarted(state: TaskState, request: Request) -> Fate:
+    """The fate of every subtask that was never asked and that nothing holds back."""
+    if any(_refused(loop) for loop in state.subtasks.values()):
+        return Fate("skipped", Finish("ERROR", "auth"), "the agent's credentials were refused")
+    over = over_limit(state, request)
+    return Fate("skipped", over, "the limit of the whole task is reached") if over else Fate("run")
 
 
 def in_dependency_order(subtasks: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -143,13 +155,7 @@ def label(subtasks: Mapping[str, Mapping[str, Any]], subtask_id: str) -> str:
     return f"{number} {subtasks[subtask_id].get('title') or ''}".strip()
 
 
-def _own(state: TaskState, request: Request, subtask_id: str, *, refused: bool) -> Fate:
-    loop = state.loop(subtask_id)
-    if loop.phase == "new":
-        if refused:
-            return Fate("skipped", Finish("ERROR", "auth"), "the agent's credentials were refused")
-        over = over_limit(state, request)
-        return Fate("skipped", over, "the limit of the whole task is reached") if over else Fate("run")
+def _begun(state: TaskState, request: Request, subtask_id: str) -> Fate:
     step = rests(state, request, subtask_id)
     if step is None:
         return Fate("run")

@@ -41,8 +41,8 @@ async def remove_leftovers(state_dir: StateDir) -> tuple[str, ...]:
 
 
 def _remove_locks(state_dir: StateDir) -> None:
-    """Lock files of sessions that were killed: the kernel let go of the lock, the name stayed."""
-    for path in state_dir.root.glob("tracepack/*.lock"):
+    """Lock files of tasks and sessions that were killed: the kernel let go of the lock, the name stayed."""
+    for path in (*state_dir.root.glob("tracepack/*.lock"), *state_dir.root.glob("locks/*.lock")):
         lock = FileLock(path)
         with suppress(LockedError, RecordError):
             lock.acquire(patience_s=0)

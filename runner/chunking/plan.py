@@ -142,8 +142,9 @@ def _files(value: object) -> list[str]:
 
 
 def _cycle(subtasks: Sequence[Mapping[str, Any]]) -> str:
+    graph = {item["id"]: item["dependencies"] for item in subtasks if item["dependencies"]}
     try:
-        TopologicalSorter({item["id"]: item["dependencies"] for item in subtasks}).prepare()
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
         return "subtasks wait for each other: " + " -> ".join(str(name) for name in reversed(error.args[1]))
     return ""

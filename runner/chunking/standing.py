@@ -89,27 +89,22 @@ def _verdict(loop: LoopState) -> str:
 
 
 def summary_of(state: TaskState, *, status: str) -> list[dict[str, Any]]:
-    """FINAL_SUMMARY's `subtasks`; `status` is that of the whole task."""
-    return [_summary(one, status) for one in standings(state)]
+    """FINAL_SUMMARY's `subtasks`; `status` is that of the whole task. `detail` is there where it says something."""
+    if state.request is None:
+        return []
+    return [_summary(state, one, fate, status) for one, fate in fates(state, state.request).items()]
 
 
-def _summary(one: Standing, whole: str) -> dict[str, Any]:
-    match one.status:
-        case "done":
-            status, reason = "COMPLETE", "passed"
-        case "failed":
-            status, reason = ("ERROR" if one.reason in {"auth", "retries"} else "INCOMPLETE"), one.reason
-        case "skipped":
-            status, reason = "NOT_STARTED", one.reason
-        case _ if one.started:
-            status, reason = ("COMPLETE" if whole == "COMPLETE" else "CANCELLED"), ""
-            reason = "accepted" if whole == "COMPLETE" else "cancelled"
-        case _:
-            status, reason = "NOT_STARTED", "accepted" if whole == "COMPLETE" else "cancelled"
-    return {
-        "id": one.subtask_id,
-        "status": status,
-        "reason": reason,
-        "detail": one.detail,
-        "iterations": one.iterations,
-    }
+def _summary(state: TaskState, subtask_id: str, fate: Fate, whole: str) -> dict[str, Any]:
+    loop, step = state.loop(subtask_id), fate.step
+    status, reason = "COMPLETE", "passed"
+    if fate.kind == "failed" and isinstance(step, Finish):
+        status, reason = step.status, step.reason
+    elif fate.kind == "skipped":
+        status, reason = "NOT_STARTED", step.reason if isinstance(step, Finish) else "dependency"
+    elif fate.kind != "done":  # a person ended the task over it
+        reason = "accepted" if whole == "COMPLETE" else "cancelled"
+        status = whole if loop.phase != "new" else "NOT_STARTED"
+    summary = {"id": subtask_id, "status": status, "reason": reason, "iterations": loop.iteration_index}
+    detail = fate.detail or (step.detail if isinstance(step, Finish) else "")
+    return {**summary, "detail": detail} if detail else summary

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["Flat", "mapped", "strings"]
 
-_END = b"\n\0\n"
+_AFTER = b'"\n\0\n'
 _LONGEST_KEY = 80
 _HOLDERS = (str, dict, list, tuple)
 
@@ -25,17 +26,17 @@ def strings(value: Any) -> Iterator[tuple[str, str]]:
         if isinstance(item, str):
             yield item, key
         elif isinstance(item, dict):
-            for name in item:
+            inner_ones: list[tuple[Any, str]] = []
+            for name, inner in item.items():
+                under = ""
                 if isinstance(name, str):
                     yield name, ""
-            # Numbers and null hold no string: most of a fact's values need not be stacked.
-            stack.extend(
-                [
-                    (inner, name if isinstance(name, str) else "")
-                    for name, inner in reversed(item.items())
-                    if isinstance(inner, _HOLDERS)
-                ]
-            )
+                    under = name
+                # Numbers and null hold no string: most of a fact's values need not be stacked.
+                if isinstance(inner, _HOLDERS):
+                    inner_ones.append((inner, under))
+            inner_ones.reverse()
+            stack.extend(inner_ones)
         elif isinstance(item, list | tuple):
             stack.extend([(inner, key) for inner in reversed(item) if isinstance(inner, _HOLDERS)])
 
@@ -76,6 +77,12 @@ def _free(name: Any, taken: dict[Any, Any]) -> Any:
     return free
 
 
+@lru_cache(maxsize=512)
+def _before(key: str) -> bytes:
+    """What stands before a string under `key`; a fact's keys are few and the same."""
+    return b'"%s": "' % key.encode("utf-8", "surrogatepass")
+
+
 class Flat:
     """The strings of a value laid out in `data`; string i is `data[starts[i]:ends[i]]`."""
 
@@ -85,13 +92,13 @@ class Flat:
         self.ends: list[int] = []
         at = 0
         for text, key in strings(value):
-            before = b'"' if not key else b'"%s": "' % key[:_LONGEST_KEY].encode("utf-8", "surrogatepass")
+            before = b'"' if not key else _before(key) if len(key) <= _LONGEST_KEY else _before(key[:_LONGEST_KEY])
             raw = text.encode("utf-8", "surrogatepass")
-            parts += (before, raw, b'"', _END)
+            parts += (before, raw, _AFTER)
             start = at + len(before)
             self.starts.append(start)
             self.ends.append(start + len(raw))
-            at = start + len(raw) + 1 + len(_END)
+            at = start + len(raw) + len(_AFTER)
         self.data = b"".join(parts)
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:

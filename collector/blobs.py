@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from tracer.blobs import DirectoryBlobs
-from tracer.errors import RecordError
+from tracer.errors import ConfigError, RecordError
 
 __all__ = ["CHUNK", "BlobInfo", "CollectorBlobs", "FolderBlobs", "open_blobs"]
 
@@ -144,6 +144,10 @@ def open_blobs(place: str, *, default: Path, environ: Mapping[str, str]) -> Coll
     """
     if "://" not in place:
         return FolderBlobs(Path(place).expanduser() if place else default)
-    from collector.blobs_s3 import open_bucket  # obstore: 25 ms, for bucket users alone
-
+    try:
+        from collector.blobs_s3 import open_bucket  # obstore: 25 ms, for bucket users alone
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "collector.blobs names a bucket", why=str(error), next_step="pip install 'pm-orchestrator[s3]'"
+        ) from error
     return open_bucket(place, environ=environ)

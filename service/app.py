@@ -23,7 +23,7 @@ from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
 from service.security import Gate, OneTimeCodes
 from service.state import ServiceState, state_of
-from tracer.errors import UnavailableError
+from tracer.errors import ConfigError, UnavailableError
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
@@ -114,14 +114,18 @@ def create_app(
 
 
 def _telemetry(endpoint: str, version: str) -> Telemetry:
-    from service.telemetry import Telemetry  # opentelemetry: 200 ms and requests, for those who ask for it
-
+    try:
+        from service.telemetry import Telemetry  # opentelemetry: 200 ms and requests, for those who ask for it
+    except ModuleNotFoundError as error:
+        raise _not_installed("service.otel_endpoint", error) from error
     return Telemetry(endpoint, version=version)
 
 
 def _offer_metrics(app: FastAPI) -> None:
-    from service.metrics import Measured, Metrics  # prometheus_client: 40 ms, for those who ask for it
-
+    try:
+        from service.metrics import Measured, Metrics  # prometheus_client: 40 ms, for those who ask for it
+    except ModuleNotFoundError as error:
+        raise _not_installed("service.metrics", error) from error
     kept = Metrics()
     text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
@@ -131,6 +135,14 @@ def _offer_metrics(app: FastAPI) -> None:
         return await kept.answer(request)
 
     app.add_middleware(Measured, metrics=kept)
+
+
+def _not_installed(setting: str, error: ModuleNotFoundError) -> ConfigError:
+    return ConfigError(
+        f"{setting} needs a package that is not installed",
+        why=str(error),
+        next_step="pip install 'pm-orchestrator[telemetry]'",
+    )
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

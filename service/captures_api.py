@@ -7,6 +7,7 @@ listing and uploads without a trace need an admin token (the serve token is one)
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final, Literal
 
@@ -300,7 +301,7 @@ async def get_blob(request: Request, blob_id: BlobId, access: Someone) -> Respon
 
 async def _pieces(found: OpenBlob) -> AsyncIterator[bytes]:
     with found.file as file:
-        while piece := file.read(_PIECE):
+        while piece := await asyncio.to_thread(file.read, _PIECE):
             yield piece
 
 

@@ -74,6 +74,8 @@ _EDITORS: Final = frozenset(
     }
 )
 _SEARCHERS: Final = frozenset({"grep", "rg", "ag", "ack", "egrep", "fgrep", "git-grep"})
+# The grammar's scanner gives every character to isdigit(), which crashes on large ones: it sees letters instead.
+_AS_ASCII: Final = bytes(range(128)) + b"x" * 128
 _OURS: Final = frozenset({"think", "record", "snapshot"})
 
 
@@ -195,7 +197,8 @@ def _viewed(base: str, rest: Sequence[str]) -> tuple[Literal["open", "search"], 
 
 def _commands(text: str) -> Iterator[tuple[list[str], Standing, int]]:
     """Every simple command of the line, outside substitutions: words without prefixes, standing, place in its pipe."""
-    tree = _parser().parse(text.encode("utf-8", "replace"))
+    original = text.encode("utf-8", "replace")
+    tree = _parser().parse(original.translate(_AS_ASCII))
     last = tree.root_node.named_children[-1] if tree.root_node.named_children else None
     waiting = [tree.root_node]
     found = []
@@ -208,17 +211,17 @@ def _commands(text: str) -> Iterator[tuple[list[str], Standing, int]]:
             continue
         waiting.extend(reversed(node.named_children))
     for node in found:
-        words = _unwrapped(_words(node))
+        words = _unwrapped(_words(node, original))
         if words:
             yield words, *_standing(node, last)
 
 
-def _words(node: Any) -> list[str]:
+def _words(node: Any, original: bytes) -> list[str]:
     words = []
     for child in node.named_children:
         if child.type in {"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect"}:
             continue
-        raw = child.text.decode("utf-8", "replace")
+        raw = original[child.start_byte : child.end_byte].decode("utf-8", "replace")
         try:
             parts = shlex.split(raw)
         except ValueError:

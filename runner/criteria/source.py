@@ -139,13 +139,19 @@ def is_too_deep(text: bytes) -> bool:
     return deepest > _DEPTH_LIMIT or text.count(b"<") - 2 * text.count(b"</") > 20 * _DEPTH_LIMIT
 
 
+_AS_ASCII = bytes(range(128)) + b"x" * 128
+
+
 def parse(language: Language, text: bytes) -> tree_sitter.Tree | None:
     """The syntax tree, or None where the parser was stopped after too many steps."""
     steps, chunk = 0, _CHUNK
     allowed = int(len(text) * _STEPS_PER_BYTE) + _STEPS_BASE
 
+    # bash's scanner gives every character to isdigit(), which crashes on large ones: it sees letters instead.
+    seen = text.translate(_AS_ASCII) if language.module == "bash" else text
+
     def read(offset: int, _point: object) -> bytes:
-        return text[offset : offset + chunk]
+        return seen[offset : offset + chunk]
 
     def stop(*_: object) -> bool:
         nonlocal steps
@@ -157,5 +163,5 @@ def parse(language: Language, text: bytes) -> tree_sitter.Tree | None:
     except ValueError:
         return None
     # `Node.text` reads through the same function, mostly a few words: large slices would cost more than the parse.
-    chunk = _SLICE
+    chunk, seen = _SLICE, text
     return tree

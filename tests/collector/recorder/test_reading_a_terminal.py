@@ -238,6 +238,7 @@ def test_a_tests_own_exit_code_is_told_or_not_guessed(line: str, status: int, pi
 
 
 @given(text=st.text(max_size=200))
+@example(text="k:{\U0010ffff")  # crashed the grammar
 def test_any_text_can_be_read_as_a_line(text: str) -> None:
     read_line(text)
 

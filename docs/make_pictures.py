@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,22 @@ REPLIES: tuple[dict[str, Any], ...] = (
      "usage": {"input_tokens": 2500, "output_tokens": 110}},
     {"output": "Rate limits are in place.", "files": {"src/limits.py": "LIMIT = 100\n"}, "delay_ms": 60_000,
      "match": "rate limits"},
+)  # fmt: skip
+
+
+PLAN = {"subtasks": [
+    {"id": "db", "title": "schema", "description": "write schema.sql"},
+    {"id": "api", "title": "API", "description": "serve it in api.py", "dependencies": ["db"]},
+    {"id": "ui", "title": "page", "description": "show it in page.html", "dependencies": ["db"]},
+    {"id": "tests", "title": "tests", "description": "test it all", "dependencies": ["api", "ui"]},
+]}  # fmt: skip
+PARTS: tuple[dict[str, Any], ...] = (
+    {"match": "schema.sql", "output": "The tables are there.", "files": {"schema.sql": "create table goods (id);\n"},
+     "delay_ms": 300, "usage": {"input_tokens": 900, "output_tokens": 80}},
+    {"match": "api.py", "output": "It serves.", "files": {"api.py": "# TODO: paging\n"},
+     "delay_ms": 700, "usage": {"input_tokens": 1400, "output_tokens": 120}},
+    {"match": ".", "output": "Done.", "delay_ms": 60_000},
+    {"match": ".", "output": "Done.", "delay_ms": 60_000},
 )  # fmt: skip
 
 
@@ -88,14 +105,14 @@ async def shoot(app: PmApp, pilot: Pilot[Any], name: str) -> None:
     (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
-async def pictures() -> None:
-    """Run the session and export its screens."""
+async def pictures(tour: Callable[[PmApp, Pilot[Any]], Awaitable[None]], replies: tuple[dict[str, Any], ...]) -> None:
+    """Run a session with these answers and export the screens of `tour`."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "shop-api"
         folder.mkdir()
         script = Path(place) / "replies.jsonl"
-        script.write_text("".join(json.dumps(reply) + "\n" for reply in REPLIES))
+        script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
         environ = {
             **os.environ,
             "HOME": place,
@@ -109,6 +126,19 @@ async def pictures() -> None:
             app = PmApp(session, greeting=["pm · shop-api · executor scripted", "/help commands · ? keys"])
             async with app.run_test(size=(110, 28)) as pilot:
                 await tour(app, pilot)
+
+
+async def large(app: PmApp, pilot: Pilot[Any]) -> None:
+    """A task in subtasks, at work."""
+    folder = app.session.folder
+    (folder / "plan.json").write_text(json.dumps(PLAN))
+    for command in ("init -q", "add -A", "-c user.name=tour -c user.email=tour@example.org commit -qm start"):
+        await asyncio.to_thread(subprocess.run, ["git", *command.split()], cwd=folder, check=True)
+    app.home.prompt.put("/run --plan plan.json give the shop a schema, an API and a page")
+    await pilot.press("enter")
+    await until(pilot, lambda: any("REJECT Q2, asking again" in line for line in app.home.transcript.live))
+    await pilot.pause(2.5)
+    await shoot(app, pilot, "subtasks")
 
 
 async def tour(app: PmApp, pilot: Pilot[Any]) -> None:
@@ -154,7 +184,8 @@ def main() -> int:
         fresh = with_tables(text) == text
         print("key tables are the program's" if fresh else "docs/tour.md: run python docs/make_pictures.py")
         return 0 if fresh else 1
-    asyncio.run(pictures())
+    asyncio.run(pictures(tour, REPLIES))
+    asyncio.run(pictures(large, PARTS))
     TOUR.write_text(with_tables(text), encoding="utf-8")
     return 0
 

@@ -36,9 +36,10 @@ def awaiting(fold: dict[str, Any]) -> bool:
     if fold.get("on_limit") != "ask" or fold.get("action") or "final" in fold:
         return False
     allowed = fold.get("allowed", 3)
-    return any(
+    loops = [loop for name, loop in fold.get("loops", {}).items() if not name.endswith("-plan")]
+    return all(loop[0] for loop in loops) and any(  # while another subtask is being answered, the task is at work
         ended and not passed and not retries and (counted >= allowed or undecided)
-        for ended, passed, retries, counted, undecided in fold.get("loops", {}).values()
+        for ended, passed, retries, counted, undecided in loops
     )
 
 

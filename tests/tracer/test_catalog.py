@@ -211,3 +211,22 @@ def test_listing_tasks_loads_neither_asyncio_nor_orjson(tmp_path: Path) -> None:
         [sys.executable, "-c", code, os.fspath(state_dir)], capture_output=True, text=True, check=True, cwd=Path.cwd()
     )
     assert done.stdout.strip() == "[]"
+
+
+async def test_a_task_asks_only_once_no_other_subtask_is_being_answered(tmp_path: Path) -> None:
+    state_dir = StateDir(tmp_path)
+    tracer = ConversationTracer(state_dir=state_dir, session_id="s", task_id="task-001", redactor=NoRedactor())
+
+    def status() -> str:
+        return list_tasks(state_dir)[0].status
+
+    await tracer.log_user_request("x", extra={"limits": {"max_iterations": 1, "on_limit": "ask"}})
+    await tracer.log_llm_request("plan", 0, subtask_id="task-001-plan")
+    for name in ("task-001-sub-1", "task-001-sub-2"):
+        await tracer.log_llm_request("p", 0, subtask_id=name)
+    for name, expected in (("task-001-sub-1", "RUNNING"), ("task-001-sub-2", "AWAITING_RESPONSE")):
+        await tracer.log_llm_response("o", "COMPLETE", [], 0, subtask_id=name)
+        await tracer.log_quality_judgment("REJECT", [], 0, subtask_id=name)
+        await tracer.log_iteration_end(0, "REJECT", subtask_id=name)
+        assert status() == expected
+    await tracer.close()

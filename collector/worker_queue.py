@@ -98,10 +98,17 @@ async def install_queue(dsn: str) -> None:
     """Make the queue's tables where they are not there yet; several may try at once.
 
     Raises:
+        ConfigError: the database is not in UTF-8.
         UnavailableError: the database cannot be reached.
 
     """
     async with _connected(dsn) as connection:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":  # texts would come back as bytes, and JSON could not be stored
+            raise ConfigError(
+                f"the collector's database is in {encoding}, and must be in UTF8",
+                next_step="createdb --encoding=UTF8 --template=template0 NAME, and set collector.database to it",
+            )
         queries = _queries(connection)
         await connection.execute("SELECT pg_advisory_lock(hashtext('pm-orchestrator/queue'))")
         if not await queries.has_table("pgqueuer"):

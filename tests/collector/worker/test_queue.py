@@ -23,7 +23,7 @@ from collector.worker_attempt import open_starts
 from collector.worker_pace import SharedPace
 from collector.worker_queue import QueueLimits, enqueue, install_queue, reconcile, run_queue_worker
 from tracer import clock
-from tracer.errors import SandboxError, UnavailableError
+from tracer.errors import ConfigError, SandboxError, UnavailableError
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -207,6 +207,16 @@ async def test_installing_twice_at_once_is_harmless(postgres_dsn: str) -> None:
 async def test_a_database_that_is_away_is_said_so() -> None:
     with pytest.raises(UnavailableError, match="job database"):
         await install_queue("postgresql://nobody@127.0.0.1:1/none")
+
+
+async def test_a_database_that_is_not_in_utf8_is_refused(postgres_dsn: str) -> None:
+    async with await psycopg.AsyncConnection.connect(postgres_dsn, autocommit=True) as connection:
+        await connection.execute(
+            "CREATE DATABASE ascii_only ENCODING SQL_ASCII LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+    dsn = psycopg.conninfo.make_conninfo(postgres_dsn, dbname="ascii_only")
+    with pytest.raises(ConfigError, match="SQL_ASCII"):
+        await install_queue(dsn)
 
 
 async def test_the_judge_rate_is_shared_by_everyone_on_the_database(postgres_dsn: str) -> None:

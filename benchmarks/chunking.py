@@ -16,11 +16,14 @@ from pathlib import Path
 
 from benchmarks import worktrees
 from benchmarks.harness import Figure, heading, show
+from runner.chunking.apart import IsolatedPlaces
 from runner.evolve import fold
-from runner.executors.port import Answer, Ask
+from runner.executors.port import Answer, Ask, LiveSink
+from runner.isolation import Isolation
 from runner.loop import TaskLoop
 from runner.state import TaskState
-from tests.runner.chunking.memory import MemoryWorld
+from runner.worktrees import GitWorktrees
+from tests.runner.chunking.memory import MemoryEffects, MemoryWorld
 from tracer.conversation import ConversationTracer
 from tracer.events import Draft
 from tracer.statedir import StateDir
@@ -103,10 +106,75 @@ def engine() -> None:
     show(Figure("engine, answers at once: durable subtasks a second", rate, _LEAST_PER_S, better="higher", note=note))
 
 
+class _InFolder(MemoryEffects):
+    """An agent that waits and writes one file into a real working tree; judging costs nothing here."""
+
+    def __init__(self, world: MemoryWorld, folder: Path, places: IsolatedPlaces | None = None) -> None:
+        super().__init__(world, None)
+        self._in = folder
+        self._places = places
+
+    async def ask(self, request: Ask, live: LiveSink) -> Answer:  # noqa: ARG002 - the port's shape
+        await asyncio.sleep(worktrees.WORK_S)
+        (self._in / f"{request.subtask_id}.txt").write_text("done\n")
+        return Answer(output="done", status="COMPLETE", cost_usd=0.001)
+
+    def apart(self, state: TaskState) -> IsolatedPlaces:  # type: ignore[override]  # noqa: ARG002 - the port's shape
+        if self._places is None:
+            raise RuntimeError("a subtask has no subtasks")
+        return self._places
+
+
+async def _ours(folder: Path, names: list[str]) -> float:
+    """The engine with real worktrees, from the request to the person's files and nothing left behind."""
+    state_dir = StateDir(folder / ".pm-orchestrator")
+    world = MemoryWorld(_answer)
+
+    async def choose() -> Isolation:
+        return GitWorktrees(folder, state_dir=state_dir.root, task_id="task-001")
+
+    places = IsolatedPlaces(
+        choose, working_in=lambda where: _InFolder(world, Path(where)), task_id="task-001", parallel=True
+    )
+    plan = {"subtasks": [{"description": name} for name in names]}
+    data = {
+        "prompt": "All of it",
+        "workspace": str(folder),
+        "plan": plan,
+        "executor": {"name": "scripted"},
+        "limits": {"parallel": worktrees.AT_ONCE},
+    }
+    async with ConversationTracer(state_dir=state_dir, session_id="sess-bench", task_id="task-001") as tracer:
+        first = await tracer.append(Draft("USER_REQUEST", data))
+        loop = TaskLoop(append=tracer.append, effects=_InFolder(world, folder, places), live=lambda _update: None)
+        started = time.perf_counter()
+        state = await loop.run(fold([first]))
+        took = time.perf_counter() - started
+    if state.final is None or state.final["status"] != "COMPLETE" or len(list(folder.glob("task-*.txt"))) < len(names):
+        raise RuntimeError(state.final)
+    return took
+
+
+def in_worktrees(subtasks: int) -> None:
+    """By hand with git, and through the engine, each in a repository of its own."""
+    names = [f"sub-{number}" for number in range(subtasks)]
+
+    async def measure() -> tuple[float, float]:
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+            await worktrees.make(Path(one))
+            await worktrees.make(Path(two))
+            return await worktrees.bare(Path(one), names), await _ours(Path(two), names)
+
+    by_hand, through = asyncio.run(measure())
+    heading(f"{subtasks} subtasks in worktrees, {worktrees.AT_ONCE} at once, {worktrees.WORK_S} s each")
+    note = f"bare {by_hand:.2f} s, engine {through:.2f} s"
+    show(Figure("engine with real worktrees / bare git", through / by_hand, _MOST_WORKTREES, note=note))
+
+
 def main(subtasks: int = 100) -> None:
     """Both figures."""
     engine()
-    worktrees.main(subtasks)
+    in_worktrees(subtasks)
 
 
 if __name__ == "__main__":

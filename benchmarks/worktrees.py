@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.harness import Figure, heading, show
 from runner.worktrees import GitWorktrees
 
-_AT_ONCE = 10
-_WORK_S = 0.5
+AT_ONCE = 10
+WORK_S = 0.5
 _FILES = 500
 
 
@@ -45,7 +45,7 @@ async def make(folder: Path) -> None:
 
 async def in_turn(names: list[str], work: Callable[[str], Awaitable[None]]) -> float:
     """Seconds for all, ten at once."""
-    gate = asyncio.Semaphore(_AT_ONCE)
+    gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str) -> None:
         async with gate:
@@ -68,7 +68,7 @@ async def bare(folder: Path, names: list[str]) -> float:
         tree = trees / name
         async with alone:
             await git(folder, "worktree", "add", "-q", "-b", f"bare/{name}", str(tree))
-        await asyncio.sleep(_WORK_S)
+        await asyncio.sleep(WORK_S)
         (tree / f"{name}.txt").write_text(name)
         await git(tree, "add", "-A")
         await git(tree, "commit", "-qm", name)
@@ -86,7 +86,7 @@ async def ours(folder: Path, names: list[str]) -> float:
 
     async def work(name: str) -> None:
         tree = await apart.open(name)
-        await asyncio.sleep(_WORK_S)
+        await asyncio.sleep(WORK_S)
         (tree / f"{name}.txt").write_text(name)
         await apart.merge(name)
 
@@ -110,7 +110,7 @@ async def measure(subtasks: int) -> tuple[float, float]:
 def main(subtasks: int = 100) -> None:
     """Measure once: a hundred subtasks are many rounds already."""
     by_hand, through = asyncio.run(measure(subtasks))
-    heading(f"{subtasks} subtasks in worktrees, {_AT_ONCE} at once, {_WORK_S} s each")
+    heading(f"{subtasks} subtasks in worktrees, {AT_ONCE} at once, {WORK_S} s each")
     note = f"bare {by_hand:.2f} s, isolation {through:.2f} s"
     show(Figure("worktree isolation / bare git", through / by_hand, 1.3, note=note))
 

@@ -5,6 +5,7 @@ Readers have validated the lines (`tracer.events.parse_line`); here a missing op
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -191,6 +192,9 @@ def _llm_response(state: TaskState, entry: Entry) -> TaskState:
     )
     history = state.history if session_ref is None else state.history.then(session_ref)
     spent, until = _stretch(state, entry, duration)
+    limit_s = state.request.limits.timeout_s if state.request else None
+    if data.get("time_limit") is True and limit_s is not None:  # what runs side by side also waits: the limit is over
+        spent = max(spent, math.ceil(limit_s * 1000) - state.totals.spent_ms)
     totals = _added(state.totals, data, spent)
     return _with_loop(state, entry, loop, totals=totals, history=history, worked_until_ms=until)
 

@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from runner.chunking.plan import PLAN_SCHEMA
@@ -27,6 +28,7 @@ __all__ = ["Changed", "Effects", "Gate", "Ledger", "Performer", "backoff_s"]
 
 _BACKOFF_S: Final = 1.0
 _BACKOFF_MAX_S: Final = 60.0
+_SAME_TIME_S: Final = 0.05  # an executor's own clock may run out just before ours
 
 
 class Changed(NamedTuple):
@@ -261,12 +263,16 @@ class Performer:
             options=_options(request),
             answer_schema=PLAN_SCHEMA if step.purpose else None,
         )
+        until = None if left_s is None else monotonic() + left_s
         try:
             async with asyncio.timeout(left_s):
-                return await self._effects.ask(ask, self._live)
+                answer = await self._effects.ask(ask, self._live)
         except TimeoutError:
             message = f"the task's time limit of {request.limits.timeout_s:g} s was reached"
-            return Answer(output="", status="TIMEOUT", error=AnswerError(kind="timeout", message=message))
+            answer = Answer(output="", status="TIMEOUT", error=AnswerError(kind="timeout", message=message))
+        if until is not None and answer.status == "TIMEOUT" and monotonic() >= until - _SAME_TIME_S:
+            return replace(answer, extra={**answer.extra, "time_limit": True})
+        return answer
 
     async def judge(self, step: Judge) -> None:
         """Gather evidence, judge, record QUALITY_JUDGMENT."""

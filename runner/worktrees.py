@@ -51,9 +51,24 @@ def why_not_parallel(workspace: Path) -> str:
         known = git.with_index(index).run("ls-files", "-s", "-z") if index.exists() else b""
         if re.search(rb"(?:\A|\0)160000 ", known):
             return "the repository has submodules, which git worktrees do not share"
+        if _is_ignored(git, Path(os.path.realpath(workspace))):
+            return "git ignores this folder, so a worktree would not hold its files"
     except GitError as error:
         return f"git cannot be used here: {error}"
     return ""
+
+
+def _is_ignored(git: Git, folder: Path) -> bool:
+    """Whether the repository leaves the whole folder out: a build folder, or a home folder that git mostly ignores."""
+    if folder == git.top:
+        return False
+    said = git.run(
+        *("check-ignore", "--no-index", "-z", "--stdin"),
+        stdin=b"./" + os.fsencode(folder.relative_to(git.top)),
+        env={"GIT_LITERAL_PATHSPECS": "0"},  # this command refuses the setting
+        ok_codes=(0, 1),
+    )
+    return bool(said)
 
 
 class GitWorktrees:

@@ -161,6 +161,26 @@ async def test_what_the_person_changed_meanwhile_stays_and_a_clash_leaves_everyt
     assert rig.mine() == {**_FILES, "b.txt": "one\n", "fresh.txt": "fresh\n", "sub/c.txt": "the person\n"}
 
 
+async def test_results_that_are_kept_are_where_the_next_one_goes_on(rig):
+    first = await rig.isolation.begin()
+    await rig.isolation.open("one")
+    rig.put("one", "b.txt", "one\n")
+    await _done(rig.isolation, "one")
+    await rig.isolation.open("two")
+    rig.put("two", "new.txt", "thrown away\n")
+    await rig.isolation.close(keep_results=True)
+    assert await rig.isolation.begin() == first
+    assert await rig.isolation.merged() == ("one",)
+    await rig.isolation.open("two")
+    assert (rig.get("two", "b.txt"), rig.get("two", "new.txt")) == ("one\n", None)
+    await _done(rig.isolation, "two")
+    await rig.isolation.apply()
+    assert rig.mine()["b.txt"] == "one\n"
+    await rig.isolation.close()
+    assert await rig.isolation.begin() != ""
+    assert await rig.isolation.merged() == ()
+
+
 async def test_the_whole_can_be_looked_at_before_the_person_gets_it(rig):
     await rig.isolation.begin()
     await rig.isolation.open("one")

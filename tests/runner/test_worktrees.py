@@ -221,6 +221,31 @@ def test_where_subtasks_cannot_run_side_by_side_the_reason_is_told(tmp_path, pro
     assert "submodules" in why_not_parallel(project)
 
 
+def test_a_folder_that_the_repository_ignores_is_no_place_for_worktrees(project):
+    write(project / "build" / "shop" / "app.py", "VALUE = 1\n")
+    assert "ignores this folder" in why_not_parallel(project / "build" / "shop")
+    write(project / "src" / "app.py", "VALUE = 1\n")
+    assert why_not_parallel(project / "src") == ""
+
+
+async def test_a_repository_without_a_commit_works_too(tmp_path):
+    project = tmp_path / "fresh"
+    project.mkdir()
+    git(project, "init", "-q", "-b", "main")
+    write(project / "a.txt", "a\n")
+    state_dir(project)
+    apart = isolation(project)
+    await apart.begin()
+    folder = await apart.open("one")
+    assert (folder / "a.txt").read_text() == "a\n"
+    write(folder / "b.txt", "one\n")
+    await apart.merge("one")
+    await apart.apply()
+    await apart.close()
+    assert (project / "b.txt").read_text() == "one\n"
+    assert left_over(project) == []
+
+
 _RUN = """
 import asyncio, sys
 from pathlib import Path

@@ -246,6 +246,17 @@ async def test_when_the_money_is_spent_nothing_more_starts() -> None:
     assert len(world.asked) == 3
 
 
+async def test_when_the_time_is_over_everything_ends_as_incomplete_and_nothing_more_starts() -> None:
+    world = MemoryWorld(writes, delay_s=0.05)
+    state = await run(Record([request(chain(*[[]] * 30), limits={"timeout_s": 0.12, "parallel": 2})]), world)
+    assert state.final is not None
+    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "timeout")
+    assert len(world.asked) < 12
+    assert world.isolation.files == {}
+    reasons = {one["reason"] for one in state.final["subtasks"]}
+    assert reasons <= {"passed", "timeout"}
+
+
 async def test_time_that_passes_side_by_side_counts_once() -> None:
     state = fold([request(chain([], []))])
     for number in (1, 2):

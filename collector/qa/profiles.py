@@ -118,7 +118,7 @@ def plan_of(asked: Any, lists: AllowLists) -> Plan | Refusal:
     if isinstance(profile, Refusal):
         return profile
     image = normal_image(profile.image or dict(lists.default_images).get(profile.runner, ""))
-    if not any(fnmatchcase(image, normal_image(pattern)) for pattern in lists.images):
+    if not any(fnmatchcase(image, _image_pattern(pattern)) for pattern in lists.images):
         return Refusal("policy", f"the image {image!r} is not on this server's list (qa.images)")
     usual = _USUAL[profile.runner]
     text = profile.command or usual.command
@@ -168,6 +168,14 @@ def _with_reports(
         build_network=profile.network,
         go_events=go_events,
     )
+
+
+def _image_pattern(entry: str) -> str:
+    """An entry of the list in full; a `*` stands for any tag too (`acme/*`), and alone for any image."""
+    if entry == "*":
+        return entry
+    full = normal_image(entry)
+    return full.removesuffix(":latest") if "*" in entry and not entry.endswith(":latest") else full
 
 
 def _profile(asked: Any) -> QaProfile | Refusal:

@@ -11,19 +11,17 @@ import asyncio
 import os
 import platform
 import shutil
-import signal
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from collector.qa.sandbox import Guarantee, Job, Limits, Outcome, SandboxFacts
 from collector.qa.sandbox_probe import PROBE, held_from, process_limit
 from collector.qa.sandbox_script import script_arguments
 from collector.qa.sandbox_talk import Cut, outcome_of, talk
-from collector.qa.sandbox_watch import memory_below
+from collector.qa.sandbox_watch import end_below, memory_below
 from runner.processes import Process, command_environment
 from tracer.clock import short_token
 from tracer.errors import SandboxError
@@ -31,14 +29,16 @@ from tracer.errors import SandboxError
 __all__ = ["BubblewrapSandbox", "bubblewrap_arguments"]
 
 _NOBODY = "65534"
-# The kernel counts no process against root, not even root of a user namespace that root made: so root becomes nobody.
+# The kernel counts no process against root, not even root of a user namespace that root made: so each command becomes
+# nobody. The script itself does not: the death of its parent could not end it then, and commands could get at it.
 _AS_ROOT = [
     *("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"),
+    *("--cap-add", "CAP_KILL"),
 ]
-_DROP = [
+_DROP = (
     *("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--no-new-privs"),
     *("--inh-caps=-all", "--bounding-set=-all", "--"),
-]
+)
 _AS_USER = ["--cap-drop", "ALL", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY]
 _PROBE_LIMITS = Limits(time_s=30.0, workspace_bytes=16 << 20, output_bytes=1 << 20, pids=64)
 _SYSTEM = ("/usr", "/opt")
@@ -79,7 +79,7 @@ def bubblewrap_arguments(job: Job, *, tools: tuple[Path, ...], word_arguments: l
         *_system(tools, network=job.network),
         *("--remount-ro", "/", "--chdir", "/work"),
         *(word for key, value in environment.items() for word in ("--setenv", key, value)),
-        *("--", *bounded, *(_DROP if as_root else []), "/bin/sh", "-c", *word_arguments),
+        *("--", *bounded, "/bin/sh", "-c", *word_arguments),
     ]
 
 
@@ -148,7 +148,13 @@ class BubblewrapSandbox:
 
     async def _run(self, job: Job, *, as_root: bool) -> Outcome:
         word = short_token(32)
-        arguments = script_arguments(job.command, probe=job.probe, reports=job.reports, save=job.save is not None)
+        arguments = script_arguments(
+            job.command,
+            probe=job.probe,
+            reports=job.reports,
+            save=job.save is not None,
+            become=_DROP if as_root else (),
+        )
         argv = bubblewrap_arguments(job, tools=self._tools, word_arguments=arguments, as_root=as_root)
         try:
             async with Process(
@@ -165,11 +171,10 @@ class BubblewrapSandbox:
                     return "oom" if used > job.limits.memory_bytes else None
 
                 heard = await talk(process, job, word=word, watch=watch)
-                if heard.cut is None:
+                if heard.cut is None and heard.archive_whole:
                     await process.wait()
-                else:  # with the sandbox's first process all others go at once, however many there are
-                    with suppress(ProcessLookupError):
-                        os.kill(process.pid, signal.SIGKILL)
+                else:
+                    await end_below(process.pid)
                 outcome = outcome_of(heard, job)
         except OSError as error:
             raise _broken(f"{argv[0]}: {error.strerror}") from error

@@ -14,20 +14,23 @@ from dataclasses import dataclass
 __all__ = ["SCRIPT", "End", "FrameReader", "reports_of", "script_arguments"]
 
 _LONGEST_LINE = 4096
-# Arguments: probe, reports, save, then the command. POSIX sh, as in dash, bash and busybox.
+# The trap: dash would end at an interrupt, and what is ignored instead would be ignored by the tests too.
+# Arguments: the words that start a command as another user, probe, reports, save, then the command. POSIX sh, as in
+# dash, bash and busybox.
 SCRIPT = r"""
+trap : INT
 IFS= read -r word || exit 90
 ulimit -c 0 2>/dev/null
-mkdir -p "$HOME" 2>/dev/null
-cd /work && tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
+as=$1 probe=$2 reports=$3 save=$4
+shift 4
+$as mkdir -p "$HOME" 2>/dev/null
+cd /work && $as tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
 exec </dev/null
-probe=$1 reports=$2 save=$3
-shift 3
 if [ -n "$probe" ]; then
-  sh -c "$probe" >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
+  $as sh -c "$probe" >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
 fi
 printf '%s start\n' "$word"
-"$@"
+$as "$@"
 code=$?
 kill -9 -1 2>/dev/null
 kill -9 -1 2>/dev/null
@@ -46,14 +49,16 @@ set --
 for path in $reports; do
   if [ -f "$path" ] || { [ "$save" = yes ] && { [ -e "$path" ] || [ -L "$path" ]; }; }; then set -- "$@" "$path"; fi
 done
-[ $# -gt 0 ] && exec tar -cf - -- "$@" 2>/dev/null
+[ $# -gt 0 ] && exec $as tar -cf - -- "$@" 2>/dev/null
 exit 0
 """
 
 
-def script_arguments(command: tuple[str, ...], *, probe: str, reports: tuple[str, ...], save: bool) -> list[str]:
-    """The words after `sh -c`: script, its name, and what it is told."""
-    return [SCRIPT, "sandbox", probe, " ".join(reports), "yes" if save else "", *command]
+def script_arguments(
+    command: tuple[str, ...], *, probe: str, reports: tuple[str, ...], save: bool, become: tuple[str, ...] = ()
+) -> list[str]:
+    """The words after `sh -c`: script, its name, and what it is told; `become` starts a command as another user."""
+    return [SCRIPT, "sandbox", " ".join(become), probe, " ".join(reports), "yes" if save else "", *command]
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,8 @@ async def _hear(process: Process, job: Job, heard: Talk) -> Cut | None:
                         return "output"
                     if archive:
                         await _take(heard, archive, target, job.limits)
+                        if not heard.archive_whole:  # a report of any size: no need to hear its end
+                            return None
     except TimeoutError:
         return None if heard.frames.stage == "ended" else "timeout"
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 from collector.collector import Collector
 from collector.qa.judge import RubricJudge
 from collector.qa.pipeline import SandboxFor, request_step, run_qa
+from collector.qa.profiles import normal_image
 from collector.qa.sandbox import Job, Outcome, Sandbox, SandboxFacts
 from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox_choose import SandboxChooser
 from tests.collector.qa.rigs import CALM, FIXED, TEST, a_collector, a_repository, quick_settings, send_session
+from tests.support.containers import IMAGE, container_engine
 from tests.support.tools import need_program
 from tracer.errors import ConflictError, SandboxError
 
@@ -191,7 +195,7 @@ async def test_tests_that_pass_on_the_bug_prove_nothing(
 async def test_a_flaky_test_is_marked(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
     flaky = "test $(od -An -N1 -tu1 /dev/urandom) -lt 128\n"
     repository = a_repository(tmp_path, head={"divisor.txt": FIXED, "tests/luck.sh": flaky})
-    settings = quick_settings(tmp_path, repeats=16)
+    settings = quick_settings(tmp_path, repeats=12)
     trace_id = await send_session(collector, repository)
     qa = await _check(collector, trace_id, tmp_path, sandbox, settings=settings)
     assert qa["tests"]["detail"]["proof"]["verdict"] == "flaky"
@@ -222,9 +226,50 @@ async def test_a_secret_that_a_test_prints_is_not_kept(
         assert b"[REDACTED:" in text
 
 
-async def test_pytest_is_run_and_its_tests_are_told_one_by_one(
+async def test_what_the_build_phase_makes_is_there_for_the_tests(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:
+    made = "#!/bin/sh\necho built > made.txt\n"
+    repository = a_repository(
+        tmp_path, base={"build.sh": made}, head={"divisor.txt": FIXED, "tests/made.sh": "grep -q built made.txt\n"}
+    )
+    profile = {"runner": "custom", "command": "sh run.sh", "build": ["sh build.sh"]}
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, lists=replace(settings.lists, build_commands=("sh build.sh",)))
+    trace_id = await send_session(collector, repository, profile=profile)
+    qa = await _check(collector, trace_id, tmp_path, sandbox, settings=settings)
+    assert qa["tests"]["final_passed"] is True
+    assert [built["ended"] for built in qa["tests"]["detail"]["build"]] == ["exit", "exit"]
+
+
+async def test_a_fix_that_does_not_build_is_not_testable_and_a_base_that_does_not_build_fails(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    profile = {"runner": "custom", "command": "sh run.sh", "build": ["sh build.sh"]}
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, lists=replace(settings.lists, build_commands=("sh build.sh",)))
+    broken, whole, test = {"build.sh": "exit 1\n"}, {"build.sh": "exit 0\n"}, {"tests/a.sh": "true\n"}
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    mended = a_repository(tmp_path / "one", base=broken, head={**whole, **test})
+    spoiled = a_repository(
+        tmp_path / "two", base={"build.sh": whole}, head={"build.sh": broken, "tests/a.sh": "true\n"}
+    )
+    first = await _check(
+        collector, await send_session(collector, mended, profile=profile), tmp_path, sandbox, settings=settings
+    )
+    second = await _check(
+        collector, await send_session(collector, spoiled, profile=profile), tmp_path, sandbox, settings=settings
+    )
+    assert first["tests"]["detail"]["proof"]["verdict"] == "proven"
+    assert (second["tests"]["final_passed"], second["tests"]["not_testable"]) == (None, "build_failed")
+
+
+@pytest.mark.container
+async def test_pytest_is_run_in_a_container_and_its_tests_are_told_one_by_one(
+    collector: Collector, tmp_path: Path
+) -> None:
+    sandbox = SandboxChooser(container_engine())
     half = "def half(number):\n    return number / {}\n"
     test = "from calc import half\n\n\ndef test_half():\n    assert half(6) == 3\n"
     repository = a_repository(
@@ -233,6 +278,9 @@ async def test_pytest_is_run_and_its_tests_are_told_one_by_one(
     trace_id = await send_session(collector, repository, profile="pytest")
     qa = await _check(collector, trace_id, tmp_path, sandbox, settings=quick_settings(tmp_path, repeats=1))
     assert qa["tests"]["runner"] == "pytest"
+    assert qa["tests"]["container_image"] == normal_image(IMAGE)
+    assert qa["tests"]["detail"]["sandbox"]["lesser"] is False
+    assert qa["tests"]["detail"]["image_id"].startswith("sha256:")
     assert qa["tests"]["detail"]["proof"]["verdict"] == "proven"
     assert qa["tests"]["detail"]["proof"]["fail_to_pass"] == ["test_calc::test_half"]
 

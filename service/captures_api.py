@@ -65,16 +65,38 @@ def body_schemas() -> dict[str, Any]:
     return found
 
 
-def _body(model: type[Any], *, required: bool = True) -> dict[str, Any]:
-    schema = {"$ref": _named(model.__name__)}
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+def _body(model: type[Any], example: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
+    content = {"schema": {"$ref": _named(model.__name__)}, "example": example}
+    return {"requestBody": {"required": required, "content": {"application/json": content}}}
+
+
+_CREATE: Final[dict[str, Any]] = {
+    "repo": {"repo_id": "shop-api", "commit_base": "0123456789abcdef0123456789abcdef01234567"},
+    "task": {"bug_report": {"title": "Order total is wrong", "description": "Two items are charged as one."}},
+    "developer": {"developer_id": "dev-17", "consent_flags": {"store_terminal_output": True}},
+    "environment": {"os": "linux", "language": ["python"]},
+    "ingestion": {"mode": "incremental", "client_session_id": "session-17"},
+}
+_APPEND: Final[dict[str, Any]] = {
+    "events": [
+        {
+            "event_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+            "seq": 1,
+            "ts_ms": 1_774_000_000_000,
+            "type": "thought",
+            "actor": {"kind": "human"},
+            "payload": {"kind": "hypothesis", "content": "total() returns the price of the first item"},
+        }
+    ]
+}
+_FINALIZE: Final[dict[str, Any]] = {"final_state": {"pr": {"title": "Add up all items"}}}
 
 
 @router.post(
     "/traces",
     status_code=201,
     responses=responses(401, 403, 409, 413, 422, 429, 503),
-    openapi_extra=_body(CreateTrace),
+    openapi_extra=_body(CreateTrace, _CREATE),
 )
 async def create(request: Request, access: Someone) -> CreatedTrace:
     """Open a trace. With a `trace_id` of your own the call may be repeated; every answer holds a fresh ingest key."""
@@ -102,7 +124,7 @@ async def listing(
     "/traces/{trace_id}/events",
     response_model=Appended,
     responses=responses(401, 403, 404, 409, 410, 413, 422, 429, 503),
-    openapi_extra=_body(AppendEvents),
+    openapi_extra=_body(AppendEvents, _APPEND),
 )
 async def append(request: Request, trace_id: TraceId, access: Someone) -> Response:
     """Append a batch, all or nothing; answered when it is on disk. Sending it again is harmless."""
@@ -137,7 +159,7 @@ async def append_events(request: Request, trace_id: str, access: Access) -> Resp
     "/traces/{trace_id}/finalize",
     status_code=202,
     responses=responses(401, 403, 404, 409, 410, 413, 422, 429, 503),
-    openapi_extra=_body(FinalizeTrace, required=False),
+    openapi_extra=_body(FinalizeTrace, _FINALIZE, required=False),
 )
 async def finalize(request: Request, trace_id: TraceId, access: Someone) -> TraceState:
     """Close the trace for events; its checks (tests, judge) begin. Sending it again is harmless."""

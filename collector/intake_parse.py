@@ -81,7 +81,7 @@ def parse_events(raw: bytes | Sequence[Any], *, key: bytes, limits: IntakeLimits
         TooLargeError: too many events or bytes, or too large a field.
 
     """
-    sent, sent_at_ms = _unwrapped(raw, limits) if isinstance(raw, bytes) else (list(raw), None)
+    sent, sent_at_ms = _unwrapped(raw if isinstance(raw, bytes) else _written(raw), limits)
     if len(sent) > limits.batch_events:
         raise TooLargeError(
             f"the batch has {len(sent)} events", place="events", rule="batch_events", limit=limits.batch_events
@@ -101,6 +101,14 @@ def parse_events(raw: bytes | Sequence[Any], *, key: bytes, limits: IntakeLimits
 
 
 _ADAPTER: Final[TypeAdapter[list[Any]]] = TypeAdapter(list[Event])
+
+
+def _written(events: Sequence[Any]) -> bytes:
+    """Events that did not come as JSON text, as they would have: they are held to the same rules."""
+    try:
+        return orjson.dumps({"events": list(events)})
+    except orjson.JSONEncodeError as error:
+        raise IntakeError("the events are no JSON", place="events", rule="json", why=str(error)) from error
 
 
 def _unwrapped(raw: bytes, limits: IntakeLimits) -> tuple[list[Any], int | None]:
@@ -148,18 +156,22 @@ def _moved(
     payload: dict[str, Any], name: str, field: str, at: int, inline: list[Inline], limits: IntakeLimits
 ) -> dict[str, Any]:
     """The payload without inline content `name`, which goes to `inline`."""
-    place = spelled("events", at, "payload", name)
-    text = payload[name]
-    rest = {key: value for key, value in payload.items() if key != name}
+    rest = dict(payload)
+    text = rest.pop(name)
+    if isinstance(text, str) and rest.get(field) is None and len(text) * 4 <= limits.inline_bytes:
+        inline.append(Inline(field, text))
+        rest[field] = _PENDING
+        return rest
     if text is None:
         return rest
+    place = spelled("events", at, "payload", name)
     if not isinstance(text, str):
         raise IntakeError(f"{place} is no string", place=place, rule="string_type", next_step="send text")
     if rest.get(field) is not None:
         raise IntakeError(
             f"{place} came with {field}", place=place, rule="one_of", next_step=f"send {name} or {field}, not both"
         )
-    if len(text) > limits.inline_bytes or len(text) * 4 > limits.inline_bytes < len(text.encode()):
+    if len(text.encode()) > limits.inline_bytes:
         raise TooLargeError(
             f"{place} is too large",
             place=place,

@@ -11,13 +11,14 @@ import hmac
 import os
 import secrets
 from collections.abc import Iterable
+from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from itsdangerous import BadSignature, TimestampSigner
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -47,6 +48,11 @@ _HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+
+
+_ADDED: Final = [
+    (name.encode("ascii"), value.encode("ascii")) for name, value in (*_HEADERS.items(), ("cache-control", "no-store"))
+]
 
 
 def read_or_make_token(path: Path, *, new: bool = False) -> str:
@@ -245,6 +251,7 @@ class Gate:
         return response
 
 
+@lru_cache(256)
 def _hostname(host: str) -> str:
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
@@ -255,10 +262,8 @@ def _hostname(host: str) -> str:
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-            headers.setdefault("cache-control", "no-store")
+            there = {name.lower() for name, _value in message["headers"]}
+            message["headers"] = [*message["headers"], *(each for each in _ADDED if each[0] not in there)]
         await send(message)
 
     return sending

@@ -46,7 +46,7 @@ __all__ = ["Collector", "Created", "EventsPage", "OpenBlob", "StoredBlob", "open
 
 _KNOWN_TRACES: Final = 10_000
 _OPEN_MAPS: Final = 64  # of at most 8 MB each; a trace whose map is gone goes on with hashes that cannot be checked
-_IN_LOOP: Final = 128 * 1024  # a batch below this is prepared in the event loop: a thread would cost more than it frees
+_IN_LOOP: Final = 256 * 1024  # a batch below this is prepared in the event loop: a thread would cost more than it frees
 _MOST_EVENTS: Final = 1000
 
 

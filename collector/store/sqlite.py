@@ -43,7 +43,7 @@ __all__ = ["SqliteStore", "open_sqlite"]
 
 _BUSY_S: Final = 10.0
 _CACHE_KIB: Final = 64 * 1024
-_CHECKPOINT_PAGES: Final = 4_000
+_CHECKPOINT_PAGES: Final = 16_000  # 64 MB: an index page that many batches touch is written back once for all of them
 _IDS: Final = 1_000
 _Result = TypeVar("_Result")
 

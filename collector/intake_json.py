@@ -62,7 +62,7 @@ def check_json(value: Any, place: str) -> None:
                     f"{where} is nested too deeply", place=where, rule="depth", why=f"{MAX_DEPTH} levels are the limit"
                 )
             stack.extend((inner, spot, depth + 1) for spot, inner in _children(item, where))
-        elif isinstance(item, int | float) and not -MAX_NUMBER <= item < MAX_NUMBER:
+        elif isinstance(item, int | float) and abs(item) >= MAX_NUMBER:
             raise IntakeError(
                 f"{where} is too large a number",
                 place=where,

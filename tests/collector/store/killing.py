@@ -62,9 +62,7 @@ class Client:
         number = uuid.UUID(self.trace_id).int ^ seq
         if seq % 3:
             return sent(seq, number=number)
-        return sent(seq, kind="thought", number=number, content=text_of(self.trace_id, seq), content_kind="x") | {
-            "payload": {"content": text_of(self.trace_id, seq), "kind": "plan"}
-        }
+        return sent(seq, of="thought", number=number, content=text_of(self.trace_id, seq), kind="plan")
 
 
 def text_of(trace_id: str, seq: int) -> str:

@@ -36,13 +36,13 @@ def trace(number: int = 1, *, at_ms: int = 1_000, **changes: Any) -> TraceRow:
     return TraceRow(trace_id=uid(number), created_at_ms=at_ms, metadata=metadata(), **changes)
 
 
-def sent(seq: int, *, kind: str = "navigation", number: int | None = None, **payload: Any) -> dict[str, Any]:
+def sent(seq: int, *, of: str = "navigation", number: int | None = None, **payload: Any) -> dict[str, Any]:
     """An event as a client sends it."""
     return {
         "event_id": uid(number if number is not None else 10_000 + seq),
         "seq": seq,
         "ts_ms": 1_700_000_000_000 + seq,
-        "type": kind,
+        "type": of,
         "actor": {"kind": "human", "id": "dev-1"},
         "context": {"workspace_root": "/home/alice/shop", "branch": "main"},
         "payload": payload or {"kind": "open", "file_path": "src/shop.py"},

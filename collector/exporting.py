@@ -76,6 +76,7 @@ async def render_trace(row: TraceRow, form: ExportFormat, *, store: TraceStore, 
         document: dict[str, Any] = orjson.loads(b"".join([piece async for piece in pieces]))
         if not developer.consent_flags.allow_llm_judge and document["qa"]:
             document["qa"]["judge"] = None
+        _unreadable_by_reference(document)
         return document if developer.consent_flags.store_terminal_output else _outputs_by_reference(document)
     trace = await load_trace(row, store=store, contents=contents)
     return {"atif": atif_trajectory, "chat": chat_row, "otlp": otlp_request}[form](trace)
@@ -207,7 +208,22 @@ def _outputs_by_reference(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+def _unreadable_by_reference(document: dict[str, Any]) -> None:
+    """Name, but do not hold, what the audit cannot look into: bundles, archives and other binary content."""
+    for blob in document["artifacts"]["blobs"]:
+        data = _inline_bytes(blob["storage_uri"])
+        try:
+            readable = data is None or b"\0" not in data.decode("utf-8").encode()
+        except UnicodeDecodeError:
+            readable = False
+        if not readable:
+            blob["storage_uri"] = f"blob:{blob['blob_id']}"
+
+
+def _inline_bytes(uri: str) -> bytes | None:
+    return base64.b64decode(uri.partition(";base64,")[2]) if uri.startswith("data:") else None
+
+
 def _inline_text(uri: str) -> str:
-    if not uri.startswith("data:"):
-        return uri
-    return base64.b64decode(uri.partition(";base64,")[2]).decode("utf-8", "replace")
+    data = _inline_bytes(uri)
+    return uri if data is None else data.decode("utf-8", "replace")

@@ -264,6 +264,19 @@ async def _all_blobs(collector: Collector) -> list[Any]:
     return found
 
 
+async def test_what_the_audit_cannot_look_into_stays_behind(
+    tmp_path: Path, collector: Collector, redactor: Any
+) -> None:
+    session = Session(tmp_path / "repo", "bundled").begin({"conf.py": f'K = "{TOKEN}"\n'.encode()})
+    session.edit("a.py", b"A = 1\n")
+    await collect(collector, session)
+    await exported(collector, redactor, tmp_path / "set", SetRequest(where="", form="json"))
+    (document,) = rows_of(tmp_path / "set")
+    held = {blob["blob_id"]: blob["storage_uri"][:5] for blob in document["artifacts"]["blobs"]}
+    assert held.pop(document["repo"]["bundle_blob_id"]) == "blob:"
+    assert set(held.values()) == {"data:"}
+
+
 def test_a_leak_is_found_under_the_key_that_betrays_it(redactor: Any) -> None:
     (leak,) = find_leaks(redactor, {"a": [{"b/c": f"x {TOKEN}"}]})
     assert leak.pointer == "/a/0/b~1c"

@@ -53,7 +53,12 @@ TEXTS: Final[dict[str, tuple[str, ...]]] = {
 }
 _OUTPUTS: Final = frozenset({("terminal_output", "chunk_blob_id"), ("test_run", "report_blob_id")})
 _HASHES: Final = ("pre_hash", "post_hash")
-_CODE: Final = {"file_edit": "patch_blob_id", "file_snapshot": "content_blob_id"}
+_CODE: Final = {
+    "file_edit": "patch_blob_id",
+    "file_snapshot": "content_blob_id",
+    "commit": "diff_blob_id",
+    "pr_metadata": "diff_blob_id",
+}
 _UUIDS: Final = ("correlation_id", "parent_event_id")
 
 
@@ -265,19 +270,19 @@ def _redact_code(
 
 
 def _redact_one(draft: _Draft, name: str, trace_map: TraceMap) -> None:
-    original, payload, edit = draft.originals[name].encode(), draft.payload, draft.parsed.type == "file_edit"
+    original, payload, kind = draft.originals[name].encode(), draft.payload, draft.parsed.type
     text = draft.inline[name]
     shortened = text != draft.originals[name] and "\n[TRUNCATED: " in text
     if not shortened and (text != draft.originals[name] or trace_map.knows_secrets):
-        redacted = (trace_map.patch if edit else trace_map.snapshot)(original).data
+        redacted = (trace_map.snapshot if kind == "file_snapshot" else trace_map.patch)(original).data
         text = draft.inline[name] = draft.originals[name] if redacted == original else redacted.decode("utf-8")
-    if edit:
+    if kind == "file_edit":
         hashes = trace_map.edit(
             original=original, redacted=text.encode(), pre_hash=payload["pre_hash"], post_hash=payload["post_hash"]
         )
         payload |= {"pre_hash": hashes.pre_hash, "post_hash": hashes.post_hash}
         payload["extra"] = {**payload["extra"], **hashes.extra}
-    elif text.encode() != original:
+    elif kind == "file_snapshot" and text.encode() != original:
         content_id = f"sha256:{hashlib.sha256(original).hexdigest()}"
         payload["extra"] = {**payload["extra"], ORIGINAL_CONTENT: trace_map.keyed(content_id)}
 

@@ -266,7 +266,10 @@ class _Run:
         try:
             files = parse_patch(diff)
         except PatchError as error:
-            self.replay.wrong(0, "", f"the final diff cannot be read: {error.what}")
+            if redacted:
+                self.replay.cannot_test(0, "", REDACTED)
+            else:
+                self.replay.wrong(0, "", f"the final diff cannot be read: {error.what}")
             return
         for file in files:
             path = file.path.decode("utf-8", "surrogateescape")

@@ -20,7 +20,6 @@ __all__ = ["CommitTree", "Entry", "Trees"]
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _FILE_MODES: Final = ("100644", "100755")
-_LINK: Final = "120000"
 _SHA1_DIGITS: Final = 40
 
 
@@ -32,10 +31,12 @@ class Entry(NamedTuple):
 
 
 class CommitTree:
-    """The tree of one commit."""
+    """The tree of one commit; its files as they stand in a working folder: line ends by the tree's `.gitattributes`.
 
-    def __init__(self, git: Git, commit: str) -> None:
-        self._git = git
+    `folder` gets those files and nothing else, since that is where git looks for them.
+    """
+
+    def __init__(self, git: Git, commit: str, *, folder: Path) -> None:
         self.commit = commit
         self.tree_id = git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
         listed = git.run("ls-tree", "-r", "-z", self.tree_id)
@@ -45,13 +46,18 @@ class CommitTree:
             if path:
                 mode, _, object_id = head.decode("ascii").split(" ")
                 self.entries[os.fsdecode(path)] = Entry(mode, object_id)
+        folder.mkdir(exist_ok=True)
+        for name, entry in self.entries.items():
+            if entry.mode in _FILE_MODES and name.rsplit("/", 1)[-1] == ".gitattributes":
+                _put(folder, name, git.run("cat-file", "blob", entry.object_id))
+        self.git = git.at(git.git_dir, folder, stopper=git.stopper, mark="")
 
     def read(self, path: str) -> Content:
         """A file's bytes; None where there is none; UNKNOWN for a link or a submodule."""
         entry = self.entries.get(path)
         if entry is None:
             return None
-        return self._git.run("cat-file", "blob", entry.object_id) if entry.mode in _FILE_MODES else UNKNOWN
+        return self.git.run("cat-file", "--filters", f"{self.commit}:{path}") if entry.mode in _FILE_MODES else UNKNOWN
 
 
 class Trees:
@@ -96,7 +102,7 @@ class Trees:
         if _SHA.fullmatch(sha) is None:
             raise TraceError(f"{sha!r} is no commit id")
         try:
-            return CommitTree(self._git, sha)
+            return CommitTree(self._git, sha, folder=self._folder / sha)
         except GitError as error:
             raise TraceError(f"{what} {sha} is not in the bundle", why=str(error).splitlines()[0]) from error
 
@@ -104,13 +110,13 @@ class Trees:
         """The id of `base`'s tree with the replayed files in it; None while one of them is not known."""
         if any(not (isinstance(state.content, bytes) or state.content is None) for state in files.values()):
             return None
-        git = self._git.with_index(self._folder / "index")
+        git = base.git.with_index(self._folder / "index")
         git.run("read-tree", base.tree_id)
         null = "0" * len(base.tree_id)
         lines = []
         for path, state in files.items():
             if isinstance(state.content, bytes):
-                object_id = os.fsdecode(git.run("hash-object", "-w", "--stdin", "--no-filters", stdin=state.content))
+                object_id = os.fsdecode(git.run("hash-object", "-w", "--stdin", f"--path={path}", stdin=state.content))
                 lines.append(f"{_mode(base, path, state)} {object_id.strip()}\t{path}")
             elif path in base.entries:
                 lines.append(f"0 {null}\t{path}")
@@ -118,7 +124,7 @@ class Trees:
         return git.line("write-tree")
 
     def write_out(self, base: CommitTree | None, files: Mapping[str, FileState], target: Path) -> int:
-        """Write the rebuilt tree into the new folder `target`; how many files. Links are written as plain files.
+        """Write the rebuilt tree into the new folder `target`; how many files. Links and submodules are left out.
 
         Raises:
             UsageError: the folder is there and not empty, or cannot be written.
@@ -128,7 +134,7 @@ class Trees:
             target.mkdir(parents=True, exist_ok=True)
             if any(target.iterdir()):
                 raise UsageError(f"{str(target)!r} is not empty", next_step="name a new folder")
-            return sum(_put(target, path, content) for path, content in _all_files(self._git, base, files))
+            return sum(_put(target, path, content) for path, content in _all_files(base, files))
         except OSError as error:
             raise UsageError(f"{str(target)!r} cannot be written", why=str(error)) from error
 
@@ -140,11 +146,12 @@ def _mode(base: CommitTree, path: str, state: FileState) -> str:
     return entry.mode if entry is not None else _FILE_MODES[0]
 
 
-def _all_files(git: Git, base: CommitTree | None, files: Mapping[str, FileState]) -> list[tuple[str, bytes]]:
+def _all_files(base: CommitTree | None, files: Mapping[str, FileState]) -> list[tuple[str, bytes]]:
     found: dict[str, bytes] = {}
-    for path, entry in (base.entries if base is not None else {}).items():
-        if path not in files and entry.mode in {*_FILE_MODES, _LINK}:
-            found[path] = git.run("cat-file", "blob", entry.object_id)
+    for path in base.entries if base is not None else ():
+        content = base.read(path) if base is not None and path not in files else None
+        if isinstance(content, bytes):
+            found[path] = content
     found |= {path: state.content for path, state in files.items() if isinstance(state.content, bytes)}
     return sorted(found.items())
 

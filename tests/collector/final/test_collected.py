@@ -147,3 +147,18 @@ async def test_outputs_without_consent_and_snapshots_of_patches_only_are_tombsto
     assert report.mismatches == 0
     assert report.reaches == session.final_state["commit_head"]
     assert {finding.reason for finding in report.findings} == {"its content is not stored here"}
+
+
+async def test_a_private_key_in_code_that_is_committed_is_no_mismatch(tmp_path: Path, collector: Collector) -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAx7Kq2Lm9Pz4Rt8Vw1Yb3Nc6D\n-----END RSA PRIVATE KEY-----\n"
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n"})
+    session.edit("key.pem", key.encode())
+    session.edit("a.py", b"2\n")
+    session.commit(bundle=False)
+    trace_id = await collect(collector, session)
+    report = await proof(collector, trace_id)
+    assert report.mismatches == 0
+    document = json.loads(await final_document(trace_id, store=collector.store))
+    commit = next(event for event in document["events"] if event["type"] == "commit")
+    for blob in (commit["payload"]["diff_blob_id"], document["final_state"]["pr"]["diff_blob_id"]):
+        assert b"MIIEow" not in await collector.contents.read(blob)

@@ -197,3 +197,26 @@ async def test_a_bundle_that_is_none_is_a_mismatch_that_names_it(tmp_path: Path)
     report = await verified(session)
     assert report.status == "mismatch"
     assert "the bundle of the base commit cannot be read" in report.findings[0].reason
+
+
+async def test_line_ends_that_the_repository_converts_are_those_of_the_working_folder(tmp_path: Path) -> None:
+    windows = {".gitattributes": b"*.txt text eol=crlf\n", "a.txt": b"one\r\ntwo\r\n", "b.txt": b"1\r\n"}
+    session = Session(tmp_path / "repo").begin(windows)
+    assert b"\r" not in session.git("cat-file", "blob", "HEAD:a.txt").encode()
+    session.edit("a.txt", b"one\r\n2\r\n")
+    session.commit()
+    report = await verified(session, write_to=tmp_path / "tree")
+    assert report.findings == ()
+    assert report.reaches == session.final_state["commit_head"]
+    assert (tmp_path / "tree" / "b.txt").read_bytes() == b"1\r\n"
+
+
+async def test_links_and_submodules_are_left_alone(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n"})
+    (session.folder / "link").symlink_to("/etc/passwd")
+    session.edit("a.py", b"2\n")
+    session.commit()
+    report = await verified(session, write_to=tmp_path / "tree")
+    assert [(finding.path, finding.reason) for finding in report.findings] == [("link", "a link or a submodule")]
+    assert report.mismatches == 0
+    assert sorted(path.name for path in (tmp_path / "tree").iterdir()) == ["a.py"]

@@ -15,6 +15,7 @@ from collector.qa.judge_choice import choose_judge
 from collector.qa.judge_pace import LocalPace, Pace
 from collector.qa.pipeline import run_qa
 from collector.qa.pipeline_settings import qa_settings
+from collector.qa.sandbox_choose import SandboxChooser
 from collector.worker import EmbeddedWorker
 from collector.worker_attempt import Checks
 from collector.worker_pace import SharedPace
@@ -46,9 +47,17 @@ async def quality_checks(
     """
     chosen = choose_judge(settings, environ, pace=pace)
     rules = qa_settings(settings)
+    sandbox = SandboxChooser(rules.sandbox, pull=rules.pull)
 
     async def checks(trace_id: str) -> None:
-        await run_qa(trace_id, collector=collector, settings=rules, judge=chosen.judge, no_judge=chosen.why)
+        await run_qa(
+            trace_id,
+            collector=collector,
+            settings=rules,
+            judge=chosen.judge,
+            sandbox=sandbox,
+            no_judge=chosen.why,
+        )
 
     try:
         yield checks

@@ -13,11 +13,13 @@ from typing import Literal
 from collector.qa.sandbox import Sandbox
 from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox_engine import ContainerSandbox
+from tracer.clock import monotonic
 from tracer.errors import SandboxError
 
 __all__ = ["SandboxChooser", "SandboxMode", "choose_sandbox"]
 
 SandboxMode = Literal["auto", "container", "podman", "docker", "bubblewrap"]
+_REMEMBERED_S = 600.0
 _Engine = Literal["podman", "docker"]
 _BY_MODE: dict[str, tuple[_Engine, ...]] = {"podman": ("podman",), "docker": ("docker",)}
 
@@ -58,28 +60,27 @@ async def choose_sandbox(mode: SandboxMode, *, image: str, pull: bool = False) -
 
 
 class SandboxChooser:
-    """Chooses once for each image and remembers; call it with an image.
+    """Chooses for each image, and looks anew after ten minutes; call it with an image.
 
-    The first use of an engine removes the containers that killed runs left with it.
+    Whenever it looks, it also removes the containers that killed runs left behind.
     """
 
     def __init__(self, mode: SandboxMode, *, pull: bool = False) -> None:
         self._mode: SandboxMode = mode
         self._pull = pull
         self._lock = asyncio.Lock()
-        self._chosen: dict[str, Sandbox] = {}
-        self._cleaned = False
+        self._chosen: dict[str, tuple[Sandbox, float]] = {}
 
     async def __call__(self, image: str) -> Sandbox:
         """The sandbox for `image`. Raises as `choose_sandbox`; a failure is not remembered."""
         async with self._lock:
-            if image not in self._chosen:
-                sandbox = await choose_sandbox(self._mode, image=image, pull=self._pull)
-                if not self._cleaned:
-                    await sandbox.clean()
-                    self._cleaned = True
-                self._chosen[image] = sandbox
-            return self._chosen[image]
+            known = self._chosen.get(image)
+            if known is not None and monotonic() - known[1] < _REMEMBERED_S:
+                return known[0]
+            sandbox = await choose_sandbox(self._mode, image=image, pull=self._pull)
+            await sandbox.clean()
+            self._chosen[image] = (sandbox, monotonic())
+            return sandbox
 
 
 async def _working(sandbox: Sandbox, image: str) -> Sandbox:

@@ -105,6 +105,11 @@ class TestsStep:
     def _phases(self) -> tuple[Phase, ...]:
         return ("head",) if self.checkout.unchanged else ("head", "base")
 
+    @property
+    def _home(self) -> tuple[tuple[str, str], ...]:
+        """What a build installs for its user goes with the tree."""
+        return (("HOME", "/work/.pm-home"),) if self.plan.build else ()
+
     async def _build(self, detail: dict[str, JsonValue]) -> dict[Phase, Path | None] | Refusal:
         """A tar for each phase, after the build commands; None where the base cannot be built."""
         trees: dict[Phase, Path | None] = {}
@@ -132,7 +137,7 @@ class TestsStep:
             image=self.plan.image,
             source=source,
             command=("sh", "-c", line),
-            environment=() if self.plan.build_network else self.plan.environment,
+            environment=self._home if self.plan.build_network else (*self.plan.environment, *self._home),
             network=self.plan.build_network,
             save=saved,
             limits=self.settings.build_limits,
@@ -147,7 +152,7 @@ class TestsStep:
             command=self.plan.command,
             probe=self.plan.probe,
             reports=self.plan.reports,
-            environment=self.plan.environment,
+            environment=(*self.plan.environment, *self._home),
             limits=self.settings.limits,
             label=f"tests {phase} {number}",
         )

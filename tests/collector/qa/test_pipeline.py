@@ -229,9 +229,11 @@ async def test_a_secret_that_a_test_prints_is_not_kept(
 async def test_what_the_build_phase_makes_is_there_for_the_tests(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:
-    made = "#!/bin/sh\necho built > made.txt\n"
+    made = "echo built > made.txt; echo installed > ~/tool\n"
     repository = a_repository(
-        tmp_path, base={"build.sh": made}, head={"divisor.txt": FIXED, "tests/made.sh": "grep -q built made.txt\n"}
+        tmp_path,
+        base={"build.sh": made},
+        head={"divisor.txt": FIXED, "tests/made.sh": "grep -q built made.txt && cat ~/tool\n"},
     )
     profile = {"runner": "custom", "command": "sh run.sh", "build": ["sh build.sh"]}
     settings = quick_settings(tmp_path)

@@ -24,6 +24,7 @@ class KeyBinding(NamedTuple):
 def binding_rows(changes: Mapping[str, str]) -> list[KeyBinding]:
     """All bindings that have an id; `changes` are keys set by the person, by id."""
     from repl.screen.app import PmApp
+    from repl.screen.capture_screen import CaptureScreen
     from repl.screen.diff_view import DiffScreen
     from repl.screen.home import HomeScreen
     from repl.screen.pages import Page
@@ -37,6 +38,7 @@ def binding_rows(changes: Mapping[str, str]) -> list[KeyBinding]:
         ("everywhere", (*PmApp.BINDINGS, *Themed.BINDINGS)), ("prompt", Prompt.BINDINGS),
         ("tasks", HomeScreen.BINDINGS),
         ("session", Transcript.BINDINGS), ("task", TaskScreen.BINDINGS), ("trace", TraceScreen.BINDINGS),
+        ("capture", CaptureScreen.BINDINGS),
         ("diff", DiffScreen.BINDINGS), ("pages", Page.BINDINGS),
     )  # fmt: skip
     rows: dict[str, KeyBinding] = {}

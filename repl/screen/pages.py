@@ -27,9 +27,11 @@ from repl.screen.cells import fit, shown
 from repl.screen.hints import Hints
 from repl.screen.own_app import own_app
 from tracer.clock import now_epoch_ms
+from tracer.errors import PmError
 
 if TYPE_CHECKING:
     from repl.screen.app import PmApp
+    from repl.screen.captures import CaptureRow
 
 __all__ = ["PAGES", "Page", "PageRow"]
 
@@ -233,31 +235,58 @@ class SessionsPage(Page):
 
 
 class CapturesPage(Page):
-    """Captured bug-fix sessions in this project, with their QA scores where there are any."""
+    """Captured bug-fix sessions: recorded here, or in the local collector, with their checks where there are any."""
 
     page_name = "captures"
     heading = "Captured sessions"
-    columns = ("age", "size", "file")
-    widths = (7, 11)
-    empty = ("no captured sessions in this project", "next: /record makes one, /capture talks to a collector")
-    HELP = "Captured sessions as event files. Enter opens one in the trace viewer."
+    columns = ("age", "state", "events", "checks", "what")
+    widths = (7, 10, 7, 26)
+    empty = ("no captured sessions in this project", "next: pm record makes one, /capture new begins one by hand")
+    HELP = (
+        "Captured sessions of people, newest first. Enter opens one: its timeline, and thoughts beside actions.\n"
+        "States: recording, paused, cut off (pm record resume or upload), not sent, sent, collected (from elsewhere)."
+    )
 
     @override
     def read(self) -> Sequence[PageRow]:
-        """Event files below the state directory's `captures` and `recordings`, newest first."""
-        root = self.pm.session.state_dir.root
-        files = [path for name in ("captures", "recordings") for path in (root / name).glob("**/*.jsonl")]
-        known = sorted(((path.stat(), path) for path in files), key=lambda pair: -pair[0].st_mtime_ns)
-        now = now_epoch_ms()
-        return [
-            PageRow((age_text(now - status.st_mtime_ns // 1_000_000), f"{status.st_size:,}", path.name), path)
-            for status, path in known
-        ]
+        """Spools and stored traces, newest first."""
+        from repl.screen.captures import read_captures
+
+        session, now = self.pm.session, now_epoch_ms()
+        rows = []
+        for capture in read_captures(session.state_dir, session.settings):
+            age = age_text(now - capture.created_at_ms)
+            what = f"{capture.trace_id[:8]}  {capture.title}"
+            rows.append(PageRow((age, capture.state, f"{capture.events:,}", capture.checks, what), capture))
+        return rows
 
     @override
     def open(self, value: Any) -> None:
-        """View the events."""
-        self.pm.show_trace(value)
+        """View its events."""
+        if value.path is not None:
+            self._show_capture(value, value.path, temporary=False)
+        else:
+            self._fetch(value)
+
+    @work(exclusive=True, group="fetch")
+    async def _fetch(self, capture: CaptureRow) -> None:
+        from repl.screen.captures import view_stored
+
+        session = self.pm.session
+        try:
+            path = await asyncio.to_thread(view_stored, session.state_dir, session.settings, capture.trace_id)
+        except PmError as error:
+            self.notify(error.what, severity="error", markup=False)
+            return
+        self._show_capture(capture, path, temporary=True)
+
+    def _show_capture(self, capture: CaptureRow, path: Path, *, temporary: bool) -> None:
+        from repl.screen.capture_screen import CaptureScreen
+
+        try:
+            self.app.push_screen(CaptureScreen(capture, path, temporary=temporary))
+        except PmError as error:
+            self.notify(error.what, severity="error", markup=False)
 
 
 class SettingsPage(Page):

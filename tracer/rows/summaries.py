@@ -189,6 +189,17 @@ def _capture(kind: str, payload: dict[str, Any]) -> tuple[Mark, str]:
         word = "passed" if passed is True else "failed" if passed is False else "not told"
         mark: Mark = "v" if passed is True else "x" if passed is False else ""
         return mark, _line(f"{word}  {_line(payload.get('command'))}")
+    if kind == "file_edit" and isinstance(payload.get("patch"), str):
+        patch = payload["patch"][: SUMMARY_CHARS * 400].split("\n")
+        more = sum(line.startswith("+") and not line.startswith("+++") for line in patch)
+        less = sum(line.startswith("-") and not line.startswith("---") for line in patch)
+        return "", _line(f"{_line(payload.get('file_path'))}  +{more} -{less}")
+    if kind == "file_snapshot":
+        return "", _line(f"{_line(payload.get('file_path'))}  {_line(payload.get('snapshot_reason'))}")
+    if kind == "terminal_output" and isinstance(payload.get("chunk"), str):
+        return "", _line(payload["chunk"]) or "nothing that shows"
+    if kind == "thought":
+        return "", _line(f"{_line(payload.get('kind'))}: {_line(payload.get('content'))}")
     keys = ("file_path", "command", "content", "message", "title", "action", "kind", "query", "stream")
     text = "  ".join(_line(payload[key]) for key in keys if isinstance(payload.get(key), str))
     return ("x" if kind == "error" else ""), _line(text or _pairs(payload))

@@ -99,7 +99,7 @@ def _tried_by_subtask(state: TaskState, earlier: Mapping[str, Any]) -> dict[str,
     before = earlier.get("subtasks_tried")
     before = before if isinstance(before, dict) else {}
     tried: dict[str, list[str]] = {key: list(value) for key, value in before.items()}
-    for subtask_id, loop in state.subtasks.items():
+    for subtask_id, loop in sorted(state.subtasks.items()):
         if found := _tried(loop):
             tried[subtask_id] = [*tried.get(subtask_id, ()), *found]
     return tried

@@ -73,7 +73,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 def _with_loop(state: TaskState, entry: Entry, loop: LoopState, **changes: Any) -> TaskState:
     if entry.subtask_id is None:
         return state._replace(main=loop, facts=state.facts + 1, **changes)
-    return state._replace(subtasks={**state.subtasks, entry.subtask_id: loop}, facts=state.facts + 1, **changes)
+    return state._replace(subtasks=state.subtasks.having(entry.subtask_id, loop), facts=state.facts + 1, **changes)
 
 
 def _user_request(state: TaskState, entry: Entry) -> TaskState:
@@ -114,7 +114,7 @@ def _about_plan(state: TaskState, plan: Plan, action: str, data: Mapping[str, An
         loop = state.loop(planning)
         if loop.phase != "new":
             loop = LoopState(iteration_index=loop.iteration_index + 1, totals=loop.totals)
-            state = state._replace(subtasks={**state.subtasks, planning: loop})
+            state = state._replace(subtasks=state.subtasks.having(planning, loop))
         action = ""
     elif isinstance(data.get("plan"), dict):
         plan = plan._replace(edited=data["plan"])
@@ -145,10 +145,11 @@ def _chunking_plan(state: TaskState, entry: Entry) -> TaskState:
     )
     main = state.main._replace(first_base=base) if isinstance(base, str) else state.main
     done = data.get("done")
-    finished = {name: _FINISHED for name in done if name in plan.names} if isinstance(done, list) else {}
-    return state._replace(
-        plan=plan, main=main, subtasks={**state.subtasks, **finished}, action="", hint="", facts=state.facts + 1
-    )
+    loops = state.subtasks
+    for name in done if isinstance(done, list) else ():
+        if isinstance(name, str) and name in plan.names:
+            loops = loops.having(name, _FINISHED)
+    return state._replace(plan=plan, main=main, subtasks=loops, action="", hint="", facts=state.facts + 1)
 
 
 def _by_id(subtasks: tuple[Mapping[str, Any], ...]) -> dict[str, Mapping[str, Any]]:

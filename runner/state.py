@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from runner.sharded import Sharded
 from runner.trail import EMPTY_TRAIL, Trail
 
 __all__ = ["EMPTY", "PLAN_SUFFIX", "Limits", "LoopPhase", "LoopState", "Plan", "Request", "TaskState", "Totals"]
@@ -127,7 +128,7 @@ class TaskState(NamedTuple):
     rules: str | None = None
     plan: Plan | None = None
     main: LoopState = LoopState()
-    subtasks: Mapping[str, LoopState] = {}
+    subtasks: Sharded[LoopState] = Sharded()
     totals: Totals = Totals()
     judgments: Trail[str] = EMPTY_TRAIL
     history: Trail[str] = EMPTY_TRAIL
@@ -147,7 +148,7 @@ class TaskState(NamedTuple):
         """The loop of `subtask_id`, a new one if it has no facts yet; None is the task's own."""
         if subtask_id is None:
             return self.main
-        return self.subtasks.get(subtask_id, _NEW_LOOP)
+        return self.subtasks.get(subtask_id) or _NEW_LOOP
 
 
 _NEW_LOOP = LoopState()

@@ -254,9 +254,7 @@ async def test_a_fix_that_does_not_build_is_not_testable_and_a_base_that_does_no
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     mended = a_repository(tmp_path / "one", base=broken, head={**whole, **test})
-    spoiled = a_repository(
-        tmp_path / "two", base={"build.sh": whole}, head={"build.sh": broken, "tests/a.sh": "true\n"}
-    )
+    spoiled = a_repository(tmp_path / "two", base=whole, head={**broken, **test})
     first = await _check(
         collector, await send_session(collector, mended, profile=profile), tmp_path, sandbox, settings=settings
     )

@@ -184,8 +184,15 @@ class PostgresStore:
         return row
 
     async def set_status(self, trace_id: str, status: Status, *, expected: Collection[str] | None = None) -> bool:
-        """See the port."""
-        return await self._write(lambda c: write.set_status(c, trace_id, status, expected))
+        """See the port; becoming `finalized` again (checks asked for anew) is announced as the first time is."""
+
+        async def work(connection: Connection) -> bool:
+            changed = await write.set_status(connection, trace_id, status, expected)
+            if changed and status == "finalized" and self._on_finalize is not None:
+                await self._on_finalize(connection, trace_id)
+            return changed
+
+        return await self._write(work)
 
     async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
         """See the port."""

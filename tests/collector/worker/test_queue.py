@@ -114,6 +114,19 @@ async def test_a_trace_is_finalized_and_queued_in_one_transaction(postgres_dsn: 
     assert await queued(postgres_dsn) == ids
 
 
+async def test_asking_for_the_checks_again_queues_the_trace_again(postgres_dsn: str, store: PostgresStore) -> None:
+    (only,), ran = await finalized(store, 1), Counter[str]()
+
+    async def checks(trace_id: str) -> None:
+        ran[trace_id] += 1
+
+    async with working(postgres_dsn, store, checks):
+        await until(all_have(store, [only], "complete"))
+        assert await store.set_status(only, "finalized", expected={"complete"})
+        await until(all_have(store, [only], "complete"))
+    assert ran[only] == 2
+
+
 async def test_what_cannot_be_queued_is_not_finalized(postgres_dsn: str) -> None:
     async def refuse(connection: Any, trace_id: str) -> None:
         await enqueue(connection, trace_id)

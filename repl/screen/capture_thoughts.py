@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -29,17 +30,19 @@ class Thoughts:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._end = 0
+        self._reading = Lock()
         self._about: dict[str, list[Thought]] = {}
         self._own: dict[str, Thought] = {}
 
     def read_on(self) -> bool:
         """Read whole lines that are new; whether a thought was among them. Blocks: for a thread."""
         found = False
-        for thought in self._new():
-            found = True
-            self._own[thought.event_id] = thought
-            for link in thought.links:
-                self._about.setdefault(link, []).append(thought)
+        with self._reading:  # two readers at once would both count the same lines
+            for thought in self._new():
+                found = True
+                self._own[thought.event_id] = thought
+                for link in thought.links:
+                    self._about.setdefault(link, []).append(thought)
         return found
 
     def about(self, event_id: str) -> tuple[Thought, ...]:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from repl.screen.cells import shown, wrap
+from tracer.clock import from_epoch_ms
 from tracer.rows.model import Decoded, Row
 
 __all__ = ["FOLD_LINES", "MODES", "Line", "Mode", "detail_lines", "plain_text"]
@@ -72,7 +73,8 @@ def _title(row: Row) -> Iterator[Line]:
     number = "?" if row.seq is None else str(row.seq)
     group = "" if row.group.iteration is None else f"[{row.group.iteration}]"
     yield Line(f"{number} {shown(row.event)}{group}", "title")
-    about = [part for part in (row.time, row.group.subtask or "", f"{row.size:,} bytes") if part]
+    time = from_epoch_ms(row.epoch_ms) if row.family == "capture" and row.epoch_ms is not None else row.time
+    about = [part for part in (time, row.group.subtask or "", f"{row.size:,} bytes") if part]
     yield Line(shown("  ".join(about)), "dim")
 
 
@@ -100,12 +102,29 @@ def _readable(row: Row, decoded: Decoded, width: int, unfolded: frozenset[str]) 
     nested = {"conversation": "data", "tracepack": "data", "capture": "payload"}.get(row.family, "")
     body = value.get(nested) if nested else None
     hidden = {"timestamp", "event", "session_id", "task_id", "subtask_id", "iteration_index", "type", "ts"}
+    if row.family == "capture" and isinstance(body, dict):
+        yield from _captured(value, body, width, unfolded)
+        return
     if isinstance(body, dict):
         outer = {key: item for key, item in value.items() if key not in hidden | {nested}}
     else:
         outer, body = {}, {key: item for key, item in value.items() if key not in hidden}
     for key, item in (*outer.items(), *body.items()):
         yield from _value(str(key), item, str(key), width, unfolded)
+
+
+def _captured(value: dict[str, Any], payload: dict[str, Any], width: int, unfolded: frozenset[str]) -> Iterator[Line]:
+    """What was done first; who did it, and where, in one line below. Ids are in the stored form (j)."""
+    hidden = {"links_to", "env_hash", "pre_hash", "post_hash", "patch_format", "edit_kind"}
+    for key, item in payload.items():
+        if key not in hidden and item is not None:
+            yield from _value(str(key), item, str(key), width, unfolded)
+    actor, context = value.get("actor"), value.get("context")
+    about = [str(actor.get("id") or actor.get("kind"))] if isinstance(actor, dict) else []
+    if isinstance(context, dict):
+        about += [str(context[key])[:12] for key in ("branch", "commit_head") if context.get(key)]
+    for piece in wrap(shown("  ".join(["by", *about])), width):
+        yield Line(piece, "dim")
 
 
 def _value(key: str, item: Any, path: str, width: int, unfolded: frozenset[str]) -> Iterator[Line]:

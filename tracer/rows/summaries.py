@@ -197,7 +197,9 @@ def _capture(kind: str, payload: dict[str, Any]) -> tuple[Mark, str]:
     if kind == "file_snapshot":
         return "", _line(f"{_line(payload.get('file_path'))}  {_line(payload.get('snapshot_reason'))}")
     if kind == "terminal_output" and isinstance(payload.get("chunk"), str):
-        return "", _line(payload["chunk"]) or "nothing that shows"
+        lines = payload["chunk"][: SUMMARY_CHARS * 40].split("\n")
+        telling = next((line for line in lines if any(map(str.isalnum, line))), "")
+        return "", _line(telling) or "nothing that shows"
     if kind == "thought":
         return "", _line(f"{_line(payload.get('kind'))}: {_line(payload.get('content'))}")
     keys = ("file_path", "command", "content", "message", "title", "action", "kind", "query", "stream")

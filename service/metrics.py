@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
@@ -31,6 +31,7 @@ class Metrics:
     """The registry of one application."""
 
     def __init__(self) -> None:
+        disable_created_metrics()
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "pm_http_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry

@@ -31,6 +31,9 @@ async def run_server(app: FastAPI, listener: socket.socket) -> None:
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
     )
     server = uvicorn.Server(config)
+    # A handler of the loop would cancel us half-way through the graceful end.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().remove_signal_handler(number)
     # uvicorn raises the signal again once it is done: a graceful end is exit 0 here, not a KeyboardInterrupt.
     previous = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     closing = asyncio.create_task(_end_streams(app, server))

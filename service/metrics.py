@@ -31,7 +31,7 @@ class Metrics:
     """The registry of one application."""
 
     def __init__(self) -> None:
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it unannotated
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "pm_http_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry

@@ -20,6 +20,10 @@ __all__ = ["imported_task"]
 
 _EXITED: Final = re.compile(r"\bexited (-?\d{1,9})\b")
 _TITLE: Final = 200
+_SHELLS: Final = frozenset(
+    {"Bash", "shell", "exec", "exec_command", "local_shell", "run_shell_command", "shell_command"}
+)
+_READERS: Final = frozenset({"Read", "read_file", "read_many_files", "view_image"})
 _CHECKS: Final = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}
 
 
@@ -31,12 +35,12 @@ def imported_task(
     base: Callable[[str], bytes | Unknown | None],
     base_commit: str | None = None,
     bundle: bytes | None = None,
-    language: Sequence[str] = (),
+    read_agentic: Callable[[str], Sequence[dict[str, Any]]] = lambda _path: (),
 ) -> Imported:
     """The task whose trace is `entries`.
 
     `read_blob` answers blobs by id, `base` the content of a path before the task began; `base_commit` is a commit of
-    that tree and `bundle` holds it.
+    that tree and `bundle` holds it. `read_agentic` answers the lines of a distilled session by the name in the trace.
 
     Raises:
         ConflictError: the task has not ended.
@@ -48,14 +52,15 @@ def imported_task(
             f"{first.task_id} has not ended", why="a captured session is a finished one", next_step="pm resume"
         )
     trace_id = stable_uuid("task", first.session_id, first.task_id, first.timestamp)
-    fold = _Fold(trace_id, first, read_blob, base, whole=any(entry.subtask_id for entry in entries))
+    whole = any(entry.subtask_id for entry in entries)
+    fold = _Fold(trace_id, first, read_blob, base, read_agentic, whole=whole)
     for entry in entries:
         fold.take(entry)
     diff = fold.text(last.data.get("diff_blob"))
     pr = {"title": _title(first), "description": f"{last.data['status']}: {last.data.get('reason') or ''}".rstrip(": ")}
     return Imported(
         trace_id=trace_id,
-        create=_create(trace_id, first, consent=consent, base_commit=base_commit, language=language),
+        create=_create(trace_id, first, consent=consent, base_commit=base_commit),
         events=fold.draft.events,
         final_state={"commit_head": None, "pr": {**pr, **({"diff": diff} if diff else {})}},
         bundle=bundle if consent.get("store_raw_code") else None,
@@ -63,9 +68,7 @@ def imported_task(
     )
 
 
-def _create(
-    trace_id: str, first: Entry, *, consent: dict[str, bool], base_commit: str | None, language: Sequence[str]
-) -> dict[str, Any]:
+def _create(trace_id: str, first: Entry, *, consent: dict[str, bool], base_commit: str | None) -> dict[str, Any]:
     executor = first.data.get("executor") or {}
     workspace = str(first.data.get("workspace") or "")
     return {
@@ -84,7 +87,7 @@ def _create(
             "experience_level": "unknown",
             "consent_flags": consent,
         },
-        "environment": {"language": list(language)},
+        "environment": {"language": []},
         "ingestion": {"mode": "batch", "client_session_id": first.session_id or "unknown"},
     }
 
@@ -103,6 +106,7 @@ class _Fold:
         first: Entry,
         read_blob: Callable[[str], bytes | None],
         base: Callable[[str], bytes | Unknown | None],
+        read_agentic: Callable[[str], Sequence[dict[str, Any]]],
         *,
         whole: bool,
     ) -> None:
@@ -116,6 +120,8 @@ class _Fold:
         self._commands = {**((first.data.get("checks") or {}).get("configured") or {})}
         self._commands |= (first.data.get("checks") or {}).get("given") or {}
         self._answer = ""
+        self._read_agentic = read_agentic
+        self._told: dict[str, int] = {}
 
     def take(self, entry: Entry) -> None:
         """One fact."""
@@ -140,6 +146,7 @@ class _Fold:
         data = entry.data
         told = {"status": data["status"], "iteration_index": entry.iteration_index, "subtask_id": entry.subtask_id}
         extra = {key: value for key, value in told.items() if value is not None}
+        self._session(data.get("agentic_trace"), at)
         self._answer = self.draft.think("interpretation", data["output"], ts_ms=at, actor_id=self._agent, **extra)
         if data.get("error"):
             error = data["error"]
@@ -147,6 +154,38 @@ class _Fold:
             self.draft.add("error", {"message": str(message), "source": self._agent}, ts_ms=at)
         if not self._whole:
             self._edits(data.get("diff_blob"), at)
+
+    def _session(self, name: Any, until: int) -> None:
+        """What the agent thought, ran and read on the way to its answer; its edits stand in the answer's diff."""
+        if not isinstance(name, str):
+            return
+        since = self._told.get(name, -1)
+        for line in self._read_agentic(name):
+            at = _ms(f"{line.get('ts')}Z")
+            if line.get("type") == "meta" or not since < at <= until:
+                continue
+            self._told[name] = max(self._told.get(name, -1), at)
+            text = str(line.get("text") or "")
+            if line["type"] == "thought":
+                self.draft.think("hypothesis", text, ts_ms=at, actor_id=self._agent)
+            elif line["type"] == "error":
+                self.draft.add("error", {"message": text[:10_000], "source": self._agent}, ts_ms=at)
+            elif line["type"] == "tool":
+                self._tool(line, at)
+
+    def _tool(self, line: dict[str, Any], at: int) -> None:
+        """A command with the end of its output, or a look at a file. The distilled session holds no more."""
+        told = {"tool": line.get("name"), "status": line.get("status")}
+        if line.get("name") in _SHELLS:
+            payload = {"cwd": self.draft.root or "", "command": str(line.get("args_summary")), "shell": "bash", **told}
+            parent = self.draft.add("terminal_command", payload, ts_ms=at, actor_id=self._agent)
+            tail = line.get("output_tail")
+            if tail:
+                output = {"stream": "stdout", "chunk": str(tail), "is_truncated": True}
+                self.draft.add("terminal_output", output, ts_ms=at, actor_id=self._agent, parent=parent)
+        elif line.get("name") in _READERS and isinstance(line.get("path"), str) and ".." not in line["path"]:
+            payload = {"kind": "open", "file_path": line["path"], **told}
+            self.draft.add("navigation", payload, ts_ms=at, actor_id=self._agent)
 
     def _edits(self, blob_id: Any, at: int) -> None:
         diff = self._read(blob_id) if isinstance(blob_id, str) else None

@@ -39,6 +39,7 @@ __all__ = ["SPLITS", "SetReport", "SetRequest", "checked_row", "export_set", "sp
 SPLITS: Final = ("train", "validation", "test")
 _PAGE: Final = 500
 _SHARD_BYTES: Final = 64 << 20
+_TELLING: Final = frozenset({"gen_ai.input.messages", "gen_ai.tool.call.arguments", "pm.text"})
 _FLAGS: Final = ("store_raw_code", "store_terminal_output", "allow_llm_judge")
 
 
@@ -330,9 +331,15 @@ def _telling_text(value: dict[str, Any], form: ExportFormat) -> str:
         for step in value["steps"]:
             strings += [step["message"], step.get("reasoning_content") or ""]
             strings += [str(call["arguments"]) for call in step.get("tool_calls") or ()]
+    elif form == "otlp":
+        (spans,) = (scope["spans"] for each in value["resourceSpans"] for scope in each["scopeSpans"])
+        told = [part for span in spans for part in (span, *span["events"])]
+        pairs = [pair for part in told for pair in part["attributes"] if pair["key"] in _TELLING]
+        strings += [str(pair["value"].get("stringValue")) for pair in pairs]
     else:
-        strings.append(orjson.dumps(to_audit(value, form)).decode())
-    return "\n".join(strings)
+        strings += value["task"]["bug_report"].values()
+        strings += [text for text in to_audit(value, form)[1].values() if not text.startswith("blob:")]
+    return "\n".join(str(text) for text in strings)
 
 
 def _why_none(left_out: Mapping[str, str]) -> str:

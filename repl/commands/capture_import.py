@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import tempfile
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repl.commands.capture_store import opened_collector
 from repl.commands.lookup import find_task
@@ -57,6 +58,16 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
         except NotFoundError:
             return None
 
+    def read_agentic(name: str) -> list[dict[str, Any]]:
+        path = (context.state_dir.project / name).resolve()
+        if not path.is_relative_to(context.state_dir.agentic_traces.resolve()):
+            return []
+        try:
+            lines = path.read_bytes().split(b"\n")
+            return [json.loads(line) for line in lines if line]
+        except (OSError, ValueError):
+            return []
+
     recorded = next((entry.data.get("base") for entry in entries if entry.event == "LLM_REQUEST"), None)
     workspace = Path(str(entries[0].data.get("workspace") or context.folder))
     base = task_base(workspace, recorded if isinstance(recorded, str) else None, folder)
@@ -66,6 +77,7 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
         read_blob=read_blob,
         base=(lambda _path: Unknown()) if base is None else base.content,
         base_commit=None if base is None else base.commit,
+        read_agentic=read_agentic,
         bundle=base.bundle() if base is not None and consent["store_raw_code"] else None,
     )
 

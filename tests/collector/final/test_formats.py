@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from google.protobuf import json_format
-from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.schemas import Schemas
 from pydantic import TypeAdapter
 
 from tests.collector.final.sessions import Session, bug_fix
+from tests.support.tools import need
 from tracer.export.atif import atif_trajectory
 from tracer.export.chat import chat_row
 from tracer.export.otlp import SCHEMA_URL, otlp_request
@@ -117,10 +118,19 @@ def test_the_schema_of_atif_refuses_what_is_not_atif(session: Session) -> None:
         jsonschema.validate(trajectory, ATIF_SCHEMA)
 
 
+def _chat_models() -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
+    """The chat API's own types for messages and tools."""
+    need(find_spec("openai"), "openai", how="pip install openai")
+    from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+
+    return TypeAdapter(list[ChatCompletionMessageParam]), TypeAdapter(list[ChatCompletionToolParam])
+
+
 def test_chat_rows_are_messages_and_tools_of_the_chat_api(session: Session) -> None:
+    message_model, tool_model = _chat_models()
     row = chat_row(exported(session))
-    messages = TypeAdapter(list[ChatCompletionMessageParam]).validate_python(row["messages"])
-    TypeAdapter(list[ChatCompletionToolParam]).validate_python(row["tools"])
+    messages = message_model.validate_python(row["messages"])
+    tool_model.validate_python(row["tools"])
     assert len(messages) == len(row["messages"])
     asked: set[str] = set()
     for before, message in zip([None, *row["messages"]], row["messages"], strict=False):
@@ -177,5 +187,5 @@ def test_a_session_without_a_single_act_is_exported_too(tmp_path: Path) -> None:
     session = Session(tmp_path / "repo").begin({"a": b"1\n"})
     trace = exported(session)
     jsonschema.validate(atif_trajectory(trace), ATIF_SCHEMA)
-    TypeAdapter(list[ChatCompletionMessageParam]).validate_python(chat_row(trace)["messages"])
+    _chat_models()[0].validate_python(chat_row(trace)["messages"])
     json_format.ParseDict(_as_protobuf_json(otlp_request(trace)), ExportTraceServiceRequest())

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.from_session import imported_session
+from collector.from_task import imported_task
 from collector.imported import FileStates, Unknown
 from collector.session_edits import changes_of, payload_of
 from collector.session_reading import read_session
@@ -21,6 +22,7 @@ from repl.cli import main
 from tests.tracer.distill.support import SCENARIOS, unpack
 from tracer.capture.schema import trace_schema
 from tracer.distill.locate import session_at
+from tracer.events import Entry
 from tracer.redaction.engine import build_redactor
 
 # The beginnings of the sha256 of the files as the sessions really left them.
@@ -168,3 +170,40 @@ def test_whatever_a_tool_was_told_is_read_or_left(arguments: Any) -> None:
     for change in changes_of(arguments):
         if change.path:
             payload_of("f", change, files)
+
+
+def test_what_the_agent_did_on_the_way_to_its_answers_is_taken_once(tmp_path: Path) -> None:
+    def entry(event: str, second: int, **data: Any) -> Entry:
+        return Entry(f"2026-01-02T03:04:{second:02}.500Z", event, "s", "task-001", data)
+
+    def line(kind: str, second: int, **fields: Any) -> dict[str, Any]:
+        return {"type": kind, "ts": f"2026-01-02T03:04:{second:02}", **fields}
+
+    answer = {"output": "done", "status": "COMPLETE", "agentic_trace": "a.jsonl"}
+    entries = [
+        entry("USER_REQUEST", 1, prompt="fix it", workspace="/home/dev/shop", executor={"name": "claude"}),
+        entry("LLM_RESPONSE", 10, **answer),
+        entry("LLM_RESPONSE", 20, **answer),
+        entry("FINAL_SUMMARY", 21, status="COMPLETE", total_iterations=2, files_modified=[]),
+    ]
+    session = [
+        line("meta", 19, label="run:task-001"),
+        line("thought", 2, text="look first"),
+        line("tool", 3, name="Bash", args_summary="pytest -q", status="error", output_tail="1 failed"),
+        line("tool", 4, name="Read", args_summary="a.py (3 lines)", status="ok", path="a.py"),
+        line("tool", 5, name="Edit", args_summary="a.py (1 replacements)", status="ok", path="a.py"),
+        line("thought", 15, text="again"),
+    ]
+    imported = imported_task(
+        entries,
+        consent={},
+        read_blob=lambda _id: None,
+        base=lambda _path: Unknown(),
+        read_agentic=lambda _name: session,
+    )
+    kinds = [event["type"] for event in imported.events]
+    assert kinds == [
+        "thought", "terminal_command", "terminal_output", "navigation", "thought",  # up to the first answer
+        "thought", "thought",
+    ]  # fmt: skip
+    assert imported.events[2]["context"]["parent_event_id"] == imported.events[1]["event_id"]

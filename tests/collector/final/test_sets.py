@@ -6,12 +6,11 @@ import asyncio
 import hashlib
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from detect_secrets.core.scan import scan_line
-from detect_secrets.settings import default_settings
 
 from collector.collector import Collector
 from collector.exporting import FORMATS
@@ -20,6 +19,7 @@ from collector.store.port import QaFact
 from repl.cli import main
 from tests.collector.final.collecting import a_collector, collect
 from tests.collector.final.sessions import Session, bug_fix
+from tests.support.tools import need
 from tracer.errors import NotFoundError, UsageError
 from tracer.export.audit import find_leaks
 from tracer.redaction.engine import build_redactor
@@ -121,15 +121,16 @@ def test_splits_have_about_their_shares() -> None:
     assert 150 < splits.count("validation") < 250
 
 
+@pytest.mark.parametrize("form", FORMATS)
 async def test_near_duplicates_are_reported_with_their_splits(
-    tmp_path: Path, collector: Collector, redactor: Any
+    tmp_path: Path, collector: Collector, redactor: Any, form: Any
 ) -> None:
     for number in range(2):
         session = Session(tmp_path / str(number), f"twin{number}", repo_id=f"acme/{number}").begin({"a.py": b"x = 1\n"})
         session.think(" ".join(f"word{at}" for at in range(400)))
         session.edit("a.py", f"x = {number}2\n".encode())
         await collect(collector, session)
-    manifest = await exported(collector, redactor, tmp_path / "set")
+    manifest = await exported(collector, redactor, tmp_path / "set", SetRequest(where="", form=form))
     (pair,) = json.loads((tmp_path / "set" / "near_duplicates.json").read_bytes())
     assert pair["similarity"] > 0.8
     assert pair["splits"] == [split_of("acme/0", (80, 10, 10)), split_of("acme/1", (80, 10, 10))]
@@ -213,6 +214,10 @@ async def test_outputs_without_consent_do_not_leave(tmp_path: Path, collector: C
 
 
 def _second_engine_finds(text: str) -> list[str]:
+    need(find_spec("detect_secrets"), "detect-secrets", how="pip install detect-secrets")
+    from detect_secrets.core.scan import scan_line
+    from detect_secrets.settings import default_settings
+
     with default_settings():
         return [found.type for line in text.splitlines() for found in scan_line(line)]
 

@@ -245,7 +245,7 @@ def _container(_context: Context) -> Check:
         if done.returncode == 0:
             return Check("container", "ok", f"{name} answers")
         return Check("container", "warn", f"{name} is installed but refuses", f"start {name}; only QA needs it")
-    return Check("container", "warn", "no docker or podman", "install one for pm qa; everything else works without")
+    return Check("container", "warn", "no docker or podman", "install one: captured fixes are tested in it")
 
 
 def _ports(_context: Context) -> Check:

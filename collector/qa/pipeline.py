@@ -242,7 +242,8 @@ class _Run:
         if self._facts.done("tests", key) is not None:
             self._progress("tests: done before")
             return
-        self._progress(f"tests: {plan.shown} in {facts.name} {facts.version}, {plan.image}")
+        where = "" if image_id.startswith("host:") else f", {plan.image}"
+        self._progress(f"tests: {plan.shown} in {facts.name} {facts.version}{where}")
         step = TestsStep(
             plan=plan,
             checkout=checkout,

@@ -12,7 +12,7 @@ import json
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from collector.qa.sandbox import Job, Limits, Outcome, SandboxFacts
 from collector.qa.sandbox_labels import MARK_LABEL, is_stale, labels
@@ -23,7 +23,7 @@ from runner.processes import Process, ProcessResult, command_environment, run_co
 from tracer.clock import short_token
 from tracer.errors import SandboxError
 
-__all__ = ["ContainerSandbox", "run_arguments"]
+__all__ = ["ContainerSandbox", "Way", "run_arguments"]
 
 _ENGINE_LIMIT_S = 120.0
 _PULL_LIMIT_S = 900.0
@@ -36,8 +36,20 @@ _ENVIRONMENT = ("DOCKER_*", "CONTAINER_*", "CONTAINERS_*", "PODMAN_*", "XDG_RUNT
 _PROBE_LIMITS = Limits(time_s=60.0, workspace_bytes=16 << 20, output_bytes=1 << 20, memory_bytes=128 << 20, pids=64)
 
 
+class Way(NamedTuple):
+    """What is asked of the engine beyond what every engine has."""
+
+    user_mapping: bool = False
+    cpu: bool = True
+    limits: bool = True
+
+
+# An engine without cgroups of its own refuses limits outright: what it can do is tried all the same, and the rest told.
+_WAYS = (Way(user_mapping=True), Way(), Way(cpu=False), Way(cpu=False, limits=False))
+
+
 def run_arguments(
-    engine: str, job: Job, *, name: str, marks: dict[str, str], word_arguments: list[str], user_mapping: bool
+    engine: str, job: Job, *, name: str, marks: dict[str, str], word_arguments: list[str], way: Way
 ) -> list[str]:
     """The whole command line of one run; pure."""
     limits = job.limits
@@ -48,10 +60,9 @@ def run_arguments(
         "--security-opt=no-new-privileges",
         f"--user={_USER}",
         f"--network={'bridge' if job.network else 'none'}",
-        f"--memory={limits.memory_bytes}",
-        f"--memory-swap={limits.memory_bytes}",
-        f"--pids-limit={limits.pids}",
-        f"--cpus={limits.cpus:g}",
+        *([f"--memory={limits.memory_bytes}", f"--memory-swap={limits.memory_bytes}"] if way.limits else []),
+        *([f"--pids-limit={limits.pids}"] if way.limits else []),
+        *([f"--cpus={limits.cpus:g}"] if way.cpu else []),
         f"--tmpfs=/work:{size}",
         f"--tmpfs=/tmp:{size}",
         "--shm-size=67108864",
@@ -63,7 +74,7 @@ def run_arguments(
     if engine == "podman":  # its own defaults would open more than docker's
         hardening += ["--read-only-tmpfs=false", "--http-proxy=false", "--image-volume=ignore"]
         hardening += [f"--timeout={int(limits.time_s + SETUP_LIMIT_S + _MARGIN_S)}"]
-        hardening += [f"--{kind}map=0:{_FIRST_ID}:65536" for kind in ("uid", "gid")] if user_mapping else []
+        hardening += [f"--{kind}map=0:{_FIRST_ID}:65536" for kind in ("uid", "gid")] if way.user_mapping else []
     environment = {"HOME": "/tmp/home", "LANG": "C.UTF-8", "CI": "true", **dict(job.environment)}  # noqa: S108 - inside
     return [
         "run",
@@ -90,7 +101,7 @@ class ContainerSandbox:
         self._environment = command_environment(extra_names=_ENVIRONMENT)
         self._facts: dict[str, SandboxFacts] = {}
         self._ids: dict[str, str] = {}
-        self._mapping: bool | None = None
+        self._way: Way | None = None
         self._lock = asyncio.Lock()
 
     async def facts(self, image: str) -> SandboxFacts:
@@ -125,7 +136,7 @@ class ContainerSandbox:
 
         """
         await self.facts(job.image)
-        return await self._run(job, user_mapping=bool(self._mapping))
+        return await self._run(job, self._way or Way())
 
     async def clean(self) -> int:
         """Remove stale containers of ours; how many.
@@ -142,7 +153,7 @@ class ContainerSandbox:
                 removed += 1
         return removed
 
-    async def _run(self, job: Job, *, user_mapping: bool) -> Outcome:
+    async def _run(self, job: Job, way: Way) -> Outcome:
         name, word = f"pm-qa-{short_token(16)}", short_token(32)
         lives_s = job.limits.time_s + SETUP_LIMIT_S + _MARGIN_S
         argv = [
@@ -156,7 +167,7 @@ class ContainerSandbox:
                 word_arguments=script_arguments(
                     job.command, probe=job.probe, reports=job.reports, save=job.save is not None
                 ),
-                user_mapping=user_mapping,
+                way=way,
             ),
         ]
         try:
@@ -229,7 +240,7 @@ class ContainerSandbox:
         self._ids[image] = "sha256:" + shown.text.strip().removeprefix("sha256:")
 
     async def _try_out(self, image: str, version: str) -> SandboxFacts:
-        """Run the probe, with user mapping where the engine has it; remember whether it has."""
+        """Run the probe and read what it saw."""
         with tempfile.TemporaryDirectory(prefix="pm-qa-") as folder:
             empty = Path(folder, "empty.tar")
             with tarfile.open(empty, "w"):
@@ -237,20 +248,27 @@ class ContainerSandbox:
             job = Job(
                 image=image, source=empty, command=("sh", "-c", PROBE), limits=_PROBE_LIMITS, label="capability probe"
             )
-            outcome: Outcome | None = None
-            if self.engine == "podman" and self._mapping is not False:
-                try:
-                    outcome = await self._run(job, user_mapping=True)
-                    self._mapping = True
-                except SandboxError:
-                    self._mapping = False
-            if outcome is None:
-                outcome = await self._run(job, user_mapping=False)
+            outcome = await self._first_that_works(job)
         if not outcome.passed:
             raise _broken(self.engine, f"the capability probe ended {outcome.kind} {outcome.exit_code}")
         held = held_from(outcome.stdout.decode("utf-8", "replace"), _PROBE_LIMITS)
         lesser = not {"memory", "pids", "network", "read_only", "capabilities", "no_new_privileges"} <= set(held)
         return SandboxFacts(name=self.engine, version=version, lesser=lesser, held=held)
+
+    async def _first_that_works(self, job: Job) -> Outcome:
+        """Run the probe with as much as this engine gives; remember the way."""
+        first: SandboxError | None = None
+        for way in (self._way,) if self._way is not None else _WAYS:
+            if way.user_mapping and self.engine != "podman":  # docker maps users for all or for none
+                continue
+            try:
+                outcome = await self._run(job, way)
+            except SandboxError as error:
+                first = first or error
+                continue
+            self._way = way
+            return outcome
+        raise first or _broken(self.engine, "it could not be tried")
 
     async def _remove(self, name: str) -> None:
         how = ["rm", "--force", "--volumes", *(["--time=0"] if self.engine == "podman" else []), name]

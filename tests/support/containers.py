@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 from tests.support.tools import need
 
-__all__ = ["IMAGE", "container_engine"]
+__all__ = ["IMAGE", "container_engine", "docker_command"]
 
 IMAGE = os.environ.get("PM_TEST_IMAGE", "docker.io/library/python:3.11-slim")
 
@@ -26,13 +30,42 @@ def container_engine() -> Literal["podman", "docker"]:
     return found
 
 
+@contextmanager
+def docker_command(folder: Path) -> Iterator[str | None]:
+    """The `DOCKER_HOST` under which docker's own command line works: its daemon's, or podman's Docker API.
+
+    None stands for the default. The test is skipped (or fails) where there is neither.
+    """
+    need(shutil.which("docker"), "docker", how="install docker's command line")
+    if _has_image("docker"):
+        yield None
+        return
+    podman = shutil.which("podman")
+    need(podman, "docker", how="start docker, or install podman for its Docker API")
+    address = f"unix://{folder}/podman.sock"
+    service = subprocess.Popen([str(podman), "--log-level=error", "system", "service", "--time=0", address])
+    try:
+        for _ in range(100):
+            if _has_image("docker", DOCKER_HOST=address):
+                break
+            time.sleep(0.1)
+        yield address
+    finally:
+        service.terminate()
+        service.wait()
+
+
+def _has_image(engine: str, **environ: str) -> bool:
+    command = [engine, "image", "inspect", "--format", "x", IMAGE]
+    return subprocess.run(command, capture_output=True, check=False, env={**os.environ, **environ}).returncode == 0
+
+
 @lru_cache(maxsize=1)
 def _find() -> Literal["podman", "docker"] | None:
     engines: tuple[Literal["podman", "docker"], ...] = ("podman", "docker")
     for engine in engines:
         if shutil.which(engine) is None:
             continue
-        command = [engine, "image", "inspect", "--format", "x", IMAGE]
-        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+        if _has_image(engine):
             return engine
     return None

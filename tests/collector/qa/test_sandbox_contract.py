@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +15,31 @@ from collector.qa.sandbox import Limits, Sandbox
 from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox_engine import ContainerSandbox
 from tests.collector.qa.support import job_of
-from tests.support.containers import IMAGE, container_engine
+from tests.support.containers import IMAGE, container_engine, docker_command
 from tests.support.tools import need_program
 from tracer.errors import SandboxError
 
 
-@pytest.fixture(params=[pytest.param("container", marks=pytest.mark.container), "bubblewrap"])
-async def sandbox(request: pytest.FixtureRequest) -> AsyncIterator[Sandbox]:
+@pytest.fixture(scope="module")
+def docker_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
+    with docker_command(tmp_path_factory.mktemp("d")) as address:
+        yield address
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("container", marks=pytest.mark.container),
+        pytest.param("docker", marks=pytest.mark.container),
+        "bubblewrap",
+    ]
+)
+async def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:
+    if request.param == "docker":
+        address = request.getfixturevalue("docker_host")
+        if address is not None:
+            monkeypatch.setenv("DOCKER_HOST", address)
+        yield ContainerSandbox("docker")
+        return
     if request.param == "container":
         yield ContainerSandbox(container_engine())
         return

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
+import orjson
 
 from benchmarks._collector_load import batches_of, create_body, replay, request
 from benchmarks.harness import Figure, heading, show
@@ -162,9 +163,62 @@ def http(folder: Path) -> None:
         _compare("64 clients, group commit on / off", 5, lambda: server.speed(many), lambda: alone.speed(many))
 
 
+def postgres(folder: Path) -> None:
+    """Batches into PostgreSQL, beside bare COPY of the same rows, a commit for each batch."""
+    from benchmarks._collector_postgres import bare_copy, server
+
+    heading("batches of 100 of 2 kB into PostgreSQL, beside bare COPY")
+    batches = [batches_of(10, 100)]
+    with server() as dsn, ours(folder, PM_COLLECTOR_DATABASE=dsn) as ready:
+        _compare(
+            "over HTTP, redacted / bare COPY",
+            0.2,
+            lambda: ready.speed(batches),
+            lambda: bare_copy(dsn, batches),
+            unit=100,
+        )
+        _compare(
+            "over HTTP, raw / bare COPY",
+            0.2,
+            lambda: ready.speed(batches, store="raw"),
+            lambda: bare_copy(dsn, batches),
+            unit=100,
+        )
+
+
+def large(folder: Path) -> None:
+    """One trace of a million events: latency from the first to the last, first page, materializing."""
+    heading("one trace of a million events")
+    child = [sys.executable, "-m", "benchmarks._collector_large", str(folder)]
+    environ = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    told = orjson.loads(subprocess.run([*child, "fill"], check=True, capture_output=True, env=environ).stdout)
+    note = f"{told['first_ms']:.1f} -> {told['last_ms']:.1f} ms a batch of {told['batch']}, {told['events']:,} events"
+    show(
+        Figure("append latency, last tenth / first tenth (median)", told["last_ms"] / told["first_ms"], 1.5, note=note)
+    )
+    told = orjson.loads(subprocess.run([*child, "page"], check=True, capture_output=True, env=environ).stdout)
+    show(Figure("first page of 200 events, ms", told["page_ms"]))
+    told = orjson.loads(subprocess.run([*child, "materialize"], check=True, capture_output=True, env=environ).stdout)
+    note = f"{told['megabytes']:.0f} MB in {told['seconds']:.0f} s"
+    show(Figure("materialize: peak memory of the process, MB", told["peak_mb"], 200, note=note))
+
+
+def mlflow(folder: Path) -> None:
+    """MLflow's tracing server, installed into a throw-away environment."""
+    from benchmarks._collector_mlflow import measure
+
+    heading("MLflow's tracing server (SQLite), same machine, same run")
+    with ours(folder) as server:
+        measure(
+            folder,
+            single=lambda: server.speed(_singles(1, 200)),
+            batch=lambda: server.speed([batches_of(10, 100)]) * 100,
+        )
+
+
 def main(names: list[str] | None = None) -> None:
     """Print every figure, or the parts named."""
-    parts: dict[str, Callable[[Path], None]] = {"http": http}
+    parts: dict[str, Callable[[Path], None]] = {"http": http, "postgres": postgres, "large": large, "mlflow": mlflow}
     for name in names or parts:
         folder = Path(tempfile.mkdtemp(prefix="pm-bench-"))
         try:

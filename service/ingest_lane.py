@@ -40,11 +40,16 @@ class IngestLane:
         scope[ROUTE] = "/traces/{trace_id}/events"
         request = Request(scope, receive)
         try:
-            answer: Response = await append_events(request, match[1].lower(), await access_of(request))
+            body = await append_events(request, match[1].lower(), await access_of(request))
         except PmError as error:
-            answer = problem_of(error)
+            answer: Response = problem_of(error)
         except HTTPException as error:
             answer = http_problem(error)
         except ClientDisconnect:
+            return
+        else:
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
             return
         await answer(scope, receive, send)

@@ -221,8 +221,11 @@ class Gate:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode()):
             return True
+        cookies = headers.get("cookie")
+        if not cookies:
+            return False
         try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            morsel = SimpleCookie(cookies).get(COOKIE)
         except CookieError:
             return False
         if morsel is None:

@@ -130,12 +130,14 @@ def append(
 
 def add_blobs(connection: sqlite3.Connection, trace_id: str, blobs: Sequence[NewBlob], now_ms: int) -> None:
     """Store blobs that come with the trace's own facts, as held and used by it."""
-    if len(blobs) == 1:  # the usual case of live capture: a third of the time
-        known = _stored(connection, blobs[0].blob_id)
-        stored = {blobs[0].blob_id: known} if known is not None else {}
-    else:
-        ids = orjson.dumps([blob.blob_id for blob in blobs]).decode("ascii")
-        stored = {row[0]: _Stored(*row[1:]) for row in connection.execute(_STORED, (ids,))}
+    if len(blobs) == 1 and _stored(connection, blobs[0].blob_id) is None:  # the usual case of live capture
+        blob = blobs[0]
+        uri = f"db:{blob.blob_id}" if blob.data is not None else blob.storage_uri
+        row = (None, blob.blob_id, uri, blob.content_type, blob.byte_len, _json(blob.redaction), now_ms, blob.data)
+        connection.execute(_HELD, (trace_id, connection.execute(_BLOB, row).lastrowid))
+        return
+    ids = orjson.dumps([blob.blob_id for blob in blobs]).decode("ascii")
+    stored = {row[0]: _Stored(*row[1:]) for row in connection.execute(_STORED, (ids,))}
     (last,) = connection.execute("SELECT max(number) FROM blobs").fetchone()
     rows: list[tuple[Any, ...]] = []
     for blob in blobs:

@@ -166,7 +166,7 @@ class RuleSet:
 
     def _called(self, lowered: bytes) -> list[int]:
         words = set(self._prefilter.findall(lowered))
-        if self._overlaps.search(lowered) is not None:
+        if words and self._overlaps.search(lowered) is not None:
             words = {word for word in self._words if word in lowered}
         for word in tuple(words):
             words.update(self._inside[word])

@@ -26,9 +26,17 @@ def without_delay(listener: socket.socket) -> socket.socket:
 
 
 async def run_server(app: FastAPI, listener: socket.socket) -> None:
-    """Serve on `listener` until SIGINT or SIGTERM, then end open streams and leave tasks resumable."""
+    """Serve on `listener` until SIGINT or SIGTERM, then end open streams and leave tasks resumable.
+
+    What the application's start raises is raised here: uvicorn would print its traceback and exit.
+    """
+    async with app.router.lifespan_context(app):
+        await _serve(app, listener)
+
+
+async def _serve(app: FastAPI, listener: socket.socket) -> None:
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False, lifespan="off"
     )
     server = uvicorn.Server(config)
     # A handler of the loop would cancel us half-way through the graceful end.

@@ -64,3 +64,20 @@ def test_what_was_acknowledged_is_there_after_a_kill(project: Path) -> None:
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+def test_a_store_that_cannot_be_used_is_told_in_three_lines(project: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PM_COLLECTOR_DATABASE": "mysql://user:hidden-word@host/captures"}
+    ran = subprocess.run(
+        [sys.executable, "-c", CODE, "serve", "--port", "0"],
+        cwd=project,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 3
+    assert ran.stderr.splitlines()[0] == "pm: collector.database names no database we know"
+    assert "Traceback" not in ran.stderr
+    assert "hidden-word" not in ran.stdout + ran.stderr

@@ -116,10 +116,21 @@ class Gate:
     ) -> None:
         self._parallel = parallel or 1
         self._slots = asyncio.Semaphore(parallel) if parallel else None
+        # A few requests are durable before their turn comes, so that where many ask no turn waits for the disk.
+        self._line = asyncio.Semaphore(parallel + parallel // 4) if parallel else None
         self._until = until
         self._wanting = wanting
         self._spending = 0
         self._reserved = 0.0
+
+    @asynccontextmanager
+    async def line(self) -> AsyncGenerator[None]:
+        """The place before the turn to ask."""
+        if self._line is None:
+            yield
+            return
+        async with self._line:
+            yield
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None]:
@@ -192,31 +203,32 @@ class Performer:
         if step.subtask_id is not None:
             asked["subtask_id"] = step.subtask_id
         draft = Draft("LLM_REQUEST", asked, step.iteration_index, step.subtask_id)
+        if _budget_left(self._ledger.state, request) is not None:
+            await self._ask_within(step, draft, base=base)
+            return
+        async with self._gate.line():
+            written = await self._ledger.record(draft)
+            async with self._gate.slot():
+                answer, duration_ms = await self._answer(step, written, budget_usd=None)
+        await asyncio.sleep(0)  # whoever waits for the slot is asked before this answer is written down
+        await self._write_down(step, answer, base=base, duration_ms=duration_ms)
+
+    async def _ask_within(self, step: AskAgent, draft: Draft, *, base: str | None) -> None:
+        """Ask for a share of the money that is left; nothing is recorded where nothing is."""
         async with self._gate.slot():
-            left = _budget_left(self._ledger.state, request)
+            left = _budget_left(self._ledger.state, self._request())
             if left == 0.0 and self._may_end(step):
                 return  # spent by others while this one waited for its turn: its loop ends
             with self._gate.share(left) as share:
-                answer, duration_ms = await self._recorded_answer(step, draft, budget_usd=share)
-                if share is not None:  # what it cost is known before the next one is told what it may spend
-                    await self._write_down(step, answer, base=base, duration_ms=duration_ms)
-        if share is None:
-            await asyncio.sleep(0)  # whoever waits for the slot sends its request before this answer is written down
-            await self._write_down(step, answer, base=base, duration_ms=duration_ms)
+                written = await self._ledger.record(draft)
+                answer, duration_ms = await self._answer(step, written, budget_usd=share)
+                # What it cost is known before the next one is told what it may spend.
+                await self._write_down(step, answer, base=base, duration_ms=duration_ms)
 
     def _may_end(self, step: AskAgent) -> bool:
         """Whether the limits end a loop at this step; a request without an answer is asked again whatever they say."""
         state = self._ledger.state
         return bool(state.totals.answers) and not step.purpose and state.loop(step.subtask_id).phase != "requested"
-
-    async def _recorded_answer(self, step: AskAgent, draft: Draft, *, budget_usd: float | None) -> tuple[Answer, int]:
-        """The answer to a request that is durable, and how many milliseconds it took."""
-        written = await self._ledger.record(draft)
-        started = monotonic()
-        # The agent is asked what the trace holds: a secret in the prompt was replaced before the line was written.
-        answer = await self._answer(step, prompt=str(written.data["prompt"]), budget_usd=budget_usd)
-        # Rounded up: a call that ran into the task's time limit must count as having used it up.
-        return answer, math.ceil((monotonic() - started) * 1000)
 
     async def _write_down(self, step: AskAgent, answer: Answer, *, base: str | None, duration_ms: int) -> None:
         changed = await self._effects.changed(base) if base is not None else Changed(())
@@ -242,7 +254,8 @@ class Performer:
             await self._sleep(pause)
             left -= pause
 
-    async def _answer(self, step: AskAgent, *, prompt: str, budget_usd: float | None) -> Answer:
+    async def _answer(self, step: AskAgent, written: Entry, *, budget_usd: float | None) -> tuple[Answer, int]:
+        """The answer to a request that is durable, and how many milliseconds it took."""
         state, request = self._ledger.state, self._request()
         left_s = self._gate.time_left(_time_left_s(state, request))
         ask = Ask(
@@ -250,7 +263,8 @@ class Performer:
             subtask_id=step.subtask_id,
             iteration_index=step.iteration_index,
             attempt=step.attempt,
-            prompt=prompt,
+            # The agent is asked what the trace holds: a secret in the prompt was replaced before the line was written.
+            prompt=str(written.data["prompt"]),
             workspace=self._workspace or request.workspace,
             model=request.executor.get("model"),
             rules="" if step.purpose else state.rules or "",
@@ -263,16 +277,18 @@ class Performer:
             options=_options(request),
             answer_schema=PLAN_SCHEMA if step.purpose else None,
         )
-        until = None if left_s is None else monotonic() + left_s
+        started = monotonic()
         try:
             async with asyncio.timeout(left_s):
                 answer = await self._effects.ask(ask, self._live)
         except TimeoutError:
             message = f"the task's time limit of {request.limits.timeout_s:g} s was reached"
             answer = Answer(output="", status="TIMEOUT", error=AnswerError(kind="timeout", message=message))
-        if until is not None and answer.status == "TIMEOUT" and monotonic() >= until - _SAME_TIME_S:
-            return replace(answer, extra={**answer.extra, "time_limit": True})
-        return answer
+        took = monotonic() - started
+        if left_s is not None and answer.status == "TIMEOUT" and took >= left_s - _SAME_TIME_S:
+            answer = replace(answer, extra={**answer.extra, "time_limit": True})
+        # Rounded up: a call that ran into the task's time limit must count as having used it up.
+        return answer, math.ceil(took * 1000)
 
     async def judge(self, step: Judge) -> None:
         """Gather evidence, judge, record QUALITY_JUDGMENT."""

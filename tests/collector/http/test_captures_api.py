@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,27 @@ import pytest
 
 from tests.collector.http.support import SECRET, Capture, event, new_trace, uuid_of
 from tests.service.support import Served, serving
+from tests.support.s3 import BUCKET, s3_environment
 from tracer.blobs import blob_id_of
 from tracer.capture.schema import trace_schema
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+@pytest.fixture(
+    scope="module", params=["sqlite and a folder", pytest.param("postgres and a bucket", marks=pytest.mark.torture)]
+)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("captures") / "project"
     folder.mkdir()
-    with serving(folder, []) as running:
-        yield running
+    with ExitStack() as stack:
+        given: dict[str, str] = {}
+        if request.param.startswith("postgres"):
+            server = request.getfixturevalue("postgres_server")
+            given = {
+                **stack.enter_context(s3_environment()),
+                "PM_COLLECTOR_DATABASE": server.new_database(),
+                "PM_COLLECTOR_BLOBS": f"s3://{BUCKET}/captures",
+            }
+        yield stack.enter_context(serving(folder, [], given=given))
 
 
 @pytest.fixture
@@ -254,6 +266,17 @@ def test_an_ingest_key_opens_its_own_trace_only(served: Served) -> None:
     problem(served.client.delete(f"/traces/{other.trace_id}", headers=mine.headers), 403)
     for path in ("/", "/api/tasks", "/captures", "/openapi.json"):
         problem(served.client.get(path, headers=mine.headers), 401)
+
+
+def test_guessing_tokens_is_slowed_down(project: Path) -> None:
+    with serving(project, []) as served:
+        statuses = [
+            served.client.get("/traces", headers={"authorization": f"Bearer pm_admin_{number}"}).status_code
+            for number in range(140)
+        ]
+        assert statuses[:50] == [401] * 50
+        assert 429 in statuses
+        assert served.client.get("/traces").status_code == 200
 
 
 def test_keys_are_kept_as_hashes_only(served: Served, capture: Capture) -> None:

@@ -25,9 +25,11 @@ def endpoint() -> Iterator[dict[str, str]]:
         yield environ
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(params=["folder", "bucket", pytest.param("postgres", marks=pytest.mark.torture)])
 async def collector(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Collector]:
     environ: dict[str, str] = {"HOME": str(tmp_path)}
+    if request.param == "postgres":
+        environ["PM_COLLECTOR_DATABASE"] = request.getfixturevalue("postgres_dsn")
     if request.param == "bucket":
         environ |= request.getfixturevalue("endpoint")
         environ["PM_COLLECTOR_BLOBS"] = f"s3://{BUCKET}/{tmp_path.name}"

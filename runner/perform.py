@@ -28,6 +28,7 @@ __all__ = ["Changed", "Effects", "Gate", "Ledger", "Performer", "backoff_s"]
 
 _BACKOFF_S: Final = 1.0
 _BACKOFF_MAX_S: Final = 60.0
+_PLANNING_S: Final = 600.0  # a plan that takes longer is not worth waiting for: the task runs in one piece
 _SAME_TIME_S: Final = 0.05  # an executor's own clock may run out just before ours
 
 
@@ -258,6 +259,7 @@ class Performer:
         """The answer to a request that is durable, and how many milliseconds it took."""
         state, request = self._ledger.state, self._request()
         left_s = self._gate.time_left(_time_left_s(state, request))
+        limit_s = min(left_s or _PLANNING_S, _PLANNING_S) if step.purpose else left_s
         ask = Ask(
             task_id=state.task_id,
             subtask_id=step.subtask_id,
@@ -271,7 +273,7 @@ class Performer:
             permissions="read" if step.purpose else request.executor.get("permissions", "edit"),
             session_ref=step.session_ref,
             history=(*_earlier(request), *state.history.items()),
-            timeout_s=left_s,
+            timeout_s=limit_s,
             budget_usd=budget_usd,
             thinking=bool(request.executor.get("thinking", True)),
             options=_options(request),
@@ -279,10 +281,13 @@ class Performer:
         )
         started = monotonic()
         try:
-            async with asyncio.timeout(left_s):
+            async with asyncio.timeout(limit_s):
                 answer = await self._effects.ask(ask, self._live)
         except TimeoutError:
-            message = f"the task's time limit of {request.limits.timeout_s:g} s was reached"
+            whose = (
+                f"the task's time limit of {request.limits.timeout_s:g} s" if limit_s == left_s else "the time for it"
+            )
+            message = f"{whose} was reached"
             answer = Answer(output="", status="TIMEOUT", error=AnswerError(kind="timeout", message=message))
         took = monotonic() - started
         if left_s is not None and answer.status == "TIMEOUT" and took >= left_s - _SAME_TIME_S:

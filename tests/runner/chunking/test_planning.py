@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -11,9 +12,9 @@ from runner.chunking.planning import wants_plan
 from runner.chunking.standing import standings
 from runner.continuation import outcome_of
 from runner.evolve import fold, request_of
-from runner.executors.port import Answer, AnswerError, Ask
+from runner.executors.port import Answer, AnswerError, Ask, LiveSink
 from runner.state import TaskState
-from tests.runner.chunking.memory import MemoryWorld, request, writes
+from tests.runner.chunking.memory import MemoryEffects, MemoryWorld, request, writes
 from tests.runner.chunking.test_engine import run, sub
 from tests.runner.memory import Record, person
 
@@ -88,6 +89,25 @@ async def test_analysis_that_fails_leaves_one_task_and_the_reason(answers: tuple
     assert plan_of(record)["subtasks"] == []
     assert why in plan_of(record)["reason"]
     assert world.asked[-1].subtask_id is None
+
+
+async def test_a_planner_that_does_not_answer_in_time_leaves_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.perform._PLANNING_S", 0.02)
+
+    class Slow(MemoryEffects):
+        async def ask(self, request: Ask, live: LiveSink) -> Answer:
+            if request.answer_schema is not None:
+                assert request.timeout_s == 0.02
+                await asyncio.sleep(30)
+            return await super().ask(request, live)
+
+    world = planner()
+    world.here = lambda subtask_id: Slow(world, subtask_id)  # type: ignore[method-assign]
+    record = Record([request(plans=True, limits={"timeout_s": 60.0})])
+    state = await run(record, world)
+    assert status(state)[0] == "COMPLETE"
+    assert "planning failed: timeout" in plan_of(record)["reason"]
+    assert state.totals.spent_ms < 10_000
 
 
 async def test_without_a_model_an_explicit_list_splits_and_prose_does_not() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from collector.collector import open_collector
 from runner.settings.layers import load_settings
@@ -20,7 +21,7 @@ from tests.service.support import Served, serving
 from tests.support.tools import need_program
 from tracer.statedir import StateDir
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]
 
 EVIL = (
     "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -28,28 +29,35 @@ EVIL = (
 )
 
 
-@pytest.fixture
-def codes() -> OneTimeCodes:
-    return OneTimeCodes()
+CODES = OneTimeCodes()
 
 
-@pytest.fixture
-def served(project: Path, codes: OneTimeCodes) -> Iterator[Served]:
-    with serving(project, [], codes=codes) as running:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("pages") / "project"
+    folder.mkdir()
+    with serving(folder, [], codes=CODES) as running:
         yield running
 
 
-@pytest.fixture
-async def page(served: Served, codes: OneTimeCodes) -> AsyncIterator[Page]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
     chromium = need_program("chromium", "chromium-browser", "google-chrome", how="install Chromium")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
+        opened = await playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         )
-        opened = await browser.new_page()
-        await opened.goto(f"{served.url}/login?code={codes.new()}")
         yield opened
-        await browser.close()
+        await opened.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
+    context = await browser.new_context()
+    opened = await context.new_page()
+    await opened.goto(f"{served.url}/login?code={CODES.new()}")
+    yield opened
+    await context.close()
 
 
 async def captured(served: Served, *, note: str = "", finished: bool = True, **more: Any) -> str:
@@ -68,7 +76,7 @@ async def captured(served: Served, *, note: str = "", finished: bool = True, **m
 async def test_a_capture_tells_what_was_done_proved_and_scored(served: Served, page: Page) -> None:
     trace_id = await captured(served)
     await page.goto(f"{served.url}/captures")
-    row = page.get_by_role("row", name="Order total counts only the first item")
+    row = page.get_by_role("row", name="Order total counts only the first item").first
     await expect(row).to_contain_text("passed")
     await expect(row).to_contain_text("4.5")
     await row.get_by_role("link").click()
@@ -195,9 +203,10 @@ async def test_native_sessions_are_listed_with_how_to_distill_them(served: Serve
     await expect(page.get_by_text("No native sessions found for this project")).to_be_visible()
 
 
-def test_the_pages_need_the_token_and_say_when_there_is_nothing(served: Served) -> None:
-    assert "No captured sessions yet" in served.client.get("/captures").text
-    unknown = served.client.get("/captures/3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10")
-    assert unknown.status_code == 404
-    for path in ("/captures", "/sessions", "/captures/3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"):
-        assert served.client.get(path, headers={"authorization": ""}).status_code == 401
+async def test_the_pages_need_the_token_and_say_when_there_is_nothing(project: Path) -> None:
+    with serving(project, []) as served:
+        assert "No captured sessions yet" in served.client.get("/captures").text
+        unknown = served.client.get("/captures/3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10")
+        assert unknown.status_code == 404
+        for path in ("/captures", "/sessions", "/captures/3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"):
+            assert served.client.get(path, headers={"authorization": ""}).status_code == 401

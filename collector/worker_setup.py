@@ -57,6 +57,7 @@ async def quality_checks(
             judge=chosen.judge,
             sandbox=sandbox,
             no_judge=chosen.why,
+            insist=True,
         )
 
     try:

@@ -26,7 +26,7 @@ from collector.qa.session_end import SessionEnd
 from collector.replay import Content, FileState
 from collector.verify_tree import CommitTree, Trees
 from runner.workspace.git import Git, GitError, GitStopped, parse_raw
-from tracer.errors import NotFoundError, TraceError, UnavailableError
+from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
 from tracer.redaction.placeholder import PLACEHOLDER
 
 __all__ = ["Checkout", "CodeStore", "remote_refusal"]
@@ -159,8 +159,6 @@ class CodeStore:
                 limit_s=_FETCH_LIMIT_S,
             )
             await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
-        except GitStopped as error:
-            raise UnavailableError(f"{shown} did not deliver in time, or too much", why=str(error)) from error
         except (GitError, TraceError) as error:
             text = str(error)
             if any(word in text for word in ("not our ref", "no such remote ref", "not found", "is not in the bundle")):
@@ -245,8 +243,6 @@ class CodeStore:
             redacted = redacted or PLACEHOLDER.search(diff) is not None
             try:
                 await self._blocking(partial(_apply, git, diff))
-            except GitStopped:
-                raise
             except GitError as error:
                 return Refusal("redacted" if redacted else "patch_does_not_apply", str(error)[:1000])
         return _Head(await self._blocking(lambda: git.line("write-tree")), what, redacted)
@@ -283,7 +279,13 @@ class CodeStore:
         return git.line("write-tree")
 
     async def _blocking(self, call: Callable[[], _T], *, limit_s: float | None = None) -> _T:
-        """Run git in a thread; ended when we are cancelled, at the time limit, or when the disk fills."""
+        """Run git in a thread; ended when we are cancelled, at the time limit, or when the disk fills.
+
+        Raises:
+            LimitError: it wrote too much.
+            UnavailableError: it took too long.
+
+        """
         running = asyncio.create_task(asyncio.to_thread(call))
         watching = asyncio.create_task(self._watch(limit_s))
         try:
@@ -292,15 +294,22 @@ class CodeStore:
             watching.cancel()
             if not running.done():
                 self._git.stopper.stop()
-        return await running
+        try:
+            return await running
+        except GitStopped as error:
+            if watching.done() and not watching.cancelled() and watching.result() == "size":
+                raise LimitError("the sources are too large", why=f"more than {_MOST_BYTES >> 30} GB") from error
+            raise UnavailableError("git did not end in time", why=str(error)) from error
 
-    async def _watch(self, limit_s: float | None) -> None:
+    async def _watch(self, limit_s: float | None) -> str:
+        """What the call was stopped for: `size` or `time`."""
         try:
             async with asyncio.timeout(limit_s):
                 while await asyncio.to_thread(_size_of, self._folder) < _MOST_BYTES:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(_LOOK_EVERY_S)
         except TimeoutError:
-            return
+            return "time"
+        return "size"
 
 
 def _apply(git: Git, diff: bytes) -> None:

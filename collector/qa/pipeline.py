@@ -34,7 +34,7 @@ from collector.verify_source import StoreSource
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.profile import Runner
 from tracer.clock import new_id, now_epoch_ms
-from tracer.errors import ConflictError, PmError, SandboxError, TraceError, UnavailableError
+from tracer.errors import ConflictError, LimitError, PmError, SandboxError, TraceError, UnavailableError
 
 __all__ = ["SandboxFor", "request_step", "run_qa"]
 
@@ -53,15 +53,18 @@ async def run_qa(
     sandbox: SandboxFor | None = None,
     no_judge: str = _NO_JUDGE,
     progress: Progress = lambda _: None,
+    insist: bool = False,
 ) -> Qa:
     """Do every step that is not done yet; the whole `qa`.
 
-    `sandbox` is chosen by the settings where none is given; `no_judge` says why `judge` is None.
+    `sandbox` is chosen by the settings where none is given; `no_judge` says why `judge` is None. With `insist`, what
+    kept a step from being made is raised after all others are, and the trace stays due: for a worker that tries again.
 
     Raises:
         ConflictError: the trace is still open.
         NotFoundError: no such trace.
         TraceError, RecordError: the store is damaged or cannot be written.
+        SandboxError, UnavailableError: with `insist` alone.
 
     """
     row = await collector.row(trace_id)
@@ -76,6 +79,8 @@ async def run_qa(
         await run.tests(Path(folder))
     await run.judge(judge, no_judge)
     await run.materialize()
+    if run.trouble is not None and insist:
+        raise run.trouble
     await collector.store.set_status(trace_id, "qa_failed" if run.trouble else "complete", expected=("qa_running",))
     progress(f"trace {trace_id}: {'checks could not be made' if run.trouble else 'complete'}")
     return fold_qa(await collector.store.qa_facts(trace_id)) or Qa()
@@ -111,7 +116,7 @@ class _Run:
         self._facts = facts
         self._sandbox = sandbox
         self._progress = progress
-        self.trouble = False
+        self.trouble: PmError | None = None
 
     async def schema(self) -> None:
         """Check every block and every event against the schema."""
@@ -136,20 +141,20 @@ class _Run:
         """Check out and test, unless both are done for these inputs."""
         try:
             prepared = await self._checkout(folder)
+        except LimitError as error:
+            prepared = Refusal("too_large", _told(error))
         except UnavailableError as error:
-            await self._trouble("checkout", Refusal("source_unavailable", _told(error)))
+            await self._trouble("checkout", Refusal("source_unavailable", _told(error)), error)
             return
         if isinstance(prepared, Refusal):
-            part = not_testable(self._runner, prepared)
-            key = key_of("tests", list(prepared), self._facts.marker("tests"))
-            if self._facts.done("tests", key) is None:
-                await self._store("tests", key, {"tests": part})
-            self._progress(f"tests: not testable: {prepared.reason}: {prepared.detail}")
+            await self._refused(prepared)
             return
         try:
             await self._test(prepared, folder)
         except SandboxError as error:
-            await self._trouble("tests", Refusal("sandbox", _told(error)))
+            await self._trouble("tests", Refusal("sandbox", _told(error)), error)
+        except LimitError as error:
+            await self._refused(Refusal("too_large", _told(error)))
 
     async def judge(self, judge: Judge | None, no_judge: str) -> None:
         """Ask the judge, unless this packet was judged before."""
@@ -256,9 +261,16 @@ class _Run:
         )
         await self._store("tests", key, {"tests": await step.run()})
 
-    async def _trouble(self, step: Step, refusal: Refusal) -> None:
+    async def _refused(self, refusal: Refusal) -> None:
+        """Write down why nothing is tested: a result like any other."""
+        self._progress(f"tests: not testable: {refusal.reason}: {refusal.detail}")
+        key = key_of("tests", list(refusal), self._facts.marker("tests"))
+        if self._facts.done("tests", key) is None:
+            await self._store("tests", key, {"tests": not_testable(self._runner, refusal)})
+
+    async def _trouble(self, step: Step, refusal: Refusal, error: PmError) -> None:
         """Write down that nothing could be tested; never under the inputs' own key, so the next run tries again."""
-        self.trouble = True
+        self.trouble = error
         self._progress(f"{step}: {refusal.reason}: {refusal.detail}")
         part = not_testable(self._runner, refusal)
         await self._store("tests", f"{key_of('tests', list(refusal))}:trouble-{now_epoch_ms()}", {"tests": part})

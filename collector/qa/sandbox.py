@@ -28,7 +28,7 @@ Guarantee = Literal[
     "user_mapping",
 ]
 GUARANTEES: tuple[Guarantee, ...] = Guarantee.__args__  # type: ignore[attr-defined] # a Literal's own list
-OutcomeKind = Literal["exit", "timeout", "oom", "output", "missing", "escaped"]
+OutcomeKind = Literal["exit", "timeout", "oom", "output", "missing", "no_room", "escaped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,8 @@ class Outcome:
 
     `exit` by itself (`exit_code` set) · `timeout` ended for its time · `oom` the kernel or the watch killed it for its
     memory · `output` ended for writing too much · `missing` the tool is not in the sandbox, nothing was tested ·
-    `escaped` it ended the sandbox's own first process, so its exit code is unknown.
+    `no_room` the tree does not fit into the working folder, likewise · `escaped` it ended the sandbox's own first
+    process, so its exit code is unknown.
     """
 
     kind: OutcomeKind

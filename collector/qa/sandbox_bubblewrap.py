@@ -181,12 +181,6 @@ class BubblewrapSandbox:
         if outcome is not None:
             return outcome
         said = heard.stderr.value().decode("utf-8", "replace").strip()
-        if heard.frames.stage == "unpack_failed":
-            raise SandboxError(
-                "the source tree could not be unpacked in the sandbox",
-                why=said[-500:],
-                next_step="raise qa.workspace_mb",
-            )
         if heard.frames.stage != "running":
             raise _broken(said[-500:] or "nothing was started")
         return Outcome(

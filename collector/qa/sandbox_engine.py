@@ -197,12 +197,6 @@ class ContainerSandbox:
     async def _unsaid(self, name: str, heard: Talk, process: Process) -> Outcome:
         """No last words: killed for memory as a whole, ended from inside, or the engine's own failure."""
         said = heard.stderr.value().decode("utf-8", "replace").strip()
-        if heard.frames.stage == "unpack_failed":
-            raise SandboxError(
-                "the source tree could not be unpacked in the sandbox",
-                why=_last_line(said),
-                next_step="raise qa.workspace_mb, or use an image that has tar",
-            )
         if heard.frames.stage == "setup" or heard.cut is not None:
             raise _broken(self.engine, _last_line(said) or "nothing was started in time")
         await process.wait()

@@ -24,6 +24,7 @@ ulimit -c 0 2>/dev/null
 as=$1 probe=$2 reports=$3 save=$4
 shift 4
 $as mkdir -p "$HOME" 2>/dev/null
+command -v tar >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
 cd /work && $as tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
 exec </dev/null
 if [ -n "$probe" ]; then

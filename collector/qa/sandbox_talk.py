@@ -159,6 +159,8 @@ def outcome_of(heard: Talk, job: Job) -> Outcome | None:
         )
     if stage == "missing":
         return Outcome(kind="missing", exit_code=None, stderr=stderr)
+    if stage == "unpack_failed":
+        return Outcome(kind="no_room", exit_code=None, stderr=stderr)
     if heard.cut is not None and stage == "running":
         return Outcome(
             kind=heard.cut, exit_code=None, stdout=stdout, stderr=stderr, dropped_bytes=dropped, duration_ms=spent

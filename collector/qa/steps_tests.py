@@ -32,6 +32,7 @@ Phase = Literal["base", "head"]
 Progress = Callable[[str], None]
 """Takes one line about what happens now."""
 _GO_OUTPUT: Final = 16 << 20  # its output is its report
+_TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbox (qa.workspace_mb)")
 _NO_TESTS: Final = 5  # pytest's exit code where it collected nothing
 
 
@@ -127,6 +128,8 @@ class TestsStep:
                 self.progress(f"tests: build of {phase} {_word(outcome)}")
                 source.unlink()
                 trees[phase] = saved if outcome.passed and outcome.saved else None
+                if outcome.kind == "no_room":
+                    return _TOO_LARGE
                 if phase == "head" and trees[phase] is None:
                     return Refusal("build_failed", f"the build of the fix {_word(outcome)}")
         return trees
@@ -238,7 +241,9 @@ class TestsStep:
 def _untested(ran: _Ran) -> Refusal | None:
     """Why this run says nothing about the code, if it does not."""
     if ran.outcome.kind == "missing":
-        return Refusal("tool_missing", "the test runner is not in the sandbox: use an image that holds it")
+        return Refusal("tool_missing", "the test runner (or tar) is not in the sandbox: use an image that holds it")
+    if ran.outcome.kind == "no_room":
+        return _TOO_LARGE
     if ran.phase == "head" and ran.outcome.exit_code == _NO_TESTS and ran.run.tests == ():
         return Refusal("no_tests", "the command found no tests")
     return None
@@ -261,6 +266,7 @@ def _word(outcome: Outcome, tests: tuple[CaseResult, ...] | None = None) -> str:
         "oom": "ran out of memory",
         "output": "wrote too much",
         "missing": "found no test runner",
+        "no_room": "had no room for the sources",
         "escaped": "ended its own sandbox",
     }[outcome.kind]
     if tests:

@@ -52,7 +52,7 @@ async def qa(context: Context, arguments: Namespace) -> int:
                 judge=judge,
                 sandbox=SandboxChooser(chosen.sandbox, pull=chosen.pull),
                 progress=lambda text: context.output.note(one_line(text)),
-                **({"no_judge": why} if why else {}),
+                no_judge=why or "no judge is set up",
             )
         finally:
             if judge is not None:

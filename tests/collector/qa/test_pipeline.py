@@ -174,6 +174,36 @@ async def test_a_broken_sandbox_is_never_failed_tests_and_the_next_run_tries_aga
     assert (await collector.row(trace_id)).status == "complete"
 
 
+async def test_a_worker_that_insists_is_told_of_the_trouble_after_all_else_is_done(
+    collector: Collector, tmp_path: Path
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+
+    async def none_here(image: str) -> Sandbox:
+        raise SandboxError("no sandbox works here", why="nothing is installed")
+
+    with pytest.raises(SandboxError, match="no sandbox works here"):
+        await _check(collector, trace_id, tmp_path, none_here, insist=True)
+    row = await collector.row(trace_id)
+    assert row.status == "qa_running"  # still due
+    assert row.final_blob_id is not None
+    document = orjson.loads(await collector.contents.read(row.final_blob_id))
+    assert document["qa"]["tests"]["not_testable"] == "sandbox"
+    assert document["qa"]["judge"]["flags"] == ["judge_skipped"]
+
+
+async def test_sources_that_do_not_fit_are_a_result_of_their_own(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, limits=replace(settings.limits, workspace_bytes=1 << 20))
+    large = a_repository(tmp_path, base={"large.txt": "x" * (3 << 20)})
+    trace_id = await send_session(collector, large)
+    qa = await _check(collector, trace_id, tmp_path, sandbox, settings=settings)
+    assert (qa["tests"]["final_passed"], qa["tests"]["not_testable"]) == (None, "too_large")
+    assert (await collector.row(trace_id)).status == "complete"
+
+
 async def test_tests_that_fail_at_head_are_a_result(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
     repository = a_repository(tmp_path, head={"tests/half.sh": TEST})
     trace_id = await send_session(collector, repository)

@@ -74,8 +74,8 @@ async def render_trace(row: TraceRow, form: ExportFormat, *, store: TraceStore, 
         check_consent(row, developer)
         pieces = document_chunks(row.trace_id, store=store, contents=contents, inline=True, name_itself=True)
         document: dict[str, Any] = orjson.loads(b"".join([piece async for piece in pieces]))
-        if not developer.consent_flags.allow_llm_judge and document["qa"]:
-            document["qa"]["judge"] = None
+        if not developer.consent_flags.allow_llm_judge:
+            _without_scores(document)
         _unreadable_by_reference(document)
         return document if developer.consent_flags.store_terminal_output else _outputs_by_reference(document)
     trace = await load_trace(row, store=store, contents=contents)
@@ -206,6 +206,16 @@ def _outputs_by_reference(document: dict[str, Any]) -> dict[str, Any]:
         if blob["blob_id"] in held_back:
             blob["storage_uri"] = f"blob:{blob['blob_id']}"
     return document
+
+
+def _without_scores(document: dict[str, Any]) -> None:
+    """Take a judge's scores out; the document is then no longer the stored one and must not name it."""
+    judge = (document["qa"] or {}).get("judge") or {}
+    if judge.get("overall") is None and not any((judge.get("scores") or {}).values()):
+        return
+    document["qa"]["judge"] = None
+    if document["final_state"] is not None:
+        document["final_state"]["final_trace_blob_id"] = None
 
 
 def _unreadable_by_reference(document: dict[str, Any]) -> None:

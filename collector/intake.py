@@ -273,7 +273,7 @@ def _redact_one(draft: _Draft, name: str, trace_map: TraceMap) -> None:
     original, payload, kind = draft.originals[name].encode(), draft.payload, draft.parsed.type
     text = draft.inline[name]
     shortened = text != draft.originals[name] and "\n[TRUNCATED: " in text
-    if not shortened and (text != draft.originals[name] or trace_map.knows_secrets):
+    if not shortened and (text != draft.originals[name] or trace_map.finds_known(original)):
         redacted = (trace_map.snapshot if kind == "file_snapshot" else trace_map.patch)(original).data
         text = draft.inline[name] = draft.originals[name] if redacted == original else redacted.decode("utf-8")
     if kind == "file_edit":

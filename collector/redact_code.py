@@ -79,10 +79,9 @@ class TraceMap:
         self._contents: dict[str, bytes] = {}
         self._held = 0
 
-    @property
-    def knows_secrets(self) -> bool:
-        """Whether there is a secret to look for where no rule sees it."""
-        return bool(self._secrets)
+    def finds_known(self, data: bytes) -> bool:
+        """Whether a secret of the map stands in `data`, be it where no rule sees it."""
+        return any(secret in data for secret in self._secrets)
 
     def use(self, redactor: ProjectRedactor) -> None:
         """Look with `redactor` from now on (of the same project: another workspace root)."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from collector.worker_attempt import MOST_STARTS, Checks, WorkStore, attempt_checks, delay_after
@@ -21,7 +22,18 @@ from tracer.errors import ConfigError, PmError, UnavailableError
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-__all__ = ["QA_JOB", "TASK_JOB", "QueueLimits", "enqueue", "install_queue", "reconcile", "run_queue_worker"]
+__all__ = [
+    "QA_JOB",
+    "TASK_JOB",
+    "Handler",
+    "Pending",
+    "QueueLimits",
+    "connected",
+    "enqueue",
+    "install_queue",
+    "reconcile",
+    "run_queue_worker",
+]
 
 QA_JOB: Final = "qa"
 TASK_JOB: Final = "task"
@@ -30,6 +42,10 @@ _RECONCILE_S: Final = 60.0
 
 Handler = Callable[[str], Awaitable[None]]
 """Carry out one job by its key (a trace id); it raises `RetryLater` to be called again."""
+
+
+Pending = Callable[[], Awaitable[Sequence[str]]]
+"""The keys of jobs of one kind that are due or under way."""
 
 
 class RetryLater(Exception):  # noqa: N818 - a request, not an error
@@ -57,7 +73,8 @@ class QueueLimits:
 
 
 @asynccontextmanager
-async def _connected(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
+async def connected(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
+    """A connection of one's own, each statement its own transaction; UnavailableError where there is none."""
     psycopg = _psycopg()
     try:
         connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
@@ -102,7 +119,7 @@ async def install_queue(dsn: str) -> None:
         UnavailableError: the database cannot be reached.
 
     """
-    async with _connected(dsn) as connection:
+    async with connected(dsn) as connection:
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":  # texts would come back as bytes, and JSON could not be stored
             raise ConfigError(
@@ -125,12 +142,17 @@ async def enqueue(connection: AsyncConnection[Any], key: str, *, kind: str = QA_
     await _queries(connection).enqueue(kind, key.encode(), dedupe_key=f"{kind}:{key}", on_conflict="skip")
 
 
-async def reconcile(connection: AsyncConnection[Any], store: WorkStore) -> int:
-    """Queue what the store says is pending and the queue does not hold; how many traces were looked at."""
-    pending = await store.pending_traces()
-    for trace_id in pending:
-        await enqueue(connection, trace_id)
-    return len(pending)
+async def reconcile(
+    connection: AsyncConnection[Any], store: WorkStore, *, others: Mapping[str, Pending] | None = None
+) -> int:
+    """Queue what is pending and not in the queue, traces and the jobs of `others` by kind; how many were looked at."""
+    sources: dict[str, Pending] = {QA_JOB: store.pending_traces, **(others or {})}
+    count = 0
+    for kind, pending in sources.items():
+        for key in await pending():
+            await enqueue(connection, key, kind=kind)
+            count += 1
+    return count
 
 
 async def run_queue_worker(
@@ -141,10 +163,11 @@ async def run_queue_worker(
     stop: asyncio.Event,
     limits: QueueLimits | None = None,
     others: Mapping[str, Handler] | None = None,
+    pending: Mapping[str, Pending] | None = None,
 ) -> None:
     """Take jobs until `stop` is set; what is under way is finished first.
 
-    `checks` serves the jobs of `QA_JOB`, `others` further kinds by name.
+    `checks` serves the jobs of `QA_JOB`, `others` further kinds by name; `pending` says which of those are due.
 
     Raises:
         UnavailableError: the database cannot be reached.
@@ -169,22 +192,20 @@ async def run_queue_worker(
         if attempt.outcome == "again":
             raise RetryLater(attempt.delay_s, attempt.error)
 
-    async with _connected(dsn) as listening, _connected(dsn) as working:
+    async with connected(dsn) as listening, connected(dsn) as working:
         queue = QueueManager(Queries(_driver(listening, working)))  # without its scheduler: nothing runs by the clock
         for kind, handler in {QA_JOB: check, **(others or {})}.items():
             _register(queue, kind, handler, slots, (limits.everywhere or {}).get(kind, 0))
         try:
-            await _run(queue, working, store, stop, limits)
+            await _run(queue, partial(reconcile, working, store, others=pending), stop, limits)
         except BaseExceptionGroup as errors:
             raise _cause(errors) from errors
 
 
-async def _run(
-    queue: Any, connection: AsyncConnection[Any], store: WorkStore, stop: asyncio.Event, limits: QueueLimits
-) -> None:
+async def _run(queue: Any, compare: Callable[[], Awaitable[int]], stop: asyncio.Event, limits: QueueLimits) -> None:
     async with asyncio.TaskGroup() as group:
         helpers = [
-            group.create_task(_keep_reconciled(connection, store)),
+            group.create_task(_keep_reconciled(compare)),
             group.create_task(_stop_when_told(queue, stop)),
         ]
         await queue.run(
@@ -253,10 +274,10 @@ async def _stop_when_told(queue: Any, stop: asyncio.Event) -> None:
     queue.shutdown.set()
 
 
-async def _keep_reconciled(connection: AsyncConnection[Any], store: WorkStore) -> None:
+async def _keep_reconciled(compare: Callable[[], Awaitable[int]]) -> None:
     while True:
         try:
-            await reconcile(connection, store)
+            await compare()
         except PmError:
             _LOG.exception("pending traces cannot be looked up")
         await asyncio.sleep(_RECONCILE_S)

@@ -19,12 +19,12 @@ from collector.qa.sandbox_choose import SandboxChooser
 from collector.worker import EmbeddedWorker
 from collector.worker_attempt import Checks
 from collector.worker_pace import SharedPace
-from collector.worker_queue import QueueLimits, run_queue_worker
+from collector.worker_queue import Handler, Pending, QueueLimits, run_queue_worker
 from runner.settings.layers import Settings
 from tracer.errors import UsageError
 from tracer.statedir import StateDir
 
-__all__ = ["collector_with_worker", "is_shared", "quality_checks", "work_from_queue"]
+__all__ = ["collector_with_worker", "is_shared", "quality_checks", "queue_address", "work_from_queue"]
 
 _LOCK: Final = "collector-worker.lock"
 
@@ -32,6 +32,22 @@ _LOCK: Final = "collector-worker.lock"
 def is_shared(settings: Settings) -> bool:
     """Whether captures are kept in PostgreSQL, where workers of their own take the jobs."""
     return str(settings.get("collector.database") or "").startswith(("postgresql://", "postgres://"))
+
+
+def queue_address(settings: Settings) -> str:
+    """The database that holds the queue.
+
+    Raises:
+        UsageError: captures are not kept in PostgreSQL.
+
+    """
+    if not is_shared(settings):
+        raise UsageError(
+            "there is no queue to work from",
+            why="captures are kept in SQLite, and the server that takes them in checks them too",
+            next_step="pm serve, or set collector.database to a postgresql:// address",
+        )
+    return str(settings.get("collector.database"))
 
 
 @asynccontextmanager
@@ -106,21 +122,19 @@ async def work_from_queue(
     environ: Mapping[str, str],
     stop: asyncio.Event,
     parallel: int | None = None,
+    others: Mapping[str, Handler] | None = None,
+    pending: Mapping[str, Pending] | None = None,
 ) -> None:
     """Take jobs from the queue until `stop` is set, and finish what is under way; `parallel` at once.
+
+    `others` carry out further kinds of jobs, `pending` says which of those are due.
 
     Raises:
         UsageError: captures are not kept in PostgreSQL.
         ConfigError, UnavailableError: as `open_collector`, `quality_checks` and `run_queue_worker`.
 
     """
-    if not is_shared(settings):
-        raise UsageError(
-            "there is no queue to work from",
-            why="captures are kept in SQLite, and the server that takes them in checks them too",
-            next_step="pm serve, or set collector.database to a postgresql:// address",
-        )
-    dsn = str(settings.get("collector.database"))
+    dsn = queue_address(settings)
     limits = QueueLimits(
         parallel=parallel or int(settings.get("worker.parallel")),
         everywhere={"qa": int(settings.get("worker.everywhere"))},
@@ -131,4 +145,6 @@ async def work_from_queue(
         open_collector(state_dir, settings, environ=environ) as collector,
         quality_checks(collector, settings, environ, pace=pace) as checks,
     ):
-        await run_queue_worker(dsn, store=collector.store, checks=checks, stop=stop, limits=limits)
+        await run_queue_worker(
+            dsn, store=collector.store, checks=checks, stop=stop, limits=limits, others=others, pending=pending
+        )

@@ -46,7 +46,12 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "repl.commands.run:run",
         'pm run "add input validation to the signup form"',
         arguments=(Argument("prompt", "the request; - reads stdin, @FILE reads a file", many=True, values="file"),),
-        flags=RUN_FLAGS,
+        flags=(
+            *RUN_FLAGS,
+            Flag("--queue", "let a worker do it (pm worker), and show it from here"),
+            Flag("--repository", "where the worker fetches the code, instead of origin", "URL"),
+            Flag("--commit", "the commit it begins at, instead of HEAD", "ID"),
+        ),
         exits=_OUTCOMES,
         description="Every flag has an environment name (PM_EXECUTOR for --executor) and a config key (run.executor).",
     ),

@@ -61,6 +61,7 @@ HANDLERS: dict[str, str] = {
     "judge": "repl.commands.judge:judge_session",
     "judge calibrate": "repl.commands.judge:calibrate_judge",
     "worker": "repl.commands.worker:worker",
+    "queued": "repl.commands.queued:show_queued",
     "config show": "repl.commands.config:show",
     "config": "repl.commands.config:show",
     "config get": "repl.commands.config:get",

@@ -1,10 +1,11 @@
-"""`pm worker`: takes the checks of captured sessions from the queue in PostgreSQL, until a signal."""
+"""`pm worker`: takes checks of captured sessions and whole tasks from the queue in PostgreSQL, until a signal."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from argparse import Namespace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.errors import UsageError
@@ -17,7 +18,10 @@ __all__ = ["worker"]
 
 async def worker(context: Context, arguments: Namespace) -> int:
     """`pm worker`; a first signal finishes what is under way, a second one ends at once."""
-    from collector.worker_setup import work_from_queue  # the store, the sandbox and the queue: 900 ms
+    from collector.queued_tasks import open_queued_tasks
+    from collector.worker_queue import TASK_JOB
+    from collector.worker_setup import queue_address, work_from_queue  # the store, the sandbox, the queue: 900 ms
+    from repl.commands.queued import carry_out
 
     if arguments.parallel is not None and arguments.parallel < 1:
         raise UsageError(f"--parallel {arguments.parallel} is below 1", next_step="pm worker --parallel 2")
@@ -25,9 +29,17 @@ async def worker(context: Context, arguments: Namespace) -> int:
     stop = asyncio.Event()
     _end_on_signals(context, stop)
     context.output.note("working; Ctrl+C finishes what is under way")
-    await work_from_queue(
-        context.state_dir, context.settings(), environ=context.environ, stop=stop, parallel=arguments.parallel
-    )
+    settings = context.settings()
+    async with open_queued_tasks(queue_address(settings)) as tasks:
+        await work_from_queue(
+            context.state_dir,
+            settings,
+            environ=context.environ,
+            stop=stop,
+            parallel=arguments.parallel,
+            others={TASK_JOB: partial(carry_out, context, tasks)},
+            pending={TASK_JOB: tasks.pending},
+        )
     context.output.result("worker", {"ended": True})
     return 0
 

@@ -123,7 +123,8 @@ class TaskEffects:
 
     async def _distilled_session(self, answer: Answer) -> str | None:
         """The trace of the session an agent command line left; a session that cannot be read fails no task."""
-        executor, native = str(self._request.executor.get("name")), answer.extra.get("native_session")
+        executor = str(answer.extra.get("executor") or self._request.executor.get("name"))
+        native = answer.extra.get("native_session")
         if executor not in _LEAVE_SESSIONS or not answer.session_ref:
             return None
         from tracer.distill.runs import distill_after_run  # 60 ms, only where an agent left a session

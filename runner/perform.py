@@ -191,12 +191,8 @@ class Performer:
         request = self._request()
         await self._wait(step)
         base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
-        asked: dict[str, Any] = {
-            "prompt": step.prompt,
-            "attempt": step.attempt,
-            "executor": request.executor.get("name"),
-            "model": request.executor.get("model"),
-        }
+        name, model = _agent_of(self._ledger.state, request, step.subtask_id)
+        asked: dict[str, Any] = {"prompt": step.prompt, "attempt": step.attempt, "executor": name, "model": model}
         if step.purpose:
             asked["purpose"] = step.purpose
         else:
@@ -257,43 +253,46 @@ class Performer:
 
     async def _answer(self, step: AskAgent, written: Entry, *, budget_usd: float | None) -> tuple[Answer, int]:
         """The answer to a request that is durable, and how many milliseconds it took."""
-        state, request = self._ledger.state, self._request()
-        left_s = self._gate.time_left(_time_left_s(state, request))
+        left_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
         limit_s = min(left_s or _PLANNING_S, _PLANNING_S) if step.purpose else left_s
-        ask = Ask(
-            task_id=state.task_id,
-            subtask_id=step.subtask_id,
-            iteration_index=step.iteration_index,
-            attempt=step.attempt,
-            # The agent is asked what the trace holds: a secret in the prompt was replaced before the line was written.
-            prompt=str(written.data["prompt"]),
-            workspace=self._workspace or request.workspace,
-            model=request.executor.get("model"),
-            rules="" if step.purpose else state.rules or "",
-            permissions="read" if step.purpose else request.executor.get("permissions", "edit"),
-            session_ref=step.session_ref,
-            history=(*_earlier(request), *state.history.items()),
-            timeout_s=limit_s,
-            budget_usd=budget_usd,
-            thinking=bool(request.executor.get("thinking", True)),
-            options=_options(request),
-            answer_schema=PLAN_SCHEMA if step.purpose else None,
-        )
+        ask = self._ask_of(step, str(written.data["prompt"]), timeout_s=limit_s, budget_usd=budget_usd)
         started = monotonic()
         try:
             async with asyncio.timeout(limit_s):
                 answer = await self._effects.ask(ask, self._live)
         except TimeoutError:
-            whose = (
-                f"the task's time limit of {request.limits.timeout_s:g} s" if limit_s == left_s else "the time for it"
-            )
-            message = f"{whose} was reached"
-            answer = Answer(output="", status="TIMEOUT", error=AnswerError(kind="timeout", message=message))
+            limit = f"{self._request().limits.timeout_s:g} s" if limit_s == left_s else f"{limit_s:g} s for a plan"
+            error = AnswerError(kind="timeout", message=f"the time limit of {limit} was reached")
+            answer = Answer(output="", status="TIMEOUT", error=error)
         took = monotonic() - started
         if left_s is not None and answer.status == "TIMEOUT" and took >= left_s - _SAME_TIME_S:
             answer = replace(answer, extra={**answer.extra, "time_limit": True})
         # Rounded up: a call that ran into the task's time limit must count as having used it up.
         return answer, math.ceil(took * 1000)
+
+    def _ask_of(self, step: AskAgent, prompt: str, *, timeout_s: float | None, budget_usd: float | None) -> Ask:
+        """What the executor is given. `prompt` is what the trace holds: secrets in it are replaced already."""
+        state, request = self._ledger.state, self._request()
+        name, model = _agent_of(state, request, step.subtask_id)
+        return Ask(
+            task_id=state.task_id,
+            subtask_id=step.subtask_id,
+            iteration_index=step.iteration_index,
+            attempt=step.attempt,
+            prompt=prompt,
+            workspace=self._workspace or request.workspace,
+            executor=name,
+            model=model,
+            rules="" if step.purpose else state.rules or "",
+            permissions="read" if step.purpose else request.executor.get("permissions", "edit"),
+            session_ref=step.session_ref,
+            history=(*_earlier(request), *state.history.items()),
+            timeout_s=timeout_s,
+            budget_usd=budget_usd,
+            thinking=bool(request.executor.get("thinking", True)),
+            options=_options(request),
+            answer_schema=PLAN_SCHEMA if step.purpose else None,
+        )
 
     async def judge(self, step: Judge) -> None:
         """Gather evidence, judge, record QUALITY_JUDGMENT."""
@@ -313,6 +312,14 @@ class Performer:
         if verdict.ask_person:
             data["ask_person"] = True
         await self._ledger.record(Draft("QUALITY_JUDGMENT", data, step.iteration_index, step.subtask_id))
+
+
+def _agent_of(state: TaskState, request: Request, subtask_id: str | None) -> tuple[Any, Any]:
+    """Who is asked, and which model: the task's own unless the person's plan names another for the subtask."""
+    subtask = state.plan.subtask(subtask_id) if state.plan is not None and subtask_id is not None else {}
+    if subtask.get("executor"):
+        return subtask["executor"], subtask.get("model")  # a model's name belongs to one provider
+    return request.executor.get("name"), subtask.get("model") or request.executor.get("model")
 
 
 def _options(request: Request) -> Mapping[str, Any]:

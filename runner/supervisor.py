@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from runner.chunking.leftovers import remove_leftovers
+from runner.chunking.roster import Roster
 from runner.evolve import fold, request_of
 from runner.executors.port import Executor, Live, LiveSink, ignore_live
 from runner.state import Request, TaskState
@@ -336,6 +337,7 @@ class Supervisor:
         running.status = "RUNNING"
         await log.running()
         request = running.state.request or Request()
+        running.executor = Roster(running.executor, request=request, make=self._make_executor)
         effects = self._make_effects(
             request=request, task_id=task_id, executor=running.executor, state_dir=self.state_dir
         )
@@ -376,7 +378,7 @@ def _usable(plan: Mapping[str, Any]) -> None:
     """Refuse a plan that cannot be carried out, before anything is recorded."""
     from runner.chunking.plan import check_plan  # 20 ms, only where a person gives a plan
 
-    checked = check_plan(plan, task_id="task")
+    checked = check_plan(plan, task_id="task", by_person=True)
     if checked.problem:
         raise UsageError("the plan cannot be carried out", why=checked.problem, next_step="mend it and give it again")
 

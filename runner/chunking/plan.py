@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
 from runner.chunking.lists import list_items, listed_plan
+from runner.executors.registry import EXECUTOR_NAMES
 from tracer.errors import UsageError
 
 __all__ = [
@@ -67,8 +68,11 @@ class Checked(NamedTuple):
     problem: str = ""
 
 
-def check_plan(plan: object, *, task_id: str, first: int = 1) -> Checked:
-    """Check `plan` (an object with `subtasks`, or their list) and give its subtasks the ids `<task>-sub-<n>`."""
+def check_plan(plan: object, *, task_id: str, by_person: bool = False) -> Checked:
+    """Check `plan` (an object with `subtasks`, or their list) and give its subtasks the ids `<task>-sub-<n>`.
+
+    `by_person`: subtasks may name an `executor` and `model` of their own; a model is not to choose who is paid.
+    """
     listed = plan.get("subtasks") if isinstance(plan, dict) else plan
     if not isinstance(listed, list | tuple):
         return Checked(problem="it has no list of subtasks")
@@ -81,12 +85,16 @@ def check_plan(plan: object, *, task_id: str, first: int = 1) -> Checked:
         name = _name(item.get("id"), number)
         if name in names:
             return Checked(problem=f"two subtasks have the id {name!r}")
-        names[name] = f"{task_id}-sub-{first + number - 1}"
+        names[name] = f"{task_id}-sub-{number}"
     subtasks: list[dict[str, Any]] = []
     for number, item in enumerate(listed, 1):
         made = _subtask(item, number, names)
         if isinstance(made, str):
             return Checked(problem=made)
+        if by_person:
+            made |= {key: item[key] for key in ("executor", "model") if isinstance(item.get(key), str) and item[key]}
+            if str(made.get("executor", "scripted")).partition(":")[0] not in EXECUTOR_NAMES:
+                return Checked(problem=f"subtask {number} asks for {made['executor']!r}, which is no executor")
         subtasks.append(made)
     cycle = _cycle(subtasks)
     return Checked(problem=cycle) if cycle else Checked(tuple(subtasks))
@@ -182,7 +190,9 @@ def read_plan(text: str) -> dict[str, Any]:
         found = {"subtasks": found} if isinstance(found, list) else found
     elif items := list_items(text):
         found = listed_plan(items)
-    checked = check_plan(found, task_id="task") if found is not None else Checked(problem="it holds no list")
+    checked = (
+        check_plan(found, task_id="task", by_person=True) if found is not None else Checked(problem="it holds no list")
+    )
     if checked.problem or not isinstance(found, dict):
         raise UsageError("the plan cannot be carried out", why=checked.problem or "it is no object", next_step=_NEXT)
     return {"subtasks": found["subtasks"]}

@@ -72,13 +72,13 @@ def _continued(request: Request) -> Mapping[str, Any] | None:
 def _given(state: TaskState, request: Request) -> RecordPlan | None:
     """A plan that is there already: that of the file this one continues, or the person's."""
     if (earlier := _continued(request)) is not None:
-        data = _data(check_plan(earlier, task_id=state.task_id), "continued")
+        data = _data(check_plan(earlier, task_id=state.task_id, by_person=True), "continued")
         done, base = earlier.get("done"), earlier.get("base")
         if isinstance(done, list) and isinstance(base, str):
             data |= {"done": done, "base": base}
         return RecordPlan(data)
     if request.plan is not None:
-        return _recorded(request, check_plan(request.plan, task_id=state.task_id), "given")
+        return _recorded(request, check_plan(request.plan, task_id=state.task_id, by_person=True), "given")
     return None
 
 
@@ -87,7 +87,8 @@ def _approved(state: TaskState, plan: Plan) -> Step:
         return AwaitPerson("plan")
     if plan.edited is None:
         return RecordPlan({"subtasks": list(plan.subtasks), "reason": plan.reason, "mode": "approved"})
-    return RecordPlan(_data(check_plan(plan.edited, task_id=state.task_id), "edited", single="the person wants it so"))
+    checked = check_plan(plan.edited, task_id=state.task_id, by_person=True)
+    return RecordPlan(_data(checked, "edited", single="the person wants it so"))
 
 
 def _by_list(request: Request, task_id: str) -> Checked:

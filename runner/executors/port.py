@@ -36,6 +36,7 @@ Permissions = Literal["read", "edit", "full"]
 class Ask:
     """One request. `workspace` is absolute; `history` holds the session_refs of all recorded answers, oldest first.
 
+    `executor` is the name of the agent that is meant, where a plan gives subtasks to several of them.
     `session_ref` is the reference of the agent's own session to go on in, or None to start afresh.
     `timeout_s` and `budget_usd` are what is left for this task (None: no limit). `answer_schema` is the JSON Schema
     that the answer is to follow: a model that can be held to it is, others read it in the prompt.
@@ -47,6 +48,7 @@ class Ask:
     iteration_index: int = 0
     attempt: int = 0
     subtask_id: str | None = None
+    executor: str | None = None
     model: str | None = None
     rules: str = ""
     permissions: Permissions = "edit"

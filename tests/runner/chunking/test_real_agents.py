@@ -196,3 +196,50 @@ def test_three_agents_side_by_side_end_as_one_merged_judged_tree(agent: tuple[st
     assert left_over(project) == []
     status = subprocess.run(["git", "status", "--short"], cwd=project, capture_output=True, text=True, check=True)
     assert status.stdout.split() == ["M", "calc.py", "??", "names.py"]
+
+
+def test_three_different_agents_share_one_request(project: Path) -> None:
+    """Claude Code, Codex and Gemini CLI side by side, each on the part that the person's plan gives it."""
+    folder = os.environ.get("PM_TEST_CLIS", "")
+    programs = {name: Path(folder, f"{name}-{VERSIONS[name]}", "node_modules", ".bin", name) for name in VERSIONS}
+    for name, program in programs.items():
+        need(program.exists(), f"{name} {VERSIONS[name]}", how="PM_TEST_CLIS=$(tests/support/install_clis.sh)")
+    agents = dict(zip(PARTS, ("claude", "codex", "gemini"), strict=True))
+    models = {name: Model(name, project) for name in agents.values()}
+
+    def turn(request: Recorded) -> Turn:
+        said = json.dumps(request.body)
+        part = next((part for part in PARTS if f"{part}: change" in said), "")
+        return models[agents[part]].turn(request) if part else Turn(text="ok")
+
+    plan = {
+        "subtasks": [
+            {**item, "executor": agents[str(item["id"])], "model": MODELS[agents[str(item["id"])]]}
+            for item in PLAN["subtasks"]
+        ]
+    }
+    (project.parent / "plan.json").write_text(json.dumps(plan))
+    command = [*PM, "run", "--executor", "claude", "--model", MODELS["claude"], "--plan", "../plan.json", PROMPT]
+    with ModelServer(turn) as server:
+        env = environ(project, programs["claude"], server)
+        env["PATH"] = ":".join([*(str(program.parent) for program in programs.values()), os.environ["PATH"]])
+        done = subprocess.run(
+            command,
+            cwd=project,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = facts(project)
+    assert most_at_once(found) == 3
+    asked = {fact["data"]["executor"] for fact in found if fact["event"] == "LLM_REQUEST"}
+    assert asked == {"claude", "codex", "gemini"}
+    assert [fact["data"]["conflict"] for fact in found if fact["data"].get("conflict")] == [["calc.py"]]
+    assert found[-1]["data"]["status"] == "COMPLETE"
+    assert (project / "calc.py").read_text() == BOTH
+    assert (project / "names.py").read_text() == PARTS["ADD-NAMES"][1]
+    assert left_over(project) == []

@@ -176,3 +176,17 @@ async def test_the_test_command_judges_each_part_and_the_whole(project: Path) ->
     assert outcome.status == "COMPLETE"
     places = {Path(line).name for line in seen.read_text().split()}
     assert places == {*(f"task-001--task-001-sub-{n}" for n in (1, 2, 3, 4)), "task-001--whole"}
+
+
+async def test_a_persons_plan_may_give_a_subtask_to_another_agent_and_a_models_plan_may_not(project: Path) -> None:
+    parts = [{**PLAN["subtasks"][0], "executor": "replay", "model": "m2"}, PLAN["subtasks"][1]]
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project, plan={"subtasks": parts}))
+        asked = [fact["data"] for fact in facts(outcome.trace_file) if fact["event"] == "LLM_REQUEST"]
+        assert [(one["executor"], one["model"]) for one in asked] == [("replay", "m2"), ("scripted", None)]
+        with pytest.raises(UsageError, match="cannot be carried out"):
+            await tasks.submit(request(project, plan={"subtasks": [{**parts[0], "executor": "nobody"}, parts[1]]}))
+    support.write_script(project, [{"output": json.dumps({"subtasks": parts})}, *replies()])
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project, plan=None, chunk="always"))
+    assert {f["data"]["executor"] for f in facts(outcome.trace_file) if f["event"] == "LLM_REQUEST"} == {"scripted"}

@@ -22,7 +22,10 @@ def main(path: Path) -> int:
         told = "passed" if run["passed"] else "failed"
         print(f"tests       {run['phase']}: {told}, exit {run['exit_code']}, {run['duration_ms']} ms")
     print(f"            final_passed {tests.get('final_passed')}  {tests.get('not_testable') or ''}")
-    print(f"            {json.dumps(tests.get('detail', {}).get('proof'))[:400]}")
+    detail = tests.get("detail") or {}
+    print(f"            in {(detail.get('sandbox') or {}).get('name')}, {tests.get('container_image')}")
+    for name in (detail.get("proof") or {}).get("fail_to_pass") or []:
+        print(f"proof       failed on the base, passes on the fix: {name}")
     for name, score in (judge.get("scores") or {}).items():
         print(f"judge       {score}  {name}")
     print(f"            overall {judge.get('overall')} by {judge.get('model')}, flags {judge.get('flags')}")

@@ -45,7 +45,10 @@ JUDGE_COMMANDS: tuple[Command, ...] = (
         "repl.commands.worker:worker",
         "pm worker --parallel 4",
         surfaces=("cli",),
-        flags=(Flag("--parallel", "captures to check at once, instead of worker.parallel", "N", kind="integer"),),
+        flags=(
+            Flag("--parallel", "captures to check at once, instead of worker.parallel", "N", kind="integer"),
+            Flag("--alive-file", "renew this file every few seconds, for a health check", "FILE", values="file"),
+        ),
         exits=(3, 4, 5),
         description=(
             "Start as many as you like, on any machine that reaches the database and the blobs. The first Ctrl+C "

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracer.errors import UsageError
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from repl.commands.context import Context
 
 __all__ = ["worker"]
+
+_RENEW_S = 5.0
 
 
 async def worker(context: Context, arguments: Namespace) -> int:
@@ -30,7 +35,7 @@ async def worker(context: Context, arguments: Namespace) -> int:
     _end_on_signals(context, stop)
     context.output.note("working; Ctrl+C finishes what is under way")
     settings = context.settings()
-    async with open_queued_tasks(queue_address(settings)) as tasks:
+    async with open_queued_tasks(queue_address(settings)) as tasks, _alive(context, arguments.alive_file):
         await work_from_queue(
             context.state_dir,
             settings,
@@ -42,6 +47,33 @@ async def worker(context: Context, arguments: Namespace) -> int:
         )
     context.output.result("worker", {"ended": True})
     return 0
+
+
+@asynccontextmanager
+async def _alive(context: Context, name: str | None) -> AsyncIterator[None]:
+    """Renew the file while the block runs: it grows old when the loop hangs, and is gone when the worker ends."""
+    if not name:
+        yield
+        return
+    path = context.folder / Path(name).expanduser()
+
+    async def renew() -> None:
+        while True:
+            path.touch()
+            await asyncio.sleep(_RENEW_S)
+
+    try:
+        path.touch()
+    except OSError as error:
+        raise UsageError(f"{name!r} cannot be written", why=error.strerror or str(error)) from error
+    task = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, OSError):
+            await task
+        path.unlink(missing_ok=True)
 
 
 def _end_on_signals(context: Context, stop: asyncio.Event) -> None:

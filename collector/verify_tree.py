@@ -53,11 +53,21 @@ class CommitTree:
         self.git = git.at(git.git_dir, folder, stopper=git.stopper, mark="")
 
     def read(self, path: str) -> Content:
-        """A file's bytes; None where there is none; UNKNOWN for a link or a submodule."""
+        """A file's bytes; None where there is none; UNKNOWN for a link or a submodule.
+
+        Raises:
+            TraceError: git cannot read it (a damaged or hostile bundle).
+
+        """
         entry = self.entries.get(path)
         if entry is None:
             return None
-        return self.git.run("cat-file", "--filters", f"{self.commit}:{path}") if entry.mode in _FILE_MODES else UNKNOWN
+        if entry.mode not in _FILE_MODES:
+            return UNKNOWN
+        try:
+            return self.git.run("cat-file", "--filters", f"{self.commit}:{path}")
+        except GitError as error:
+            raise TraceError(f"{path!r} of commit {self.commit} cannot be read", why=_first_line(error)) from error
 
 
 class Trees:
@@ -88,7 +98,7 @@ class Trees:
         try:
             self._git.run("bundle", "unbundle", str(path))
         except GitError as error:
-            raise TraceError(f"{what} cannot be read", why=str(error).splitlines()[0]) from error
+            raise TraceError(f"{what} cannot be read", why=_first_line(error)) from error
         finally:
             path.unlink()
 
@@ -104,12 +114,23 @@ class Trees:
         try:
             return CommitTree(self._git, sha, folder=self._folder / sha)
         except GitError as error:
-            raise TraceError(f"{what} {sha} is not in the bundle", why=str(error).splitlines()[0]) from error
+            raise TraceError(f"{what} {sha} is not in the bundle", why=_first_line(error)) from error
 
     def rebuilt(self, base: CommitTree, files: Mapping[str, FileState]) -> str | None:
-        """The id of `base`'s tree with the replayed files in it; None while one of them is not known."""
+        """The id of `base`'s tree with the replayed files in it; None while one of them is not known.
+
+        Raises:
+            TraceError: git refuses it (names that no tree may hold).
+
+        """
         if any(not (isinstance(state.content, bytes) or state.content is None) for state in files.values()):
             return None
+        try:
+            return self._put_together(base, files)
+        except GitError as error:
+            raise TraceError("the final tree cannot be put together", why=_first_line(error)) from error
+
+    def _put_together(self, base: CommitTree, files: Mapping[str, FileState]) -> str:
         git = base.git.with_index(self._folder / "index")
         git.run("read-tree", base.tree_id)
         null = "0" * len(base.tree_id)
@@ -137,6 +158,10 @@ class Trees:
             return sum(_put(target, path, content) for path, content in _all_files(base, files))
         except OSError as error:
             raise UsageError(f"{str(target)!r} cannot be written", why=str(error)) from error
+
+
+def _first_line(error: GitError) -> str:
+    return (str(error).splitlines() or [""])[0]
 
 
 def _mode(base: CommitTree, path: str, state: FileState) -> str:

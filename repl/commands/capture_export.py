@@ -64,7 +64,12 @@ async def _one(context: Context, arguments: Namespace) -> int:
     if arguments.output == "-":
         context.output.data(data)
         return 0
-    path = context.folder / Path(arguments.output or f"capture-{row.trace_id[:8]}.{form}.json").expanduser()
+    path = (
+        context.folder
+        / Path(
+            arguments.output or f"capture-{row.trace_id[:8]}{'' if form == 'json' else f'.{form}'}.json"
+        ).expanduser()
+    )
     try:
         await asyncio.to_thread(replace, path, data)
     except OSError as error:

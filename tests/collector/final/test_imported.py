@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections import Counter
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from collector.from_session import imported_session
 from collector.from_task import imported_task
 from collector.imported import FileStates, Unknown
+from collector.patches import make_patch
 from collector.session_edits import changes_of, payload_of
 from collector.session_reading import read_session
 from repl.cli import main
@@ -207,3 +209,22 @@ def test_what_the_agent_did_on_the_way_to_its_answers_is_taken_once(tmp_path: Pa
         "thought", "thought",
     ]  # fmt: skip
     assert imported.events[2]["context"]["parent_event_id"] == imported.events[1]["event_id"]
+
+
+def test_of_a_task_split_into_subtasks_the_whole_change_is_taken_at_its_end() -> None:
+    def entry(event: str, subtask: str | None = None, **data: Any) -> Entry:
+        return Entry("2026-01-02T03:04:05.000Z", event, "s", "task-001", data, subtask)
+
+    part, whole = make_patch("a.py", b"1\n", b"2\n"), make_patch("a.py", b"1\n", b"3\n")
+    blobs = {"part": part, "whole": whole}
+    entries = [
+        entry("USER_REQUEST", prompt="two things"),
+        entry("CHUNKING_PLAN", subtasks=[{"id": "task-001-sub-1", "description": "one", "dependencies": []}]),
+        entry("LLM_RESPONSE", "task-001-sub-1", output="did one", status="COMPLETE", diff_blob="part"),
+        entry("FINAL_SUMMARY", status="COMPLETE", total_iterations=1, files_modified=["a.py"], diff_blob="whole"),
+    ]
+    imported = imported_task(entries, consent={}, read_blob=blobs.get, base=lambda _path: b"1\n")
+    (edit,) = [event["payload"] for event in imported.events if event["type"] == "file_edit"]
+    assert edit["post_hash"] == f"sha256:{hashlib.sha256(b'3' + bytes([10])).hexdigest()}"
+    assert imported.final_state is not None
+    assert imported.final_state["pr"]["diff"] == whole.decode()

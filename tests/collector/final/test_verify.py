@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +222,36 @@ async def test_links_and_submodules_are_left_alone(tmp_path: Path) -> None:
     assert [(finding.path, finding.reason) for finding in report.findings] == [("link", "a link or a submodule")]
     assert report.mismatches == 0
     assert sorted(path.name for path in (tmp_path / "tree").iterdir()) == ["a.py"]
+
+
+@pytest.mark.parametrize("name", ["..", ".git", "a\\b", ".GIT"])
+async def test_a_bundle_with_names_that_lead_out_is_no_danger(tmp_path: Path, name: str) -> None:
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n"})
+    blob = session.git("hash-object", "-w", "a.py")
+    inner = subprocess.run(
+        ["git", "mktree"],
+        cwd=session.folder,
+        input=f"100644 blob {blob}\tevil\n".encode(),
+        capture_output=True,
+        check=True,
+    ).stdout.strip()
+    tree = (
+        subprocess.run(
+            ["git", "mktree"],
+            cwd=session.folder,
+            input=b"040000 tree %s\t%s\n100644 blob %s\ta.py\n" % (inner, name.encode(), blob.encode()),
+            capture_output=True,
+            check=True,
+        )
+        .stdout.decode()
+        .strip()
+    )
+    session.base = session.git("commit-tree", tree, "-m", "hostile")
+    session.git("update-ref", "refs/heads/hostile", session.base)
+    session.bundle = session._bundle("hostile")
+    session.edit("a.py", b"2\n")
+    with suppress(TraceError):  # git refuses such a tree; where it does not, nothing is written outside
+        await verified(session, write_to=tmp_path / "out" / "tree")
+    written = [path for path in tmp_path.rglob("evil") if tmp_path / "out" / "tree" not in path.parents]
+    assert written == []
+    assert not (tmp_path / "out" / "tree" / ".git").exists()

@@ -1,4 +1,4 @@
-"""docker-compose.yml and Dockerfile stay true to the product: settings that exist, no root, no secret, health checks."""
+"""docker-compose.yml and Dockerfile stay true to the product: known settings, no root, no secret, health checks."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import orjson
 
+from collector.answers import Created, EventsPage, OpenBlob
 from collector.blobs import CollectorBlobs, open_blobs
 from collector.config import CollectorSettings, collector_settings
 from collector.contents import StoredContents
@@ -31,7 +31,7 @@ from collector.problems import DeletedError
 from collector.redact_code import TraceMap
 from collector.redacting import CaptureRedactors
 from collector.shown import shown_qa, shown_row
-from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
+from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, TraceRow, TraceStore
 from collector.store.sqlite import open_sqlite
 from collector.tokens import Issued, Tokens, draw_token, hash_token
 from collector.uploading import StoredBlob, Upload, Uploads, row_of
@@ -48,29 +48,6 @@ _KNOWN_TRACES: Final = 10_000
 _OPEN_MAPS: Final = 64  # of at most 8 MB each; a trace whose map is gone goes on with hashes that cannot be checked
 _IN_LOOP: Final = 256 * 1024  # a batch below this is prepared in the event loop: a thread would cost more than it frees
 _MOST_EVENTS: Final = 1000
-
-
-class Created(NamedTuple):
-    """A trace and its ingest key, which is not known again; `existed` for a repeated call."""
-
-    trace_id: str
-    ingest_key: str
-    existed: bool
-
-
-class EventsPage(NamedTuple):
-    """Events in order; `next_after` continues, None at the end."""
-
-    events: tuple[StoredEvent, ...]
-    next_after: int | None
-    seq_last: int
-
-
-class OpenBlob(NamedTuple):
-    """A blob to read; the caller closes `file`."""
-
-    row: BlobRow
-    file: BinaryIO
 
 
 class Collector:
@@ -400,11 +377,11 @@ async def open_collector(
 @asynccontextmanager
 async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
     if database.startswith(("postgresql://", "postgres://")):
-        # psycopg and pgqueuer (700 ms): for their users alone
-        queue = import_module("collector.worker_queue")
-        await queue.install_queue(database)
-        opened = import_module("collector.store.postgres").open_postgres(database, on_finalize=queue.enqueue)
-        async with opened as store:
+        from collector.store.postgres import open_postgres  # psycopg and pgqueuer (700 ms): for their users alone
+        from collector.worker_queue import enqueue, install_queue
+
+        await install_queue(database)
+        async with open_postgres(database, on_finalize=enqueue) as store:
             yield store
     elif "://" in database:
         raise ConfigError(

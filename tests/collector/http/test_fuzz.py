@@ -81,7 +81,7 @@ def send(capture: Capture, raw: bytes) -> Any:
     return capture.client.post(path, content=raw, headers={**capture.headers, "content-type": "application/json"})
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(body=batches())
 def test_a_changed_batch_is_stored_whole_or_refused_with_its_place(served: Served, body: Any) -> None:
     capture = Capture(served)
@@ -97,7 +97,7 @@ def test_a_changed_batch_is_stored_whole_or_refused_with_its_place(served: Serve
         assert stored == []
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     raw=st.binary(max_size=300) | st.text(alphabet='{}[]":,0123456789eE+-.\\utrfalsn ', max_size=200).map(str.encode)
 )

@@ -85,7 +85,7 @@ async def _merge_started(state: TaskState, apart: Apart) -> None:
     """A person accepts the work as it is: what merges is part of it."""
     for subtask_id in in_dependency_order(state.plan.subtasks if state.plan else ()):
         loop = state.loop(subtask_id)
-        if loop.phase != "new" and not loop.passed and not loop.fresh:
+        if loop.phase not in {"new", "requested"} and not loop.passed and not loop.fresh:
             await apart.merge(subtask_id)
 
 

@@ -6,7 +6,7 @@ snapshots are redacted with one map (`collector.redact_code`), so that they stil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -21,7 +21,7 @@ from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import UsageError
 from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["checked_drafts", "read_events"]
+__all__ = ["acceptable", "checked_drafts", "read_events"]
 
 _KEY: Final = b"spool"  # identities are not kept here
 _BATCH: Final = 500
@@ -151,6 +151,18 @@ def _edit(payload: Mapping[str, Any], patch: str, trace_map: TraceMap) -> dict[s
     told: dict[str, Any] = {"patch": redacted.decode("utf-8", "replace")}
     held = {"pre_hash": hashes.pre_hash, "post_hash": hashes.post_hash}
     return {**told, **{name: value for name, value in held.items() if name in payload}, **hashes.extra}
+
+
+def acceptable(drafts: Sequence[Draft]) -> list[Draft]:
+    """`drafts`, with an `error` event in the place of each that the collector would refuse (an odd file name …)."""
+    try:
+        parse_events([draft.event(number) for number, draft in enumerate(drafts, 1)], key=_KEY, limits=IntakeLimits())
+    except IntakeError as error:
+        if len(drafts) > 1:
+            return [kept for draft in drafts for kept in acceptable([draft])]
+        payload = {"message": f"a {drafts[0].type} event could not be recorded: {error.what}", "source": "pm record"}
+        return [Draft(type="error", payload=payload, ts_ms=drafts[0].ts_ms, actor={"kind": "tool", "id": "pm record"})]
+    return list(drafts)
 
 
 def _event(item: Any, number: int) -> dict[str, Any]:

@@ -88,6 +88,7 @@ class Spool:
         self.blobs = DirectoryBlobs(folder / "blobs")
         self.last_seq = 0
         self._end = 0
+        self._passed = (0, 0)  # a seq, and the byte after it: where `lines` need not look again
 
     @property
     def trace_id(self) -> str:
@@ -246,12 +247,16 @@ class Spool:
         """
         try:
             with self.events_path.open("rb") as file:
+                at = self._passed[1] if after >= self._passed[0] else 0
+                file.seek(at)
                 for raw in file:
                     if not raw.endswith(b"\n"):
                         return
-                    line = _line(raw)
+                    line, at = _line(raw), at + len(raw)
                     if line.seq > after:
                         yield line
+                    else:
+                        self._passed = (line.seq, at)
         except FileNotFoundError:
             return
 

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
+from collector.intake_parse import refusal
 from collector.recorder.consent import Consent
 from collector.recorder.facts import developer_block, environment_block, head_commit, repo_block
 from collector.spool import Spool, captures_folder
 from runner.workspace.git import Git
+from tracer.capture.wire import CreateTrace
 from tracer.clock import new_id
 from tracer.errors import UsageError
 from tracer.redaction.engine import ProjectRedactor
@@ -112,10 +116,15 @@ def begin_capture(
     """A new spool for `request`, redacted unless it asks for raw mode.
 
     Raises:
+        UsageError: a value breaks the schema.
         RecordError: it cannot be written.
 
     """
     body = dict(request)
+    try:
+        CreateTrace.model_validate(body)
+    except ValidationError as error:  # an empty label, too long an id: told now, not when it is sent
+        raise refusal(error) from error
     if body.get("store") != "raw":
         task = redactor.redact_value(body.get("task")).value
         body["task"] = task

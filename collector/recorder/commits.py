@@ -15,7 +15,7 @@ from runner.workspace.git import Git, GitError
 __all__ = ["Head", "Made"]
 
 _COMMITTING: Final = ("commit", "cherry-pick", "revert", "merge", "rebase", "pull", "am")
-_LINE: Final = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [^\t]*(?:\t(.*))?")
+_LINE: Final = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [^\t]*?(\d{1,12}) [-+]\d{4}(?:\t(.*))?")
 _MOST: Final = 100
 
 
@@ -28,12 +28,16 @@ class Made(NamedTuple):
 
 
 class Head:
-    """HEAD of one repository. `commit` and `branch` are as they were at the last look."""
+    """HEAD of one repository. `commit` and `branch` are as they were at the last look.
 
-    def __init__(self, git: Git) -> None:
+    `since_ms` (a recording that goes on) takes what the log holds from that time on, else only what comes from now on.
+    """
+
+    def __init__(self, git: Git, *, since_ms: int | None = None) -> None:
         self._git = git
         self._log = _log_path(git)
-        self._at = self._log.stat().st_size if self._log is not None else 0
+        self._at = self._log.stat().st_size if self._log is not None and since_ms is None else 0
+        self._since_s = (since_ms or 0) // 1000
         self.commit = head_commit(git)
         self.branch = self._branch()
 
@@ -60,10 +64,9 @@ class Head:
         found: list[str] = []
         for line in whole.splitlines():
             match = _LINE.fullmatch(line)
-            what = (match[3] or b"").decode("utf-8", "replace") if match else ""
+            what = (match[4] or b"").decode("utf-8", "replace") if match else ""
             word = re.split(r"[ :(]", what, maxsplit=1)[0]
-            finished = "finish" in what or "start" in what or "Fast-forward" in what or "abort" in what
-            if match and word in _COMMITTING and not finished:
+            if match and word in _COMMITTING and not _moves_only(what) and int(match[3]) >= self._since_s:
                 found.append(match[2].decode("ascii"))
         return list(dict.fromkeys(found))
 
@@ -89,6 +92,14 @@ class Head:
             return self._git.line("symbolic-ref", "--short", "--quiet", "HEAD")
         except GitError:
             return ""
+
+
+def _moves_only(what: str) -> bool:
+    """Whether a line of the log tells of HEAD being set to a commit that is there already (what it says first)."""
+    act, _, outcome = what.partition(": ")
+    return act.endswith(("(start)", "(finish)", "(abort)")) or (
+        act.startswith(("merge", "pull")) and outcome == "Fast-forward"
+    )
 
 
 def _log_path(git: Git) -> Path | None:

@@ -17,11 +17,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
+from collector.client_events import acceptable
 from collector.recorder.bundle import ensure_base_bundle, final_bundle
 from collector.recorder.commits import Head
 from collector.recorder.files import FileTracker, body
 from collector.recorder.marks import Mark
 from collector.recorder.output import CommandOutput
+from collector.recorder.plain_text import PlainText
 from collector.recorder.recognise import Line, junit_path, read_line, status_of
 from collector.spool import Draft, Spool
 from runner.workspace.git import Git
@@ -33,6 +35,7 @@ __all__ = ["Item", "Scribe", "ScribeOptions"]
 
 _TICK_S: Final = 0.5
 _FLUSH_S: Final = 2.0
+_PROMPT_BYTES: Final = 64 << 10
 _LARGEST_REPORT: Final = 5 << 20
 _HISTORY: Final = re.compile(rb"\s*(\d+)\*? {1,2}(.*)", re.DOTALL)
 _WITHHELD: Final = "[not recorded: typed with a leading space]"
@@ -82,7 +85,8 @@ class _Running:
 class Scribe:
     """The writer of one recording. `put` from any thread; `start` and `join` as of a thread.
 
-    `tell` is called with one line for the person when something goes wrong; `failed` is why recording ended early.
+    `tell` is called with one line for the person when something goes wrong; `failed` is why recording ended early;
+    `begun` is set once the capture may be created at a collector (its bundle is there, if it is to have one).
     """
 
     def __init__(self, spool: Spool, git: Git, options: ScribeOptions, *, tell: Callable[[str], None]) -> None:
@@ -92,7 +96,8 @@ class Scribe:
         self._tell = tell
         self._items: queue.Queue[Item] = queue.Queue(maxsize=1024)
         self._thread = threading.Thread(target=self._run, name="scribe", daemon=True)
-        self._head = Head(git)
+        begun = int(spool.header.get("created_at_ms") or 0) if spool.last_event() else None
+        self._head = Head(git, since_ms=begun)
         self._base = str(spool.header["request"]["repo"]["commit_base"])
         self.files = FileTracker(
             git,
@@ -106,9 +111,27 @@ class Scribe:
         )
         self._running: _Running | None = None
         self._history = -1
+        self._at_prompt = b""
+        self._committed: set[str] = set()
         self._cwd = str(git.top)
         self._was_paused = False
         self.failed: PmError | None = None
+        self.begun = threading.Event()
+
+    def look_first(self) -> None:
+        """Take what was changed before the session; called before its shell starts, whose changes are others.
+
+        Raises:
+            RecordError: the spool cannot be written.
+
+        """
+        paths = self.files.changed_paths()
+        context = self._context(command=False)
+        self._record(
+            lambda: [
+                _noted(draft, "before_recording") for draft in self.files.observe(paths, actor=_TOOL, context=context)
+            ]
+        )
 
     def start(self) -> None:
         """Begin to write."""
@@ -135,7 +158,8 @@ class Scribe:
 
     def _run(self) -> None:
         try:
-            self._open()
+            ensure_base_bundle(self._spool, self._git)
+            self.begun.set()
             while True:
                 try:
                     item = self._items.get(timeout=_TICK_S)
@@ -158,17 +182,6 @@ class Scribe:
         )
         while self._items.get().kind != "end":  # nobody who hands something over may wait for ever
             pass
-
-    def _open(self) -> None:
-        ensure_base_bundle(self._spool, self._git)
-        self._record(
-            lambda: [
-                _noted(draft, "before_recording")
-                for draft in self.files.observe(
-                    self.files.changed_paths(), actor=_TOOL, context=self._context(command=False)
-                )
-            ]
-        )
 
     def _take(self, item: Item) -> None:
         if self._paused(item):
@@ -255,12 +268,18 @@ class Scribe:
             return _WITHHELD if withheld else mark.text.decode("utf-8", "replace").strip("\n")
         number, text = _numbered(mark)
         same, self._history = number == self._history, number
-        if typed.removeprefix(b"\x1b[200~").startswith(b" ") and same:
-            return _WITHHELD
-        return text or _UNKNOWN
+        if not text:
+            return _UNKNOWN
+        if not same:
+            return text
+        # Left out of the history: a repetition (the prompt shows the same text again), or a line with a leading space.
+        spaced = typed.removeprefix(b"\x1b[200~").startswith(b" ")
+        return text if not spaced and _shows(self._at_prompt, text) else _WITHHELD
 
     def _output(self, data: bytes) -> None:
         running = self._running
+        if running is None:
+            self._at_prompt = (self._at_prompt + data)[-_PROMPT_BYTES:]
         if running is None or running.output is None:
             return
         running.bytes_seen += len(data)
@@ -298,6 +317,7 @@ class Scribe:
     def _prompt(self, mark: Mark, ts_ms: int) -> None:
         status, pipe, folder = (*mark.fields, "", "", "")[:3]
         self._cwd = ";".join(mark.fields[2:]) or folder or self._cwd
+        self._at_prompt = b""
         running = self._running
         if running is None:
             self._commits()
@@ -377,6 +397,9 @@ class Scribe:
 
     def _commits(self) -> None:
         for made in self._head.moved():
+            if made.sha in self._committed or made.sha == self._base:
+                continue
+            self._committed.add(made.sha)
             payload: dict[str, Any] = {
                 "commit_sha": made.sha,
                 "parent_sha": made.parent or None,
@@ -391,10 +414,16 @@ class Scribe:
         """Append what `make` drafts, in one step with what it looked at."""
         with self._spool.writing() as others:
             for line in others:
-                self.files.learn(orjson.loads(line.raw))
+                self._learn(orjson.loads(line.raw))
             drafts = make()
             if drafts:
-                self._spool.append_held(drafts)
+                self._spool.append_held(acceptable(drafts))
+
+    def _learn(self, event: Mapping[str, Any]) -> None:
+        """Take over what stands in the spool already: by us before a crash, or by another process."""
+        self.files.learn(event)
+        if event.get("type") == "commit":
+            self._committed.add(str(event["payload"].get("commit_sha")))
 
     def _context(self, *, command: bool = True) -> dict[str, Any]:
         running = self._running if command else None
@@ -456,6 +485,13 @@ def _numbered(mark: Mark) -> tuple[int, str]:
     if match is None:
         return -1, ""
     return int(match[1]), match[2].decode("utf-8", "replace")
+
+
+def _shows(drawn: bytes, text: str) -> bool:
+    """Whether what was drawn at the prompt ends with the command `text`; wrapping and blanks do not count."""
+    plain = PlainText()
+    lines = plain.feed(drawn.replace(b"\r", b"")) + plain.close()
+    return "".join(lines.split()).endswith("".join(text.split()))
 
 
 def _told_by_summary(end: str) -> int | None:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -100,7 +101,8 @@ async def _recorded(
         saved=lambda paths: scribe.put(Item("files", now_epoch_ms(), paths)),
         tell=terminal.say,
     )
-    live = _Live(spool, client) if client is not None else None
+    live = _Live(spool, client, begun=scribe.begun) if client is not None else None
+    scribe.look_first()
 
     def started() -> None:
         scribe.start()
@@ -118,8 +120,9 @@ async def _recorded(
 class _Live:
     """Sends what is new every two seconds; trouble makes it try less often, and never disturbs the shell."""
 
-    def __init__(self, spool: Spool, client: CollectorClient) -> None:
-        self._folder = spool.folder
+    def __init__(self, spool: Spool, client: CollectorClient, *, begun: threading.Event) -> None:
+        self._begun = begun
+        self._spool = Spool.open(spool.folder)  # one of its own: the scribe's belongs to another thread
         self._client = client
         self.trouble: PmError | None = None
 
@@ -128,9 +131,9 @@ class _Live:
         while True:
             await asyncio.sleep(pause)
             try:
-                spool = Spool.open(self._folder)
-                if spool.last_event() > 0:
-                    await send_spool(spool, self._client, final=False)
+                if self._begun.is_set() and self._spool.last_event() > self._spool.sent.seq:
+                    self._spool.header = Spool.open(self._spool.folder).header  # the bundle's id may have come since
+                    await send_spool(self._spool, self._client, final=False)
             except PmError as error:
                 self.trouble = error
                 pause = min(pause * 2, _LONGEST_LIVE_S)
@@ -154,6 +157,7 @@ def close_interrupted(spool: Spool, git: Git, options: ScribeOptions, *, tell: C
         return False
     try:
         scribe = Scribe(spool, git, options, tell=tell)
+        scribe.look_first()
         scribe.start()
         scribe.put(Item("end", now_epoch_ms()))
         scribe.join()

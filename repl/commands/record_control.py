@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from collector.client_events import acceptable
 from collector.recorder.facts import open_repository
 from collector.recorder.files import FileTracker
 from collector.recorder.scribe import Scribe
@@ -16,6 +17,7 @@ from collector.recorder.session import close_interrupted, request_stop
 from collector.recorder.shells import find_shell
 from collector.spool import Draft, Spool, find_spool, list_spools
 from repl.commands.capture import send_now, spool_state
+from repl.commands.capture_bug import ask_yes, can_ask
 from repl.commands.capture_preview import event_line, preview_fields, preview_lines
 from repl.commands.record import options_for, record_into, running_here
 from repl.present.escape import escape
@@ -133,8 +135,8 @@ def _snapshot(spool: Spool, files: FileTracker, named: list[str]) -> list[dict[s
         kept = files.snapshot(sorted({*files.known, *named}), "manual_checkpoint", context=context)
         missing = [path for path in named if path not in files.known]
         kept += [draft for path in missing for draft in files.first_snapshot(path, context=context)]
-        spool.append_held(edits)
-        return spool.append_held(kept)
+        spool.append_held(acceptable(edits))
+        return spool.append_held(acceptable(kept))
 
 
 def _relative(git: Git, context: Context, path: str) -> str:
@@ -228,12 +230,31 @@ async def upload(context: Context, arguments: Namespace) -> int:
     return 0
 
 
+def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
+    """Ask before what is nowhere else is deleted.
+
+    Raises:
+        UsageError: nobody can be asked, or the answer was no.
+
+    """
+    if context.arguments.yes:
+        return
+    left = state["events"] - state["sent"]
+    if not can_ask(context):
+        raise UsageError(
+            "deleting a recording needs a yes", why=f"{left} of its events are only here", next_step="--yes"
+        )
+    if not ask_yes(context, f"Delete {spool.trace_id[:8]} with {left} events that are only here?", default=False):
+        raise UsageError("nothing was deleted")
+
+
 def discard(context: Context, arguments: Namespace) -> int:
     """Delete a recording here."""
     spool = find_spool(context.state_root, arguments.trace)
     if spool.recorder is not None:
         raise ConflictError(f"{spool.trace_id[:8]} is being recorded", next_step="pm record stop")
     state = spool_state(spool)
+    _confirm(context, spool, state)
     aside = spool.folder.with_name(f".gone-{spool.folder.name}")
     try:
         Path(spool.folder).rename(aside)

@@ -239,7 +239,10 @@ def test_consent_is_asked_for_once_in_a_repository(at: Desk) -> None:
 
 def test_a_discarded_capture_is_gone(at: Desk) -> None:
     spool = begun(at, None, "--offline")
-    ran = pm("record", "discard", spool.trace_id[:8], cwd=at.repo, **at.environ("bash"))
+    refused = pm("record", "discard", spool.trace_id[:8], cwd=at.repo, **at.environ("bash"))
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    ran = pm("record", "discard", spool.trace_id[:8], "--yes", cwd=at.repo, **at.environ("bash"))
     assert ran.code == 0, ran.err
     assert list_spools(at.state) == []
     assert not spool.folder.exists()

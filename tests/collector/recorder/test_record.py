@@ -346,9 +346,6 @@ def test_thoughts_and_snapshots_come_from_another_terminal_too(at: Desk) -> None
 @SLOW
 def test_a_junit_report_goes_with_its_test_run(at: Desk) -> None:
     with Recording(at, "bash", "--no-upload") as recording:
-        recording.run(
-            "python -m pytest -q -p no:cacheprovider --junitxml=report.xml test_cart.py; rm -f report.xml.keep"
-        )
         recording.run("python -m pytest -q -p no:cacheprovider --junitxml=report.xml test_cart.py", seconds=60)
         recording.leave()
     runs = at.payloads("test_run")
@@ -360,10 +357,10 @@ def test_a_junit_report_goes_with_its_test_run(at: Desk) -> None:
 def test_amended_and_branched_commits_are_told_and_checkouts_are_not(at: Desk) -> None:
     with Recording(at, "bash", "--no-upload") as recording:
         recording.run("git checkout -q -b fix; echo 'a = 1' > a.py; git add a.py; git commit -qm one")
-        recording.run("git commit -q --amend -m two")
-        recording.run("git checkout -q main; git checkout -q fix; git merge -q main")
+        recording.run("git commit -q --amend -m 'two: starts and finishes'")
+        recording.run("git checkout -q main; git merge -q fix; git checkout -q -b more; git rebase -q main")
         recording.leave()
-    assert [each["message"] for each in at.payloads("commit")] == ["one", "two"]
+    assert [each["message"] for each in at.payloads("commit")] == ["one", "two: starts and finishes"]
     assert {each["context"]["branch"] for each in at.events("commit")} == {"fix"}
 
 
@@ -494,3 +491,101 @@ def test_a_script_on_stdin_is_recorded_as_if_it_were_typed(at: Desk) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert at.output_of("echo") == "from a script\n"
+
+
+@SLOW
+def test_a_private_line_typed_ahead_is_kept_out_too(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo known")
+        recording.terminal.send(b"sleep 1\r echo private matter\r")
+        recording.prompts = recording.shown()
+        recording.prompt()
+        recording.run("echo known")
+        recording.run("true")
+        recording.leave()
+    commands = [payload["command"] for payload in at.payloads("terminal_command")]
+    assert commands[:3] == ["echo known", "sleep 1", "[not recorded: typed with a leading space]"]
+    assert b"private matter" not in at.spool.events_path.read_bytes()
+
+
+@SLOW
+def test_a_repeated_line_that_wraps_is_recognised(at: Desk) -> None:
+    long = "echo " + " ".join(f"word{number}" for number in range(30))
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run(long)
+        recording.run(long)
+        recording.terminal.send(b"\x1b[A\r")  # once more, from the history
+        recording.prompts = recording.shown()
+        recording.prompt()
+        recording.leave()
+    commands = [payload["command"] for payload in at.payloads("terminal_command")]
+    assert commands == [long, long, long, "exit"]
+
+
+@SLOW
+def test_a_file_whose_name_the_collector_refuses_holds_nothing_up(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo x > c:odd.txt; echo y > 'with space é.txt'")
+        recording.leave()
+    assert [each["file_path"] for each in at.payloads("file_edit")] == ["with space é.txt"]
+    (told,) = at.payloads("error")
+    assert "file_edit event could not be recorded" in told["message"]
+
+
+@SLOW
+def test_a_shell_that_suspends_itself_suspends_the_recorder_and_comes_back(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.terminal.send(b"suspend\r")
+        eventually(lambda: recording.terminal.pump() and state_of(recording.terminal.child.pid) == "T")
+        os.kill(recording.terminal.child.pid, signal.SIGCONT)
+        time.sleep(0.3)
+        recording.terminal.send(b"\r")
+        recording.prompts = recording.shown()
+        recording.prompt()
+        recording.run("echo awake")
+        assert recording.leave() == 0
+    assert at.output_of("echo") == "awake\n"
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0]
+
+
+@SLOW
+def test_consent_and_the_bug_are_asked_for_in_the_terminal_and_remembered(at: Desk) -> None:
+    environ = at.environ("bash")
+    with Terminal(at.repo, "record", "--shell", "bash", "--no-upload", **environ) as terminal:
+        for question, answer in (
+            ("Keep what your commands print", b"y\r"),
+            ("May a language model", b"\r"),
+            ("May code be kept as it is", b"n\r"),
+            ("What is the bug", b"the total is wrong\r"),
+        ):
+            terminal.wait_for(question)
+            terminal.send(answer)
+        terminal.wait_for("consent: terminal output yes · scoring by a model no · unredacted code no")
+        terminal.wait_for("mine>")
+        terminal.send(b"exit\r")
+        assert terminal.ends() == 0
+    request = at.spool.header["request"]
+    assert request["task"]["bug_report"]["title"] == "the total is wrong"
+    assert request["developer"]["consent_flags"] == {
+        "store_raw_code": False,
+        "store_terminal_output": True,
+        "allow_llm_judge": False,
+    }
+    again = pm("capture", "new", "--title", "second", "--offline", cwd=at.repo, **environ)
+    assert again.code == 0, again.err
+
+
+@SLOW
+def test_a_commit_made_after_the_recorder_was_killed_belongs_to_the_session_that_goes_on(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo 'x = 1' >> cart.py")
+        eventually(lambda: recording.terminal.pump() and at.payloads("file_edit"))
+        os.kill(recording.terminal.child.pid, signal.SIGKILL)
+        recording.terminal.ends()
+    git(at.repo, "commit", "-qam", "finished by hand")
+    environ = at.environ("bash", PM_CAPTURE_TOKEN="x")
+    assert pm("record", "upload", "--server", "http://127.0.0.1:9", cwd=at.repo, **environ).code == 5
+    assert [each["message"] for each in at.payloads("commit")] == ["finished by hand"]

@@ -28,6 +28,7 @@ from tracer.errors import PmError
 __all__ = ["Feed"]
 
 _REPAINT_S = 0.1
+_NARROW = 76
 
 
 class Feed:
@@ -152,6 +153,7 @@ class Feed:
         async for seq, line in self.session.facts(task_id):
             await self._may_print.wait()
             known = self._told.get(path, -1)
+            progress.narrow = 0 < self.output.columns < _NARROW
             lines = progress.fact(_fact(line), now=monotonic()) if seq > known else []
             self._told[path] = max(known, seq)
             if seq <= after:

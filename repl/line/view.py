@@ -33,6 +33,7 @@ from repl.line.notify import Notifier, reports
 from repl.line.paste import Pastes
 from repl.line.remembered import Remembered
 from repl.line.search import HistorySearch
+from repl.present.escape import width_cut
 from repl.present.output import Output
 from repl.session import Session, warm_up
 from repl.shell import Shell
@@ -116,7 +117,7 @@ class LineView:
 
     async def run(self, *, greeting: list[str]) -> str:
         """Prompt until the person leaves; what comes next."""
-        self.output.lines(greeting)
+        self.output.lines([width_cut(line, max(self.size.columns - 1, 20)) for line in greeting])
         ticker = asyncio.create_task(self._tick())
         asyncio.get_running_loop().call_later(0.3, lambda: self._start(asyncio.to_thread(warm_up)))
         self.feed.adopt()

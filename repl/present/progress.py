@@ -37,11 +37,14 @@ def failed_text(data: Mapping[str, Any]) -> str:
 class Progress:
     """The view of one task. `prefix` is what commands begin with in hints: `pm ` or `/`.
 
+    `narrow`: lines do not align their columns, so that they fit a small pane.
+
     With `table` the subtasks are shown by `table()`, which a view repaints in place, instead of one line per change.
     """
 
     def __init__(self, task_id: str, *, prefix: str = "pm ", table: bool = False) -> None:
         self.in_place = table
+        self.narrow = False
         self.task_id = task_id
         self.prefix = prefix
         self.executor = ""
@@ -84,6 +87,8 @@ class Progress:
         elif update.kind == "tool_started":
             number = self.board.numbered(update.subtask_id)
             self.phase = one_line(f"{f'{number}: ' if number else ''}{update.tool} {update.text}", 60)
+        elif update.kind == "tool_finished":
+            self.phase = self._working() or f"asking {self.executor}"
         elif update.kind == "notice":
             self.phase = one_line(update.text, 100)
 
@@ -179,6 +184,9 @@ class Progress:
         shown = (
             one_line(files[0], 60) + (f" +{len(files) - 1}" if len(files) > 1 else "") if files else "no file changed"
         )
+        if self.narrow:
+            spent = ", ".join(part for part in (time, tokens_text(tokens)) if part)
+            return [f"  [{self.iteration}] {word:<8} {spent}   {shown}"]
         return [f"  [{self.iteration}] {word:<30} {time:>8}   {tokens_text(tokens):>10}   {shown}"]
 
     def _quality_judgment(self, data: Mapping[str, Any], subtask: Any) -> list[str]:

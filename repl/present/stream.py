@@ -45,6 +45,8 @@ class LiveStream:
             case "thinking":
                 self.thought = (self.thought + update.text)[-_THOUGHT:]
             case "tool_started":
+                if self.text and not self.text.endswith("\n"):
+                    self.text += "\n"  # what it says after the tool begins a line of its own
                 self.tools.append((_named(update), ">"))
             case "tool_finished":
                 self._finish(update)
@@ -77,11 +79,18 @@ def _named(update: Live) -> str:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """`text`, escaped, in rows of at most `columns` cells; blank lines are left out."""
-    from rich.cells import chop_cells  # 5 ms, only while live text is shown
+    """`text`, escaped, in rows of at most `columns` cells, broken at blanks where one is near; no blank rows."""
+    from rich.cells import cell_len, chop_cells  # 5 ms, only while live text is shown
 
+    width = max(columns, 2)
     rows: list[str] = []
     for line in escape(text).expandtabs(4).split("\n"):
-        if line.strip():
-            rows += chop_cells(line.rstrip(), max(columns, 2))
-    return rows
+        rest = line.rstrip()
+        while cell_len(rest) > width:
+            piece = chop_cells(rest, width)[0]
+            blank = piece.rfind(" ")
+            piece = piece[: blank + 1] if blank > len(piece) // 2 else piece
+            rows.append(piece.rstrip())
+            rest = rest[len(piece) :]
+        rows += [rest] if rest else []
+    return [row for row in rows if row.strip()]

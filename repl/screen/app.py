@@ -109,7 +109,8 @@ class PmApp(Themed):
 
     def on_resize(self, event: Resize) -> None:
         """Tell commands the width; below 60x15 one message stands alone."""
-        self.output.columns = max(event.size.width - 4, 40)
+        beside = 42 if event.size.width >= 100 else 0  # the list of tasks
+        self.output.columns = max(event.size.width - 4 - beside, 40)
         too_small = event.size.width < _SMALLEST[0] or event.size.height < _SMALLEST[1]
         self.show_too_small(too_small=too_small)
 

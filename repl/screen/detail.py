@@ -33,7 +33,7 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
     DEFAULT_CSS = """
     Detail {
         overflow-x: hidden;
-        scrollbar-size-vertical: 1;
+        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
         & > .detail--title { text-style: bold; }
         & > .detail--key { color: $text-primary; text-style: bold; }
         & > .detail--dim { text-style: dim; }
@@ -79,7 +79,7 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
 
     def layout_lines(self) -> None:
         """Make the lines anew for the present width."""
-        self._width = self.size.width
+        self._width = self.scrollable_content_region.width
         if self.row is None or self.decoded is None or not self._width:
             self._lines = []
         else:
@@ -91,7 +91,7 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self, _event: Resize) -> None:
         """Wrap anew where the width changed."""
-        if self.size.width != self._width:
+        if self.scrollable_content_region.width != self._width:
             self.layout_lines()
 
     def watch_needle(self) -> None:
@@ -118,7 +118,7 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
     @override
     def render_line(self, y: int) -> Strip:
         """The line at `y` of the pane."""
-        width, base = self.size.width, self.rich_style
+        width, base = self.scrollable_content_region.width, self.rich_style
         number = y + self.scroll_offset.y
         if number >= len(self._lines):
             return Strip.blank(width, base)

@@ -35,7 +35,7 @@ class DiffView(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"diff--gone", "diff--new", "diff--note"}
     DEFAULT_CSS = """
     DiffView {
-        overflow-x: hidden; scrollbar-size-vertical: 1;
+        overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
         & > .diff--gone { color: $text-error; }
         & > .diff--new { color: $text-success; }
         & > .diff--note { text-style: bold; }
@@ -84,7 +84,7 @@ class DiffView(ScrollView, can_focus=True):
     @override
     def render_line(self, y: int) -> Strip:
         """The row at `y` of the pane."""
-        width, base = self.size.width, self.rich_style
+        width, base = self.scrollable_content_region.width, self.rich_style
         number = y + self.scroll_offset.y
         if number >= len(self._shown):
             return Strip.blank(width, base)

@@ -60,7 +60,7 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
     DEFAULT_CSS = """
     FactList {
         overflow-x: hidden;
-        scrollbar-size-vertical: 1;
+        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
         & > .fact-list--cursor { text-style: reverse; }
         & > .fact-list--group { color: $text-primary; text-style: bold; }
         & > .fact-list--bad { color: $text-error; text-style: bold; }
@@ -170,7 +170,7 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
     @override
     def render_line(self, y: int) -> Strip:
         """The displayed row at `y` of the pane."""
-        width = self.size.width
+        width = self.scrollable_content_region.width
         index = y + self.scroll_offset.y
         base = self.rich_style
         try:

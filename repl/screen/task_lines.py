@@ -25,6 +25,7 @@ _MAX_FACTS: Final = 5_000
 def read_task(row: TaskRow) -> list[str]:
     """The task's lines, read from its newest file. Reads the disk: call it in a thread."""
     progress = Progress(row.task_id, prefix="/", table=True)
+    progress.narrow = True  # a pane beside the list holds 60 columns
     printed: list[str] = []
     try:
         for number, (_seq, line) in enumerate(iter_lines(Path(row.trace_file))):

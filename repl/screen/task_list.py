@@ -42,7 +42,7 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
     }  # fmt: skip
     DEFAULT_CSS = """
     TaskList {
-        overflow-x: hidden; scrollbar-size-vertical: 1;
+        overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
         & > .task-list--cursor { text-style: bold; }
         &:focus > .task-list--cursor { text-style: reverse; }
         & > .task-list--good { color: $text-success; }
@@ -101,7 +101,7 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
     @override
     def render_line(self, y: int) -> Strip:
         """The row at `y` of the pane."""
-        width, base = self.size.width, self.rich_style
+        width, base = self.scrollable_content_region.width, self.rich_style
         number = y + self.scroll_offset.y
         if not self.rows and y < 2:
             text = ("no tasks in this project", "type a request, or /demo")[y]

@@ -78,7 +78,7 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
     ]
     DEFAULT_CSS = """
     Transcript {
-        overflow-x: hidden; scrollbar-size-vertical: 1;
+        overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
         & > .transcript--typed { text-style: bold; }
         & > .transcript--strong { text-style: bold; }
         & > .transcript--bad { color: $text-error; }
@@ -122,8 +122,8 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self, _event: Resize) -> None:
         """Wrap anew where the width changed."""
-        if self.size.width != self._width:
-            self._width = self.size.width
+        if self.scrollable_content_region.width != self._width:
+            self._width = self.scrollable_content_region.width
             self._lay_out()
         elif self._following:
             self.action_to_end()
@@ -177,7 +177,7 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
     @override
     def render_line(self, y: int) -> Strip:
         """The row at `y` of the pane."""
-        width, base = self.size.width, self.rich_style
+        width, base = self.scrollable_content_region.width, self.rich_style
         number = y + self.scroll_offset.y
         rows = self._rows
         if number >= len(rows):

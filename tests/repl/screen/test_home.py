@@ -355,7 +355,7 @@ async def test_hostile_words_in_a_title_cannot_reach_the_terminal(project: Path)
         for pane in (app.home.tasks, app.home.transcript):
             for y in range(pane.size.height):
                 strip = pane.render_line(y)
-                assert strip.cell_length == pane.size.width
+                assert strip.cell_length == pane.scrollable_content_region.width
                 assert "\x1b" not in strip.text
                 assert "\u202e" not in strip.text
 
@@ -371,3 +371,17 @@ async def test_a_backslash_at_the_end_breaks_the_line_and_up_takes_queued_input_
         await pilot.press("up")
         assert app.home.prompt.text == "waits"
         assert app.session.queue == []
+
+
+async def test_the_scrollbar_of_a_full_transcript_covers_no_text(project: Path) -> None:
+    async with screen(project) as (app, pilot):
+        await pilot.pause(0.1)
+        pane = app.home.transcript
+        before = pane.size.width
+        pane.take([f"{n} " + "abcdefgh " * 20 for n in range(60)])
+        await pilot.pause(0.2)
+        assert pane.show_vertical_scrollbar
+        assert pane.size.width == before
+        rows = [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
+        assert max(map(len, rows)) <= pane.scrollable_content_region.width
+        assert "".join(rows).count("abcdefgh") >= 20 * (len(rows) // 5)

@@ -378,7 +378,7 @@ async def test_hostile_text_cannot_reach_the_terminal_or_break_a_line(tmp_path: 
             for pane in (screen.facts, screen.detail):
                 for y in range(pane.size.height):
                     strip = pane.render_line(y)
-                    assert strip.cell_length == pane.size.width
+                    assert strip.cell_length == pane.scrollable_content_region.width
                     assert not [
                         char
                         for char in strip.text

@@ -17,7 +17,7 @@ from typing import Literal
 
 from tests.support.tools import need
 
-__all__ = ["IMAGE", "container_engine", "docker_command"]
+__all__ = ["IMAGE", "container_engine", "containers_of", "docker_command"]
 
 IMAGE = os.environ.get("PM_TEST_IMAGE", "docker.io/library/python:3.11-slim")
 
@@ -28,6 +28,22 @@ def container_engine() -> Literal["podman", "docker"]:
     need(found, "container engine", how=f"install podman or docker, with the image {IMAGE} (PM_TEST_IMAGE)")
     assert found is not None
     return found
+
+
+def containers_of(owner: int) -> list[str]:
+    """The sandbox containers, running or not, that the process `owner` started; other test workers have their own."""
+    engine = shutil.which("podman") or shutil.which("docker")
+    if engine is None:
+        return []
+    form = '{{.Names}} {{index .Labels "pm-orchestrator.owner"}}'
+    done = subprocess.run(
+        [engine, "ps", "--all", "--filter=label=pm-orchestrator.qa", f"--format={form}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return [words[0] for words in rows if words[1].split("/")[2] == str(owner)]
 
 
 @contextmanager

@@ -116,7 +116,7 @@ async def a_collector(folder: Path, *, state: str = "state") -> AsyncIterator[Co
 
 def quick_settings(folder: Path, **changes: Any) -> QaSettings:
     """The declared settings with the test image, two repeats and no pauses."""
-    commands = "sh run.sh,python -m pytest,go test"
+    commands = "sh run.sh,python -m pytest,go test,npm test,make test"
     environ = {"PM_QA_PYTHON_IMAGE": IMAGE, "PM_QA_REPEATS": "2", "PM_QA_COMMANDS": commands}
     found = qa_settings(load_settings(project=folder / "state", environ=environ))
     limits = Limits(time_s=60.0, memory_bytes=512 << 20, pids=128, workspace_bytes=64 << 20, output_bytes=8 << 20)

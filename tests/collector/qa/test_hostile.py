@@ -20,10 +20,9 @@ import pytest
 from collector.qa.sandbox import Limits, Outcome, Sandbox
 from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox_engine import ContainerSandbox
-from collector.qa.sandbox_labels import MARK_LABEL
 from tests.collector.qa.support import job_of
 from tests.repl.support import ROOT
-from tests.support.containers import IMAGE, container_engine
+from tests.support.containers import IMAGE, container_engine, containers_of
 from tests.support.tools import need_program
 
 pytestmark = [pytest.mark.torture, pytest.mark.timeout(300)]
@@ -375,19 +374,7 @@ async def test_a_container_that_somebody_else_ends_is_the_sandbox_s_trouble(tmp_
 
 
 def _containers(owner: int | None = None) -> list[str]:
-    """The containers that `owner` (by default this process) started; other workers have their own."""
-    engine = shutil.which("podman") or shutil.which("docker")
-    if engine is None:
-        return []
-    form = '{{.Names}} {{index .Labels "pm-orchestrator.owner"}}'
-    done = subprocess.run(
-        [engine, "ps", "--all", f"--filter=label={MARK_LABEL}", f"--format={form}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = [line.split() for line in done.stdout.splitlines()]
-    return [words[0] for words in rows if words[1].split("/")[2] == str(owner or os.getpid())]
+    return containers_of(owner or os.getpid())
 
 
 def _bwraps() -> list[str]:

@@ -295,6 +295,36 @@ async def test_a_fix_that_does_not_build_is_not_testable_and_a_base_that_does_no
     assert (second["tests"]["final_passed"], second["tests"]["not_testable"]) == (None, "build_failed")
 
 
+async def test_make_test_is_judged_by_its_exit_code_where_it_leaves_no_report(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    need_program("make", how="apt-get install make")
+    repository = a_repository(
+        tmp_path, base={"Makefile": "test:\n\tsh tests/half.sh\n"}, head={"divisor.txt": FIXED, "tests/half.sh": TEST}
+    )
+    trace_id = await send_session(collector, repository, profile="make test")
+    proof = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["detail"]["proof"]
+    assert (proof["verdict"], proof["level"]) == ("proven", "run")
+
+
+@pytest.mark.torture
+async def test_npm_test_is_run_and_its_tests_are_told_one_by_one(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    need_program("npm", how="install Node.js")
+    reporter = "--test-reporter=junit --test-reporter-destination=junit.xml"
+    package = orjson.dumps({"name": "calc", "version": "1.0.0", "scripts": {"test": f"node --test {reporter}"}})
+    test = "require('node:test')('half', () => require('node:assert').equal(require('./calc').half(6), 3))\n"
+    repository = a_repository(
+        tmp_path,
+        base={"package.json": package.decode(), "calc.js": "exports.half = (number) => number / 3\n"},
+        head={"calc.js": "exports.half = (number) => number / 2\n", "calc.test.js": test},
+    )
+    trace_id = await send_session(collector, repository, profile="npm test")
+    proof = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["detail"]["proof"]
+    assert (proof["verdict"], proof["level"], proof["fail_to_pass"]) == ("proven", "tests", ["test::half"])
+
+
 @pytest.mark.container
 async def test_pytest_is_run_in_a_container_and_its_tests_are_told_one_by_one(
     collector: Collector, tmp_path: Path

@@ -95,8 +95,10 @@ def create_app(
 
     @app.get("/readyz", tags=["health"], responses=responses(403, 429, 503))
     async def readyz(request: Request) -> Health:
-        """The state directory can be used."""
-        place = state_of(request).state_dir
+        """The state directory and the collector's store can be used."""
+        state = state_of(request)
+        await state.collector.store.pending_traces(limit=1)
+        place = state.state_dir
         if not await asyncio.to_thread(place.traces.is_dir):
             raise UnavailableError("the state directory is not there", next_step="pm doctor")
         return Health(status="ok")
@@ -155,7 +157,13 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    document["components"]["securitySchemes"] = {
+        "bearer": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "the serve token; for /traces and /blobs also an admin token or the trace's ingest key",
+        }
+    }
     for path, operations in document["paths"].items():
         for operation in operations.values():
             if path not in {"/healthz", "/readyz"}:

@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from collector.errors import TooLargeError
+from tracer.errors import RecordError
 
 __all__ = ["Upload", "announced_length", "read_body", "uploaded"]
 
@@ -66,6 +67,7 @@ async def uploaded(scope: Scope, receive: Receive, *, limit: int) -> AsyncIterat
 
     Raises:
         TooLargeError: it is longer than `limit` bytes.
+        RecordError: there is no room for it.
         ClientDisconnect: it broke off.
 
     """
@@ -81,7 +83,14 @@ async def uploaded(scope: Scope, receive: Receive, *, limit: int) -> AsyncIterat
             length += len(chunk)
             _check(length, limit)
             digest.update(chunk)
-            file.write(chunk)
+            try:
+                file.write(chunk)
+            except OSError as error:
+                raise RecordError(
+                    "there is no room to hold the upload",
+                    why=error.strerror or str(error),
+                    next_step="free space where temporary files go, and send it again",
+                ) from error
             more = message.get("more_body", False)
         file.seek(0)
         yield Upload(file, digest.hexdigest(), length)  # type: ignore[arg-type]  # a spooled file reads as a BinaryIO

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from collector.errors import IntakeError, TooLargeError
@@ -124,6 +125,10 @@ def add_problem_handlers(app: FastAPI) -> None:
     @app.exception_handler(PmError)
     async def on_pm_error(_request: Request, error: PmError) -> JSONResponse:
         return problem_of(error)
+
+    @app.exception_handler(ClientDisconnect)
+    async def on_disconnect(_request: Request, _error: ClientDisconnect) -> JSONResponse:
+        return problem_response(400, "usage", "the body broke off")  # nobody is there to read it
 
     @app.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> JSONResponse:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
+import socket
+import tempfile
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,7 +19,7 @@ import jsonschema
 import pytest
 
 from tests.collector.http.support import SECRET, Capture, event, new_trace, uuid_of
-from tests.service.support import Served, serving
+from tests.service.support import TOKEN, Served, serving
 from tests.support.s3 import BUCKET, s3_environment
 from tracer.blobs import blob_id_of
 from tracer.capture.schema import trace_schema
@@ -344,6 +349,39 @@ def test_a_bundle_needs_consent_and_has_to_be_there(served: Served) -> None:
     assert capture.client.get(f"/blobs/{blob_id_of(data)}", headers=capture.headers).content == data
     silent = new_trace(repo=repo, developer={"developer_id": "d"})
     assert problem(served.client.post("/traces", json=silent), 422)["errors"][0]["rule"] == "consent"
+
+
+def test_a_body_that_breaks_off_stores_nothing_and_leaves_no_trace_in_the_log(
+    served: Served, capture: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
+    host, port = served.url.removeprefix("http://").split(":")
+    data = b"x" * 1000
+    name = blob_id_of(data)
+    for method, path in (
+        ("PUT", f"/blobs/{name}"),
+        ("POST", f"/traces/{capture.trace_id}/events"),
+        ("POST", "/traces"),
+    ):
+        with socket.create_connection((host, int(port))) as connection:
+            head = f"{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+            connection.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + data[:500])
+            threading.Event().wait(0.2)
+    assert served.client.get(f"/blobs/{name}").status_code == 404
+    assert capture.get("/events").json()["events"] == []
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_an_upload_without_room_is_told_to_come_again(
+    capture: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Full(tempfile.SpooledTemporaryFile):  # type: ignore[type-arg]
+        def write(self, _data: bytes) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("service.bodies.tempfile.SpooledTemporaryFile", Full)
+    answer = capture.put_blob(b"x", blob_id_of(b"x"))
+    assert "No space left" in problem(answer, 503)["detail"]
+    assert answer.headers["retry-after"]
 
 
 # -- under load

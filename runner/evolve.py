@@ -85,11 +85,12 @@ def _user_request(state: TaskState, entry: Entry) -> TaskState:
     action = data.get("action")
     if action not in ("continue", "hint", "accept", "stop"):
         return state._replace(facts=state.facts + 1)
-    if state.plan is not None and state.plan.proposed:
-        return _about_plan(state, state.plan, str(action), data)
     granted, request = state.granted, state.request
     if isinstance(data.get("into"), str):
         request = request._replace(into=data["into"])
+    if state.plan is not None and state.plan.proposed:
+        request = request._replace(limits=request.limits._replace(**_limits(data)))
+        return _about_plan(state._replace(request=request), state.plan, str(action), data)
     if action in ("continue", "hint"):
         limits, more = _limits(data), data.get("max_iterations")
         request = request._replace(limits=request.limits._replace(**limits))
@@ -108,6 +109,10 @@ def _user_request(state: TaskState, entry: Entry) -> TaskState:
 
 def _about_plan(state: TaskState, plan: Plan, action: str, data: Mapping[str, Any]) -> TaskState:
     """A person's answer to a proposed plan: run it, run what they made of it, plan again, or stop."""
+    if "limits" in data or "into" in data:
+        return state._replace(facts=state.facts + 1)  # other limits are no word about the plan
+    if action == "hint" and not _plans(state):
+        return state._replace(facts=state.facts + 1)
     if action == "hint":
         plan = plan._replace(replan=True, hint=str(data.get("prompt", "")))
         planning = state.task_id + PLAN_SUFFIX
@@ -119,6 +124,10 @@ def _about_plan(state: TaskState, plan: Plan, action: str, data: Mapping[str, An
     elif isinstance(data.get("plan"), dict):
         plan = plan._replace(edited=data["plan"])
     return state._replace(plan=plan, action=action, facts=state.facts + 1)
+
+
+def _plans(state: TaskState) -> bool:
+    return state.request is not None and state.request.executor.get("plans") is True
 
 
 def _system_rules(state: TaskState, entry: Entry) -> TaskState:

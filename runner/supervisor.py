@@ -234,8 +234,11 @@ class Supervisor:
         answer: dict[str, Any] = {"prompt": text, "action": action}
         if max_iterations is not None:
             answer["max_iterations"] = max_iterations
+        waits = state.plan is not None and state.plan.proposed
+        if waits and action == "hint" and not (state.request and state.request.executor.get("plans")):
+            raise UsageError("nobody can plan again: the executor has no model", next_step=f"pm plan {task_id} --edit")
         if plan is not None:
-            if state.plan is None or not state.plan.proposed:
+            if not waits:
                 raise UsageError(f"{task_id} has no plan that waits", next_step=f"pm show {task_id}")
             _usable(plan)
             answer["plan"] = dict(plan)

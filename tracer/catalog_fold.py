@@ -68,7 +68,8 @@ def iterations_of(fold: dict[str, Any]) -> int:
 def _user_request(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
     if "title" in fold:
         action, more = str(data.get("action")), data.get("max_iterations")
-        if fold.pop("proposed", False):
+        if fold.get("proposed"):
+            fold["proposed"] = "limits" in data or "into" in data  # other limits are no word about the plan
             return
         if action in {"continue", "hint"} and "into" not in data:
             given = more if type(more) is int and more > 0 else max(1, fold["limit"])

@@ -194,6 +194,25 @@ async def test_a_hint_makes_the_model_plan_again_and_the_new_plan_waits_too() ->
     assert status(await run(record, world))[0] == "COMPLETE"
 
 
+async def test_other_limits_are_no_word_about_the_plan() -> None:
+    record, world = Record([request(plans=True, approve_plan=True)]), planner(GOOD)
+    await run(record, world)
+    record.entries.append(person("continue", limits={"max_iterations": 7}))
+    state = await run(record, world)
+    assert status(state) == ("AWAITING_RESPONSE", "plan")
+    assert state.request is not None
+    assert state.request.limits.max_iterations == 7
+    record.entries.append(person("continue"))
+    assert status(await run(record, world))[0] == "COMPLETE"
+
+
+async def test_without_a_model_nobody_can_plan_again_and_the_plan_goes_on_waiting() -> None:
+    record = Record([request(approve_plan=True, prompt="1. Add a\n2. Add b")])
+    await run(record, MemoryWorld(writes))
+    record.entries.append(person("hint", prompt="other"))
+    assert status(await run(record, MemoryWorld(writes))) == ("AWAITING_RESPONSE", "plan")
+
+
 async def test_a_stop_at_the_plan_ends_the_task_with_nothing_done() -> None:
     record, world = Record([request(plans=True, approve_plan=True)]), planner(GOOD)
     await run(record, world)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["from_session", "from_task"]
 
-_FLAGS = {"code": "store_raw_code", "output": "store_terminal_output", "judge": "allow_llm_judge"}
 _BATCH = 500
 
 
@@ -113,17 +112,14 @@ def _session(context: Context, arguments: Namespace) -> NativeSession:
 
 
 def _consent(text: str | None) -> dict[str, bool]:
-    words = [word.strip() for word in (text or "none").split(",") if word.strip()]
-    if words == ["all"]:
-        words = list(_FLAGS)
-    unknown = [word for word in words if word not in {*_FLAGS, "none"}]
-    if unknown:
-        raise UsageError(f"--consent: {unknown[0]!r} is no consent", next_step="all, none, or of code,output,judge")
-    return {flag: word in words for word, flag in _FLAGS.items()}
+    """What `--consent` allows; nothing without it."""
+    from collector.recorder.consent import parse_consent
+
+    return parse_consent(text or "none").flags()
 
 
 async def _store(context: Context, imported: Imported, command: str) -> int:
-    async with opened_collector(context) as collector:
+    async with opened_collector(context, create=True) as collector:
         new = await _send(collector, imported)
     for note in imported.notes:
         context.output.note(one_line(note))

@@ -13,17 +13,34 @@ if TYPE_CHECKING:
     from collector.store.port import TraceRow, TraceStore
     from repl.commands.context import Context
 
-__all__ = ["find_row", "opened_collector"]
+__all__ = ["NoCollectorError", "find_row", "opened_collector"]
 
 _PAGE = 500
 
 
+class NoCollectorError(NotFoundError):
+    """The project has no collector yet."""
+
+
 @asynccontextmanager
-async def opened_collector(context: Context) -> AsyncIterator[Collector]:
-    """The collector that the settings name (`collector.*`), while the block runs."""
+async def opened_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
+    """The collector that the settings name (`collector.*`), while the block runs.
+
+    Raises:
+        NoCollectorError: there is none yet, and `create` is not asked for: looking makes nothing.
+
+    """
     from collector.collector import open_collector  # pydantic, orjson: 150 ms, for these commands alone
 
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+    settings = context.settings()
+    own = not settings.get("collector.database")
+    if own and not create and not (context.state_root / "collector.sqlite").exists():
+        raise NoCollectorError(
+            "there are no captured sessions here",
+            why=f"{str(context.state_root)!r} holds no collector",
+            next_step="pm record, pm capture from-task, or work in the right project with -C",
+        )
+    async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
         yield collector
 
 

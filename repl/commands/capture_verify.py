@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.commands.capture_store import find_row, opened_collector
+from repl.commands.capture_store import NoCollectorError, find_row, opened_collector
 from repl.present.escape import one_line
 from repl.present.words import count_text
 from tracer.errors import TraceError
@@ -53,10 +53,11 @@ async def _of_file(context: Context, path: Path, target: Path | None) -> Report:
 
     plain, document = load_document(path)
     agrees = document_hash_agrees(plain)
-    if not context.state_root.is_dir():
+    try:
+        async with opened_collector(context) as collector:
+            return await verify_source(DocumentSource(document, collector.contents), document=agrees, write_to=target)
+    except NoCollectorError:
         return await verify_source(DocumentSource(document, None), document=agrees, write_to=target)
-    async with opened_collector(context) as collector:
-        return await verify_source(DocumentSource(document, collector.contents), document=agrees, write_to=target)
 
 
 def _show(context: Context, report: Report, *, limit: int) -> None:

@@ -337,3 +337,13 @@ def test_the_command_proves_a_trace_and_a_file_and_ends_with_8_where_something_d
     (project / "doc.json").write_text("{}")
     assert main(["capture", "verify", "doc.json"]) == 8
     assert main(["capture", "verify", "ffffffff"]) == 7
+
+
+def test_looking_for_a_trace_makes_nothing(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capture", "verify", "abcdef"]) == 7
+    assert main(["capture", "export", "--where", "true", "-o", "set"]) == 7
+    session = bug_fix(tmp_path / "repo")
+    (project / "doc.json").write_text(json.dumps(session.document()))
+    assert main(["capture", "verify", "doc.json"]) == 0
+    assert [path.name for path in project.iterdir()] == ["doc.json"]
+    assert "no captured sessions here" in capsys.readouterr().err

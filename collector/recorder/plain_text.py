@@ -21,6 +21,7 @@ _SEQUENCE: Final = re.compile(
 )
 _UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)$")
 _ALTERNATE: Final = re.compile(r"\x1b\[\?(?:[0-9]+;)*(?:1049|1047|47)(?:;[0-9]+)*([hl])")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _LONGEST_SEQUENCE: Final = 64 << 10
 _LONGEST_LINE: Final = 64 << 10
 
@@ -51,14 +52,35 @@ class PlainText:
             open_end = _UNFINISHED.search(text, max(len(text) - _LONGEST_SEQUENCE, 0))
             if open_end:
                 self._held, text = text[open_end.start() :], text[: open_end.start()]
+            elif text.endswith("\r"):  # half a line end
+                self._held, text = "\r", text[:-1]
         out: list[str] = []
+        if self._line:  # the line that is open, up to its end
+            end = text.find("\n") + 1
+            self._interpret(text[:end], out)
+            text = text[end:]
+        self._interpret(self._plain_lines(text, out), out)
+        return "".join(out)
+
+    def _interpret(self, text: str, out: list[str]) -> None:
+        """Do what the text and its control sequences say."""
         at = 0
         for match in _SEQUENCE.finditer(text):
             self._write(text[at : match.start()], out)
             self._control(match.group(), out)
             at = match.end()
         self._write(text[at:], out)
-        return "".join(out)
+
+    def _plain_lines(self, text: str, out: list[str]) -> str:
+        """Take whole lines without any control in one step (most output is such); what is left of `text`."""
+        if self._alternate or self._line:
+            return text
+        end = text.rfind("\n") + 1
+        lines = text[:end].replace("\r\n", "\n")
+        if not lines or _CONTROL.search(lines):
+            return text
+        out.append(lines)
+        return text[end:]
 
     def _write(self, text: str, out: list[str]) -> None:
         if not text:

@@ -116,7 +116,7 @@ class GitWorktrees:
     async def merge(self, subtask_id: str) -> Merged | Conflict:
         """Merge what lies in the subtask's folder into the common result; its folder is removed on success."""
         if subtask_id in await self.merged():
-            return Merged(result=await self._call(lambda git: self._needed(git, "integration")))
+            return await self._call(lambda git: self._merged_before(git, subtask_id))
         delivered = await self._call(lambda git: self._deliver(git, subtask_id), alone=False)
         return await self._call(lambda git: self._join(git, subtask_id, delivered))
 
@@ -251,6 +251,12 @@ class GitWorktrees:
             self._order.append(subtask_id)
         remove_worktree(git, self._names.folder_of(subtask_id))
         return Merged(result=result, paths=changed_paths(git, integration, result))
+
+    def _merged_before(self, git: Git, subtask_id: str) -> Merged:
+        """What an earlier call, or an earlier process, merged."""
+        delivered = self._read(git, f"result/{subtask_id}")
+        paths = changed_paths(git, f"{delivered}^", delivered) if delivered is not None else ()
+        return Merged(result=self._needed(git, "integration"), paths=paths)
 
     def _merged(self, git: Git) -> tuple[str, ...]:
         if self._order is None:

@@ -29,6 +29,7 @@ class MemoryIsolation:
         self._base: Tree | None = None
         self._integration: Tree = {}
         self._order: list[str] = []
+        self._paths: dict[str, tuple[str, ...]] = {}
         self._starts: dict[str, Tree] = {}
         self._folders: dict[str, Tree] = {}
 
@@ -57,14 +58,15 @@ class MemoryIsolation:
 
     async def merge(self, subtask_id: str) -> Merged | Conflict:
         """Merge the subtask's folder into the common result."""
-        if subtask_id in self._order:
-            return Merged(result=_id(self._integration))
+        if subtask_id in self._paths:
+            return Merged(result=_id(self._integration), paths=self._paths[subtask_id])
         joined = _join(self._starts[subtask_id], self._integration, self._folders[subtask_id])
         if isinstance(joined, Conflict):
             return joined
         paths = _differing(self._integration, joined)
         self._integration = joined
         self._order.append(subtask_id)
+        self._paths[subtask_id] = paths
         del self._folders[subtask_id]
         return Merged(result=_id(joined), paths=paths)
 
@@ -96,6 +98,7 @@ class MemoryIsolation:
         if keep_results:
             return
         self._order.clear()
+        self._paths.clear()
         self._base = None
 
 

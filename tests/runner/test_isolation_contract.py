@@ -136,7 +136,7 @@ async def test_a_call_that_is_repeated_changes_nothing_more(rig):
     assert rig.get("one", "b.txt") == "one\n"
     once = await _done(rig.isolation, "one")
     again = await _done(rig.isolation, "one")
-    assert again.result == once.result
+    assert (again.result, again.paths) == (once.result, once.paths)
     await rig.isolation.apply()
     await rig.isolation.apply()
     assert rig.mine() == {**_FILES, "b.txt": "one\n", "later.txt": "later\n"}

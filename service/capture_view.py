@@ -162,8 +162,8 @@ def _outputs_of(events: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[s
             if context.get("correlation_id") and each["type"] == "terminal_command":
                 by_correlation[context["correlation_id"]] = each["seq"]
         elif each["type"] == "terminal_output":
-            named = by_event.get(context.get("parent_event_id") or "")
-            owner = named or by_correlation.get(context.get("correlation_id") or "") or last
+            parent, shared = context.get("parent_event_id") or "", context.get("correlation_id") or ""
+            owner = by_event.get(parent) or by_event.get(shared) or by_correlation.get(shared) or last
             if owner is not None:
                 found.setdefault(owner, []).append(each)
     return found

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 import os
@@ -81,8 +82,10 @@ class Postgres:
         import psutil
 
         postmaster = psutil.Process(self._server.get_pid())
-        for process in [postmaster, *postmaster.children(recursive=True)]:
-            process.kill()
+        postmaster.suspend()  # no new children while the old ones are killed
+        for process in [*postmaster.children(recursive=True), postmaster]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         postmaster.wait(10)
         deadline = time.monotonic() + 30
         while True:

@@ -59,6 +59,7 @@ _CODE: Final = {
     "commit": "diff_blob_id",
     "pr_metadata": "diff_blob_id",
 }
+_PLACES: Final = ("workspace_root", "branch")
 _UUIDS: Final = ("correlation_id", "parent_event_id")
 
 
@@ -200,7 +201,7 @@ def _draft(parsed: ParsedEvent) -> _Draft:
 def _redact(drafts: Sequence[_Draft], redactors: CaptureRedactors) -> dict[str, int]:
     """Replace the secrets in every free text of the batch; how many marks each rule left."""
     by_root: dict[str | None, Pieces] = {}
-    slots: list[tuple[dict[str, Any], str, Pieces, int]] = []
+    offered: list[tuple[_Draft, Pieces, tuple[Any, int] | None]] = []
     counts: dict[str, int] = {}
     # Events that name no root belong to the one named before them (or first after them).
     root = next((draft.context["workspace_root"] for draft in drafts if draft.context["workspace_root"]), None)
@@ -209,7 +210,7 @@ def _redact(drafts: Sequence[_Draft], redactors: CaptureRedactors) -> dict[str, 
         pieces = by_root.get(root)
         if pieces is None:
             pieces = by_root[root] = Pieces()
-        _offer(draft, pieces, slots)
+        offered.append((draft, pieces, _offer(draft, pieces)))
         if draft.payload["extra"]:
             value, found = redactors.for_root(root).redact_value(draft.payload["extra"])
             draft.payload["extra"] = value
@@ -217,34 +218,49 @@ def _redact(drafts: Sequence[_Draft], redactors: CaptureRedactors) -> dict[str, 
     for workspace, pieces in by_root.items():
         pieces.redact(redactors.for_root(workspace))
         _add(counts, pieces.counts)
-    for target, name, pieces, place in slots:
-        if pieces.changed:
-            target[name] = pieces.redacted[place]
+    for draft, pieces, chunk in offered:
+        if pieces.changed or pieces.chunks:
+            _replace(draft, pieces, chunk)
     return counts
 
 
-def _offer(draft: _Draft, pieces: Pieces, slots: list[tuple[dict[str, Any], str, Pieces, int]]) -> None:
-    """Give every free text of the event to `pieces`, noting where its redacted form goes."""
-    kind, payload = draft.parsed.type, draft.payload
+def _offer(draft: _Draft, pieces: Pieces) -> tuple[Any, int] | None:
+    """Give every free text of the event to `pieces`; of a piece of output, its stream and place."""
+    kind, payload, context, add = draft.parsed.type, draft.payload, draft.context, pieces.add
     if draft.actor["id"] is not None:
-        draft.actor = dict(draft.actor)
-        slots.append((draft.actor, "id", pieces, pieces.add(draft.actor["id"])))
-    context = draft.context
-    named = [name for name in ("workspace_root", "branch") if context[name] is not None]
-    if named:
-        context = draft.context = dict(context)
-        slots.extend((context, name, pieces, pieces.add(context[name])) for name in named)
-    texts = (name for name in TEXTS[kind] if payload[name] is not None)
-    slots.extend((payload, name, pieces, pieces.add(payload[name])) for name in texts)
-    if draft.inline:
-        draft.inline = dict(draft.inline)
-        for name, text in draft.inline.items():
-            if kind == "terminal_output":
-                stream = (payload["stream"], context["correlation_id"], context["parent_event_id"])
-                place = pieces.add_chunk(text, stream)
-            else:
-                place = pieces.add(text)
-            slots.append((draft.inline, name, pieces, place))
+        add(draft.actor["id"])
+    for name in _PLACES:
+        if context[name] is not None:
+            add(context[name])
+    for name in TEXTS[kind]:
+        if payload[name] is not None:
+            add(payload[name])
+    chunk = None
+    for text in draft.inline.values():
+        if kind == "terminal_output":
+            stream = (payload["stream"], context["correlation_id"], context["parent_event_id"])
+            chunk = (stream, pieces.add_chunk(text, stream))
+        else:
+            add(text)
+    return chunk
+
+
+def _replace(draft: _Draft, pieces: Pieces, chunk: tuple[Any, int] | None) -> None:
+    """Put what became of the event's texts in their places."""
+    changed, payload, context = pieces.changed, draft.payload, draft.context
+    if draft.actor["id"] in changed:
+        draft.actor = {**draft.actor, "id": changed[draft.actor["id"]]}
+    for name in _PLACES:
+        if context[name] in changed:
+            draft.context = {**draft.context, name: changed[context[name]]}
+    for name in TEXTS[draft.parsed.type]:
+        if payload[name] in changed:
+            payload[name] = changed[payload[name]]
+    if chunk is not None:
+        if (redacted := pieces.chunks.get(chunk[0])) is not None:
+            draft.inline = dict.fromkeys(draft.inline, redacted[chunk[1]])
+    elif draft.inline:
+        draft.inline = {name: changed.get(text, text) for name, text in draft.inline.items()}
 
 
 def _redact_code(

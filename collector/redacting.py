@@ -38,14 +38,14 @@ class RootRedactor:
         self.redact_text = redactor.redact_text
         self.redact_value = redactor.redact_value
         self.redact_rows = redactor.redact_rows
-        self.seen: dict[str, tuple[str, dict[str, int]]] = {}
+        self.seen: dict[str, str] = {}
 
     def remember(self, text: str, redacted: str) -> None:
         """Keep what became of a short text, if it held no secret."""
         if "[REDACTED:" not in redacted:
             if len(self.seen) >= _REMEMBERED:
                 self.seen.clear()
-            self.seen[text] = (redacted, {})
+            self.seen[text] = redacted
 
 
 class CaptureRedactors:
@@ -76,56 +76,59 @@ class CaptureRedactors:
 
 
 class Pieces:
-    """Texts on their way through one redactor; `add` gives the place at which `redacted` has the result."""
+    """The texts of a batch on their way through one redactor.
+
+    After `redact`, `changed` has what became of each text that changed, `chunks` all pieces of each stream in which
+    something changed.
+    """
 
     def __init__(self) -> None:
-        self.redacted: list[str] = []
-        self.counts: dict[str, int] = {}
-        self.changed = False
-        self._texts: dict[str, int] = {}
-        self._streams: dict[Any, list[int]] = {}
-        self._chunks: list[str] = []
+        self.changed: dict[str, str] = {}
+        self.chunks: dict[Any, list[str]] = {}
+        self.counts: Counter[str] = Counter()
+        self._texts: dict[str, None] = {}
+        self._streams: dict[Any, list[str]] = {}
 
-    def add(self, text: str) -> int:
-        """A text of its own; one that came before has the same place."""
-        return self._texts.setdefault(text, len(self._texts))
+    def add(self, text: str) -> None:
+        """A text of its own; one that came before is looked at once."""
+        self._texts[text] = None
 
     def add_chunk(self, text: str, stream: Any) -> int:
-        """A piece of `stream`, searched together with the stream's other pieces. Its place counts from the end."""
-        self._streams.setdefault(stream, []).append(len(self._chunks))
-        self._chunks.append(text)
-        return -len(self._chunks)
+        """A piece of `stream`, searched together with the stream's other pieces; its place among them."""
+        pieces = self._streams.setdefault(stream, [])
+        pieces.append(text)
+        return len(pieces) - 1
 
     def redact(self, redactor: RootRedactor) -> None:
-        """Do it: afterwards `redacted`, `counts` and `changed` hold."""
-        whole: list[str] = [*self._texts, *reversed(self._chunks)]
-        runs: list[list[int]] = [[place] for place in range(len(self._texts))]
-        runs += [[len(whole) - 1 - at for at in stream] for stream in self._streams.values()]
-        rows: list[list[int]] = []
-        self.redacted = list(whole)
-        counts: Counter[str] = Counter()
-        for run in runs:
-            text = whole[run[0]]
-            if len(run) == 1 and (known := redactor.seen.get(text)) is not None:
-                self.redacted[run[0]] = known[0]
-                counts.update(known[1])
-            elif any(len(whole[place]) >= _LARGE for place in run):
-                for place in run:
-                    self.redacted[place], more = redactor.redact_text(whole[place])
-                    counts.update(more)
+        """Do it."""
+        fresh: list[str] = []
+        for text in self._texts:
+            known = redactor.seen.get(text)
+            if known is None and len(text) >= _LARGE:
+                self.changed[text] = self._large(text, redactor)
+            elif known is None:
+                fresh.append(text)
+            elif known != text:
+                self.changed[text] = known
+        streams = []
+        for stream, pieces in self._streams.items():
+            if any(len(piece) >= _LARGE for piece in pieces):
+                self.chunks[stream] = [self._large(piece, redactor) for piece in pieces]
             else:
-                rows.append(run)
-        counts.update(self._redact_rows(redactor, whole, rows))
-        self.counts = dict(counts)
-        self.changed = self.redacted != whole
+                streams.append(stream)
+        rows = [*((text,) for text in fresh), *(self._streams[stream] for stream in streams)]
+        changed, counts = redactor.redact_rows(rows)
+        self.counts.update(counts)
+        for at, pieces in changed.items():
+            if at < len(fresh):
+                self.changed[fresh[at]] = pieces[0]
+            else:
+                self.chunks[streams[at - len(fresh)]] = pieces
+        for text in fresh:
+            if len(text) <= _SHORT:
+                redactor.remember(text, self.changed.get(text, text))
 
-    def _redact_rows(self, redactor: RootRedactor, whole: list[str], rows: list[list[int]]) -> dict[str, int]:
-        if not rows:
-            return {}
-        results, counts = redactor.redact_rows([[whole[place] for place in row] for row in rows])
-        for row, result in zip(rows, results, strict=True):
-            for place, text in zip(row, result, strict=True):
-                self.redacted[place] = text
-            if len(row) == 1 and len(whole[row[0]]) <= _SHORT:
-                redactor.remember(whole[row[0]], result[0])
-        return counts
+    def _large(self, text: str, redactor: RootRedactor) -> str:
+        redacted, counts = redactor.redact_text(text)
+        self.counts.update(counts)
+        return redacted

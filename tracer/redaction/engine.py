@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.redaction.parts import Parts
+from tracer.redaction.placeholder import MARKER as _MARKER
 from tracer.redaction.port import Redacted
 
 if TYPE_CHECKING:
@@ -149,30 +150,32 @@ class ProjectRedactor:
         _deal(data, at, len(data), ends, pieces)
         return [b"".join(piece).decode("utf-8", "surrogatepass") for piece in pieces], dict(counts)
 
-    def redact_rows(self, rows: Sequence[Sequence[str]]) -> tuple[list[list[str]], dict[str, int]]:
-        """Many texts, each given in consecutive pieces, redacted as by `redact_chunks`, in far less time.
+    def redact_rows(self, rows: Sequence[Sequence[str]]) -> tuple[dict[int, list[str]], dict[str, int]]:
+        """Many texts, each given in consecutive pieces, redacted as by `redact_chunks`: by place, those that change.
 
-        One look over all of them tells which hold nothing, usually nearly all; only the others are redacted one by one.
+        One look over all of them tells which hold nothing, usually nearly all; the others are looked at singly.
         """
-        from tracer.redaction.placeholder import MARKER
-
         raws = ["".join(row).encode("utf-8", "surrogatepass") for row in rows]
-        starts = [0]
-        for raw in raws:
-            starts.append(starts[-1] + len(raw) + len(_BETWEEN))
         data = _BETWEEN.join(raws)
         found: set[int] = set()
-        for start, end in self._scanner.suspects(data):
-            found.update(range(max(bisect_right(starts, start) - 1, 0), max(bisect_left(starts, end), 1)))
-        if MARKER in data:
-            found.update(at for at, raw in enumerate(raws) if MARKER in raw)
-        result = [list(row) for row in rows]
+        suspects = self._scanner.suspects(data)
+        if suspects:
+            starts = [0]
+            for raw in raws:
+                starts.append(starts[-1] + len(raw) + len(_BETWEEN))
+            for start, end in suspects:
+                found.update(range(max(bisect_right(starts, start) - 1, 0), max(bisect_left(starts, end), 1)))
+        if _MARKER in data:
+            found.update(at for at, raw in enumerate(raws) if _MARKER in raw)
+        changed: dict[int, list[str]] = {}
         counts: Counter[str] = Counter()
         for at in sorted(found):
-            if at < len(result):
-                result[at], more = self.redact_chunks(result[at])
+            if at < len(rows):
+                pieces, more = self.redact_chunks(rows[at])
                 counts.update(more)
-        return result, dict(counts)
+                if pieces != list(rows[at]):
+                    changed[at] = pieces
+        return changed, dict(counts)
 
     def touched(self, text: str) -> list[Touched]:
         """What `redact_text` would mark in `text`, for reports and for the second look at exports."""

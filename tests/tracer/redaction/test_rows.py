@@ -28,8 +28,9 @@ def redactor(tmp_path_factory):
 @given(rows=_ROWS)
 def test_rows_together_become_what_they_become_alone(redactor, rows):
     alone = [redactor.redact_chunks(row) for row in rows]
-    together, counts = redactor.redact_rows(rows)
-    assert together == [list(pieces) for pieces, _counts in alone]
+    changed, counts = redactor.redact_rows(rows)
+    assert [changed.get(at, row) for at, row in enumerate(rows)] == [list(pieces) for pieces, _counts in alone]
+    assert all(pieces != rows[at] for at, pieces in changed.items())
     total: dict[str, int] = {}
     for _pieces, found in alone:
         for rule, count in found.items():
@@ -38,7 +39,8 @@ def test_rows_together_become_what_they_become_alone(redactor, rows):
 
 
 def test_a_secret_over_a_seam_is_found_whole(redactor):
-    (row,), counts = redactor.redact_rows([[_KEY[:20], _KEY[20:]]])
-    assert _KEY[:20] not in row[0]
-    assert _KEY[20:] not in row[1]
+    changed, counts = redactor.redact_rows([["nothing here"], [_KEY[:20], _KEY[20:]]])
+    assert list(changed) == [1]
+    assert _KEY[:20] not in changed[1][0]
+    assert _KEY[20:] not in changed[1][1]
     assert sum(counts.values()) == 1

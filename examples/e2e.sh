@@ -15,8 +15,9 @@ work=$(mktemp -d)
 server=""
 started=()
 cleanup() {
-  for process in "${started[@]}"; do kill "$process" 2>/dev/null || true; done
-  for process in "${started[@]}"; do wait "$process" 2>/dev/null || true; done
+  # the long form: bash 3.2 of macOS takes an empty array for an unset one
+  for process in ${started[@]+"${started[@]}"}; do kill "$process" 2>/dev/null || true; done
+  for process in ${started[@]+"${started[@]}"}; do wait "$process" 2>/dev/null || true; done
   rm -rf "$work"
 }
 trap cleanup EXIT

@@ -20,7 +20,7 @@ _PORT = 8765
 
 async def serve(context: Context, arguments: Namespace) -> int:
     """Bind, print where, serve until a signal."""
-    from collector.worker_setup import collector_with_worker
+    from collector.worker_setup import collector_with_worker, is_shared
     from repl.session import Session
     from service.app import create_app  # fastapi: 600 ms, paid by this command alone
     from service.schemas import NewTask
@@ -65,6 +65,8 @@ async def serve(context: Context, arguments: Namespace) -> int:
     context.output.line(f"serving {session.folder.name} at {address}")
     context.output.line(f"open    {address}/login?code={codes.new()}   (works once)")
     context.output.line(f"token   {token_file}   (Authorization: Bearer)")
+    if is_shared(session.settings):
+        context.output.note("captures are checked by pm worker; start at least one")
     await run_server(application, listener)
     context.output.result("serve", {"address": address})
     return 0

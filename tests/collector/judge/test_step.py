@@ -19,6 +19,7 @@ from collector.qa.judge_recorded import RecordedJudgeModel, RecordedReply, read_
 from collector.qa.judge_step import JudgeStep, prepare_judge, proof_text
 from collector.qa.packet import PacketLimits
 from collector.store.port import StoredEvent, TraceRow
+from runner.settings.layers import load_settings
 from tests.collector.judge.rigs import EVENTS, a_packet, a_reply, recorded
 from tracer import clock
 from tracer.capture.document import QaJudge
@@ -308,6 +309,12 @@ def test_a_key_chooses_the_strongest_general_model_and_the_setting_another() -> 
     assert other is not None
     assert other.identity == "claude-opus-5-5 rubric=1.0 votes=3"
     assert choose_judge(settings(judge_mode="off"), environ).judge is None
+
+
+def test_the_model_comes_from_judge_model_in_the_environment(tmp_path: Path) -> None:
+    assert load_settings(project=tmp_path, environ={"HOME": str(tmp_path)}).get("judge.model") == "claude-fable-5-2"
+    chosen = load_settings(project=tmp_path, environ={"HOME": str(tmp_path), "JUDGE_MODEL": "another"})
+    assert chosen.get("judge.model") == "another"
 
 
 async def test_a_recording_judges_without_a_key_and_a_changed_one_counts_as_another_judge(tmp_path: Path) -> None:

@@ -224,11 +224,16 @@ def test_a_followed_task_that_is_stopped_elsewhere_is_resumable(project: Path) -
         stderr=subprocess.PIPE,
         env=environment(),
     )
-    time.sleep(1.0)
+    assert follower.stderr is not None
+    said = b""
+    while b"shown here, read only" not in said:  # it follows: only now may the other one stop
+        line = follower.stderr.readline()
+        assert line, said
+        said += line
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
-    out, err = follower.communicate(timeout=20)
-    assert b"shown here, read only" in err
+    process.communicate(timeout=60)
+    out, rest = follower.communicate(timeout=60)
+    err = said + rest
     assert b"task-001 UNFINISHED" in out
     assert b"unfinished: task-001" not in err, "it is not this session's to resume"
 

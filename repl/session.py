@@ -14,6 +14,7 @@ Facts always come from the trace file through `facts`, never from callbacks: a s
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -47,6 +48,7 @@ Listener = Callable[[Live | None], None]
 # What a session can choose for itself, over the settings: /executor, /model, /limits, /criteria.
 CHOICES = ("executor", "model", "max_iterations", "budget_usd", "timeout", "permissions", "criteria")
 _LOOK_S = 0.25
+_PRINTED = 20_000
 _ENDED = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
 
 
@@ -83,7 +85,8 @@ class Session:
     `choices` are this session's own `run.*` values, `queue` the inputs waiting behind the running task, `current` the
     running or last task, `rows` the task ids of the last list shown (`#3`), `asking` the tasks that wait for a person,
     `permissions` what agents ask leave for, `started` every task this session began, `view` the skin at hand (a
-    `repl.shell.View`), `seen` the last sequence shown of each trace file, so that a change of skin repeats nothing.
+    `repl.shell.View`), `seen` the last sequence shown of each trace file, so that a change of skin repeats nothing,
+    `printed` what line mode printed since the full screen was last shown.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class Session:
         self.started: list[str] = []
         self.view: Any = None
         self.seen: dict[str, int] = {}
+        self.printed: deque[str] = deque(maxlen=_PRINTED)
         self._listeners: list[Listener] = []
         self.permissions = PermissionDesk(
             wait_s=float(self.settings.get("run.permission_wait")), changed=lambda: self._live(None)

@@ -66,6 +66,8 @@ async def resume(context: Context, arguments: Namespace) -> int:
         if session.supervisor.status(task_id) is None and outcome.status == "COMPLETE":
             context.output.note(f"{task_id} is COMPLETE: nothing to resume")
             return _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
+        if context.session is not None:
+            context.output.note(f"{task_id} goes on")
         newer = session.resolve(task_id).path != task.path
         return await _watch(context, session, task_id, after=-1 if newer else after)
 

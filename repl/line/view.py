@@ -28,6 +28,7 @@ from repl.line.completer import LineCompleter
 from repl.line.drawing import message, moving, toolbar
 from repl.line.feed import Feed
 from repl.line.files import ProjectFiles
+from repl.line.kept import KeptStream
 from repl.line.keymap import key_rows, keymap, shown
 from repl.line.notify import Notifier, reports
 from repl.line.paste import Pastes
@@ -62,8 +63,8 @@ class LineView:
         self.pastes = Pastes()
         self.proxy = StdoutProxy(sleep_between_writes=0.03, raw=True)
         self.output = Output(
-            stdout=self.proxy,
-            stderr=self.proxy,
+            stdout=(kept := KeptStream(self.proxy, session.printed)),
+            stderr=kept,
             quiet=model.quiet,
             verbose=model.verbose,
             plain=model.plain,
@@ -149,6 +150,7 @@ class LineView:
         line = self.pastes.expand(text)
         self.pastes.clear()
         if line.strip():
+            self.session.printed.append(f"pm> {text}")
             self._start(asyncio.to_thread(self.history.add, line))
             await self._interruptible(line)
 

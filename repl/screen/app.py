@@ -97,7 +97,8 @@ class PmApp(Themed):
         )
         self.stream.bind()
         self.feed.adopt()
-        self.home.transcript.take(_KEPT.get(self.session, self.shown_greeting))
+        self.home.transcript.take([*_KEPT.get(self.session, self.shown_greeting), *self.session.printed])
+        self.session.printed.clear()
         self.apply_keys()
         self.call_after_refresh(self.set_title)
 

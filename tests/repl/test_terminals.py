@@ -82,3 +82,16 @@ def test_a_terminal_that_is_not_utf8_gets_line_mode_in_ascii(project: Path) -> N
         assert terminal.ends() == 0
         terminal.raw.decode("ascii")
         assert b"\x1b[?1049h" not in terminal.raw
+
+
+def test_what_line_mode_printed_stands_in_the_full_screen_s_transcript(project: Path) -> None:
+    with opened(project, "--line") as terminal:
+        terminal.wait_for("pm>")
+        terminal.send(b"write hello.py" + ENTER)
+        terminal.wait_for("task-001 COMPLETE")
+        terminal.pump(0.3)
+        before = len(terminal.raw)
+        terminal.send(b"/screen" + ENTER)
+        wait_raw(terminal, b"\x1b[?1049h", start=before)
+        for line in (b"pm> write hello.py", b"task-001 started", b"[0] PASS", b"task-001 COMPLETE"):
+            wait_raw(terminal, line, start=before)

@@ -43,6 +43,8 @@ class QaSettings:
     repeats: int = 3
     limits: Limits = field(default_factory=Limits)
     build_limits: Limits = field(default_factory=Limits)
+    network_name: str = "bridge"
+    build_proxy: str = ""
     waits_s: tuple[float, ...] = (1.0, 5.0)
 
     def as_json(self) -> dict[str, JsonValue]:
@@ -80,4 +82,6 @@ def qa_settings(settings: SettingSource) -> QaSettings:
         repeats=int(settings.get("qa.repeats")),
         limits=limits,
         build_limits=limits,
+        network_name=str(settings.get("qa.network_name")),
+        build_proxy=str(settings.get("qa.build_proxy") or ""),
     )

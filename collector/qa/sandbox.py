@@ -52,7 +52,8 @@ class Job:
 
     `source` is a tar file that becomes the working folder; `probe` is a shell line that tells whether the tool is
     there; `reports` are file names or globs, relative to the working folder, to bring back; `save` is where the whole
-    working folder is written as a tar afterwards. `network` is for the build phase only.
+    working folder is written as a tar afterwards. `network` names the engine's network for the build phase; the test
+    phase has none.
     """
 
     image: str
@@ -61,7 +62,7 @@ class Job:
     probe: str = ""
     reports: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
-    network: bool = False
+    network: str = ""
     save: Path | None = None
     limits: Limits = Limits()
     label: str = ""

@@ -48,7 +48,6 @@ _SETTINGS = (
     *("passwd", "group", "nsswitch.conf", "hosts", "host.conf", "gai.conf", "localtime", "ld.so.cache", "ld.so.conf"),
     *("ld.so.conf.d", "alternatives", "ssl", "ca-certificates", "pki", "mime.types", "services", "protocols"),
 )
-_RESOLVER = ("/etc/resolv.conf", "/run/systemd/resolve", "/run/resolvconf")
 _NOTES = (
     "memory is watched ten times a second, not enforced by the kernel",
     "no CPU limit",
@@ -71,19 +70,18 @@ def bubblewrap_arguments(job: Job, *, tools: tuple[Path, ...], word_arguments: l
     bounded = ["prlimit", "--core=0", f"--data={2 * limits.memory_bytes}", f"--nproc={limits.pids}", "--"]
     return [
         *("bwrap", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"),
-        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-        *([] if job.network else ["--unshare-net"]),
+        *("--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *(_AS_ROOT if as_root else _AS_USER),
         *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev"),
         *("--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--perms", "1777", "--size", size, "--tmpfs", "/work"),  # noqa: S108 - fresh ones
-        *_system(tools, network=job.network),
+        *_system(tools),
         *("--remount-ro", "/", "--chdir", "/work"),
         *(word for key, value in environment.items() for word in ("--setenv", key, value)),
         *("--", *bounded, "/bin/sh", "-c", *word_arguments),
     ]
 
 
-def _system(tools: tuple[Path, ...], *, network: bool) -> Iterator[str]:
+def _system(tools: tuple[Path, ...]) -> Iterator[str]:
     parents = {Path("/etc"), Path("/run"), *(parent for tool in tools for parent in tool.parents)} - {Path("/")}
     for folder in sorted(parents):
         yield from ("--perms", "0755", "--dir", str(folder))
@@ -96,8 +94,6 @@ def _system(tools: tuple[Path, ...], *, network: bool) -> Iterator[str]:
             yield from ("--ro-bind-try", place, place)
     for name in _SETTINGS:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
-    for place in _RESOLVER if network else ():
-        yield from ("--ro-bind-try", place, place)
     for tool in tools:
         yield from ("--ro-bind", str(tool), str(tool))
 
@@ -139,6 +135,12 @@ class BubblewrapSandbox:
             SandboxError: bubblewrap failed.
 
         """
+        if job.network:  # it could only share this machine's own, with every service on it
+            raise SandboxError(
+                "bubblewrap has no network of its own for a build",
+                why="it would share this server's",
+                next_step="install podman, or leave network out of the profile",
+            )
         await self.facts(job.image)
         return await self._run(job, as_root=self._as_root)
 

@@ -59,7 +59,7 @@ def run_arguments(
         "--cap-drop=ALL",
         "--security-opt=no-new-privileges",
         f"--user={_USER}",
-        f"--network={'bridge' if job.network else 'none'}",
+        f"--network={job.network or 'none'}",
         *([f"--memory={limits.memory_bytes}", f"--memory-swap={limits.memory_bytes}"] if way.limits else []),
         *([f"--pids-limit={limits.pids}"] if way.limits else []),
         *([f"--cpus={limits.cpus:g}"] if way.cpu else []),

@@ -88,6 +88,9 @@ class TestsStep:
         }
         if facts.lesser:
             self.progress(f"tests: a lesser sandbox, {facts.name}; it lacks {', '.join(facts.lacks)}")
+        if self.plan.build_network and facts.name == "bubblewrap":
+            why = "the build asks for the network, and this lesser sandbox has none to give"
+            return not_testable(self.plan.runner, Refusal("policy", why), detail=detail)
         built = await self._build(detail)
         if isinstance(built, Refusal):
             return not_testable(self.plan.runner, built, detail=detail)
@@ -105,6 +108,11 @@ class TestsStep:
     @property
     def _phases(self) -> tuple[Phase, ...]:
         return ("head",) if self.checkout.unchanged else ("head", "base")
+
+    @property
+    def _proxy(self) -> tuple[tuple[str, str], ...]:
+        names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+        return tuple((name, self.settings.build_proxy) for name in names) if self.settings.build_proxy else ()
 
     @property
     def _home(self) -> tuple[tuple[str, str], ...]:
@@ -140,8 +148,8 @@ class TestsStep:
             image=self.plan.image,
             source=source,
             command=("sh", "-c", line),
-            environment=self._home if self.plan.build_network else (*self.plan.environment, *self._home),
-            network=self.plan.build_network,
+            environment=(*self._home, *(self._proxy if self.plan.build_network else self.plan.environment)),
+            network=self.settings.network_name if self.plan.build_network else "",
             save=saved,
             limits=self.settings.build_limits,
             label="build",

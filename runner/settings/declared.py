@@ -345,6 +345,8 @@ _QA: tuple[Setting, ...] = (
         guarded=True,
     ),
     Setting("qa.build_network", "switch", "let the build phase reach the network", default=False, guarded=True),
+    Setting("qa.network_name", "text", "the engine's network for builds that may have one", "bridge", guarded=True),
+    Setting("qa.build_proxy", "text", "HTTP proxy that builds with a network go through", guarded=True),
     Setting("qa.remotes", "list", "hosts that sources may be fetched from over https", (), guarded=True),
     Setting("qa.repeats", "integer", "runs of the tests on the base and on the fix", 3, minimum=1),
     Setting("qa.timeout", "duration", "time one run of the tests may take", 600, minimum=1),

@@ -274,6 +274,18 @@ async def test_what_the_build_phase_makes_is_there_for_the_tests(
     assert [built["ended"] for built in qa["tests"]["detail"]["build"]] == ["exit", "exit"]
 
 
+async def test_a_build_with_a_network_is_not_run_in_a_sandbox_that_has_none_to_give(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    profile = {"runner": "custom", "command": "sh run.sh", "build": ["sh run.sh"], "network": True}
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, lists=replace(settings.lists, build_commands=("sh run.sh",), build_network=True))
+    trace_id = await send_session(collector, a_repository(tmp_path), profile=profile)
+    tests = (await _check(collector, trace_id, tmp_path, sandbox, settings=settings))["tests"]
+    assert (tests["not_testable"], tests["final_passed"]) == ("policy", None)
+    assert "network" in tests["detail"]["why"]
+
+
 async def test_a_fix_that_does_not_build_is_not_testable_and_a_base_that_does_not_build_fails(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:

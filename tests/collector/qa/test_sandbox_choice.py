@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from collector.qa.sandbox import GUARANTEES, Limits
+from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox_choose import SandboxChooser, choose_sandbox
 from collector.qa.sandbox_engine import ContainerSandbox, Way, run_arguments
 from collector.qa.sandbox_labels import is_stale, labels
@@ -79,6 +80,25 @@ def test_a_run_asks_for_every_limit_and_mounts_nothing_of_ours(tmp_path: Path) -
     ):
         assert wanted in words
     assert not [word for word in words if word.startswith(("-v", "--volume", "--mount", "--privileged", "--device"))]
+
+
+def test_only_a_build_has_a_network_and_only_the_one_that_was_named(tmp_path: Path) -> None:
+    job = job_of(tmp_path, "true", image=IMAGE, network="qa-build")
+    words = run_arguments("podman", job, name="x", marks={}, word_arguments=["script"], way=Way())
+    assert [word for word in words if word.startswith("--network")] == ["--network=qa-build"]
+
+
+async def test_bubblewrap_never_shares_this_machine_s_network(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="no network of its own"):
+        await BubblewrapSandbox().run(job_of(tmp_path, "true", image=IMAGE, network="bridge"))
+
+
+@pytest.mark.container
+async def test_a_build_s_network_is_there_and_gone_again_in_the_tests(tmp_path: Path) -> None:
+    sandbox = ContainerSandbox(container_engine())
+    look = "grep -c eth0 /proc/net/dev"
+    assert (await sandbox.run(job_of(tmp_path, look, image=IMAGE, network="bridge"))).stdout == b"1\n"
+    assert (await sandbox.run(job_of(tmp_path, look, image=IMAGE))).stdout == b"0\n"
 
 
 def _program(folder: Path, name: str, text: str) -> None:

@@ -19,7 +19,7 @@ from collector.qa.sandbox_choose import SandboxChooser
 from collector.worker import EmbeddedWorker
 from collector.worker_attempt import Checks
 from collector.worker_pace import SharedPace
-from collector.worker_queue import Handler, Pending, QueueLimits, run_queue_worker
+from collector.worker_queue import QA_JOB, TASK_JOB, Handler, Pending, QueueLimits, run_queue_worker
 from runner.settings.layers import Settings
 from tracer.errors import UsageError
 from tracer.statedir import StateDir
@@ -137,7 +137,10 @@ async def work_from_queue(
     dsn = queue_address(settings)
     limits = QueueLimits(
         parallel=parallel or int(settings.get("worker.parallel")),
-        everywhere={"qa": int(settings.get("worker.everywhere"))},
+        everywhere={
+            QA_JOB: int(settings.get("worker.everywhere")),
+            TASK_JOB: int(settings.get("worker.tasks_everywhere")),
+        },
         heartbeat_s=float(settings.get("worker.heartbeat")),
     )
     pace = SharedPace(dsn, per_minute=float(settings.get("judge.per_minute")))

@@ -136,6 +136,23 @@ async def test_code_comes_from_listed_hosts_and_whole_ids_only(tmp_path: Path, s
             await check_out(repository, commit, tmp_path / "tree", remotes=(address,))
 
 
+async def test_a_secret_in_the_request_never_reaches_the_database(tmp_path: Path, postgres_dsn: str) -> None:
+    secret = "-".join(["sk", "ant", "api03", "A1b2C3d4E5f6G7h8" * 6 + "AA"])
+    words = ["run", "--queue", "--repository", "https://example.org/x", "--commit", "a" * 40, f"use {secret} to log in"]
+    seen = start(tmp_path / "here", *words, log=tmp_path / "seen.log", PM_COLLECTOR_DATABASE=postgres_dsn)
+    try:
+        async with open_queued_tasks(postgres_dsn) as tasks:
+            async with asyncio.timeout(40):
+                while not (listed := await tasks.listing()):
+                    assert seen.poll() is None, (tmp_path / "seen.log").read_text()
+                    await asyncio.sleep(0.05)
+    finally:
+        seen.terminate()
+        seen.wait(20)
+    assert listed[0].request["prompt"].startswith("use [REDACTED:")
+    assert secret not in json.dumps(listed[0].request)
+
+
 @pytest.mark.torture
 async def test_a_queued_task_runs_on_a_worker_and_is_seen_from_here(
     tmp_path: Path, postgres_dsn: str, served: tuple[str, Sample]

@@ -22,7 +22,7 @@ WORDS: Final = {"code": "store_raw_code", "output": "store_terminal_output", "ju
 QUESTIONS: Final = {
     "output": "Keep what your commands print (test logs, stack traces), with secrets replaced?",
     "judge": "May a language model read the capture to score it?",
-    "code": "May code be kept as it is, without replacing secrets, when you ask for raw mode (--store raw)?",
+    "code": "May code be kept as it is, secrets included: the repository's history, to run its tests, and raw mode?",
 }
 _FILE: Final = "consent.json"
 

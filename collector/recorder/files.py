@@ -166,13 +166,14 @@ class FileTracker:
         try:
             said = self._git.run(
                 "check-ignore", "-z", "--stdin",
-                stdin=b"".join(os.fsencode(path) + b"\0" for path in wanted),
+                stdin=b"".join(b"./" + os.fsencode(path) + b"\0" for path in wanted),
+                env={"GIT_LITERAL_PATHSPECS": "0"},  # the command refuses it; "./" keeps names from being magic
                 ok_codes=(0, 1),
                 chosen_index=False,
             )  # fmt: skip
         except GitError:
             return wanted
-        ignored = {_text(name) for name in said.split(b"\0") if name}
+        ignored = {_text(name.removeprefix(b"./")) for name in said.split(b"\0") if name}
         return [path for path in wanted if path not in ignored]
 
     def observe(self, paths: Iterable[str], *, actor: Mapping[str, Any], context: Mapping[str, Any]) -> list[Draft]:

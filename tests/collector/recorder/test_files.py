@@ -1,0 +1,222 @@
+"""Edits and snapshots always add up: whatever happens to files, the record replays to what stands there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.patches import apply_patch, parse_patch
+from collector.recorder.facts import (
+    developer_block,
+    environment_block,
+    environment_hash,
+    head_commit,
+    open_repository,
+    repo_block,
+)
+from collector.recorder.files import INLINE, FileTracker
+from collector.recorder.watching import left_out_by
+from collector.spool import Draft
+from tests.collector.recorder.support import BUGGY, git, repository
+from tracer.blobs import DirectoryBlobs, blob_id_of
+from tracer.errors import UsageError
+
+ACTOR = {"kind": "human", "id": None}
+NAMES = ("cart.py", "new.py", "sub/deep.py")
+SECRET = b"hunter2-hunter2"
+
+
+def hidden(data: bytes) -> bytes:
+    return data.replace(SECRET, b"[REDACTED:test:000000]")
+
+
+def tracker(repo: Path, place: Path, *, limit: int = 1 << 20, snapshots: bool = True) -> FileTracker:
+    found = open_repository(repo)
+    return FileTracker(
+        found,
+        base=head_commit(found),
+        blobs=DirectoryBlobs(place),
+        store=hidden,
+        left_out=left_out_by((), top=repo, state_root=repo / ".pm-orchestrator"),
+        limit=limit,
+        snapshots=snapshots,
+    )
+
+
+class Replayed:
+    """What a reader of the record knows of the files."""
+
+    def __init__(self, blobs: DirectoryBlobs) -> None:
+        self.blobs = blobs
+        self.files: dict[str, bytes | None] = {}
+
+    def take(self, drafts: list[Draft]) -> None:
+        for draft in drafts:
+            payload = draft.payload
+            path = str(payload["file_path"])
+            if draft.type == "file_snapshot":
+                content = self._content(payload, "content")
+                assert self.files.get(path, content) == content
+                self.files[path] = content
+                continue
+            before = self.files.get(path)
+            assert payload["pre_hash"] == (blob_id_of(before) if before is not None else None)
+            (patch,) = parse_patch(self._content(payload, "patch"))
+            after = apply_patch(before, patch)
+            assert payload["post_hash"] == (blob_id_of(after) if after is not None else None)
+            self.files[path] = after
+
+    def _content(self, payload: Any, name: str) -> bytes:
+        if name in payload:
+            return str(payload[name]).encode()
+        return self.blobs.read(payload[f"{name}_blob_id"])
+
+
+CONTENTS = st.one_of(
+    st.none(),
+    st.lists(st.sampled_from(["a", "b", "c = 1", SECRET.decode(), "é", "", "\u2028", "x\r"]), max_size=8).map(
+        "\n".join
+    ),
+    st.lists(st.sampled_from(["a", "b", "long"]), max_size=6).map(lambda lines: "".join(line + "\n" for line in lines)),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.tuples(st.sampled_from(NAMES), CONTENTS), max_size=8))
+def test_edits_replay_to_the_byte_from_the_first_snapshot_on(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str | None]]
+) -> None:
+    folder = tmp_path_factory.mktemp("replay")
+    repo = repository(folder / "repo", sub__deep_dot_py="deep = 1\n")
+    files = tracker(repo, folder / "blobs")
+    replayed = Replayed(DirectoryBlobs(folder / "blobs"))
+    for name, content in steps:
+        path = repo / name
+        if content is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content.encode())
+        replayed.take(files.observe([name], actor=ACTOR, context={}))
+    assert not files.observe(files.changed_paths(), actor=ACTOR, context={})
+    for name in {name for name, _content in steps} & replayed.files.keys():
+        path = repo / name
+        expected = hidden(path.read_bytes()) if path.exists() else None
+        assert replayed.files[name] == expected
+
+
+def test_a_tracker_that_learnt_from_the_spool_goes_on_where_the_other_stopped(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    first = tracker(repo, tmp_path / "blobs")
+    (repo / "cart.py").write_text(BUGGY + "one = 1\n")
+    told = first.observe(["cart.py"], actor=ACTOR, context={})
+    second = tracker(repo, tmp_path / "blobs")
+    for number, draft in enumerate(told, 1):
+        second.learn(draft.event(number))
+    assert second.observe(["cart.py"], actor=ACTOR, context={}) == []
+    (repo / "cart.py").write_text(BUGGY + "two = 2\n")
+    (edit,) = second.observe(["cart.py"], actor=ACTOR, context={})
+    assert edit.payload["pre_hash"] == told[-1].payload["post_hash"]
+
+
+def test_a_change_of_secrets_alone_is_no_edit(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", keys_dot_py="key = '[REDACTED:test:000000]'\n")
+    files = tracker(repo, tmp_path / "blobs")
+    (repo / "keys.py").write_bytes(b"key = '" + SECRET + b"'\n")
+    assert files.observe(["keys.py"], actor=ACTOR, context={}) == []
+
+
+def test_large_contents_are_blobs_and_short_ones_inline(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    files = tracker(repo, tmp_path / "blobs", limit=4 << 20)
+    (repo / "large.txt").write_text("line\n" * INLINE)
+    (large,) = files.observe(["large.txt"], actor=ACTOR, context={})
+    assert "patch" not in large.payload
+    assert b"+line\n" in DirectoryBlobs(tmp_path / "blobs").read(large.payload["patch_blob_id"])
+
+
+def test_links_folders_and_our_own_files_are_no_edits(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    files = tracker(repo, tmp_path / "blobs")
+    (repo / "link.py").symlink_to("/etc/passwd")
+    (repo / "folder").mkdir()
+    (repo / ".pm-orchestrator").mkdir()
+    (repo / ".pm-orchestrator" / "x").write_text("ours")
+    paths = ["link.py", "folder", ".pm-orchestrator/x", ".git/config", "sub/.git/config", "cart.py.swp"]
+    assert files.observe(paths, actor=ACTOR, context={}) == []
+
+
+def test_the_difference_and_a_commits_diff_are_of_the_stored_form(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    files = tracker(repo, tmp_path / "blobs")
+    (repo / "cart.py").write_bytes(BUGGY.encode() + SECRET + b"\n")
+    files.observe(["cart.py"], actor=ACTOR, context={})
+    parent = git(repo, "rev-parse", "HEAD")
+    git(repo, "commit", "-qam", "with a secret")
+    told = files.commit_diff(parent, git(repo, "rev-parse", "HEAD"))
+    assert SECRET not in told
+    assert told == files.difference()
+    assert b"+[REDACTED:test:000000]\n" in told
+
+
+def test_ignored_files_are_left_to_git(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", kept_dot_log="tracked although ignored\n")
+    git(repo, "add", "-f", "kept.log")
+    git(repo, "commit", "-qm", "keep it")
+    files = tracker(repo, tmp_path / "blobs")
+    assert files.not_ignored(["cart.py", ":x.py", "x.log", "kept.log", "__pycache__/a.pyc"]) == [
+        ":x.py",
+        "cart.py",
+        "kept.log",
+    ]
+
+
+def test_the_facts_of_a_repository_hold_no_person_and_no_password(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", uv_dot_lock="version = 1\n")
+    git(repo, "remote", "add", "origin", "https://ann:secret@example.com/shop/cart.git")
+    found = open_repository(repo)
+    block = repo_block(found, commit=head_commit(found))
+    person = developer_block(found, key=b"k" * 32, developer="", experience="", consent={})
+    around = environment_block(found, {"EDITOR": "/usr/bin/vim -p", "TZ": "Europe/Berlin"})
+    assert block["repo_id"] == "example.com/shop/cart"
+    assert block["remote_url"] == "https://example.com/shop/cart.git"
+    assert block["repo_fingerprint"]["dependencies_lock_hash"].startswith("sha256:")
+    assert "ann" not in person["developer_id"]
+    assert around["ide"] == {"name": "vim", "version": None}
+    assert (around["language"], around["timezone"]) == (["python"], "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("remote", "repo_id"),
+    [
+        ("git@example.com:shop/cart.git", "example.com/shop/cart"),
+        ("ssh://git@example.com:22/shop/cart", "example.com/shop/cart"),
+        ("/home/ann/repos/cart", "repo"),
+        ("file:///home/ann/cart", "repo"),
+    ],
+)
+def test_a_repository_is_named_by_its_remote_or_its_folder(tmp_path: Path, remote: str, repo_id: str) -> None:
+    repo = repository(tmp_path / "repo")
+    git(repo, "remote", "add", "origin", remote)
+    found = open_repository(repo)
+    block = repo_block(found, commit=head_commit(found))
+    assert block["repo_id"] == repo_id
+    assert "ann" not in str(block["remote_url"])
+
+
+def test_the_hash_of_an_environment_tells_equal_from_different_and_nothing_else() -> None:
+    one, two = {"A": "1", "B": "2"}, {"B": "2", "A": "1"}
+    assert environment_hash(one, key=b"k") == environment_hash(two, key=b"k")
+    assert environment_hash(one, key=b"k") != environment_hash({**one, "A": "3"}, key=b"k")
+    assert environment_hash(one, key=b"k") != environment_hash(one, key=b"other")
+
+
+def test_a_repository_without_a_commit_says_what_to_do(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", ".")
+    with pytest.raises(UsageError, match="no commit") as caught:
+        open_repository(tmp_path)
+    assert "git commit" in caught.value.next_step

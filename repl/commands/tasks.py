@@ -38,7 +38,7 @@ def tasks(context: Context, arguments: Namespace) -> int:
         context.session.rows = [row.task_id for row in rows]
     for row in rows:
         output.record(_record(row))
-    output.lines(_table(rows))
+    output.lines(_table(rows, columns=output.columns))
     if not rows:
         output.note("no tasks in this project" if not (wanted or since or arguments.status) else "no task matches")
         output.note('  next:  pm run "..."   or   pm demo')
@@ -48,7 +48,8 @@ def tasks(context: Context, arguments: Namespace) -> int:
     return 0
 
 
-def _table(rows: list[TaskRow]) -> list[str]:
+def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
+    """The list; titles are cut so that a row fits a terminal of `columns` (0: no terminal)."""
     if not rows:
         return []
     now = now_epoch_ms()
@@ -56,10 +57,10 @@ def _table(rows: list[TaskRow]) -> list[str]:
     lines = [f"{'#':>4}  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  title"]
     for number, row in enumerate(rows, 1):
         age = age_text(now - epoch_ms_of(row.updated_at))
-        title = width_cut(one_line(row.title), _TITLE)
         cost = cost_text(row.cost_usd).removeprefix("cost ")
-        head = f"{number:>4}  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}"
-        lines.append(f"{head}  {cost:>9}  {age:>7}  {title}")
+        head = f"{number:>4}  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}  {cost:>9}  {age:>7}"
+        room = min(_TITLE, max(columns - len(head) - 3, 8)) if columns else _TITLE
+        lines.append(f"{head}  {width_cut(one_line(row.title), room)}")
     return lines
 
 

@@ -95,3 +95,14 @@ def test_what_line_mode_printed_stands_in_the_full_screen_s_transcript(project: 
         wait_raw(terminal, b"\x1b[?1049h", start=before)
         for line in (b"pm> write hello.py", b"task-001 started", b"[0] PASS", b"task-001 COMPLETE"):
             wait_raw(terminal, line, start=before)
+
+
+def test_the_list_of_tasks_fits_the_terminal(project: Path) -> None:
+    run_scripted(project, GOOD, words=("write hello.py " + "and more " * 20,))
+    with opened(project, "tasks") as terminal:
+        terminal.wait_for("task-001")
+        terminal.ends()
+        (row,) = [line for line in terminal.text().splitlines() if "task-001" in line]
+        assert row.endswith("…")
+        assert len(row) < 100
+        assert all("task-001" in line or "title" in line for line in terminal.text().strip().splitlines())

@@ -11,7 +11,7 @@ import io
 import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -86,13 +86,15 @@ class Collector:
         """
         raw = sent if isinstance(sent, bytes) else orjson.dumps(sent)
         asked = prepare_create(raw, key=self._key, redactors=self._redactors)
-        bundle = await self._bundle(asked)
         trace_id = asked.trace_id or new_id()
         row = TraceRow(trace_id=trace_id, created_at_ms=now_epoch_ms(), metadata=asked.metadata)
         token = draw_token("ingest")
-        fresh = await self.store.create_trace(row, ingest_key_hash=hash_token(token), identity=asked.identity)
-        if bundle is not None:
-            await self.store.put_blob_row(bundle, trace_id=trace_id, submitted_id=asked.bundle_blob_id)
+        # From the look at the bundle to its belonging to the trace, nothing is collected.
+        async with self.store.blob_gate() if asked.bundle_blob_id else nullcontext():
+            bundle = await self._bundle(asked)
+            fresh = await self.store.create_trace(row, ingest_key_hash=hash_token(token), identity=asked.identity)
+            if bundle is not None:
+                await self.store.put_blob_row(bundle, trace_id=trace_id, submitted_id=asked.bundle_blob_id)
         return Created(trace_id, token, not fresh)
 
     async def _bundle(self, asked: PreparedTrace) -> BlobRow | None:

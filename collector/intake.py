@@ -28,6 +28,7 @@ __all__ = [
     "TEXTS",
     "IntakeRules",
     "PreparedBatch",
+    "check_consent",
     "keyed_hash",
     "new_blob",
     "parse_events",
@@ -124,6 +125,23 @@ def tombstone(*, reason: str, content_id: str, byte_length: int, key: bytes) -> 
     told = {"byte_length": byte_length, "hash": keyed_hash(key, content_id), "reason": reason}
     data = orjson.dumps({"tombstone": told}, option=orjson.OPT_SORT_KEYS)
     return new_blob(data, content_type="application/json", rules=(), applied=True)
+
+
+def check_consent(row: BlobRow, rules: IntakeRules, place: str) -> None:
+    """Refuse to name a blob that nothing was redacted in (an admin's upload) where raw code may not be stored.
+
+    Raises:
+        IntakeError: rule `consent`.
+
+    """
+    if rules.redacting and not rules.store_raw_code and row.redaction.get("applied") is not True:
+        raise IntakeError(
+            f"{place} names content that cannot be redacted",
+            place=place,
+            rule="consent",
+            why="developer.consent_flags.store_raw_code is false",
+            next_step="leave it out, or ask for consent",
+        )
 
 
 def new_blob(data: bytes, *, content_type: str = "text/plain", rules: Sequence[str], applied: bool) -> NewBlob:
@@ -378,6 +396,7 @@ class _Storing:
             blob = tombstone(reason=reason, content_id=sent, byte_length=row.byte_len, key=self.rules.key)
             self.blobs[blob.blob_id] = blob
             return blob.blob_id
+        check_consent(row, self.rules, place)
         self.references.add(row.blob_id)
         return row.blob_id
 

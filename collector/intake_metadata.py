@@ -15,7 +15,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from collector.errors import IntakeError, TooLargeError
-from collector.intake import BLOB_RULES, IntakeRules, new_blob
+from collector.intake import BLOB_RULES, IntakeRules, check_consent, new_blob
 from collector.intake_json import BODY, parse_json
 from collector.intake_parse import refusal
 from collector.redacting import CaptureRedactors
@@ -109,7 +109,7 @@ def prepare_finalize(
         raise IntakeError(f"{place} came with diff_blob_id", place=place, rule="one_of", next_step="send one of both")
     state: dict[str, Any] = sent.final_state.model_dump(mode="json")
     state["pr"].pop("diff")
-    references = _named(state, resolved)
+    references = _named(state, resolved, rules)
     if rules.redacting:
         state, _counts = _redacted(state, redactors)
     blobs: tuple[NewBlob, ...] = ()
@@ -169,7 +169,7 @@ def _validated(model: type[_Model], value: Any) -> _Model:
         raise refusal(error) from error
 
 
-def _named(state: dict[str, Any], resolved: Mapping[str, BlobRow] | None) -> frozenset[str]:
+def _named(state: dict[str, Any], resolved: Mapping[str, BlobRow] | None, rules: IntakeRules) -> frozenset[str]:
     """The blobs that the final state names; its ids become those of what is stored."""
     names: set[str] = set()
     for block, name, place in (
@@ -189,6 +189,7 @@ def _named(state: dict[str, Any], resolved: Mapping[str, BlobRow] | None) -> fro
                 next_step="upload it first (PUT /blobs/{sha256})",
             )
         else:
+            check_consent(row, rules, place)
             block[name] = row.blob_id
             names.add(row.blob_id)
     return frozenset(names)

@@ -257,7 +257,7 @@ async def put_blob(
     trace: Annotated[str | None, Query(pattern=_UUID, description="the trace it is for; an ingest key knows")] = None,
 ) -> BlobStored:
     """Upload bytes under their SHA-256. Text is redacted unless the trace is raw, and then has another `blob_id`."""
-    trace_id = access.trace_id or trace
+    trace_id = access.trace_id or (trace.lower() if trace else None)
     if trace_id is not None:
         opens(access, trace_id)
     collector, state = _collector(request), state_of(request)

@@ -318,6 +318,28 @@ def test_an_uploaded_secret_is_replaced_and_the_sent_name_still_works(capture: C
     assert SECRET not in capture.get("?blobs=inline").text
 
 
+def test_an_admin_uploads_for_a_trace_by_naming_it(served: Served, capture: Capture) -> None:
+    data = f"a plan, {SECRET}\n".encode()
+    name = blob_id_of(data)
+    answer = served.client.put(f"/blobs/{name}?trace={capture.trace_id.upper()}", content=data)
+    assert answer.status_code == 201
+    assert capture.append(event(1, payload={"kind": "plan", "content_blob_id": name})).json()["accepted"] == 1
+    stored = capture.get().json()["events"][0]["payload"]["content_blob_id"]
+    assert SECRET not in served.client.get(f"/blobs/{stored}").text
+
+
+def test_what_cannot_be_redacted_is_not_slipped_in_through_an_upload_for_no_trace(served: Served) -> None:
+    data = b"# v2 git bundle\n\0\3\4"
+    name = blob_id_of(data)
+    assert served.client.put(f"/blobs/{name}", content=data).status_code == 201
+    capture = Capture(served, developer={"developer_id": "d"})
+    named = event(1, payload={"kind": "plan", "content_blob_id": name})
+    assert problem(capture.append(named), 422)["errors"][0]["rule"] == "consent"
+    final = {"final_state": {"bundle_blob_id": name}}
+    assert problem(capture.post("/finalize", final), 422)["errors"][0]["rule"] == "consent"
+    assert problem(capture.put_blob(data, name), 422)["errors"][0]["rule"] == "consent"
+
+
 def test_wrong_names_and_bombs_are_refused(capture: Capture) -> None:
     bomb = gzip.compress(b"\0" * (65 << 20), 1)
     assert problem(capture.put_blob(b"x", "0" * 64), 422)["errors"][0]["rule"] == "sha256"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from asyncio import TaskGroup
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from runner.chunking.course import fates, in_dependency_order
 from runner.chunking.port import Apart, Place
@@ -23,9 +23,6 @@ from runner.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merge, Re
 from tracer.clock import monotonic
 from tracer.errors import PmError
 from tracer.events import Draft
-
-if TYPE_CHECKING:
-    from asyncio import Task
 
 __all__ = ["Handed", "hand_over", "record_plan", "run_subtasks"]
 
@@ -136,7 +133,6 @@ class _Crew:
         self._working = 0
         self._refused = False
         self._group = TaskGroup()
-        self._tasks: set[Task[None]] = set()
         subtasks = state.plan.subtasks if state.plan else ()
         self._place = {str(item.get("id")): number for number, item in enumerate(subtasks)}
         self._ready: list[tuple[bool, int, str]] = []
@@ -173,9 +169,7 @@ class _Crew:
             if is_new and self._refused:
                 continue
             self._working += 1
-            task = self._group.create_task(self._work(subtask_id))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._group.create_task(self._work(subtask_id))  # the group holds it
 
     async def _work(self, subtask_id: str) -> None:
         end = await self._through(subtask_id)

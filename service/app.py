@@ -105,13 +105,13 @@ def create_app(
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(IngestLane)
-    if metrics:
-        _offer_metrics(app)
     if telemetry is not None:
         from service.telemetry import Traced
 
         app.add_middleware(Traced, telemetry=telemetry)
     app.add_middleware(Gate, token=token, codes=codes or OneTimeCodes(), hosts=tuple(hosts))
+    if metrics:
+        _offer_metrics(app)  # outermost: what the gate refuses is counted too
     return app
 
 

@@ -49,6 +49,7 @@ def test_metrics_count_requests_by_route_and_what_was_captured(project: Path) ->
         assert found[requests, (("method", "POST"), ("route", lane), ("status", "422"))] == 1
         assert found[requests, (("method", "GET"), ("route", "/traces/{trace_id}"), ("status", "200"))] == 1
         assert found[requests, (("method", "GET"), ("route", "other"), ("status", "404"))] == 1
+        assert found[requests, (("method", "GET"), ("route", "other"), ("status", "401"))] == 1
         assert found["pm_http_request_seconds_count", (("route", lane),)] == 3
         assert found["pm_capture_events_total", (("outcome", "accepted"),)] == 3
         assert found["pm_capture_events_total", (("outcome", "duplicate"),)] == 1

@@ -7,6 +7,7 @@ trace. With names as arguments (`python -m benchmarks.collector http postgres ml
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -24,8 +25,10 @@ from pathlib import Path
 import httpx2
 import orjson
 
-from benchmarks._collector_load import batches_of, create_body, replay, request
+from benchmarks._collector_load import batches_of, create_body, event, replay, request
 from benchmarks.harness import Figure, heading, show
+from collector.store.port import StoredEvent, TraceRow
+from collector.store.sqlite import open_sqlite
 
 _ROUNDS = int(os.environ.get("PM_BENCH_ROUNDS", "5"))
 _ROOT = Path(__file__).parent.parent
@@ -119,7 +122,9 @@ def _singles(clients: int, each: int) -> list[list[bytes]]:
     return [batches_of(each, 1) for _client in range(clients)]
 
 
-def _compare(name: str, target: float, mine: Callable[[], float], other: Callable[[], float], *, unit: int = 1) -> None:
+def _compare(
+    name: str, target: float | None, mine: Callable[[], float], other: Callable[[], float], *, unit: int = 1
+) -> None:
     """The median of the ratio mine / other over alternating rounds, after one round that is not counted."""
     mine(), other()
     pairs = [(mine(), other()) for _round in range(_ROUNDS)]
@@ -161,6 +166,33 @@ def http(folder: Path) -> None:
         _compare("batches of 100 of 2 kB", 0.25, lambda: server.speed(batches), lambda: bare(batches), unit=100)
         _compare("batches, raw mode", 0.6, lambda: server.speed(batches, store="raw"), lambda: bare(batches), unit=100)
         _compare("64 clients, group commit on / off", 5, lambda: server.speed(many), lambda: alone.speed(many))
+    _group_commit(folder)
+
+
+async def _store_alone(path: Path, group: int) -> float:
+    """Events a second of 64 writers into the store itself, without HTTP, validation and redaction."""
+    async with open_sqlite(path, group=group) as store:
+
+        async def write(number: int) -> None:
+            trace_id = str(uuid.UUID(int=number + 1))
+            row = TraceRow(trace_id=trace_id, created_at_ms=1, metadata={})
+            await store.create_trace(row, ingest_key_hash=trace_id)
+            for seq in range(1, 31):
+                each = event(seq) | {"payload": {"kind": "search", "query": "x" * 1_600}}
+                await store.append_events(trace_id, [StoredEvent.from_value(each, identity=bytes(16))])
+
+        started = time.perf_counter()
+        await asyncio.gather(*(write(number) for number in range(64)))
+        return 64 * 30 / (time.perf_counter() - started)
+
+
+def _group_commit(folder: Path) -> None:
+    """Group commit by itself: over HTTP a fast disk's sync is a small part of a request, so its effect hardly shows."""
+
+    def alone(group: int) -> float:
+        return asyncio.run(_store_alone(folder / f"alone-{uuid.uuid4().hex}.sqlite", group))
+
+    _compare("the store alone, 64 writers, group commit on / off", None, lambda: alone(1000), lambda: alone(1))
 
 
 def postgres(folder: Path) -> None:

@@ -1,0 +1,151 @@
+"""Group commit under trouble: full disk, too much waiting, callers that went away, a piece of work at fault."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+
+import pytest
+
+from collector.errors import OverloadedError
+from collector.store import group as group_module
+from collector.store.group import GroupWriter
+from collector.store.sqlite import open_sqlite
+from tests.collector.store.samples import blob, event, trace, uid
+from tracer.errors import PmError, RecordError, UnavailableError, UsageError
+
+T = uid(1)
+
+
+@pytest.fixture
+async def writer(tmp_path):
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE IF NOT EXISTS t (a UNIQUE)")
+        return connection
+
+    made = GroupWriter(connect)
+    await made.start()
+    yield made
+    await made.close()
+
+
+def put(value):
+    return lambda connection: connection.execute("INSERT INTO t VALUES (?)", (value,)).lastrowid
+
+
+def count(connection):
+    return connection.execute("SELECT count(*) FROM t").fetchone()[0]
+
+
+async def test_what_waits_shares_a_transaction(writer):
+    started, go = threading.Event(), threading.Event()
+
+    def hold(_connection):
+        started.set()
+        go.wait(10)
+
+    first = asyncio.create_task(writer.write(hold))
+    await asyncio.to_thread(started.wait)
+    changes = [asyncio.create_task(writer.write(lambda c: c.total_changes)) for _each in range(2)]
+    others = [asyncio.create_task(writer.write(put(number))) for number in range(50)]
+    await asyncio.sleep(0.05)
+    go.set()
+    await asyncio.gather(first, *changes, *others)
+    assert await writer.write(count) == 50
+
+
+async def test_work_at_fault_fails_alone(writer):
+    await writer.write(put("taken"))
+
+    def refuse(_connection):
+        raise UsageError("no")
+
+    results = await asyncio.gather(
+        *(writer.write(work) for work in (put(1), put("taken"), refuse, put(2))), return_exceptions=True
+    )
+    assert isinstance(results[1], RecordError)
+    assert isinstance(results[2], UsageError)
+    assert await writer.write(count) == 3
+
+
+async def test_a_caller_that_went_away_leaves_its_work_done_and_the_others_alone(writer):
+    started, go = threading.Event(), threading.Event()
+
+    def hold(_connection):
+        started.set()
+        go.wait(10)
+
+    first = asyncio.create_task(writer.write(hold))
+    await asyncio.to_thread(started.wait)
+    gone, stays = asyncio.create_task(writer.write(put(1))), asyncio.create_task(writer.write(put(2)))
+    await asyncio.sleep(0)
+    gone.cancel()
+    go.set()
+    await asyncio.gather(first, stays)
+    assert await writer.write(count) == 2
+
+
+async def test_too_much_waiting_is_refused(writer, monkeypatch):
+    monkeypatch.setattr(group_module, "_WAITING_BYTES", 1_000)
+    started, go = threading.Event(), threading.Event()
+
+    def hold(_connection):
+        started.set()
+        go.wait(10)
+
+    first = asyncio.create_task(writer.write(hold, size=600))
+    await asyncio.to_thread(started.wait)
+    with pytest.raises(OverloadedError, match="waiting") as caught:
+        await writer.write(put(1), size=600)
+    assert caught.value.retry_after_s >= 1
+    go.set()
+    await first
+    assert await writer.write(count) == 0
+
+
+async def test_a_closed_writer_takes_nothing(writer):
+    await writer.close()
+    with pytest.raises(UnavailableError):
+        await writer.write(put(1))
+
+
+async def test_a_full_disk_is_told_and_stores_nothing_of_the_batch(tmp_path):
+    async with open_sqlite(tmp_path / "c.sqlite") as store:
+        await store.create_trace(trace(), ingest_key_hash="h")
+        await store.append_events(T, [event(1)])
+        pages = await store._writer.write(lambda c: c.execute("PRAGMA page_count").fetchone()[0])
+        await store._writer.write(lambda c: c.execute(f"PRAGMA max_page_count = {pages + 4}").fetchone())
+        with pytest.raises(RecordError, match="could not store") as caught:
+            await store.append_events(T, [event(2)], [blob("x" * 60_000)])
+        assert "free space" in caught.value.next_step
+        await store._writer.write(lambda c: c.execute("PRAGMA max_page_count = 1000000").fetchone())
+        assert (await store.get_trace(T)).seq_last == 1
+        assert (await store.append_events(T, [event(2)], [blob("x" * 60_000)])).accepted == 1
+
+
+async def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises((PmError, OSError)):
+        async with open_sqlite(tmp_path / "file" / "c.sqlite"):
+            pass
+
+
+async def test_the_database_is_the_owners_alone(tmp_path):
+    async with open_sqlite(tmp_path / "state" / "c.sqlite") as store:
+        await store.create_trace(trace(), ingest_key_hash="h")
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "state").iterdir()}
+    assert set(modes.values()) == {0o600}
+    assert "c.sqlite-wal" in modes
+
+
+async def test_what_was_deleted_is_not_in_the_file_any_more(tmp_path):
+    secret = b"a secret plan that nobody may find"
+    async with open_sqlite(tmp_path / "c.sqlite") as store:
+        await store.create_trace(trace(), ingest_key_hash="h")
+        await store.append_events(T, [event(1)], [blob(secret.decode() * 100)])
+        await store.delete_trace(T, 5)
+        await store.take_garbage(before_ms=1 << 60)
+    assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())

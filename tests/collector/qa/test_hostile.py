@@ -36,6 +36,7 @@ _LIMITS = Limits(
     keep_bytes=128 << 10,
     report_bytes=1 << 20,
 )
+_PROGRAM = f"program{os.getpid()}.py"  # told from those of other test workers
 _KINDS = [pytest.param("container", marks=pytest.mark.container), "bubblewrap"]
 
 
@@ -56,9 +57,9 @@ async def sandbox(kind: str) -> AsyncIterator[Sandbox]:
 
 
 async def _run(sandbox: Sandbox, folder: Path, program: str, **more: object) -> Outcome:
-    files = {"program.py": program}
+    files = {_PROGRAM: program}
     values: dict[str, object] = {"limits": _LIMITS, "files": files, **more}
-    return await sandbox.run(job_of(folder, "exec python3 program.py", image=IMAGE, **values))
+    return await sandbox.run(job_of(folder, f"exec python3 {_PROGRAM}", image=IMAGE, **values))
 
 
 async def test_a_fork_bomb_ends_with_its_time_and_leaves_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ async def test_a_fork_bomb_ends_with_its_time_and_leaves_nothing(sandbox: Sandbo
     limits = Limits(time_s=4.0, memory_bytes=512 << 20, pids=48)
     outcome = await _run(sandbox, tmp_path, bomb, limits=limits)
     assert outcome.kind in {"timeout", "oom"}
-    assert _with_argument("program.py") == 0
+    assert _with_argument(_PROGRAM) == 0
 
 
 async def test_a_fork_bomb_left_behind_ends_with_the_command(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -74,10 +75,10 @@ async def test_a_fork_bomb_left_behind_ends_with_the_command(sandbox: Sandbox, t
         "import os, sys\nif os.fork():\n    sys.exit(5)\nos.setsid()\n"
         "while True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n"
     )
-    outcome = await _run(sandbox, tmp_path, bomb, reports=("program.py",))
+    outcome = await _run(sandbox, tmp_path, bomb, reports=(_PROGRAM,))
     assert (outcome.kind, outcome.exit_code) == ("exit", 5)
-    assert outcome.reports.keys() == {"program.py"}  # no fork is needed to bring the report out
-    assert _with_argument("program.py") == 0
+    assert outcome.reports.keys() == {_PROGRAM}  # no fork is needed to bring the report out
+    assert _with_argument(_PROGRAM) == 0
 
 
 @pytest.mark.parametrize("stream", [1, 2])
@@ -105,7 +106,7 @@ async def test_a_memory_bomb_in_many_processes_is_told_as_such(sandbox: Sandbox,
     )
     outcome = await _run(sandbox, tmp_path, bomb, limits=Limits(memory_bytes=128 << 20, time_s=60.0, pids=48))
     assert outcome.kind == "oom" or outcome.killed_for_memory
-    assert _with_argument("program.py") == 0
+    assert _with_argument(_PROGRAM) == 0
 
 
 @contextmanager
@@ -302,7 +303,7 @@ time.sleep(100000)
     outcome = await _run(sandbox, tmp_path, stubborn, limits=Limits(time_s=2.0))
     assert outcome.kind == "timeout"
     assert time.monotonic() - begun < 60
-    assert _with_argument("program.py") == 0
+    assert _with_argument(_PROGRAM) == 0
 
 
 async def test_a_command_that_forges_the_runner_s_words_is_still_only_output(sandbox: Sandbox, tmp_path: Path) -> None:

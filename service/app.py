@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
@@ -16,14 +15,14 @@ from fastapi.openapi.utils import get_openapi
 from collector.collector import Collector
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
-from service import captures_api, page_captures, page_insights, pages, tasks
+from service import captures_api, health, page_captures, page_insights, pages, tasks
 from service.admission import Admission
 from service.ingest_lane import IngestLane
 from service.problems import Problem, add_problem_handlers, responses
-from service.schemas import Health, NewTask
+from service.schemas import NewTask
 from service.security import Gate, OneTimeCodes
-from service.state import ServiceState, state_of
-from tracer.errors import ConfigError, UnavailableError
+from service.state import ServiceState
+from tracer.errors import ConfigError
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
+_TITLE: Final = "PM Orchestrator"
+_SUMMARY: Final = "Tasks put to coding agents, judged, and recorded; captured sessions of people, proved and scored."
 _WAITING_BATCHES: Final = 8  # so many bodies of the largest size may be held at once
 
 
@@ -61,58 +62,34 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with supervisor, collector() as opened:
-            limits = opened.settings
-            app.state.service = ServiceState(
+            state = app.state.service = ServiceState(
                 state_dir=state_dir,
                 supervisor=supervisor,
                 task_request=task_request,
                 collector=opened,
-                admission=Admission(calls=limits.waiting, size=_WAITING_BATCHES * limits.limits.batch_bytes),
+                admission=_admission(opened),
             )
             async with telemetry.watching(state_dir, supervisor) if telemetry else nullcontext():
                 yield
-                app.state.service.closing.set()
+                state.closing.set()
 
-    app = FastAPI(
-        title="PM Orchestrator",
-        version=version,
-        summary="Tasks put to coding agents, judged, and recorded.",
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-    )
+    app = FastAPI(title=_TITLE, version=version, summary=_SUMMARY, lifespan=lifespan, docs_url=None, redoc_url=None)
     add_problem_handlers(app)
-    app.include_router(tasks.router)
-    app.include_router(captures_api.router)
-    app.include_router(pages.router)
-    app.include_router(page_insights.router)
-    app.include_router(page_captures.router)
-
-    @app.get("/healthz", tags=["health"], responses=responses(403, 429))
-    async def healthz() -> Health:
-        """The process is alive."""
-        return Health(status="ok")
-
-    @app.get("/readyz", tags=["health"], responses=responses(403, 429, 503))
-    async def readyz(request: Request) -> Health:
-        """The state directory and the collector's store can be used."""
-        state = state_of(request)
-        await state.collector.store.pending_traces(limit=1)
-        place = state.state_dir
-        if not await asyncio.to_thread(place.traces.is_dir):
-            raise UnavailableError("the state directory is not there", next_step="pm doctor")
-        return Health(status="ok")
-
+    for module in (tasks, captures_api, health, pages, page_insights, page_captures):
+        app.include_router(module.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(IngestLane)
     if telemetry is not None:
-        from service.telemetry import Traced
-
-        app.add_middleware(Traced, telemetry=telemetry)
+        app.add_middleware(telemetry.middleware, telemetry=telemetry)
     app.add_middleware(Gate, token=token, codes=codes or OneTimeCodes(), hosts=tuple(hosts))
     if metrics:
         _offer_metrics(app)  # outermost: what the gate refuses is counted too
     return app
+
+
+def _admission(collector: Collector) -> Admission:
+    settings = collector.settings
+    return Admission(calls=settings.waiting, size=_WAITING_BATCHES * settings.limits.batch_bytes)
 
 
 def _telemetry(endpoint: str, version: str) -> Telemetry:

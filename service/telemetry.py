@@ -62,6 +62,7 @@ class Telemetry:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=address, timeout=_TIMEOUT_S)))
         logging.getLogger("opentelemetry").setLevel(logging.ERROR)
         self.tracer = self._provider.get_tracer("pm-orchestrator", version)
+        self.middleware = Traced
         self._sent: dict[str, tuple[str, int]] = {}
 
     @asynccontextmanager

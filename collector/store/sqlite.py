@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from collector.store import sqlite_read as read
+from collector.store import sqlite_remove as remove
 from collector.store import sqlite_write as write
 from collector.store.gate import FileGate
 from collector.store.group import MOST_GROUPED, GroupWriter
@@ -187,12 +188,12 @@ class SqliteStore:
 
     async def delete_trace(self, trace_id: str, at_ms: int) -> bool:
         """See the port."""
-        deleted = await self._writer.write(lambda c: write.delete(c, trace_id, at_ms))
+        deleted = await self._writer.write(lambda c: remove.delete(c, trace_id, at_ms))
         await self._purge(trace_id)
         return deleted
 
     async def _purge(self, trace_id: str) -> None:
-        while await self._writer.write(lambda c: write.purge_slice(c, trace_id)):
+        while await self._writer.write(lambda c: remove.purge_slice(c, trace_id)):
             pass
 
     async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:
@@ -275,7 +276,7 @@ class SqliteStore:
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
         """See the port."""
-        return tuple(await self._writer.write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit)))
+        return tuple(await self._writer.write(lambda c: remove.take_garbage(c, before_ms=before_ms, limit=limit)))
 
     def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
         """See the port."""
@@ -285,7 +286,7 @@ class SqliteStore:
 
     async def secret(self, name: str = "identity") -> bytes:
         """See the port."""
-        return await self._writer.write(lambda c: write.secret(c, name, secrets.token_bytes(32)))
+        return await self._writer.write(lambda c: remove.secret(c, name, secrets.token_bytes(32)))
 
     async def add_token(self, token: TokenRow) -> None:
         """See the port."""
@@ -297,7 +298,7 @@ class SqliteStore:
 
     async def revoke_token(self, token_id: str, at_ms: int) -> bool:
         """See the port."""
-        return await self._writer.write(lambda c: write.revoke_token(c, token_id, at_ms))
+        return await self._writer.write(lambda c: remove.revoke_token(c, token_id, at_ms))
 
     async def list_tokens(self) -> tuple[TokenRow, ...]:
         """See the port."""

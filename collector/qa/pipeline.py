@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import orjson
 from pydantic import ValidationError
 
 from collector.collector import Collector
@@ -116,6 +117,7 @@ class _Run:
         self._facts = facts
         self._sandbox = sandbox
         self._progress = progress
+        self._asked: Any = row.metadata.get("qa_profile")
         self.trouble: PmError | None = None
 
     async def schema(self) -> None:
@@ -193,15 +195,15 @@ class _Run:
 
     @property
     def _runner(self) -> Runner:
-        asked = self._row.metadata.get("qa_profile")
-        name: Any = asked.get("runner") if isinstance(asked, dict) else asked
-        return (
-            name if name in {"pytest", "go test", "npm test", "make test"} else "pytest" if name is None else "custom"
-        )
+        asked = self._asked
+        name: Any = "pytest" if asked is None else asked.get("runner") if isinstance(asked, dict) else asked
+        return name if name in {"pytest", "go test", "npm test", "make test"} else "custom"
 
     async def _checkout(self, folder: Path) -> _Prepared | Refusal:
         row, contents = self._row, self._collector.contents
-        plan = plan_of(row.metadata.get("qa_profile"), self._settings.lists)
+        if self._asked is None:
+            self._asked = await self._runner_seen()
+        plan = plan_of(self._asked, self._settings.lists)
         if isinstance(plan, Refusal):
             return plan
         repo = row.metadata["repo"]
@@ -231,6 +233,17 @@ class _Run:
             f"checkout: base from {source}, head from {checkout.patch}, {len(checkout.changed)} files differ"
         )
         return _Prepared(plan, code, checkout)
+
+    async def _runner_seen(self) -> str | None:
+        """The runner that the developer used last, for a trace that names none."""
+        found, after = None, 0
+        while page := await self._collector.store.read_events(self._row.trace_id, after=after):
+            after = page[-1].seq
+            for event in page:
+                if event.type == "test_run":
+                    runner = orjson.loads(event.payload).get("runner")
+                    found = runner if runner != "custom" else found
+        return found
 
     async def _test(self, prepared: _Prepared, folder: Path) -> None:
         plan, code, checkout = prepared

@@ -22,6 +22,7 @@ __all__ = [
     "BUGGY",
     "CALM",
     "FIXED",
+    "NO_PROFILE",
     "PROFILE",
     "RUNNER",
     "TEST",
@@ -48,6 +49,7 @@ echo "<testsuite>$cases</testsuite>" > .pm-report/junit.xml
 exit $failed
 """
 PROFILE = {"runner": "custom", "command": "sh run.sh"}
+NO_PROFILE: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ async def send_session(
             },
             "environment": {"language": ["python"]},
             "ingestion": {"mode": "batch", "client_session_id": "session-1"},
-            "qa_profile": PROFILE if profile is None else profile,
+            "qa_profile": PROFILE if profile is None else profile or None,
         }
     )
     await collector.append(created.trace_id, events if events is not None else [_thought()])

@@ -17,7 +17,16 @@ from collector.qa.profiles import normal_image
 from collector.qa.sandbox import Job, Outcome, Sandbox, SandboxFacts
 from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox_choose import SandboxChooser
-from tests.collector.qa.rigs import CALM, FIXED, TEST, a_collector, a_repository, quick_settings, send_session
+from tests.collector.qa.rigs import (
+    CALM,
+    FIXED,
+    NO_PROFILE,
+    TEST,
+    a_collector,
+    a_repository,
+    quick_settings,
+    send_session,
+)
 from tests.support.containers import IMAGE, container_engine
 from tests.support.tools import need_program
 from tracer.errors import ConflictError, SandboxError
@@ -317,6 +326,30 @@ async def test_make_test_is_judged_by_its_exit_code_where_it_leaves_no_report(
     trace_id = await send_session(collector, repository, profile="make test")
     proof = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["detail"]["proof"]
     assert (proof["verdict"], proof["level"]) == ("proven", "run")
+
+
+async def test_without_a_profile_the_runner_is_the_developer_s_own(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    need_program("make", how="apt-get install make")
+    repository = a_repository(
+        tmp_path, base={"Makefile": "test:\n\tsh tests/half.sh\n"}, head={"divisor.txt": FIXED, "tests/half.sh": TEST}
+    )
+    runs = [("go test", "go test ./..."), ("make test", "make test"), ("custom", "sh check.sh")]
+    events = [
+        {
+            "event_id": f"00000000-0000-4000-8000-{seq:012d}",
+            "seq": seq,
+            "ts_ms": 1_700_000_000_000 + seq,
+            "type": "test_run",
+            "actor": {"kind": "tool"},
+            "payload": {"command": command, "runner": runner, "exit_code": 1, "duration_ms": 5, "passed": False},
+        }
+        for seq, (runner, command) in enumerate(runs, start=1)
+    ]
+    trace_id = await send_session(collector, repository, events=events, profile=NO_PROFILE)
+    tests = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+    assert (tests["runner"], tests["final_passed"]) == ("make test", True)
 
 
 @pytest.mark.torture

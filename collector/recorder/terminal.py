@@ -30,6 +30,7 @@ _PIECE: Final = 64 << 10
 _TYPED: Final = 16
 _DRAIN_S: Final = 0.3
 _HANG_UP_S: Final = 2.0
+_NUDGE_S: Final = 0.3
 _DEFAULT_SIZE: Final = (24, 80)
 _END_OF_INPUT: Final = b"\x04"
 
@@ -83,7 +84,7 @@ class PtyShell:
         try:
             self._raw()
             loop.add_reader(self._master, self._from_shell)
-            loop.add_reader(self._in, self._from_person)
+            self._listen(loop)
             self._child_changed()  # it may be gone already
             status = await self._ended
             await self._drain()
@@ -97,6 +98,13 @@ class PtyShell:
                 loop.remove_signal_handler(number)
             self._cooked()
             await self._end()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.add_reader(self._in, self._from_person)
+        except PermissionError:  # a file or /dev/null: always ready, and nothing one can wait for
+            while not self._script_over:
+                self._from_person()
 
     def hang_up(self) -> None:
         """Tell the shell that its terminal is gone: what a closed window does."""
@@ -229,7 +237,7 @@ class PtyShell:
                 self.hang_up()
                 return
             self._script_over = True
-            data = _END_OF_INPUT if self._prompted else b""
+            asyncio.get_running_loop().call_later(_NUDGE_S, self._end_script)
         if len(self._typed) < _TYPED:
             self._typed = (self._typed + data)[:_TYPED]
         self._waiting += data
@@ -283,12 +291,19 @@ class PtyShell:
                 self._feed_script()
 
     def _feed_script(self) -> None:
-        """A script is typed from the first prompt on; before it the shell's terminal would swallow its end."""
+        """A script is typed from the first prompt on; before it the shell's terminal would swallow it."""
         self._prompted = True
-        if self._script_over:
-            self._waiting += _END_OF_INPUT
         if self._waiting:
             self._to_shell()
+
+    def _end_script(self) -> None:
+        """Type Ctrl+D until the shell is gone: between a command and the next prompt it means nothing."""
+        if self._master < 0 or self._ended is None or self._ended.done():
+            return
+        if self._prompted and not self._waiting:
+            self._waiting = _END_OF_INPUT
+            self._to_shell()
+        asyncio.get_running_loop().call_later(_NUDGE_S, self._end_script)
 
     def _close_master(self) -> None:
         if self._master >= 0:

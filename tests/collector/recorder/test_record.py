@@ -479,16 +479,20 @@ def test_nobody_asked_is_nobody_who_consented(at: Desk) -> None:
 
 
 @SLOW
-def test_a_script_on_stdin_is_recorded_as_if_it_were_typed(at: Desk) -> None:
-    done = subprocess.run(
-        [str(at.bin / "pm"), "record", "--consent", "output", "--title", "scripted", "--no-upload"],
-        input=b"echo from a script\n",
-        cwd=at.repo,
-        env={**os.environ, **at.environ("bash")},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_a_script_on_stdin_is_recorded_as_if_it_were_typed(at: Desk, tmp_path: Path, kind: str) -> None:
+    script = tmp_path / "script"
+    script.write_bytes(b"sleep 0.5\necho from a script\n")
+    with script.open("rb") as file:
+        done = subprocess.run(
+            [str(at.bin / "pm"), "record", "--consent", "output", "--title", "scripted", "--no-upload"],
+            **({"stdin": file} if kind == "file" else {"input": script.read_bytes()}),
+            cwd=at.repo,
+            env={**os.environ, **at.environ("bash")},
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr
     assert at.output_of("echo") == "from a script\n"
 

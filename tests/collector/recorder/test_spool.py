@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import orjson
@@ -166,3 +168,38 @@ def test_another_collector_has_nothing_of_what_the_first_one_has(tmp_path: Path)
     assert not spool.sent.created
     assert spool.ingest_key == ""
     assert Spool.open(spool.folder).header["server"] == "http://127.0.0.1:2"
+
+
+_WRITER = """
+import sys
+import time
+from pathlib import Path
+from collector.spool import Draft, Spool
+spool = Spool.open(Path(sys.argv[1]))
+for number in range(100_000):
+    event = spool.append([Draft(type="thought", payload={"content": "x" * (number % 3000)})])[0]
+    sys.stdout.write(f"{event['seq']}\\n")
+    sys.stdout.flush()
+"""
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(30))
+def test_kill_9_of_a_writer_loses_nothing_that_was_acknowledged_and_leaves_no_lock(tmp_path: Path, seed: int) -> None:
+    spool = spool_in(tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(spool.folder)], env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    told = process.stdout.readline()
+    time.sleep(random.Random(seed).uniform(0, 0.25))
+    process.kill()
+    acknowledged = [int(line) for line in (told + process.stdout.read()).split("\n")[:-1]]
+    process.wait()
+    process.stdout.close()
+    again = Spool.open(spool.folder)
+    (event,) = again.append([thought("after the kill")])
+    assert seqs(again) == list(range(1, event["seq"] + 1))
+    assert acknowledged == list(range(1, len(acknowledged) + 1))
+    assert event["seq"] - 1 in {len(acknowledged), len(acknowledged) + 1}

@@ -110,7 +110,12 @@ def _end_of_fence(lines: list[str], start: int, mark: str, info: str) -> int:
             if not depth:
                 return index
             depth -= 1
-        elif nested and (inner := _OPEN.match(line.rstrip("\r"))) and inner["info"].strip():
+        elif (
+            nested
+            and (inner := _OPEN.match(line.rstrip("\r")))
+            and inner["info"].strip()
+            and len(inner["mark"]) >= len(mark)  # a shorter one cannot close the outer one either
+        ):
             depth += 1
     return len(lines)
 

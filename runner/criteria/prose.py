@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from runner.criteria.answer import Prose
+from runner.criteria.answer import Answer, Prose
 from runner.criteria.finding import at
 from runner.criteria.model import Place
 from runner.criteria.wording import TO_BE_WRITTEN
 
-__all__ = ["early_ends", "left_out", "marks"]
+__all__ = ["early_ends", "ends_in_mid_sentence", "left_out", "marks"]
 
 _LINE_MARK = re.compile(r"^\W*(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*(?:[:(–—-]|$))")
 _IN_LINE = re.compile(r"(?:(?<=[.!?;)]\s)|(?<=[-–—]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*[:(])")
@@ -72,6 +72,12 @@ _ENDS = re.compile(
     r"|\b(?:tendrás|deberás|tienes|debes|puedes|tendrá|deberá|tendría)\b[^.;!?]{0,12}\b(?:que )?(?:implementar|completar|escribir|añadir (?:el|la|los|las) (?:resto|lógica|código)|terminar)|\bel resto (?:lo|te|queda|es cosa)\b[^.;!?]{0,30}\b(?:tú|ti|usted|tendrás|puedes|toca|queda)|\b(?:quieres|desea|deseas) que (?:continúe|siga|prosiga|termine|complete)|\blo dejo (?:para|a) (?:ti|usted|tu)|\bte toca\b"
     r"|\b(?:müssen|musst|sollten|solltest|können|kannst) (?:sie|du)\b[^.;!?]{0,40}\b(?:selbst|noch)\b[^.;!?]{0,20}\b(?:implementieren|ergänzen|schreiben|fertigstellen|umsetzen)|\büberlasse ich\b|\bsoll ich (?:fortfahren|weitermachen|den rest|jetzt)|\b(?:den|der) rest\b[^.;!?]{0,40}\b(?:selbst|ihnen|dir|du|sie)\b|\bmöchten sie,? dass ich (?:fortfahre|weitermache)"
     r"|\b(?:vous devrez|tu devras|il vous faudra|il te faudra|vous pouvez|tu peux)\b[^.;!?]{0,30}\b(?:implémenter|compléter|écrire|terminer|finir)\b|\bje (?:vous|te) laisse\b|\b(?:voulez-vous|souhaitez-vous|veux-tu|souhaites-tu) que je (?:continue|poursuive|termine|complète)|\ble reste\b[^.;!?]{0,30}\b(?:à vous|à toi|vous-même|toi-même)",
+    re.IGNORECASE,
+)
+_FEW_WORDS = 5
+_OPEN_END = re.compile(
+    r"\s(?:the|an?|because|and|or|but|of|from|with|which|into|if|while|is|are|was|were|as|to"
+    r"|(?:because|and|but|which|so|when|while|if|since|where|that) (?:it|they|we|i|this|that|the \w+))\s*$",
     re.IGNORECASE,
 )
 _BEYOND = re.compile(
@@ -202,6 +208,16 @@ def early_ends(prose: Sequence[Prose], *, changed: bool) -> list[Place]:
                 )
             )
     return found
+
+
+def ends_in_mid_sentence(answer: Answer) -> Place | None:
+    """Q6: the answer's last line is prose and stops at a word after which more must come."""
+    last = next((line for line in reversed(answer.prose) if line.raw.strip()), None)
+    if last is None or any(fence.line > last.line for fence in answer.fences):
+        return None
+    if last.raw.lstrip()[:1] in {"#", "|", ">"} or len(last.raw.split()) < _FEW_WORDS or not _OPEN_END.search(last.raw):
+        return None
+    return at("cut", "the answer stops in the middle of a sentence", line=last.line, excerpt=last.raw)
 
 
 def _sentences(line: str) -> list[str]:

@@ -213,7 +213,7 @@ MISSING = Words(
     ),
     (
         "encore|non impl|à |plus tard|ultérieur|prochainement|sera |implémentation|reste",
-        r"\b(?:pas encore|non) (?:implémenté|codé)|^\W*(?:reste )?à (?:implémenter|compléter|terminer|finir|faire\W*$|faire ?:)|\bà (?:implémenter|compléter|finir)(?: plus tard| ultérieurement| ici)?\W*$|\b(?:implémenter|compléter|corriger) (?:ceci |cela |ça )?(?:plus tard|ultérieurement|prochainement)\b|\bsera (?:implémenté|complété)e?s?\b|\bimplémentation (?:provisoire|temporaire|fictive|à venir|manquante)\b|\breste à (?:faire|implémenter)\b",
+        r"\b(?:pas encore|non) (?:implémenté|codé)|^\W*(?:reste )?à (?:implémenter|compléter|terminer|finir|faire(?: plus tard| ultérieurement)?(?:\W*$| ?:))|\bà (?:implémenter|compléter|finir)(?: plus tard| ultérieurement| ici)?\W*$|\b(?:implémenter|compléter|corriger) (?:ceci |cela |ça )?(?:plus tard|ultérieurement|prochainement)\b|\bsera (?:implémenté|complété)e?s?\b|\bimplémentation (?:provisoire|temporaire|fictive|à venir|manquante)\b|\breste à (?:faire|implémenter)\b",
     ),
 )
 
@@ -384,6 +384,7 @@ LEFT_OUT = _any(
 LEFT_OUT_DOTS = _any(
     rf"{_DOTS}[\s(\[<]+(?:the |all |any |and |with |plus |add )?(?:more|similar|code|implementation|imports?|handle|logic|here|{_THING})\b(?!\s*[}}\])=])",
     rf"^\W*{_DOTS}[^.…]{{1,60}}{_DOTS}\W*$",
+    rf"^\W*{_DOTS}\s*(?:and so on|and so forth|etc\.?|usw\.?|and (?:\w+ )?more)\b",
     rf"^\W*(?:other|more|remaining|additional|similar|the rest|rest|further|etc|and so on)\b[^.…]{{0,40}}{_DOTS}\W*$",
     rf"^[^\w{{(]*{_DOTS}\s*(?:他|其他|其余|기타|나머지|同様|以下|残り|省略|中略)|^[^\w{{(]*{_DOTS}\s+(?:resto|weitere|autres|rest|reste)\b",
     rf"^\W*(?:\w+ ){{1,4}}(?:same as|as|like) (?:before|above)\W*{_DOTS}|^\W*{_DOTS}\W*(?:same|as|like)\b",

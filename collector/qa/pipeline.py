@@ -7,7 +7,6 @@ done all the same, and the trace ends `qa_failed` instead of `complete`: failed 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,6 +25,7 @@ from collector.qa.pipeline_settings import QaSettings
 from collector.qa.profiles import Plan, Refusal, plan_of
 from collector.qa.sandbox import Sandbox
 from collector.qa.sandbox_choose import SandboxChooser
+from collector.qa.scratch import scratch_folder
 from collector.qa.session_end import SessionEnd, session_end
 from collector.qa.steps_tests import Progress, TestsStep, not_testable
 from collector.qa_fold import fold_qa
@@ -76,8 +76,8 @@ async def run_qa(
     chosen = sandbox or SandboxChooser(settings.sandbox, pull=settings.pull)
     run = _Run(row, collector, settings, facts, chosen, progress)
     await run.schema()
-    with tempfile.TemporaryDirectory(prefix="pm-qa-") as folder:
-        await run.tests(Path(folder))
+    with scratch_folder() as folder:
+        await run.tests(folder)
     await run.judge(judge, no_judge)
     await run.materialize()
     if run.trouble is not None and insist:

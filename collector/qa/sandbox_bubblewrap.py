@@ -13,7 +13,6 @@ import platform
 import shutil
 import sys
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from collector.qa.sandbox_probe import PROBE, held_from, process_limit
 from collector.qa.sandbox_script import script_arguments
 from collector.qa.sandbox_talk import Cut, outcome_of, talk
 from collector.qa.sandbox_watch import end_below, memory_below
+from collector.qa.scratch import scratch_folder
 from runner.processes import Process, command_environment
 from tracer.clock import short_token
 from tracer.errors import SandboxError
@@ -209,8 +209,8 @@ class BubblewrapSandbox:
         raise error or _broken("it could not be tried")
 
     async def _try_way(self, *, as_root: bool) -> SandboxFacts:
-        with tempfile.TemporaryDirectory(prefix="pm-qa-") as folder:
-            empty = Path(folder, "empty.tar")
+        with scratch_folder() as folder:
+            empty = folder / "empty.tar"
             with tarfile.open(empty, "w"):
                 pass
             job = Job(image="", source=empty, command=("sh", "-c", PROBE), limits=_PROBE_LIMITS)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import tarfile
-import tempfile
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from collector.qa.sandbox import Job, Limits, Outcome, SandboxFacts
@@ -19,6 +17,7 @@ from collector.qa.sandbox_labels import MARK_LABEL, is_stale, labels
 from collector.qa.sandbox_probe import PROBE, held_from
 from collector.qa.sandbox_script import script_arguments
 from collector.qa.sandbox_talk import SETUP_LIMIT_S, Talk, outcome_of, talk, uninterrupted
+from collector.qa.scratch import scratch_folder
 from runner.processes import Process, ProcessResult, command_environment, run_command
 from tracer.clock import short_token
 from tracer.errors import SandboxError
@@ -235,8 +234,8 @@ class ContainerSandbox:
 
     async def _try_out(self, image: str, version: str) -> SandboxFacts:
         """Run the probe and read what it saw."""
-        with tempfile.TemporaryDirectory(prefix="pm-qa-") as folder:
-            empty = Path(folder, "empty.tar")
+        with scratch_folder() as folder:
+            empty = folder / "empty.tar"
             with tarfile.open(empty, "w"):
                 pass
             job = Job(

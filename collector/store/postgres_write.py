@@ -34,17 +34,19 @@ __all__ = [
 
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 _PURGE = 2_000
+# %b: lists of texts go over in binary; as text each element would be escaped, which took half of a batch's time.
 _EVENTS = """
     INSERT INTO events (trace_id, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity)
     SELECT %s, s.seq, s.ts_ms, s.type, s.payload::json, s.event_id, s.envelope::json, s.identity
-    FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::uuid[], %s::text[], %s::bytea[])
-        AS s (seq, ts_ms, type, payload, event_id, envelope, identity)
+    FROM unnest(
+        %s::bigint[], %s::bigint[], %b::text[], %b::text[], %b::text[]::uuid[], %b::text[], %b::bytea[]
+    ) AS s (seq, ts_ms, type, payload, event_id, envelope, identity)
 """
 _BLOBS = """
     INSERT INTO blobs AS b
         (blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)
     SELECT s.blob_id, s.uri, s.content_type, s.byte_len, s.redaction::json, 1, %s, s.data
-    FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::bytea[])
+    FROM unnest(%b::text[], %b::text[], %b::text[], %s::bigint[], %b::text[], %b::bytea[])
         AS s (blob_id, uri, content_type, byte_len, redaction, data)
     ON CONFLICT (blob_id) DO UPDATE SET held_by = b.held_by +
         (NOT EXISTS (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = %s AND t.blob_id = b.blob_id))::int
@@ -52,7 +54,7 @@ _BLOBS = """
 _HELD = """
     INSERT INTO trace_blobs AS t (trace_id, blob_id, content_type, redaction_json, used)
     SELECT %s, s.blob_id, s.content_type, s.redaction::json, true
-    FROM unnest(%s::text[], %s::text[], %s::text[]) AS s (blob_id, content_type, redaction)
+    FROM unnest(%b::text[], %b::text[], %b::text[]) AS s (blob_id, content_type, redaction)
     ON CONFLICT (trace_id, blob_id) DO UPDATE SET used = true WHERE NOT t.used
 """
 
@@ -106,7 +108,7 @@ async def append(
             (trace_id,),
         )
         there = await connection.execute(
-            "SELECT event_id::text, identity FROM events WHERE trace_id = %s AND event_id = ANY (%s::uuid[])",
+            "SELECT event_id::text, identity FROM events WHERE trace_id = %s AND event_id = ANY (%b::text[]::uuid[])",
             (trace_id, [event.event_id for event in events]),
         )
         status, seq_last, count, held, skew = await locked.fetchone() or (None, 0, 0, 0, None)

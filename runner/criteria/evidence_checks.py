@@ -8,7 +8,7 @@ from runner.criteria.answer import Answer, read_answer
 from runner.criteria.finding import at, finding_of
 from runner.criteria.kind import asks_for_change, effective_kind
 from runner.criteria.model import Evidence, Finding, Place
-from runner.criteria.prose import early_ends, ends_in_mid_sentence
+from runner.criteria.prose import early_ends, stops_short
 
 __all__ = ["q1_files", "q5_evidence", "q6_termination"]
 
@@ -114,7 +114,7 @@ def q6_termination(evidence: Evidence) -> Finding:
         changed or _wants_change(evidence) or evidence.options.get("answer_alone")
     ):
         places.extend(early_ends(answer.prose, changed=changed or bool(evidence.options.get("answer_alone"))))
-    if (cut := ends_in_mid_sentence(answer)) is not None:
+    if (cut := stops_short(answer)) is not None:
         places.append(cut)
     places.extend(_unproven(evidence, answer))
     return finding_of(places)

@@ -14,7 +14,7 @@ from runner.criteria.finding import at
 from runner.criteria.model import Place
 from runner.criteria.wording import TO_BE_WRITTEN
 
-__all__ = ["early_ends", "ends_in_mid_sentence", "left_out", "marks"]
+__all__ = ["early_ends", "left_out", "marks", "stops_short"]
 
 _LINE_MARK = re.compile(r"^\W*(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*(?:[:(–—-]|$))")
 _IN_LINE = re.compile(r"(?:(?<=[.!?;)]\s)|(?<=[-–—]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*[:(])")
@@ -76,8 +76,12 @@ _ENDS = re.compile(
 )
 _FEW_WORDS = 5
 _OPEN_END = re.compile(
-    r"\s(?:the|an?|because|and|or|but|of|from|with|which|into|if|while|is|are|was|were|as|to"
+    r"\s(?:the|an?|because|and|or|but|of|from|with|which|into|if|while|is|are|was|were|as|to|only|had|has|have|its|their|my|your|every|will|would|could|should|must|been|than"
     r"|(?:because|and|but|which|so|when|while|if|since|where|that) (?:it|they|we|i|this|that|the \w+))\s*$",
+    re.IGNORECASE,
+)
+_STARTS_ONLY = re.compile(
+    r"^(?:now |next,? |first,? )?let me (?:first |now |also |then |start |begin )*(?:by )?(?:look|check|read|examin|open|explor|see|find|search|inspect|go|tak|add|writ|creat|implement|fix|updat)\w*\b(?! know)",
     re.IGNORECASE,
 )
 _BEYOND = re.compile(
@@ -210,11 +214,13 @@ def early_ends(prose: Sequence[Prose], *, changed: bool) -> list[Place]:
     return found
 
 
-def ends_in_mid_sentence(answer: Answer) -> Place | None:
-    """Q6: the answer's last line is prose and stops at a word after which more must come."""
+def stops_short(answer: Answer) -> Place | None:
+    """Q6: the last line is prose, and announces the work or stops at a word after which more must come."""
     last = next((line for line in reversed(answer.prose) if line.raw.strip()), None)
     if last is None or any(fence.line > last.line for fence in answer.fences):
         return None
+    if _STARTS_ONLY.match(_sentences(last.text.strip() or " x")[-1].strip()):
+        return at("plan", "the answer ends where the work begins", line=last.line, excerpt=last.raw)
     if last.raw.lstrip()[:1] in {"#", "|", ">"} or len(last.raw.split()) < _FEW_WORDS or not _OPEN_END.search(last.raw):
         return None
     return at("cut", "the answer stops in the middle of a sentence", line=last.line, excerpt=last.raw)

@@ -191,7 +191,14 @@ def _declines(function: tree_sitter.Node, statement: tree_sitter.Node) -> bool:
 
 
 def _ellipses(source: Source) -> Iterator[Stub]:
-    """`...` as a statement beside others: Python's only way to leave code out that still parses."""
+    """`...` as a statement beside others, or as a key in JSON: ways to leave something out that still parse."""
+    if source.language.name == "json" and b'"..."' in source.text:
+        for pair in source.nodes(("pair",)):
+            key = pair.child_by_field_name("key")
+            if key is not None and key.text == b'"..."':
+                message = "`...` in place of entries"
+                yield Stub(criterion="Q3", message=message, start=pair.start_byte, end=pair.end_byte)
+        return
     if source.language.name != "python" or b"..." not in source.text or source.path.endswith(".pyi"):
         return
     for node in source.nodes(("expression_statement",)):

@@ -91,7 +91,7 @@ MENTION = re.compile(
 MISSING = Words(
     (
         "incomplete|unfinished|complete|finished",
-        r"\b(?:this|it|(?:the|this) (?:function|method|implementation|handler|code|class|module|script)) is (?:still |currently )?(?:incomplete|unfinished|not (?:yet )?(?:complete|finished))\b(?! (?:until|unless|if|when|while|without))",
+        r"\b(?:this|(?:the|this) (?:function|method|implementation|handler|code|class|module|script)) is (?:still |currently )?(?:incomplete|unfinished|not (?:yet )?(?:complete|finished))\b(?! (?:until|unless|if|when|while|without))",
     ),
     (
         "yet",

@@ -8,7 +8,7 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 WORKERS ?= 2
 
-.PHONY: help demo e2e test torture check format bench bench-criteria docs lock clean
+.PHONY: help demo pictures e2e test torture check format bench bench-criteria docs lock clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ demo: $(RUNTIME) ## set up, then run the main job on the embedded scripted model
 
 e2e: $(RUNTIME) ## a captured bug fix from the first event to test proof and judge scores, without containers or a key
 	@PM=$(abspath $(BIN))/pm examples/e2e.sh
+
+pictures: $(DEV) ## make the pictures of docs/ anew from the running program (Chromium, tmux)
+	for script in demo_picture make_pictures record_picture make_page_pictures; do $(BIN)/python docs/$$script.py || exit 1; done
 
 test: $(DEV) ## prove it (at most 5 minutes; lists what this machine could not run)
 	$(BIN)/python -m pytest -q -m "not torture and not browser and not container and not real_cli" -n $(WORKERS) --dist loadgroup

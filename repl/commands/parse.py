@@ -101,7 +101,11 @@ def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
 
 
 def unknown_command(word: str, *, prefix: str) -> UsageError:
-    """The error for a name nobody answers to, with the nearest one."""
+    """The error for a name nobody answers to, with the nearest one, or all that begin with it (`pm capture`)."""
+    family = [command.name for command in COMMANDS if not command.hidden and command.name.startswith(f"{word} ")]
+    if family:
+        second = ", ".join(name.removeprefix(f"{word} ") for name in family)
+        return UsageError(f"{word!r} needs a second word", why=second, next_step=f"{prefix}{family[0]} --help")
     names = [command.name for command in COMMANDS if not command.hidden and "cli" in command.surfaces]
     like = nearest(word, names)
     hint = f"did you mean {prefix}{like}?" if like else ""

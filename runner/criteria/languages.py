@@ -194,6 +194,7 @@ _BY_EXTENSION = {
         "hash": "r jl ex exs pl pm tcl nim cmake graphql gql tf hcl fish conf coffee cr nix",
         "slash": "dart groovy gradle proto zig sol v d m mm glsl wgsl hlsl fs fsx thrift cue odin",
         "lua": "lua",
+        "dockerfile": "dockerfile containerfile",
         "dash": "hs elm adb ads",
         "percent": "tex erl hrl",
         "semicolon": "clj cljs edn lisp el scm asm s",

@@ -81,7 +81,7 @@ _OPEN_END = re.compile(
     re.IGNORECASE,
 )
 _STARTS_ONLY = re.compile(
-    r"^(?:now |next,? |first,? )?let me (?:first |now |also |then |start |begin )*(?:by )?(?:look|check|read|examin|open|explor|see|find|search|inspect|go|tak|add|writ|creat|implement|fix|updat)\w*\b(?! know)",
+    r"^(?:next|now|then|after that),? (?:i|we)(?:'ll| will| am going to| are going to)\b|^(?:now |next,? |first,? )?let me (?:first |now |also |then |start |begin )*(?:by )?(?:look|check|read|examin|open|explor|see|find|search|inspect|go|tak|add|writ|creat|implement|fix|updat)\w*\b(?! know)",
     re.IGNORECASE,
 )
 _BEYOND = re.compile(
@@ -151,7 +151,7 @@ def _denied(sentence: str, found: re.Match[str]) -> bool:
         )
         or re.search(r"\b(?:was|were|wasn't|weren't) ", inside, re.IGNORECASE)
         or re.search(
-            r"\b(?:before|previously|until now|by design|on purpose|intentionally|in this (?:mode|case)|by the (?:server|browser|platform))\b",
+            r"\b(?:before(?! (?:this|it|you|we|they) can\b)|previously|until now|by design|on purpose|intentionally|in this (?:mode|case)|by the (?:server|browser|platform))\b",
             sentence[found.end() :],
             re.IGNORECASE,
         )

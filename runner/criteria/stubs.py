@@ -61,6 +61,7 @@ _EMPTY_TEST = re.compile(
     rb"\b(?:it|test)\s*\(\s*(['\"`])[^\n]*?\1\s*,\s*(?:async\s*)?(?:\(\s*\)\s*=>|function\s*\(\s*\))\s*\{\s*\}\s*\)"
 )
 _CONDITIONAL = {"if_statement", "else_clause", "elif_clause", "match_statement", "case_clause", "switch_case", "switch_default", "if_expression", "match_arm", "when_entry", "conditional", "if", "else", "unless", "expression_case", "default_case", "catch_clause", "except_clause", "case", "when"}  # fmt: skip
+_EXPECTS = re.compile(rb"with\s+(?:pytest\s*\.\s*)?raises\s*\(|with\s+self\s*\.\s*assertRaises\w*\s*\(")
 _MANY = 500
 
 
@@ -250,6 +251,8 @@ def _raising(source: Source) -> Iterator[Stub]:
         node = _node_at(source, match.start())
         if node is None or not _is_code(source, match.start()):
             continue
+        if name == "python" and _is_expected(node):
+            continue
         function, conditional = _enclosing(source, node)
         context = context_of(source, function or node, _body(function) if function else None)
         rest = match.groupdict()
@@ -271,6 +274,16 @@ def _raising(source: Source) -> Iterator[Stub]:
             start=match.start(),
             end=match.end(),
         )
+
+
+def _is_expected(node: tree_sitter.Node) -> bool:
+    """Raised where a test expects it: `with pytest.raises(NotImplementedError):`."""
+    above: tree_sitter.Node | None = node
+    while above is not None and above.type != "function_definition":
+        if above.type == "with_statement" and _EXPECTS.match(above.text or b""):
+            return True
+        above = above.parent
+    return False
 
 
 def _node_at(source: Source, offset: int) -> tree_sitter.Node | None:

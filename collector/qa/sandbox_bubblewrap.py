@@ -18,7 +18,7 @@ from pathlib import Path
 
 from collector.qa.sandbox import Guarantee, Job, Limits, Outcome, SandboxFacts
 from collector.qa.sandbox_probe import PROBE, held_from, process_limit
-from collector.qa.sandbox_script import script_arguments
+from collector.qa.sandbox_script import WORKSPACE, script_arguments
 from collector.qa.sandbox_talk import Cut, outcome_of, talk
 from collector.qa.sandbox_watch import end_below, memory_below
 from collector.qa.scratch import scratch_folder
@@ -73,9 +73,10 @@ def bubblewrap_arguments(job: Job, *, tools: tuple[Path, ...], word_arguments: l
         *("--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *(_AS_ROOT if as_root else _AS_USER),
         *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev"),
-        *("--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--perms", "1777", "--size", size, "--tmpfs", "/work"),  # noqa: S108 - fresh ones
+        *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108 - a fresh one
+        *("--perms", "1777", "--size", size, "--tmpfs", WORKSPACE),
         *_system(tools),
-        *("--remount-ro", "/", "--chdir", "/work"),
+        *("--remount-ro", "/", "--chdir", WORKSPACE),
         *(word for key, value in environment.items() for word in ("--setenv", key, value)),
         *("--", *bounded, "/bin/sh", "-c", *word_arguments),
     ]

@@ -11,9 +11,11 @@ import io
 import tarfile
 from dataclasses import dataclass
 
-__all__ = ["SCRIPT", "End", "FrameReader", "reports_of", "script_arguments"]
+__all__ = ["SCRIPT", "WORKSPACE", "End", "FrameReader", "reports_of", "script_arguments"]
 
 _LONGEST_LINE = 4096
+# Where the tree under test stands inside every sandbox.
+WORKSPACE = "/code"
 # The trap: dash would end at an interrupt, and what is ignored instead would be ignored by the tests too.
 # Arguments: the words that start a command as another user, probe, reports, save, then the command. POSIX sh, as in
 # dash, bash and busybox.
@@ -25,7 +27,7 @@ as=$1 probe=$2 reports=$3 save=$4
 shift 4
 $as mkdir -p "$HOME" 2>/dev/null
 command -v tar >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
-cd /work && $as tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
+cd WORKSPACE && $as tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
 exec </dev/null
 if [ -n "$probe" ]; then
   $as sh -c "$probe" >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
@@ -44,7 +46,7 @@ for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_contro
   fi
 done
 printf '\n%s end %s %s\n' "$word" "$code" "$memory"
-cd /work || exit 0
+cd WORKSPACE || exit 0
 [ "$save" = yes ] && reports='.[!.]* ..?* *'
 set --
 for path in $reports; do
@@ -52,7 +54,7 @@ for path in $reports; do
 done
 [ $# -gt 0 ] && exec $as tar -cf - -- "$@" 2>/dev/null
 exit 0
-"""
+""".replace("WORKSPACE", WORKSPACE)
 
 
 def script_arguments(

@@ -22,6 +22,7 @@ from collector.qa.pipeline_settings import QaSettings
 from collector.qa.profiles import Plan, Refusal
 from collector.qa.proof import Proof, Run, prove
 from collector.qa.sandbox import Job, Outcome, Sandbox
+from collector.qa.sandbox_script import WORKSPACE
 from tracer import clock
 from tracer.errors import SandboxError
 
@@ -117,7 +118,7 @@ class TestsStep:
     @property
     def _home(self) -> tuple[tuple[str, str], ...]:
         """What a build installs for its user goes with the tree."""
-        return (("HOME", "/work/.pm-home"),) if self.plan.build else ()
+        return (("HOME", f"{WORKSPACE}/.pm-home"),) if self.plan.build else ()
 
     async def _build(self, detail: dict[str, JsonValue]) -> dict[Phase, Path | None] | Refusal:
         """A tar for each phase, after the build commands; None where the base cannot be built."""

@@ -183,7 +183,7 @@ for path in ("/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/sys/kerne
         pass
 """
     outcome = await _run(sandbox, tmp_path, attempt)
-    allowed = (b"/work", b"/tmp", b"/dev/shm", b"/dev/mqueue", b"wrote /proc/1/mem")
+    allowed = (b"/code", b"/tmp", b"/dev/shm", b"/dev/mqueue", b"wrote /proc/1/mem")
     assert [line for line in outcome.stdout.splitlines() if not line.startswith(allowed)] == []
     assert canary.read_text(encoding="utf-8") == "sings"
     assert not any(Path(place, "pm-was-here").exists() for place in ("/", "/tmp", "/etc", "/usr", "/dev/shm"))
@@ -193,7 +193,7 @@ async def test_filling_every_place_ends_where_the_limit_is(sandbox: Sandbox, tmp
     fill = """
 import os
 total = 0
-for place in ("/work", "/tmp", "/dev/shm", "/dev", "/run", "/var/tmp"):
+for place in ("/code", "/tmp", "/dev/shm", "/dev", "/run", "/var/tmp"):
     try:
         with open(os.path.join(place, "fill"), "wb", buffering=0) as file:
             while True:
@@ -247,18 +247,18 @@ os._exit(3)
 async def test_setuid_and_namespaces_give_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
     attempt = """
 import os, shutil, subprocess
-shutil.copy("/bin/sh", "/work/shell")
-os.chmod("/work/shell", 0o6755)
+shutil.copy("/bin/sh", "/code/shell")
+os.chmod("/code/shell", 0o6755)
 def said(*words):
     try:
         done = subprocess.run(words, capture_output=True, timeout=5, stdin=subprocess.DEVNULL)
         return done.stdout.decode().strip() if done.returncode == 0 else ""
     except (OSError, subprocess.TimeoutExpired):
         return ""
-print("ids", said("/work/shell", "-pc", "id -u"), said("su", "-c", "id -u"), said("mount", "-t", "tmpfs", "x", "/mnt"))
+print("ids", said("/code/shell", "-pc", "id -u"), said("su", "-c", "id -u"), said("mount", "-t", "tmpfs", "x", "/mnt"))
 print(said("unshare", "-Urm", "sh", "-c", "mount -o remount,rw /usr && touch /usr/pm-was-here && echo remounted"))
 print(said("unshare", "-Urm", "sh", "-c", "mount -o remount,rw,bind / && touch /etc/pm-was-here && echo remounted"))
-print(said("mknod", "/work/disk", "b", "254", "0") or os.path.exists("/work/disk") and "device" or "")
+print(said("mknod", "/code/disk", "b", "254", "0") or os.path.exists("/code/disk") and "device" or "")
 """
     outcome = await _run(sandbox, tmp_path, attempt)
     assert outcome.stdout.split() == [b"ids", b"65534"], outcome.stdout

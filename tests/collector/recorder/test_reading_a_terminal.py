@@ -15,7 +15,7 @@ from tracer.redaction.engine import ProjectRedactor, build_redactor
 NONCE = "0123456789abcdef"
 START = b"\x1b]7717;" + NONCE.encode() + b";"
 COMMAND = START + b"C;bash\x07" + b"   12  pytest -q\n" + START + b"/\x07"
-PROMPT = START + b"A;1;1 0;/work;shop\x07"
+PROMPT = START + b"A;1;1 0;/shop;shop\x07"
 
 
 def cut(stream: bytes, sizes: list[int]) -> tuple[bytes, list[Mark | bytes]]:
@@ -47,7 +47,7 @@ def test_marks_are_found_and_taken_out_however_the_stream_is_cut(sizes: list[int
         b"$ pytest -q\r\n",
         Mark("command", ("bash",), b"   12  pytest -q\n"),
         b"1 failed\r\n",
-        Mark("prompt", ("1", "1 0", "/work", "shop")),
+        Mark("prompt", ("1", "1 0", "/shop", "shop")),
         b"$ ",
     ]
 

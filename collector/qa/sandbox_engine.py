@@ -15,10 +15,10 @@ from typing import Literal, NamedTuple
 from collector.qa.sandbox import Job, Limits, Outcome, SandboxFacts
 from collector.qa.sandbox_labels import MARK_LABEL, is_stale, labels
 from collector.qa.sandbox_probe import PROBE, held_from
-from collector.qa.sandbox_script import script_arguments
-from collector.qa.sandbox_talk import SETUP_LIMIT_S, Talk, outcome_of, talk, uninterrupted
+from collector.qa.sandbox_script import WORKSPACE, script_arguments
+from collector.qa.sandbox_talk import SETUP_LIMIT_S, Talk, outcome_of, talk
 from collector.qa.scratch import scratch_folder
-from runner.processes import Process, ProcessResult, command_environment, run_command
+from runner.processes import Process, ProcessResult, command_environment, run_command, uninterrupted
 from tracer.clock import short_token
 from tracer.errors import SandboxError
 
@@ -62,7 +62,7 @@ def run_arguments(
         *([f"--memory={limits.memory_bytes}", f"--memory-swap={limits.memory_bytes}"] if way.limits else []),
         *([f"--pids-limit={limits.pids}"] if way.limits else []),
         *([f"--cpus={limits.cpus:g}"] if way.cpu else []),
-        f"--tmpfs=/work:{size}",
+        f"--tmpfs={WORKSPACE}:{size}",
         f"--tmpfs=/tmp:{size}",
         "--shm-size=67108864",
         "--ipc=private",
@@ -82,7 +82,7 @@ def run_arguments(
         *(f"--label={key}={value}" for key, value in marks.items()),
         *hardening,
         *(f"--env={key}={value}" for key, value in environment.items()),
-        "--workdir=/work",
+        f"--workdir={WORKSPACE}",
         "--entrypoint=sh",
         job.image,
         "-c",

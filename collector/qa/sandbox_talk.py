@@ -11,21 +11,20 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar
+from typing import BinaryIO, Literal
 
 from collector.qa.sandbox import Job, Limits, Outcome
 from collector.qa.sandbox_script import FrameReader, reports_of
 from runner.processes import BoundedOutput, Process
 from tracer.clock import monotonic
 
-__all__ = ["SETUP_LIMIT_S", "Cut", "Talk", "outcome_of", "talk", "uninterrupted"]
+__all__ = ["SETUP_LIMIT_S", "Cut", "Talk", "outcome_of", "talk"]
 
 Cut = Literal["timeout", "output", "oom"]
 SETUP_LIMIT_S = 300.0
 _CHUNK = 1 << 18
 _LOOK_EVERY_S = 0.1
 _LAST_WORDS_S = 60.0
-_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -166,19 +165,3 @@ def outcome_of(heard: Talk, job: Job) -> Outcome | None:
             kind=heard.cut, exit_code=None, stdout=stdout, stderr=stderr, dropped_bytes=dropped, duration_ms=spent
         )
     return None
-
-
-async def uninterrupted(awaitable: Awaitable[_T]) -> _T:
-    """Await to the end even when cancelled meanwhile, then let the cancellation go on."""
-    task = asyncio.ensure_future(awaitable)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()

@@ -12,7 +12,7 @@ from runner.processes.bounded import BoundedOutput, Line, LineSplitter
 from runner.processes.command import ProcessResult, run_command
 from runner.processes.environment import agent_environment, command_environment
 from runner.processes.orphans import end_orphans
-from runner.processes.stream import Ending, Process
+from runner.processes.stream import Ending, Process, uninterrupted
 
 __all__ = [
     "BoundedOutput",
@@ -25,4 +25,5 @@ __all__ = [
     "command_environment",
     "end_orphans",
     "run_command",
+    "uninterrupted",
 ]

@@ -23,7 +23,7 @@ from runner.processes.table import MARK, entry_of
 from runner.processes.tree import ProcessTree, end_tree, wait_until_empty
 from tracer.clock import monotonic, short_token
 
-__all__ = ["Ending", "EndingKind", "Process"]
+__all__ = ["Ending", "EndingKind", "Process", "uninterrupted"]
 
 EndingKind = Literal["exit", "signal", "timeout", "idle", "output", "ended"]
 _T = TypeVar("_T")
@@ -131,7 +131,7 @@ class Process:
         await self.end()
         for task in self._helpers:
             task.cancel()
-        await _uninterrupted(asyncio.gather(*self._helpers, return_exceptions=True))
+        await uninterrupted(asyncio.gather(*self._helpers, return_exceptions=True))
         self._close_pipes()
 
     @property
@@ -255,7 +255,7 @@ class Process:
         """
         if self._stop is not None and not self._stop.done():
             self._stop.set_result(kind)
-        return await _uninterrupted(self._supervisor)
+        return await uninterrupted(self._supervisor)
 
     async def _supervise(self) -> Ending:
         assert self._stop is not None  # noqa: S101 - set in __aenter__
@@ -326,7 +326,7 @@ class Process:
             transport.close()
 
 
-async def _uninterrupted(awaitable: Awaitable[_T]) -> _T:
+async def uninterrupted(awaitable: Awaitable[_T]) -> _T:
     """Await to the end even when cancelled meanwhile, then let the cancellation go on."""
     task = asyncio.ensure_future(awaitable)
     cancelled: asyncio.CancelledError | None = None

@@ -19,9 +19,9 @@ import pytest
 
 from runner.chunking.plan import PLAN_HEADLINE
 from tests.runner.chunking.project import left_over
-from tests.runner.executors.test_real_cli import MODELS, VERSIONS
+from tests.runner.executors.test_real_cli import MODELS
+from tests.support.clis import VERSIONS, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Recorded, Turn
-from tests.support.tools import need
 from tracer.verify import verify_trace
 
 pytestmark = [pytest.mark.torture, pytest.mark.real_cli, pytest.mark.timeout(400)]
@@ -110,12 +110,7 @@ class Model:
 @pytest.fixture(params=sorted(VERSIONS))
 def agent(request: pytest.FixtureRequest) -> tuple[str, Path]:
     name = str(request.param)
-    folder = os.environ.get("PM_TEST_CLIS", "")
-    program = Path(folder, f"{name}-{VERSIONS[name]}", "node_modules", ".bin", name)
-    if folder and not program.exists():
-        pytest.skip(f"{name} {VERSIONS[name]} could not be installed into PM_TEST_CLIS")
-    need(program.exists(), f"{name} {VERSIONS[name]}", how="PM_TEST_CLIS=$(tests/support/install_clis.sh)")
-    return name, program
+    return name, cli_program(name)
 
 
 @pytest.fixture
@@ -133,18 +128,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def environ(project: Path, program: Path, server: ModelServer) -> dict[str, str]:
-    return {
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "HOME": str(project.parent / "home"),
-        "PYTHONPATH": str(ROOT),
-        "ANTHROPIC_API_KEY": "sk-ant-test-0123456789",
-        "OPENAI_API_KEY": "sk-test-0123456789",
-        "GEMINI_API_KEY": "test-0123456789",
-        "ANTHROPIC_BASE_URL": server.url,
-        "OPENAI_BASE_URL": f"{server.url}/v1",
-        "GOOGLE_GEMINI_BASE_URL": server.url,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }
+    return cli_environment(program, home=project.parent / "home", server=server)
 
 
 def facts(project: Path) -> list[dict[str, Any]]:
@@ -200,10 +184,7 @@ def test_three_agents_side_by_side_end_as_one_merged_judged_tree(agent: tuple[st
 
 def test_three_different_agents_share_one_request(project: Path) -> None:
     """Claude Code, Codex and Gemini CLI side by side, each on the part that the person's plan gives it."""
-    folder = os.environ.get("PM_TEST_CLIS", "")
-    programs = {name: Path(folder, f"{name}-{VERSIONS[name]}", "node_modules", ".bin", name) for name in VERSIONS}
-    for name, program in programs.items():
-        need(program.exists(), f"{name} {VERSIONS[name]}", how="PM_TEST_CLIS=$(tests/support/install_clis.sh)")
+    programs = {name: cli_program(name) for name in VERSIONS}
     agents = dict(zip(PARTS, ("claude", "codex", "gemini"), strict=True))
     models = {name: Model(name, project) for name in agents.values()}
 

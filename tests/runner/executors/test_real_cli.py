@@ -7,7 +7,6 @@ installed there is skipped and listed.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,12 +19,11 @@ import pytest
 
 from runner.executors.port import Ask
 from runner.executors.registry import ExecutorSettings, make_executor
+from tests.support.clis import VERSIONS, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Recorded, Turn, counts
-from tests.support.tools import need
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(180)]
 
-VERSIONS = {"claude": "2.1.329", "codex": "0.169.0", "gemini": "0.61.0"}
 MODELS = {"claude": "claude-sonnet-4-5-20250929", "codex": "gpt-5.5", "gemini": "gemini-2.5-pro"}
 ROOT = Path(__file__).parents[3]
 PM = (sys.executable, "-c", "import sys; from repl.cli import main; sys.exit(main())")
@@ -51,18 +49,7 @@ class Place:
             subprocess.run(["git", *command.split()], cwd=self.project, check=True)
 
     def environ(self, server: ModelServer) -> dict[str, str]:
-        return {
-            "PATH": f"{self.program.parent}:{os.environ['PATH']}",
-            "HOME": str(self.home),
-            "PYTHONPATH": str(ROOT),
-            "ANTHROPIC_API_KEY": "sk-ant-test-0123456789",
-            "OPENAI_API_KEY": "sk-test-0123456789",
-            "GEMINI_API_KEY": "test-0123456789",
-            "ANTHROPIC_BASE_URL": server.url,
-            "OPENAI_BASE_URL": f"{server.url}/v1",
-            "GOOGLE_GEMINI_BASE_URL": server.url,
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        }
+        return cli_environment(self.program, home=self.home, server=server)
 
     def writes(self, content: str) -> list[Call]:
         """The calls by which a model of this make replaces calc.py."""
@@ -101,12 +88,7 @@ class Place:
 @pytest.fixture(params=sorted(VERSIONS))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     name = str(request.param)
-    folder = os.environ.get("PM_TEST_CLIS", "")
-    program = Path(folder, f"{name}-{VERSIONS[name]}", "node_modules", ".bin", name)
-    if folder and not program.exists():
-        pytest.skip(f"{name} {VERSIONS[name]} could not be installed into PM_TEST_CLIS")
-    need(program.exists(), f"{name} {VERSIONS[name]}", how="PM_TEST_CLIS=$(tests/support/install_clis.sh)")
-    return Place(name, program, tmp_path)
+    return Place(name, cli_program(name), tmp_path)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.routes import route_of
+from service.routes import StatusNoted, route_of
 from service.state import ServiceState, state_of
 from tracer.clock import monotonic
 
@@ -92,20 +92,13 @@ class Measured:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, started = 500, monotonic()
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        noted, started = StatusNoted(send), monotonic()
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, noted)
         finally:
             route = route_of(scope)
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.requests.labels(method, route, str(status)).inc()
+            self._metrics.requests.labels(method, route, str(noted.status)).inc()
             self._metrics.seconds.labels(route).observe(monotonic() - started)
 
 

@@ -19,9 +19,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.routes import route_of
+from service.routes import StatusNoted, route_of
 from service.task_spans import SpanPlan, task_spans
 from tracer.conversation import ConversationTracer
 from tracer.errors import ConfigError, PmError
@@ -135,23 +135,17 @@ class Traced:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         carried = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
-        method, status = scope["method"], 500
+        method = scope["method"]
         with self._tracer.start_as_current_span(method, context=extract(carried), kind=SpanKind.SERVER) as span:
-
-            async def noting(message: Message) -> None:
-                nonlocal status
-                if message["type"] == "http.response.start":
-                    status = message["status"]
-                await send(message)
-
+            noted = StatusNoted(send)
             try:
-                await self._app(scope, receive, noting)
+                await self._app(scope, receive, noted)
             finally:
                 route = route_of(scope)
                 span.update_name(f"{method} {route}")
                 span.set_attribute("http.request.method", method)
                 span.set_attribute("http.route", route)
-                span.set_attribute("http.response.status_code", status)
-                if status >= 500:
-                    span.set_attribute("error.type", str(status))
+                span.set_attribute("http.response.status_code", noted.status)
+                if noted.status >= 500:
+                    span.set_attribute("error.type", str(noted.status))
                     span.set_status(Status(StatusCode.ERROR))

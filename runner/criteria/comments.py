@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import tree_sitter
 
-from runner.criteria import wording
+from runner.criteria import marks, wording
 from runner.criteria.languages import Language, by_name
 from runner.criteria.scanner import scan
 from runner.criteria.source import SCAN_LIMIT, Source
@@ -230,16 +230,16 @@ def _dots(comment: Comment, voice: list[tuple[int, str, str]]) -> Hit | None:
 
 
 def _mark(number: int, text: str, raw: str, *, mentions_marks: bool) -> Hit | None:
-    if found := wording.MARK.match(text):
+    if found := marks.MARK.match(text):
         after = text[found.end() :]
         upper = found["mark"].upper().lstrip("@")
         plain = not after.lstrip(" ").startswith((":", "(", "!", "["))
-        if not (plain and (wording.DOMAIN.match(after) or (mentions_marks and wording.MENTION.search(text)))):
+        if not (plain and (marks.DOMAIN.match(after) or (mentions_marks and marks.MENTION.search(text)))):
             return Hit(criterion="Q2", words=upper, line=number, excerpt=raw)
         return None
-    if (found := wording.MARK_LOOSE.search(text)) and not mentions_marks:
+    if (found := marks.MARK_LOOSE.search(text)) and not mentions_marks:
         words = found["a"] or found["b"] or found["c"]
-        if not wording.MENTION.search(text) and not (found["a"] and wording.DOMAIN.match(text[found.end("a") :])):
+        if not marks.MENTION.search(text) and not (found["a"] and marks.DOMAIN.match(text[found.end("a") :])):
             return Hit(criterion="Q2", words=words, line=number, excerpt=raw)
     return None
 

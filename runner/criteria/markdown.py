@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from runner.criteria import wording
+from runner.criteria import marks, wording
 from runner.criteria.answer import read_answer
 from runner.criteria.comments import Hit
 from runner.criteria.context import is_test_path
@@ -41,7 +41,7 @@ def read_markdown(path: str, text: str) -> list[Hit]:
 def _line(text: str, raw: str, number: int) -> Hit | None:
     for comment in _HTML_COMMENT.finditer(text):
         said = comment.group(1).strip()
-        if (mark := wording.MARK.match(said)) and not wording.DOMAIN.match(said[mark.end() :]):
+        if (mark := marks.MARK.match(said)) and not marks.DOMAIN.match(said[mark.end() :]):
             return Hit(criterion="Q2", words=mark["mark"].upper(), line=number, excerpt=raw)
         if (left := wording.LEFT_OUT_STRICT.search(said)) or (
             left := wording.LEFT_OUT_DOTS.search(said) or _REST.search(said)

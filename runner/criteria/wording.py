@@ -1,4 +1,4 @@
-"""The words that stand for missing work, in seven languages: marks, work named as missing, and code left out.
+"""The words that stand for missing work, in seven languages: work named as missing, and code left out.
 
 Pure data and the patterns made of it. Every pattern is for text that was already told apart from code, strings and
 quotations; `comments` and `prose` decide where it may be applied. Patterns look at one sentence, never across many.
@@ -11,14 +11,10 @@ import re
 __all__ = [
     "DELIBERATE",
     "DELIBERATE_ABOVE",
-    "DOMAIN",
     "ELLIPSIS_ONLY",
     "LEFT_OUT",
     "LEFT_OUT_DOTS",
     "LEFT_OUT_STRICT",
-    "MARK",
-    "MARK_LOOSE",
-    "MENTION",
     "MISSING",
     "TO_BE_WRITTEN",
     "Words",
@@ -54,38 +50,6 @@ class Words:
 def _any(*parts: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{part})" for part in parts), _I)
 
-
-# A mark at the start of a line, whatever its case, with what shows that it is one.
-MARK = re.compile(
-    r"^\W*(?P<mark>(?:TODO|FIXME|TBD|HACK|XXX|(?i:@?(?:todo|fixme|tbd|hack)(?=\s*(?:[:(\[!]|-\s|–|—)|\s*$)))"
-    r"|(?i:(?:todo|fixme)(?=\s+(?:implement|fix|handle|finish|refactor|clean up|optimi[sz]e|improve|validate|later|this)\b)))"
-    r"(?![\w-]|\.\w|\s*=)",
-)
-# A mark inside a line: capital letters only, and set off from the sentence or pointed.
-MARK_LOOSE = re.compile(
-    r"(?:(?:^|[.;:!?)\]–—]\s+|\s-+\s+|\(|\[|,\s+)(?P<a>TODO|FIXME|TBD|HACK|XXX)(?![\w-]|\.\w)"
-    r"|(?<![\w-])(?P<b>TODO|FIXME|TBD|HACK|XXX)(?:\([\w .@#-]{1,40}\))?\s*[:!](?!:)"
-    r"|(?<![\w-])(?P<c>FIXME|TBD|TODO)\W*$)"
-)
-# After a mark: the word is the name of a thing, as in a to-do app, or one of a list of marks.
-DOMAIN = re.compile(
-    r"^(?:'?s\b|/|\||`|\s*(?:,|/|\||&|->|→|=>)\s*(?:DOING|DONE|FIXME|HACK|XXX|TBD|IN.PROGRESS|TODO|BUG|NOTE|OPEN|and|or)\b|"
-    r"\s+(?:lists?|apps?|applications?|items?|comments?|marks?|markers?|states?|columns?|entry|entries|tags?|labels?|tasks?|cards?|"
-    r"DOING|DONE|FIXME|or|and|is|are|has|holds|handlers?|stores?|models?|views?|pages?|services?|components?|controllers?|API|reducer|"
-    r"routes?|schema|types?|interface|CRUD|managers?|boards?|lines?|words?|keywords?|text|title|titles|status|counter|count|created|"
-    r"updated|deleted|does|was|were|will be|to be shown|resource|endpoint|repository|entity|data|object|class|struct|record|row|table|"
-    r"id|name|field|fields|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks|check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern|by(?=\s+(?:id|ids|its|index|name|status|key|user|owner|date|uuid|slug)\b)|for each)\b"
-    # "list", "store", "record" … before an object are what is still to be done, not what the program deals with.
-    r"(?!\s+(?:the|an?|all|this|these|those|it|them|our|my|each|every|some|any)\b))",
-)
-# The sentence talks about marks; it is none.
-MENTION = re.compile(
-    r"\b(?:such as|e\.g\.|for example|example|like|match(?:es|ing)?|starts? with|begins? with|prefix|find(?:s|ing)?|search|grep|counts?|"
-    r"reports?|detect(?:s|ed|ing)?|rejects?|forbid|disallow|highlights?|pars(?:e|es|ing|er)|recogni[sz]es?|called|named|labell?ed|keyword|"
-    r"comments? (?:like|with|that)|words?|marker|patterns?|scan(?:s|ner)?|ignor(?:e|es|ing)|becomes?|gives?|returns?|prints?|shows?|"
-    r"no|none|without|removed?|resolved?|replaced?|instead of|column|state|status|either|one of|regex|lint|linter|rule)\b",
-    _I,
-)
 
 # Work named as missing, without a mark word.
 MISSING = Words(

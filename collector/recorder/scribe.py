@@ -8,10 +8,9 @@ failure to record ends the recording and is told; the shell goes on.
 from __future__ import annotations
 
 import queue
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -23,8 +22,8 @@ from collector.recorder.commits import Head
 from collector.recorder.files import FileTracker, body
 from collector.recorder.marks import Mark
 from collector.recorder.output import CommandOutput
-from collector.recorder.plain_text import PlainText
 from collector.recorder.recognise import Line, junit_path, read_line, status_of
+from collector.recorder.shell_words import looks, numbered, shows, told_by_summary
 from collector.spool import Draft, Spool
 from runner.workspace.git import Git
 from tracer.clock import monotonic, new_id
@@ -37,7 +36,6 @@ _TICK_S: Final = 0.5
 _FLUSH_S: Final = 2.0
 _PROMPT_BYTES: Final = 64 << 10
 _LARGEST_REPORT: Final = 5 << 20
-_HISTORY: Final = re.compile(rb"\s*(\d+)\*? {1,2}(.*)", re.DOTALL)
 _WITHHELD: Final = "[not recorded: typed with a leading space]"
 _UNKNOWN: Final = "[not recorded: the shell keeps no history]"
 _TOOL: Final = {"kind": "tool", "id": "pm record"}
@@ -205,7 +203,7 @@ class Scribe:
             self._head.moved()
         self._was_paused = paused
         if paused and item.kind == "mark" and item.data.kind == "command":
-            self._history = _numbered(item.data)[0]
+            self._history = numbered(item.data)[0]
         return paused
 
     def _tick(self) -> None:
@@ -256,7 +254,7 @@ class Scribe:
         if withheld:
             return drafts
         context = self._context()
-        drafts += _looks(running.line, self._clean, context=context, ts_ms=running.began_ms)
+        drafts += looks(running.line, self._clean, context=context, ts_ms=running.began_ms)
         if running.line.test is not None:
             drafts += self.files.snapshot(sorted(self.files.known), "pre_test", context=context)
         return drafts
@@ -266,7 +264,7 @@ class Scribe:
         if mark.fields[:1] != ("bash",):
             withheld = mark.fields[:1] == ("withheld",)
             return _WITHHELD if withheld else mark.text.decode("utf-8", "replace").strip("\n")
-        number, text = _numbered(mark)
+        number, text = numbered(mark)
         same, self._history = number == self._history, number
         if not text:
             return _UNKNOWN
@@ -274,7 +272,7 @@ class Scribe:
             return text
         # Left out of the history: a repetition (the prompt shows the same text again), or a line with a leading space.
         spaced = typed.removeprefix(b"\x1b[200~").startswith(b" ")
-        return text if not spaced and _shows(self._at_prompt, text) else _WITHHELD
+        return text if not spaced and shows(self._at_prompt, text) else _WITHHELD
 
     def _output(self, data: bytes) -> None:
         running = self._running
@@ -343,7 +341,7 @@ class Scribe:
             return
         code = status_of(test, line_status=line_status, pipe=pipe)
         if code is None and running.output is not None:
-            code = _told_by_summary(running.output.end)
+            code = told_by_summary(running.output.end)
         context = {**self._context(), "parent_event_id": running.event_id}
         drafts: list[Draft] = []
         if code is not None:
@@ -460,51 +458,5 @@ class Scribe:
         self._spool.close(state)
 
 
-def _looks(line: Line, clean: Callable[[str], str], *, context: Mapping[str, Any], ts_ms: int) -> list[Draft]:
-    """Looking at files and starting debuggers, as their own events beside the command."""
-    drafts: list[Draft] = []
-    if line.viewed is not None:
-        kind, path, number, query = line.viewed
-        payload: dict[str, Any] = {"kind": kind}
-        if path and ".." not in path.split("/"):
-            payload["file_path"] = clean(path)
-        if number is not None:
-            payload["line"] = number
-        if query:
-            payload["query"] = clean(query)
-        drafts.append(Draft(type="navigation", payload=payload, context=context, ts_ms=ts_ms))
-    if line.debugger:
-        payload = {"action": "attach", "expression": clean(line.debugger)}
-        drafts.append(Draft(type="debug_action", payload=payload, context=context, ts_ms=ts_ms))
-    return drafts
-
-
-def _numbered(mark: Mark) -> tuple[int, str]:
-    """The number and the text of a line of bash's history."""
-    match = _HISTORY.fullmatch(mark.text.rstrip(b"\r\n"))
-    if match is None:
-        return -1, ""
-    return int(match[1]), match[2].decode("utf-8", "replace")
-
-
-def _shows(drawn: bytes, text: str) -> bool:
-    """Whether what was drawn at the prompt ends with the command `text`; wrapping and blanks do not count."""
-    plain = PlainText()
-    lines = plain.feed(drawn.replace(b"\r", b"")) + plain.close()
-    return "".join(lines.split()).endswith("".join(text.split()))
-
-
-def _told_by_summary(end: str) -> int | None:
-    """0 or 1 where the last lines are pytest's own summary; None where nobody can tell."""
-    for line in reversed(end.splitlines()[-8:]):
-        if re.search(r"\b\d+ (?:failed|errors?)\b.* in [\d.]+s", line):
-            return 1
-        if re.search(r"\b\d+ passed\b.* in [\d.]+s", line):
-            return 0
-    return None
-
-
 def _noted(draft: Draft, note: str) -> Draft:
-    from dataclasses import replace
-
     return replace(draft, payload={**draft.payload, "found": note})

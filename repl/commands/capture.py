@@ -20,7 +20,8 @@ from collector.client_events import checked_drafts, read_events
 from collector.client_send import Sending, send_spool
 from collector.recorder.begin import begin_capture, check_store, create_request
 from collector.recorder.consent import Consent
-from collector.spool import Spool, find_spool, list_spools
+from collector.spool import Spool
+from collector.spools import find_spool, list_spools
 from repl.commands.capture_bug import bug_from, person_from
 from repl.commands.capture_server import capture_redactor, client_for, server_address
 from repl.present.escape import escape

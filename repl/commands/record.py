@@ -155,7 +155,7 @@ def options_for(context: Context, spool: Spool, git: Git, *, shell: str) -> Scri
 
 def running_here(context: Context) -> Spool | None:
     """The recording around this process (its shell's), or the one that runs with this state directory."""
-    from collector.spool import list_spools
+    from collector.spools import list_spools
 
     around = context.environ.get(RECORDING)
     if around and Path(around).is_dir():

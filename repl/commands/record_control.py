@@ -15,7 +15,8 @@ from collector.recorder.files import FileTracker
 from collector.recorder.scribe import Scribe
 from collector.recorder.session import close_interrupted, request_stop
 from collector.recorder.shells import find_shell
-from collector.spool import Draft, Spool, find_spool, list_spools
+from collector.spool import Draft, Spool
+from collector.spools import find_spool, list_spools
 from repl.commands.capture import send_now, spool_state
 from repl.commands.capture_bug import ask_yes, can_ask
 from repl.commands.capture_preview import event_line, preview_fields, preview_lines

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from collector.spool import Spool, captures_folder, list_spools
+from collector.spool import Spool, captures_folder
+from collector.spools import list_spools
 from tracer.errors import PmError
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import collector.spool
-from collector.spool import Spool, captures_folder, find_spool, list_spools
+from collector.spool import Spool, captures_folder
+from collector.spools import find_spool, list_spools
 from tests.collector.recorder.support import spool_in, thought
 from tests.repl.support import environment
 from tracer.errors import NotFoundError, RecordError, TraceError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from runner.criteria.marks import DOMAIN
 from runner.criteria.model import ChangedFile
 from runner.criteria.review import review_file
-from runner.criteria.wording import DOMAIN
 
 MISSING = """
 # ... rest of code ...

@@ -19,12 +19,15 @@ from pathlib import Path
 
 from benchmarks.harness import Figure, heading, show
 from collector.blobs import FolderBlobs
-from collector.contents import StoredContents
+from collector.contents import Contents, StoredContents
+from collector.exporting import FORMATS
+from collector.handing_on import write_export
 from collector.materialize import materialize
-from collector.store.port import NewBlob, StoredEvent, TraceRow
+from collector.store.port import NewBlob, StoredEvent, TraceRow, TraceStore
 from collector.store.sqlite import open_sqlite
 from collector.verify import stored_document_agrees, verify_source
 from collector.verify_source import StoreSource
+from tracer.redaction.engine import build_redactor
 
 _EVENTS = int(os.environ.get("PM_BENCH_EVENTS", "1000000"))
 _BATCH = 10_000
@@ -76,10 +79,23 @@ async def _work(folder: Path, what: str) -> None:
         elif what == "verify":
             source = await StoreSource.open(_TRACE, store=store, contents=StoredContents(store, blobs))
             size = float((await verify_source(source)).events)
+        elif what.startswith("export-"):
+            size = await _export(store, StoredContents(store, blobs), folder, what.removeprefix("export-"))
         else:
             size = 0.0
         seconds = time.perf_counter() - started
     sys.stdout.write(f"{seconds} {_peak_mb()} {size}\n")
+
+
+async def _export(store: TraceStore, contents: Contents, folder: Path, form: str) -> float:
+    """Write the trace in that format, audited; MB."""
+    row = await store.get_trace(_TRACE)
+    if row is None:
+        raise SystemExit("the store was not filled")
+    redactor = build_redactor(state_dir=folder, environ={}, rewrite_paths=True, truncate=False)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        form = next(known for known in FORMATS if known == form)
+        return await write_export(file, row, form, store=store, contents=contents, redactor=redactor, what=form) / 1e6
 
 
 def _peak_mb() -> float:
@@ -127,7 +143,10 @@ def main() -> None:
             raise SystemExit("the stored document is not what the trace makes")
         seconds, peak, events = _child(folder, "verify")
         show(Figure("verify: peak RSS, MB", peak, target=_LIMIT_MB, note=f"{seconds:.1f} s, {events:.0f} events"))
+        for form in FORMATS:
+            seconds, peak, size = _child(folder, f"export-{form}")
+            show(Figure(f"export {form}: peak RSS, MB", peak, target=_LIMIT_MB, note=f"{seconds:.1f} s, {size:.0f} MB"))
 
 
 if __name__ == "__main__":
-    asyncio.run(_work(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(_fill(Path(sys.argv[1])) if sys.argv[2] == "fill" else _work(Path(sys.argv[1]), sys.argv[2]))

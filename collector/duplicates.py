@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["NearDuplicate", "Sketch", "near_duplicates", "sketch_of"]
+__all__ = ["NearDuplicate", "Sketch", "Sketching", "near_duplicates", "sketch_of"]
 
 Sketch = tuple[int, ...]
 """The smallest hashes of a text's runs, ascending."""
@@ -34,10 +34,29 @@ class NearDuplicate(NamedTuple):
 
 def sketch_of(text: str) -> Sketch:
     """The sketch of a text; empty for one of fewer than five words."""
-    words = _WORD.findall(text.lower())
-    runs = {" ".join(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
-    hashes = (int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest()) for run in runs)
-    return tuple(sorted(heapq.nsmallest(_KEPT, hashes)))
+    sketching = Sketching()
+    sketching.take(text)
+    return sketching.sketch()
+
+
+class Sketching:
+    """The sketch of a text that comes in paragraphs; memory does not grow with it."""
+
+    def __init__(self) -> None:
+        self._before: list[str] = []
+        self._smallest: set[int] = set()
+
+    def take(self, paragraph: str) -> None:
+        """Count the runs of the next paragraph, those too that began in the one before."""
+        words = [*self._before, *_WORD.findall(paragraph.lower())]
+        runs = {" ".join(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
+        hashes = (int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest()) for run in runs)
+        self._smallest = set(heapq.nsmallest(_KEPT, self._smallest.union(hashes)))
+        self._before = words[-(_RUN - 1) :]
+
+    def sketch(self) -> Sketch:
+        """Of all that was taken."""
+        return tuple(sorted(self._smallest))
 
 
 def near_duplicates(sketches: Mapping[str, Sketch], *, at_least: float = 0.8) -> list[NearDuplicate]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import tempfile
 from collections.abc import AsyncIterator
-from typing import BinaryIO, Final, NamedTuple, Protocol
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from collector.contents import Contents
 from collector.qa_fold import fold_qa
@@ -28,7 +28,16 @@ from tracer.capture.document import (
 )
 from tracer.errors import NotFoundError
 
-__all__ = ["INLINE_LIMIT", "FinalDocument", "document_chunks", "final_document", "materialize"]
+__all__ = [
+    "INLINE_LIMIT",
+    "FinalDocument",
+    "document_chunks",
+    "document_frame",
+    "event_pages",
+    "final_document",
+    "inlined",
+    "materialize",
+]
 
 INLINE_LIMIT: Final = 512 * 1024
 """Blobs of at most so many bytes are put into the document where it is asked for; longer ones stay by reference."""
@@ -71,23 +80,38 @@ async def document_chunks(
     row = await store.get_trace(trace_id)
     if row is None or row.status == "deleted":
         raise NotFoundError(f"no trace {trace_id!r}", why="" if row is None else "it was deleted")
+    frame = await document_frame(row, store, name_itself=name_itself)
     yield b'{"artifacts":{"blobs":['
     async for piece in _joined(_blob_pages(row, store, contents if inline else None)):
         yield piece
-    yield b']},"created_at_ms":%d' % row.created_at_ms
-    yield b',"developer":' + canonical_json(Developer.model_validate(row.metadata["developer"]))
-    yield b',"environment":' + canonical_json(Environment.model_validate(row.metadata["environment"]))
-    yield b',"events":['
-    async for piece in _joined(_event_pages(row, store)):
-        yield piece
-    yield b'],"final_state":' + canonical_json(_final_state(row, name_itself=name_itself))
-    yield b',"finalized_at_ms":' + canonical_json(row.finalized_at_ms)
-    yield b',"ingestion":' + canonical_json(await _ingestion(row, store))
-    yield b',"qa":' + canonical_json(fold_qa(await store.qa_facts(trace_id)))
-    yield b',"repo":' + canonical_json(Repo.model_validate(row.metadata["repo"]))
-    yield b',"task":' + canonical_json(Task.model_validate(row.metadata["task"]))
-    yield b',"trace_id":' + canonical_json(trace_id)
-    yield b',"trace_version":' + canonical_json(TRACE_VERSION) + b"}"
+    yield b"]}"
+    for name in sorted([*frame, "events"]):
+        yield b',"%s":' % name.encode()
+        if name != "events":
+            yield canonical_json(frame[name])
+            continue
+        yield b"["
+        async for piece in _joined(event_pages(row, store)):
+            yield piece
+        yield b"]"
+    yield b"}"
+
+
+async def document_frame(row: TraceRow, store: TraceStore, *, name_itself: bool) -> dict[str, Any]:
+    """Every member of the document but `artifacts` and `events`. Raises as `document_chunks`."""
+    return {
+        "created_at_ms": row.created_at_ms,
+        "developer": Developer.model_validate(row.metadata["developer"]),
+        "environment": Environment.model_validate(row.metadata["environment"]),
+        "final_state": _final_state(row, name_itself=name_itself),
+        "finalized_at_ms": row.finalized_at_ms,
+        "ingestion": await _ingestion(row, store),
+        "qa": fold_qa(await store.qa_facts(row.trace_id)),
+        "repo": Repo.model_validate(row.metadata["repo"]),
+        "task": Task.model_validate(row.metadata["task"]),
+        "trace_id": row.trace_id,
+        "trace_version": TRACE_VERSION,
+    }
 
 
 async def final_document(
@@ -143,7 +167,7 @@ async def _blob_pages(row: TraceRow, store: TraceStore, contents: Contents | Non
             yield [canonical_json(_entry(blob)) for blob in rows]
             continue
         for blob in rows:  # one by one: inlined ones are large
-            yield [canonical_json(await _inlined(blob, contents))]
+            yield [canonical_json(await inlined(blob, contents))]
 
 
 def _entry(blob: BlobRow, uri: str = "") -> BlobEntry:
@@ -156,14 +180,16 @@ def _entry(blob: BlobRow, uri: str = "") -> BlobEntry:
     )
 
 
-async def _inlined(blob: BlobRow, contents: Contents) -> BlobEntry:
-    if blob.byte_len > INLINE_LIMIT:
+async def inlined(blob: BlobRow, contents: Contents | None) -> BlobEntry:
+    """The blob as the document names it, in it if it is small and `contents` given. Raises as `document_chunks`."""
+    if contents is None or blob.byte_len > INLINE_LIMIT:
         return _entry(blob)
     data = base64.b64encode(await contents.read(blob.blob_id)).decode("ascii")
     return _entry(blob, f"data:{blob.content_type};base64,{data}")
 
 
-async def _event_pages(row: TraceRow, store: TraceStore) -> AsyncIterator[list[bytes]]:
+async def event_pages(row: TraceRow, store: TraceStore) -> AsyncIterator[list[bytes]]:
+    """The events as canonical JSON, in pages; none that came after `row` was read."""
     after = 0
     while after < row.seq_last:
         page: tuple[StoredEvent, ...] = await store.read_events(row.trace_id, after=after, limit=_PAGE)

@@ -10,18 +10,22 @@ import asyncio
 import hashlib
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from collector.contents import Contents
-from collector.duplicates import NearDuplicate, Sketch, near_duplicates, sketch_of
-from collector.exporting import ExportFormat, fields_of, redaction_version, render_trace, to_audit
+from collector.duplicates import NearDuplicate, Sketch, Sketching, near_duplicates
+from collector.exporting import ExportFormat, fields_of, redaction_version
+from collector.handing_on import write_export
 from collector.qa_fold import fold_qa
+from collector.set_shards import Shards
+from collector.set_telling import telling, told_first
 from collector.store.port import TraceRow, TraceStore
 from collector.where import parse_where
 from tracer.capture.document import TRACE_VERSION
@@ -29,17 +33,15 @@ from tracer.clock import short_token
 from tracer.durable import sync_folder
 from tracer.errors import ConflictError, NotFoundError, RecordError, UsageError
 from tracer.export.atif import ATIF_VERSION
-from tracer.export.audit import audit_value
 
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["SPLITS", "SetReport", "SetRequest", "checked_row", "export_set", "split_of"]
+__all__ = ["SPLITS", "SetReport", "SetRequest", "export_set", "split_of"]
 
 SPLITS: Final = ("train", "validation", "test")
 _PAGE: Final = 500
-_SHARD_BYTES: Final = 64 << 20
-_TELLING: Final = frozenset({"gen_ai.input.messages", "gen_ai.tool.call.arguments", "pm.text"})
+_IN_MEMORY: Final = 8 << 20
 _FLAGS: Final = ("store_raw_code", "store_terminal_output", "allow_llm_judge")
 
 
@@ -69,21 +71,6 @@ def split_of(repo_id: str, shares: tuple[int, int, int]) -> str:
     """The split of a repository: decided by its name alone, so that it never moves."""
     place = int.from_bytes(hashlib.sha256(repo_id.encode()).digest()[:4]) % 100
     return SPLITS[0] if place < shares[0] else SPLITS[1] if place < shares[0] + shares[1] else SPLITS[2]
-
-
-def checked_row(
-    value: dict[str, Any], form: ExportFormat, *, redactor: ProjectRedactor, redact: bool, what: str
-) -> dict[str, Any]:
-    """`value` after the leak audit (and, on request, with what it finds replaced first).
-
-    Raises:
-        LeakError: something in it looks like a secret; says where.
-
-    """
-    if redact:
-        value = redactor.redact_value(value).value
-    audit_value(redactor, to_audit(value, form), what=what)
-    return value
 
 
 async def export_set(
@@ -140,7 +127,7 @@ async def _write(
     request: SetRequest, store: TraceStore, contents: Contents, redactor: ProjectRedactor, folder: Path
 ) -> dict[str, Any]:
     chosen, left_out = await _choose(request, store)
-    shards = _Shards(folder, request)
+    shards = Shards(folder, name=request.form, most_rows=request.shard_rows)
     sketches: dict[str, Sketch] = {}
     entries: list[dict[str, Any]] = []
     try:
@@ -149,19 +136,28 @@ async def _write(
             if row is None or row.status == "deleted":
                 left_out[trace_id] = "deleted meanwhile"
                 continue
-            try:
-                value = await render_trace(row, request.form, store=store, contents=contents)
-            except ConflictError as error:
-                left_out[trace_id] = error.why or error.what
-                continue
-            what = f"trace {trace_id}"
-            value = await asyncio.to_thread(
-                checked_row, value, request.form, redactor=redactor, redact=request.redact, what=what
-            )
-            repo = row.metadata["repo"]["repo_id"]
-            split = split_of(repo, request.shares)
-            shard, line = await asyncio.to_thread(shards.add, split, orjson.dumps(value) + b"\n")
-            sketches[trace_id] = await asyncio.to_thread(sketch_of, _telling_text(value, request.form))
+            split = split_of(row.metadata["repo"]["repo_id"], request.shares)
+            sketching = Sketching()
+            for text in told_first(row, request.form):
+                sketching.take(text)
+            with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+                try:
+                    await write_export(
+                        file,  # type: ignore[arg-type]  # a spooled file has every method of BinaryIO
+                        row,
+                        request.form,
+                        store=store,
+                        contents=contents,
+                        redactor=redactor,
+                        redact=request.redact,
+                        what=f"trace {trace_id}",
+                        each=telling(request.form, sketching.take),
+                    )
+                except ConflictError as error:
+                    left_out[trace_id] = error.why or error.what
+                    continue
+                shard, line = await asyncio.to_thread(shards.add, split, file)
+            sketches[trace_id] = sketching.sketch()
             entries.append(await _entry(row, store, split=split, shard=shard, line=line))
     finally:
         shards.close()
@@ -201,61 +197,6 @@ async def _all_rows(store: TraceStore) -> AsyncIterator[TraceRow]:
                 yield row
 
 
-@dataclass
-class _Shard:
-    path: Path
-    file: BinaryIO
-    rows: int = 0
-    size: int = 0
-    digest: Any = field(default_factory=hashlib.sha256)
-
-
-class _Shards:
-    """The shard files of each split; `done` and `open` shards together are what was written."""
-
-    def __init__(self, folder: Path, request: SetRequest) -> None:
-        self._folder = folder
-        self._request = request
-        self._open: dict[str, _Shard] = {}
-        self._numbers: Counter[str] = Counter()
-        self.written: list[dict[str, Any]] = []
-
-    def add(self, split: str, row: bytes) -> tuple[str, int]:
-        """Append a row; the shard's path and the row's number in it, from 0."""
-        shard = self._open.get(split)
-        if shard is None or shard.rows >= self._request.shard_rows or shard.size + len(row) > _SHARD_BYTES:
-            shard = self._next(split)
-        shard.file.write(row)
-        shard.digest.update(row)
-        shard.rows += 1
-        shard.size += len(row)
-        return shard.path.as_posix(), shard.rows - 1
-
-    def close(self) -> None:
-        """Finish every shard."""
-        for split in list(self._open):
-            self._finish(split)
-        self.written.sort(key=lambda shard: str(shard["path"]))
-
-    def _next(self, split: str) -> _Shard:
-        self._finish(split)
-        path = Path(split) / f"{self._request.form}-{self._numbers[split]:05d}.jsonl"
-        self._numbers[split] += 1
-        (self._folder / split).mkdir(exist_ok=True)
-        self._open[split] = _Shard(path, (self._folder / path).open("wb"))
-        return self._open[split]
-
-    def _finish(self, split: str) -> None:
-        shard = self._open.pop(split, None)
-        if shard is None:
-            return
-        with shard.file:
-            shard.file.flush()
-            os.fsync(shard.file.fileno())
-        told = {"path": shard.path.as_posix(), "split": split, "rows": shard.rows, "bytes": shard.size}
-        self.written.append({**told, "sha256": shard.digest.hexdigest()})
-
-
 async def _entry(row: TraceRow, store: TraceStore, *, split: str, shard: str, line: int) -> dict[str, Any]:
     fields = fields_of(row, fold_qa(await store.qa_facts(row.trace_id)))
     return {
@@ -276,7 +217,7 @@ async def _entry(row: TraceRow, store: TraceStore, *, split: str, shard: str, li
 def _manifest(
     request: SetRequest,
     entries: list[dict[str, Any]],
-    shards: _Shards,
+    shards: Shards,
     left_out: Mapping[str, str],
     pairs: list[NearDuplicate],
 ) -> dict[str, Any]:
@@ -318,28 +259,6 @@ def _manifest(
 
 def _told(pair: NearDuplicate, splits: Mapping[str, str]) -> dict[str, Any]:
     return {**pair._asdict(), "splits": [splits[pair.one], splits[pair.other]]}
-
-
-def _telling_text(value: dict[str, Any], form: ExportFormat) -> str:
-    """What makes one session like another: its report and its patches, not the frame of the format."""
-    strings: list[str] = []
-    if form == "chat":
-        for message in value["messages"][1:]:
-            strings.append(str(message.get("content") or ""))
-            strings += [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
-    elif form == "atif":
-        for step in value["steps"]:
-            strings += [step["message"], step.get("reasoning_content") or ""]
-            strings += [str(call["arguments"]) for call in step.get("tool_calls") or ()]
-    elif form == "otlp":
-        (spans,) = (scope["spans"] for each in value["resourceSpans"] for scope in each["scopeSpans"])
-        told = [part for span in spans for part in (span, *span["events"])]
-        pairs = [pair for part in told for pair in part["attributes"] if pair["key"] in _TELLING]
-        strings += [str(pair["value"].get("stringValue")) for pair in pairs]
-    else:
-        strings += value["task"]["bug_report"].values()
-        strings += [text for text in to_audit(value, form)[1].values() if not text.startswith("blob:")]
-    return "\n".join(str(text) for text in strings)
 
 
 def _why_none(left_out: Mapping[str, str]) -> str:

@@ -12,6 +12,8 @@ import errno
 import fcntl
 import os
 import secrets
+from collections.abc import Iterator
+from typing import BinaryIO
 
 __all__ = [
     "TEMPORARY_SUFFIX",
@@ -20,6 +22,7 @@ __all__ = [
     "link_new",
     "publish",
     "replace",
+    "replacing",
     "sync_file",
     "sync_folder",
     "write_all",
@@ -128,9 +131,17 @@ def publish(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> Non
 
 def replace(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
     """Replace the file `path` by `data`: readers see the old bytes or the new ones, never a mixture."""
+    with replacing(path, mode) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[BinaryIO]:
+    """A file aside that takes the place of `path` if the block ends well, and goes if it does not."""
     descriptor, aside = create_aside(path, mode)
     try:
-        write_all(descriptor, data)
+        with open(descriptor, "wb", closefd=False) as file:
+            yield file
         sync_file(descriptor)
         os.replace(aside, path)
         sync_folder(os.path.dirname(os.fspath(path)) or ".")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+import tempfile
 from argparse import Namespace
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from repl.commands.capture_store import find_row, opened_collector
 from repl.present.escape import one_line
 from repl.present.words import count_text
-from tracer.durable import replace
+from tracer.durable import replacing
 from tracer.errors import RecordError, UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
 __all__ = ["export"]
+
+_IN_MEMORY: Final = 8 << 20
+_CHUNK: Final = 1 << 20
 
 
 async def export(context: Context, arguments: Namespace) -> int:
@@ -45,40 +49,51 @@ def _fields(context: Context) -> int:
 
 
 async def _one(context: Context, arguments: Namespace) -> int:
-    import orjson
-
-    from collector.exporting import render_trace
-    from collector.sets import checked_row
-
     form: ExportFormat = arguments.format or "json"
     if form == "json" and arguments.redact:
         raise UsageError("--redact cannot be used with --format json", next_step="use atif, chat or otlp")
     async with opened_collector(context) as collector:
         row = await find_row(collector.store, arguments.trace)
-        value = await render_trace(row, form, store=collector.store, contents=collector.contents)
-    what = f"the export of trace {row.trace_id}"
-    value = await asyncio.to_thread(
-        checked_row, value, form, redactor=_redactor(context), redact=arguments.redact, what=what
-    )
-    data = orjson.dumps(value) + b"\n"
-    if arguments.output == "-":
-        context.output.data(data)
-        return 0
-    path = (
-        context.folder
-        / Path(
-            arguments.output or f"capture-{row.trace_id[:8]}{'' if form == 'json' else f'.{form}'}.json"
-        ).expanduser()
-    )
-    try:
-        await asyncio.to_thread(replace, path, data)
-    except OSError as error:
-        raise RecordError(f"cannot write {str(path)!r}", why=str(error), next_step="name another with -o") from error
+
+        async def write(file: BinaryIO) -> int:
+            from collector.handing_on import write_export
+
+            return await write_export(
+                file,
+                row,
+                form,
+                store=collector.store,
+                contents=collector.contents,
+                redactor=_redactor(context),
+                redact=arguments.redact,
+                what=f"the export of trace {row.trace_id}",
+            )
+
+        if arguments.output == "-":
+            await _print(context, write)
+            return 0
+        name = arguments.output or f"capture-{row.trace_id[:8]}{'' if form == 'json' else f'.{form}'}.json"
+        path = context.folder / Path(name).expanduser()
+        try:
+            with replacing(path) as file:
+                size = await write(file)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise RecordError(f"cannot write {str(path)!r}", why=why, next_step="name another with -o") from error
     context.output.line(one_line(str(path)))
     context.output.result(
-        "capture export", {"trace_id": row.trace_id, "format": form, "path": str(path), "bytes": len(data)}
+        "capture export", {"trace_id": row.trace_id, "format": form, "path": str(path), "bytes": size}
     )
     return 0
+
+
+async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) -> None:
+    """The whole export to stdout, once it is known to be clean."""
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        await write(file)  # type: ignore[arg-type]  # a spooled file has every method of BinaryIO
+        file.seek(0)
+        while chunk := file.read(_CHUNK):
+            context.output.data(chunk)
 
 
 async def _set(context: Context, arguments: Namespace) -> int:

@@ -7,30 +7,30 @@ that have reasoning. Pure.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 
 from tracer.clock import from_epoch_ms
+from tracer.export.pieces import Later, Many, Piece, pieces_of
 from tracer.export.steps import TOOLS, Action, Thought, Trouble
 from tracer.export.trajectory import ExportedTrace, report_text
 
-__all__ = ["ATIF_VERSION", "atif_trajectory"]
+__all__ = ["ATIF_VERSION", "atif_pieces"]
 
 ATIF_VERSION: Final = "ATIF-v1.8"
 
 
-def atif_trajectory(trace: ExportedTrace) -> dict[str, Any]:
+def atif_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
     """The trace as one ATIF document."""
-    steps = [_step(trace.created_at_ms, "user", report_text(trace.task))]
-    steps += [
-        _step(item.ts_ms, "system", item.text) if isinstance(item, Trouble) else _acted(item)
-        for item in trace.steps.items
-    ]
-    if trace.steps.after:
-        last = trace.steps.after[-1]
-        steps.append({**_step(last.ts_ms, "agent", ""), "reasoning_content": _joined(trace.steps.after)})
-    for number, step in enumerate(steps, 1):
-        step["step_id"] = number
-    return {
+    total = 0
+
+    async def steps() -> AsyncIterator[dict[str, Any]]:
+        nonlocal total
+        async for step in _steps(trace):
+            total += 1
+            yield {**step, "step_id": total}
+
+    return pieces_of({
         "schema_version": ATIF_VERSION,
         "session_id": trace.trace_id,
         "trajectory_id": trace.trace_id,
@@ -40,11 +40,20 @@ def atif_trajectory(trace: ExportedTrace) -> dict[str, Any]:
             "tool_definitions": [_definition(name, meaning) for name, meaning in TOOLS.items()],
             "extra": {"experience_level": trace.developer.experience_level},
         },
-        "steps": steps,
+        "steps": Many(steps()),
         "notes": "A recorded session of a developer: reasoning is what was written down, tool calls are what was done.",
-        "final_metrics": {"total_steps": len(steps)},
-        "extra": trace.about(),
-    }
+        "final_metrics": Later(lambda: {"total_steps": total}),
+        "extra": Later(trace.about),
+    })  # fmt: skip
+
+
+async def _steps(trace: ExportedTrace) -> AsyncIterator[dict[str, Any]]:
+    yield _step(trace.created_at_ms, "user", report_text(trace.task))
+    async for item in trace.steps:
+        yield _step(item.ts_ms, "system", item.text) if isinstance(item, Trouble) else _acted(item)
+    if trace.steps.after:
+        last = trace.steps.after[-1]
+        yield {**_step(last.ts_ms, "agent", ""), "reasoning_content": _joined(trace.steps.after)}
 
 
 def _step(ts_ms: int, source: str, message: str) -> dict[str, Any]:

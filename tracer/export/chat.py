@@ -6,14 +6,16 @@ its outcome is the tool's message. Consumers that train on acts alone drop `cont
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 
 import orjson
 
+from tracer.export.pieces import Later, Many, Piece, pieces_of
 from tracer.export.steps import TOOLS, Action, Trouble
 from tracer.export.trajectory import ExportedTrace, report_text
 
-__all__ = ["SYSTEM_PROMPT", "chat_row"]
+__all__ = ["SYSTEM_PROMPT", "chat_pieces"]
 
 SYSTEM_PROMPT: Final = (
     "You fix a bug in a software repository. Say what you suspect before you act, look at the evidence, change as "
@@ -22,24 +24,26 @@ SYSTEM_PROMPT: Final = (
 _NO_OUTPUT: Final = "(no output recorded)"
 
 
-def chat_row(trace: ExportedTrace) -> dict[str, Any]:
+def chat_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
     """The trace as one row: `messages`, `tools`, and what it is under `metadata`."""
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": SYSTEM_PROMPT},
-        {"role": "user", "content": report_text(trace.task)},
-    ]
-    for item in trace.steps.items:
-        if isinstance(item, Trouble):
-            messages.append({"role": "user", "content": item.text})
-        else:
-            messages += _acted(item)
-    if trace.steps.after:
-        messages.append({"role": "assistant", "content": "\n\n".join(thought.text for thought in trace.steps.after)})
-    return {
-        "messages": messages,
+    return pieces_of({
+        "messages": Many(_messages(trace)),
         "tools": [_tool(name, meaning) for name, meaning in TOOLS.items()],
-        "metadata": trace.about(),
-    }
+        "metadata": Later(trace.about),
+    })  # fmt: skip
+
+
+async def _messages(trace: ExportedTrace) -> AsyncIterator[dict[str, Any]]:
+    yield {"role": "system", "content": SYSTEM_PROMPT}
+    yield {"role": "user", "content": report_text(trace.task)}
+    async for item in trace.steps:
+        if isinstance(item, Trouble):
+            yield {"role": "user", "content": item.text}
+        else:
+            for message in _acted(item):
+                yield message
+    if trace.steps.after:
+        yield {"role": "assistant", "content": "\n\n".join(thought.text for thought in trace.steps.after)}
 
 
 def _acted(action: Action) -> list[dict[str, Any]]:

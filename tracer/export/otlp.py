@@ -8,37 +8,88 @@ events. Pure.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
+from tracer.export.aside import Aside
+from tracer.export.pieces import Many, Piece, pieces_of
 from tracer.export.steps import TOOLS, Action, Thought, Trouble
 from tracer.export.trajectory import ExportedTrace, report_text
 
-__all__ = ["SCHEMA_URL", "otlp_request"]
+__all__ = ["SCHEMA_URL", "otlp_pieces"]
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
 _INTERNAL: Final = 1
 _OK, _ERROR = 1, 2
 _NS: Final = 1_000_000
+_THOUGHT, _TROUBLE, _SCORE = range(3)
 
 
-def otlp_request(trace: ExportedTrace) -> dict[str, Any]:
-    """The trace as one `ExportTraceServiceRequest` in OTLP's JSON encoding."""
+async def otlp_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
+    """The trace as one `ExportTraceServiceRequest` in OTLP's JSON encoding.
+
+    The root span comes first and is known last: acts and events wait on disk meanwhile.
+    """
     root_id = _span_id(trace.trace_id)
-    spans = [_root(trace, root_id)]
-    spans += [_act(trace, item, root_id) for item in trace.steps.items if isinstance(item, Action)]
-    scope = {"name": "pm-orchestrator.capture", "version": "1.0"}
-    resource = {"attributes": _attributes({"service.name": "pm-orchestrator", "pm.repo_id": trace.repo.repo_id})}
-    scoped = {"scope": scope, "spans": spans, "schemaUrl": SCHEMA_URL}
-    return {"resourceSpans": [{"resource": resource, "scopeSpans": [scoped], "schemaUrl": SCHEMA_URL}]}
+    with Aside() as acts, Aside() as events:
+        seen = await _gone_through(trace, root_id, acts, events)
+        root = _root(trace, root_id, seen)
+
+        async def in_time() -> AsyncIterator[dict[str, Any]]:
+            for number in sorted(range(len(events)), key=seen.order.__getitem__):
+                yield events.get(number)
+
+        async def spans() -> AsyncIterator[dict[str, Any]]:
+            yield {**root, "events": Many(in_time()), "status": {}}
+            for number in range(len(acts)):
+                yield acts.get(number)
+
+        scope = {"name": "pm-orchestrator.capture", "version": "1.0"}
+        resource = {"attributes": _attributes({"service.name": "pm-orchestrator", "pm.repo_id": trace.repo.repo_id})}
+        scoped = {"scope": scope, "spans": Many(spans()), "schemaUrl": SCHEMA_URL}
+        request = {"resourceSpans": [{"resource": resource, "scopeSpans": [scoped], "schemaUrl": SCHEMA_URL}]}
+        async for piece in pieces_of(request):
+            yield piece
 
 
-def _root(trace: ExportedTrace, root_id: str) -> dict[str, Any]:
-    items = trace.steps.items
-    start = min([trace.created_at_ms, *(item.ts_ms for item in items)])
-    ends = [item.end_ms if isinstance(item, Action) else item.ts_ms for item in items]
+@dataclass(slots=True)
+class _Seen:
+    """When the session ran, and the place of each of the root's events: its time, then its kind."""
+
+    start: int
+    end: int
+    order: list[tuple[int, int]] = field(default_factory=list)
+
+
+async def _gone_through(trace: ExportedTrace, root_id: str, acts: Aside, events: Aside) -> _Seen:
+    """Put every act's span and every event of the root aside."""
+    seen = _Seen(trace.created_at_ms, trace.finalized_at_ms or 0)
+
+    def note(event: dict[str, Any], ts_ms: int, kind: int) -> None:
+        events.put(event)
+        seen.order.append((ts_ms, kind))
+
+    async for item in trace.steps:
+        seen.start = min(seen.start, item.ts_ms)
+        if isinstance(item, Trouble):
+            seen.end = max(seen.end, item.ts_ms)
+            note(_trouble(item), item.ts_ms, _TROUBLE)
+        else:
+            seen.end = max(seen.end, item.end_ms)
+            acts.put(_act(trace, item, root_id))
+            for thought in item.thoughts:
+                note(_thought(thought), thought.ts_ms, _THOUGHT)
+    for thought in trace.steps.after:
+        note(_thought(thought), thought.ts_ms, _THOUGHT)
+    for score in _scores(trace):
+        note(score, int(score["timeUnixNano"]) // _NS, _SCORE)
+    return seen
+
+
+def _root(trace: ExportedTrace, root_id: str, seen: _Seen) -> dict[str, Any]:
     about = {f"pm.{key}": value for key, value in trace.about().items() if key not in {"trace_id", "repo_id"}}
     about["pm.consent"] = orjson.dumps(about["pm.consent"], option=orjson.OPT_SORT_KEYS).decode()
     asked = [{"role": "user", "parts": [{"type": "text", "content": report_text(trace.task)}]}]
@@ -49,20 +100,14 @@ def _root(trace: ExportedTrace, root_id: str) -> dict[str, Any]:
         "gen_ai.input.messages": orjson.dumps(asked).decode(),
         **about,
     }
-    thoughts = [thought for item in items if isinstance(item, Action) for thought in item.thoughts]
-    events = [_thought(thought) for thought in [*thoughts, *trace.steps.after]]
-    events += [_trouble(item) for item in items if isinstance(item, Trouble)]
-    events += _scores(trace)
     return {
         "traceId": _trace_id(trace.trace_id),
         "spanId": root_id,
         "name": f"invoke_agent {trace.developer.developer_id}",
         "kind": _INTERNAL,
-        "startTimeUnixNano": str(start * _NS),
-        "endTimeUnixNano": str(max([start, trace.finalized_at_ms or start, *ends]) * _NS),
+        "startTimeUnixNano": str(seen.start * _NS),
+        "endTimeUnixNano": str(max(seen.start, seen.end) * _NS),
         "attributes": _attributes(attributes),
-        "events": sorted(events, key=lambda event: int(event["timeUnixNano"])),
-        "status": {},
     }
 
 

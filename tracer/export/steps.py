@@ -1,12 +1,13 @@
 """A captured session as steps: what was thought, what was done, what came of it. What every training format is made of.
 
 A thought belongs to the action that follows it; the pieces of a command's output belong to the command. Snapshots are
-checkpoints and no actions: they are counted, not shown. Pure.
+checkpoints and no actions: they are counted, not shown. Steps come one by one from two looks at the events, so memory
+holds one step and some bytes an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -24,10 +25,11 @@ from tracer.capture.events import (
     TestRunEvent,
     ThoughtEvent,
 )
+from tracer.export.outputs import Outputs
 
-__all__ = ["TOOLS", "Action", "Read", "Steps", "Thought", "Trouble", "steps_of"]
+__all__ = ["TOOLS", "Action", "Read", "Steps", "Thought", "Trouble"]
 
-Read = Callable[[str], str | None]
+Read = Callable[[str], Awaitable[str | None]]
 """The text of a blob; None where it is not stored or may not leave."""
 
 TOOLS: Final[Mapping[str, str]] = {
@@ -85,55 +87,52 @@ class Trouble:
     text: str
 
 
-@dataclass(frozen=True)
 class Steps:
-    """All steps in order; `after` are thoughts that no action followed."""
+    """The steps of a session, in order; what is beside them is known when the last has come.
 
-    items: tuple[Action | Trouble, ...]
-    after: tuple[Thought, ...]
-    snapshots: int
-    left_out: int
-    """Texts that are not here: not stored, or not consented to."""
+    `events` gives the session's events anew each time it is called; `read` answers their texts.
+    """
 
-
-def steps_of(events: Iterable[Event], read: Read) -> Steps:
-    """The steps of a session whose blobs `read` answers."""
-    fold = _Fold(read)
-    for event in events:
-        fold.take(event)
-    return Steps(tuple(fold.items), tuple(fold.thoughts), fold.snapshots, fold.left_out)
-
-
-class _Fold:
-    def __init__(self, read: Read) -> None:
+    def __init__(self, events: Callable[[], AsyncIterator[Event]], read: Read) -> None:
+        self._events = events
         self._read = read
-        self.items: list[Action | Trouble] = []
-        self.thoughts: list[Thought] = []
+        self._outputs = Outputs()
+        self._thoughts: list[Thought] = []
         self.snapshots = 0
         self.left_out = 0
-        self._commands: dict[str, Action] = {}
-        self._last_command: Action | None = None
+        """Texts that are not here: not stored, or not consented to."""
 
-    def take(self, event: Event) -> None:
-        """Fold one event in."""
-        if isinstance(event, ThoughtEvent):
-            text = self._text(event.payload.content_blob_id)
-            if text is not None:
-                self.thoughts.append(Thought(event.event_id, event.seq, event.ts_ms, event.payload.kind, text))
-        elif isinstance(event, TerminalOutputEvent):
-            self._output(event)
-        elif isinstance(event, FileSnapshotEvent):
-            self.snapshots += 1
-        elif isinstance(event, ErrorEvent):
-            detail = self._text(event.payload.detail_blob_id)
-            source = f"{event.payload.source}: " if event.payload.source else ""
-            text = f"{source}{event.payload.message}" + (f"\n{detail}" if detail else "")
-            self.items.append(Trouble(event.event_id, event.seq, event.ts_ms, text))
-        else:
-            self._action(event)
+    @property
+    def after(self) -> tuple[Thought, ...]:
+        """Thoughts that no action followed."""
+        return tuple(self._thoughts)
 
-    def _action(self, event: Event) -> None:
-        tool, arguments = self._named(event)
+    async def __aiter__(self) -> AsyncIterator[Action | Trouble]:
+        """One by one; to be gone through once."""
+        async for event in self._events():
+            self._outputs.take(event)
+        async for event in self._events():
+            if isinstance(event, ThoughtEvent):
+                text = await self._text(event.payload.content_blob_id)
+                if text is not None:
+                    self._thoughts.append(Thought(event.event_id, event.seq, event.ts_ms, event.payload.kind, text))
+            elif isinstance(event, FileSnapshotEvent):
+                self.snapshots += 1
+            elif isinstance(event, ErrorEvent):
+                yield await self._trouble(event)
+            elif not isinstance(event, TerminalOutputEvent):
+                yield await self._action(event)
+        for printed in self._outputs.of_nobody():
+            await self._text(printed.blob_id)
+
+    async def _trouble(self, event: ErrorEvent) -> Trouble:
+        detail = await self._text(event.payload.detail_blob_id)
+        source = f"{event.payload.source}: " if event.payload.source else ""
+        text = f"{source}{event.payload.message}" + (f"\n{detail}" if detail else "")
+        return Trouble(event.event_id, event.seq, event.ts_ms, text)
+
+    async def _action(self, event: Event) -> Action:
+        tool, arguments = await self._named(event)
         action = Action(
             event.event_id,
             event.seq,
@@ -142,22 +141,19 @@ class _Fold:
             tool,
             {key: value for key, value in arguments.items() if value is not None},
             event.actor.kind,
-            tuple(self.thoughts),
+            self.after,
         )
-        self.thoughts.clear()
+        self._thoughts.clear()
         if isinstance(event, TestRunEvent):
-            self._test(action, event)
-        if isinstance(event, TerminalCommandEvent):
-            self._last_command = action
-            self._commands[event.event_id] = action
-            if event.context.correlation_id is not None:
-                self._commands[event.context.correlation_id] = action
-        self.items.append(action)
+            await self._test(action, event)
+        elif isinstance(event, TerminalCommandEvent):
+            await self._printed(action)
+        return action
 
-    def _named(self, event: Event) -> tuple[str, dict[str, Any]]:
+    async def _named(self, event: Event) -> tuple[str, dict[str, Any]]:
         if isinstance(event, FileEditEvent):
             edit = event.payload
-            return "edit_file", {"path": edit.file_path, "patch": self._text(edit.patch_blob_id)}
+            return "edit_file", {"path": edit.file_path, "patch": await self._text(edit.patch_blob_id)}
         if isinstance(event, TerminalCommandEvent):
             return "run_command", {"command": event.payload.command, "cwd": event.payload.cwd}
         if isinstance(event, TestRunEvent):
@@ -168,37 +164,34 @@ class _Fold:
         if isinstance(event, DebugActionEvent):
             step = event.payload
             told = {"action": step.action, "path": step.file_path, "line": step.line, "expression": step.expression}
-            return "debug", {**told, "value": self._text(step.value_blob_id)}
+            return "debug", {**told, "value": await self._text(step.value_blob_id)}
         if isinstance(event, CommitEvent):
             return "commit", {"message": event.payload.message, "commit": event.payload.commit_sha}
         assert isinstance(event, PrMetadataEvent)  # noqa: S101 - the union has no other member; mypy holds this
         request = event.payload
         return "open_pull_request", {"title": request.title, "description": request.description, "url": request.url}
 
-    def _test(self, action: Action, event: TestRunEvent) -> None:
+    async def _test(self, action: Action, event: TestRunEvent) -> None:
         run = event.payload
         action.ok = run.passed
         action.end_ms = event.ts_ms + run.duration_ms
         verdict = "passed" if run.passed else "failed"
         action.results.append(f"{verdict}, exit code {run.exit_code}, {run.duration_ms} ms\n")
-        report = self._text(run.report_blob_id)
+        report = await self._text(run.report_blob_id)
         if report is not None:
             action.results.append(report)
 
-    def _output(self, event: TerminalOutputEvent) -> None:
-        context = event.context
-        command = self._commands.get(context.parent_event_id or "") or self._commands.get(context.correlation_id or "")
-        command = command or self._last_command
-        text = self._text(event.payload.chunk_blob_id)
-        if command is None or text is None:
-            return
-        command.results.append(text)
-        command.cut |= event.payload.is_truncated
-        command.end_ms = max(command.end_ms, event.ts_ms)
+    async def _printed(self, action: Action) -> None:
+        for printed in self._outputs.of(action.seq):
+            text = await self._text(printed.blob_id)
+            if text is not None:
+                action.results.append(text)
+                action.cut |= printed.is_truncated
+                action.end_ms = max(action.end_ms, printed.ts_ms)
 
-    def _text(self, blob_id: str | None) -> str | None:
+    async def _text(self, blob_id: str | None) -> str | None:
         if blob_id is None:
             return None
-        text = self._read(blob_id)
+        text = await self._read(blob_id)
         self.left_out += text is None
         return text

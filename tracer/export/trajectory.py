@@ -27,7 +27,7 @@ class ExportedTrace:
     steps: Steps
 
     def about(self) -> dict[str, Any]:
-        """What every format says about the trace beside its steps."""
+        """What every format says about the trace beside its steps; whole once the steps were gone through."""
         return {
             "trace_id": self.trace_id,
             "repo_id": self.repo.repo_id,

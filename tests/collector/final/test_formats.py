@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from pydantic import TypeAdapter
 
 from tests.collector.final.sessions import Session, bug_fix
 from tests.support.tools import need
-from tracer.export.atif import atif_trajectory
-from tracer.export.chat import chat_row
-from tracer.export.otlp import SCHEMA_URL, otlp_request
-from tracer.export.steps import Action, Trouble, steps_of
+from tracer.capture.events import Event
+from tracer.export.atif import atif_pieces
+from tracer.export.chat import chat_pieces
+from tracer.export.otlp import SCHEMA_URL, otlp_pieces
+from tracer.export.pieces import Piece, written
+from tracer.export.steps import Action, Steps, Trouble
 from tracer.export.trajectory import ExportedTrace
 
 ATIF_SCHEMA = json.loads((Path(__file__).parent / "data" / "atif-v1.8.schema.json").read_text())
@@ -41,9 +44,13 @@ QA = {
 def exported(session: Session) -> ExportedTrace:
     document = session.model()
 
-    def read(blob_id: str) -> str | None:
+    async def read(blob_id: str) -> str | None:
         data = session.blobs.get(blob_id)
         return None if data is None else data.decode("utf-8", "replace")
+
+    async def events() -> AsyncIterator[Event]:
+        for event in document.events:
+            yield event
 
     return ExportedTrace(
         trace_id=document.trace_id,
@@ -55,8 +62,16 @@ def exported(session: Session) -> ExportedTrace:
         environment=document.environment,
         ingestion=document.ingestion,
         qa=document.qa,
-        steps=steps_of(document.events, read),
+        steps=Steps(events, read),
     )
+
+
+async def steps_of(trace: ExportedTrace) -> list[Action | Trouble]:
+    return [item async for item in trace.steps]
+
+
+async def whole(pieces: AsyncIterator[Piece]) -> Any:
+    return json.loads(b"".join([written(piece) async for piece in pieces]))
 
 
 @pytest.fixture
@@ -68,26 +83,27 @@ def session(tmp_path: Path) -> Session:
     return session
 
 
-def test_thoughts_stand_before_the_act_they_led_to_and_outputs_with_their_command(session: Session) -> None:
-    steps = exported(session).steps
-    command = next(item for item in steps.items if isinstance(item, Action) and item.tool == "run_command")
-    edit = next(item for item in steps.items if isinstance(item, Action) and item.tool == "edit_file")
+async def test_thoughts_stand_before_the_act_they_led_to_and_outputs_with_their_command(session: Session) -> None:
+    trace = exported(session)
+    steps, items = trace.steps, await steps_of(trace)
+    command = next(item for item in items if isinstance(item, Action) and item.tool == "run_command")
+    edit = next(item for item in items if isinstance(item, Action) and item.tool == "edit_file")
     assert command.result == "E  assert 5 == 6\n1 failed\n"
     assert [thought.text for thought in edit.thoughts] == ["sum() is right, the '- 1' is not"]
     assert "+    return sum(items)" in edit.arguments["patch"]
-    assert [item.text for item in steps.items if isinstance(item, Trouble)] == ["ide: the debugger died"]
+    assert [item.text for item in items if isinstance(item, Trouble)] == ["ide: the debugger died"]
     assert [thought.kind for thought in steps.after] == ["postmortem"]
     assert steps.snapshots == 2
 
 
-def test_outputs_of_two_commands_at_once_are_kept_apart(tmp_path: Path) -> None:
+async def test_outputs_of_two_commands_at_once_are_kept_apart(tmp_path: Path) -> None:
     session = Session(tmp_path / "repo").begin({"a": b"1\n"})
     one, two = session.command("first"), session.command("second")
     for parent, text in ((one, b"1a"), (two, b"2a"), (one, b"1b")):
         payload = {"stream": "stdout", "chunk_blob_id": session.put(text), "is_truncated": False}
         session.event("terminal_output", payload, "tool")
         session.events[-1]["context"]["parent_event_id"] = parent
-    results = [item.result for item in exported(session).steps.items if isinstance(item, Action)]
+    results = [item.result for item in await steps_of(exported(session)) if isinstance(item, Action)]
     assert results == ["1a1b", "2a"]
 
 
@@ -102,8 +118,8 @@ def _atif_rules(trajectory: dict[str, Any]) -> None:
             assert not {"tool_calls", "reasoning_content", "metrics", "model_name"} & step.keys()
 
 
-def test_atif_follows_its_schema_and_the_rules_beside_it(session: Session) -> None:
-    trajectory = atif_trajectory(exported(session))
+async def test_atif_follows_its_schema_and_the_rules_beside_it(session: Session) -> None:
+    trajectory = await whole(atif_pieces(exported(session)))
     jsonschema.validate(trajectory, ATIF_SCHEMA)
     _atif_rules(trajectory)
     assert trajectory["steps"][0]["source"] == "user"
@@ -111,8 +127,8 @@ def test_atif_follows_its_schema_and_the_rules_beside_it(session: Session) -> No
     assert trajectory["extra"]["overall"] == 4.5
 
 
-def test_the_schema_of_atif_refuses_what_is_not_atif(session: Session) -> None:
-    trajectory = atif_trajectory(exported(session))
+async def test_the_schema_of_atif_refuses_what_is_not_atif(session: Session) -> None:
+    trajectory = await whole(atif_pieces(exported(session)))
     trajectory["steps"][1]["tool_calls"][0]["name"] = "x"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(trajectory, ATIF_SCHEMA)
@@ -126,9 +142,9 @@ def _chat_models() -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
     return TypeAdapter(list[ChatCompletionMessageParam]), TypeAdapter(list[ChatCompletionToolParam])
 
 
-def test_chat_rows_are_messages_and_tools_of_the_chat_api(session: Session) -> None:
+async def test_chat_rows_are_messages_and_tools_of_the_chat_api(session: Session) -> None:
     message_model, tool_model = _chat_models()
-    row = chat_row(exported(session))
+    row = await whole(chat_pieces(exported(session)))
     messages = message_model.validate_python(row["messages"])
     tool_model.validate_python(row["tools"])
     assert len(messages) == len(row["messages"])
@@ -159,8 +175,10 @@ def _as_protobuf_json(request: dict[str, Any]) -> dict[str, Any]:
     return turned(request)
 
 
-def test_otlp_is_a_request_of_the_protocol_with_the_names_of_the_conventions(session: Session) -> None:
-    request = json_format.ParseDict(_as_protobuf_json(otlp_request(exported(session))), ExportTraceServiceRequest())
+async def test_otlp_is_a_request_of_the_protocol_with_the_names_of_the_conventions(session: Session) -> None:
+    request = json_format.ParseDict(
+        _as_protobuf_json(await whole(otlp_pieces(exported(session)))), ExportTraceServiceRequest()
+    )
     (scoped,) = request.resource_spans[0].scope_spans
     root, *acts = scoped.spans
     known = {value for value in vars(gen_ai_attributes).values() if isinstance(value, str)}
@@ -178,14 +196,16 @@ def test_otlp_is_a_request_of_the_protocol_with_the_names_of_the_conventions(ses
     assert len(scores) == 3
 
 
-def test_a_second_export_gives_the_same_bytes(session: Session) -> None:
-    for form in (atif_trajectory, chat_row, otlp_request):
-        assert json.dumps(form(exported(session))) == json.dumps(form(exported(session)))
+async def test_a_second_export_gives_the_same_bytes(session: Session) -> None:
+    for form in (atif_pieces, chat_pieces, otlp_pieces):
+        one, two = [json.dumps(await whole(form(exported(session)))) for _ in range(2)]
+        assert one == two
 
 
-def test_a_session_without_a_single_act_is_exported_too(tmp_path: Path) -> None:
+async def test_a_session_without_a_single_act_is_exported_too(tmp_path: Path) -> None:
     session = Session(tmp_path / "repo").begin({"a": b"1\n"})
-    trace = exported(session)
-    jsonschema.validate(atif_trajectory(trace), ATIF_SCHEMA)
-    _chat_models()[0].validate_python(chat_row(trace)["messages"])
-    json_format.ParseDict(_as_protobuf_json(otlp_request(trace)), ExportTraceServiceRequest())
+    jsonschema.validate(await whole(atif_pieces(exported(session))), ATIF_SCHEMA)
+    row = await whole(chat_pieces(exported(session)))
+    _chat_models()[0].validate_python(row["messages"])
+    request = await whole(otlp_pieces(exported(session)))
+    json_format.ParseDict(_as_protobuf_json(request), ExportTraceServiceRequest())

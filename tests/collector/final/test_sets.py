@@ -174,7 +174,7 @@ async def raw_with_secret(collector: Collector, folder: Path) -> str:
         ("atif", "/steps/1/"),
         ("chat", "/messages/2/content"),
         ("otlp", "/resourceSpans/0/"),
-        ("json", "/1/sha256:"),
+        ("json", "/artifacts/blobs/0/storage_uri"),
     ],
 )
 async def test_a_leak_stops_the_export_and_is_named_by_its_place(

@@ -12,6 +12,9 @@ import errno
 import fcntl
 import os
 import secrets
+import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -19,6 +22,7 @@ __all__ = [
     "TEMPORARY_SUFFIX",
     "create_aside",
     "ensure_folder",
+    "is_stream",
     "link_new",
     "publish",
     "replace",
@@ -129,6 +133,15 @@ def publish(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> Non
         os.close(descriptor)
 
 
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is there and is no file, folder or link to one: putting a file in its place would destroy it."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def replace(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
     """Replace the file `path` by `data`: readers see the old bytes or the new ones, never a mixture."""
     with replacing(path, mode) as file:
@@ -137,7 +150,17 @@ def replace(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> Non
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file aside that takes the place of `path` if the block ends well, and goes if it does not."""
+    """A file aside that takes the place of `path` if the block ends well, and goes if it does not.
+
+    Where `path` is no file (`/dev/stdout`, a named pipe) it gets what was written, at the end, and stays what it is.
+    """
+    if is_stream(path):
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            with open(path, "wb") as stream:
+                shutil.copyfileobj(file, stream)
+        return
     descriptor, aside = create_aside(path, mode)
     try:
         with open(descriptor, "wb", closefd=False) as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -267,3 +268,17 @@ async def test_the_tracers_lock_tells_who_writes(tmp_path: Path) -> None:
 def test_gc_of_a_folder_that_holds_no_record_yet_finds_nothing(tmp_path: Path) -> None:
     plan = plan_gc(StateDir(tmp_path))
     assert (plan.blobs, plan.leftovers, plan.kept) == ((), (), 0)
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """A file put in the place of `/dev/null` or `/dev/stdout` would break the machine for everybody."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        durable.replace(pipe, b"whole")
+        assert os.read(reader, 100) == b"whole"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]

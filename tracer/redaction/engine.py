@@ -89,6 +89,10 @@ class ProjectRedactor:
         """The same redactor, leaving long texts whole (exports and `pm redact`)."""
         return replace(self, truncate=False)
 
+    def prepare(self) -> None:
+        """Do now (0.4 s) what else is done in the background once enough text has come to be worth it."""
+        self._scanner.prepare()
+
     def redact_text(self, text: str) -> tuple[str, dict[str, int]]:
         """`text` with its secrets replaced, and how many marks each rule left."""
         data = text.encode("utf-8", "surrogatepass")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import orjson
 
 from tracer.clock import short_token
+from tracer.durable import is_stream
 from tracer.errors import NotFoundError, TraceError
 from tracer.redaction.stream import StreamRedactor
 
@@ -64,6 +65,11 @@ def redact_file(redactor: ProjectRedactor, source: Path, target: Path) -> Redact
     try:
         pieces = redacted_pieces(redactor, source, counts)
         first = next(pieces, b"")  # a source that cannot be read leaves no file behind
+        if is_stream(target):
+            with target.open("wb") as out:
+                out.write(first)
+                out.writelines(pieces)
+            return RedactedFile(target, dict(counts))
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as out:
             out.write(first)

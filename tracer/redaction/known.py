@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tracer.redaction.gate import Called
 from tracer.redaction.ruleset import Find, literals
 
-__all__ = ["KnownValues", "known_values"]
+__all__ = ["KEY", "KnownValues", "known_values"]
 
+KEY = "known-value"
 _NAME_PARTS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 _LEAST_CHARACTERS = 8
 _LEAST_LINE = 16
@@ -72,8 +74,13 @@ class KnownValues:
         self.longest = len(ordered[0]) if ordered else 0
         self._pattern: Any = literals(ordered) if ordered else None
 
-    def finds(self, data: bytes) -> Iterator[Find]:
-        """Every occurrence in `data`, left to right."""
-        if self._pattern is not None:
+    @property
+    def words(self) -> Iterable[bytes]:
+        """Every spelling."""
+        return self._plain
+
+    def finds(self, data: bytes, called: Called | None = None) -> Iterator[Find]:
+        """Every occurrence in `data`, left to right; none where `KEY` was not `called`."""
+        if self._pattern is not None and (called is None or KEY in called):
             for match in self._pattern.finditer(data):
-                yield Find(match.start(), match.end(), _RANK, "known-value", self._plain[match.group(0)])
+                yield Find(match.start(), match.end(), _RANK, KEY, self._plain[match.group(0)])

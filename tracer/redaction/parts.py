@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from tracer.redaction.gate import Gate, Key
     from tracer.redaction.known import KnownValues
     from tracer.redaction.people import Identity
     from tracer.redaction.ruleset import RuleSet
@@ -22,14 +23,29 @@ if TYPE_CHECKING:
 __all__ = ["Parts"]
 
 _GIT_TIMEOUT_S = 5
+_WORTH_OF_WORDS = 200_000  # a few words compile in 10 ms
+
+
+class _Gated(NamedTuple):
+    rules: RuleSet
+    gate: Gate
 
 
 @cache
-def _standard_rules() -> RuleSet:
+def _standard() -> _Gated:
     """Our rules and the vendored ones: the same for every project."""
-    from tracer.redaction.ruleset import RuleSet, build_rules
+    return _gated({})
 
-    return RuleSet(build_rules({}))
+
+def _gated(extra_rules: Mapping[str, str]) -> _Gated:
+    from tracer.redaction.gate import Gate
+    from tracer.redaction.people import PATTERNS
+    from tracer.redaction.ruleset import RuleSet, build_rules
+    from tracer.redaction.scan import BASE64_KEY
+    from tracer.redaction.views import BASE64_TEXT
+
+    rules = RuleSet(build_rules(extra_rules))
+    return _Gated(rules, Gate({**rules.patterns, **PATTERNS, BASE64_KEY: BASE64_TEXT.decode("ascii")}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +87,8 @@ class Parts:
         return self._scanner(rewrite_paths=True)
 
     @cached_property
-    def _rules(self) -> RuleSet:
-        if not self.extra_rules:
-            return _standard_rules()
-        from tracer.redaction.ruleset import RuleSet, build_rules
-
-        return RuleSet(build_rules(self.extra_rules))
+    def _gated(self) -> _Gated:
+        return _gated(self.extra_rules) if self.extra_rules else _standard()
 
     @cached_property
     def _identity(self) -> Identity:
@@ -87,16 +99,22 @@ class Parts:
         return identity_of(self.environ, host=host, persons=persons)
 
     def _scanner(self, *, rewrite_paths: bool) -> Scanner:
-        from tracer.redaction.people import People
-        from tracer.redaction.places import Places
+        from tracer.redaction import known, people, places
+        from tracer.redaction.gate import Gate, any_of
         from tracer.redaction.scan import Scanner
 
-        finders: list[Any] = [self.known, self._rules]
+        finders: list[Any] = [self.known, self._gated.rules]
+        words: dict[Key, Iterable[bytes]] = {known.KEY: self.known.words}
         if self.pii:
-            finders.append(People(self._identity, keep_paths=not rewrite_paths))
+            persons = people.People(self._identity, keep_paths=not rewrite_paths)
+            finders.append(persons)
+            words[people.NAMES] = persons.words
         if rewrite_paths:
-            finders.append(Places(project_root=self.project_root, home=self.home))
-        return Scanner(finders)
+            paths = places.Places(project_root=self.project_root, home=self.home)
+            finders.append(paths)
+            words[places.KEY] = paths.words
+        own = Gate({key: any_of(listed) for key, listed in words.items() if listed}, worth=_WORTH_OF_WORDS)
+        return Scanner(finders, patterns=self._gated.gate, words=own)
 
 
 def _git_persons(folder: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tracer.redaction.checks import luhn
+from tracer.redaction.gate import Called, Key
 from tracer.redaction.ruleset import Find, compiled, literals
 
-__all__ = ["Identity", "People", "identity_of"]
+__all__ = ["NAMES", "PATTERNS", "Identity", "People", "identity_of"]
 
 _RANK = 6
 _EMAIL = (
@@ -45,6 +46,9 @@ _PHONE = (
     rf"{_BEFORE}(\+[1-9][0-9]{{0,2}}[ .-]?(?:\([0-9]{{1,4}}\)[ .-]?)?[0-9]{{1,4}}(?:[ .-]?[0-9]{{2,4}}){{2,4}}"
     rf"|\(?[0-9]{{3}}\)?[ .-][0-9]{{3}}[ .-][0-9]{{4}}){_AFTER}"
 )
+NAMES = "names"
+PATTERNS: Mapping[Key, str] = {"email": _EMAIL, "card": _CARD, "phone": _PHONE}
+"""The expressions that are the same for everybody, by the keys that `People.finds` takes."""
 _CARD_DIGITS = 13  # the fewest that each pattern can match
 _PHONE_DIGITS = 6
 _CARD_WORDS = re.compile(rb"card|visa|master|amex|credit|debit|payment|pan\b", re.IGNORECASE)
@@ -97,15 +101,40 @@ class People:
         self._name_pattern: Any = literals(ordered) if ordered else None
         self._email, self._card, self._phone = compiled(_EMAIL), compiled(_CARD), compiled(_PHONE)
 
-    def finds(self, data: bytes) -> Iterator[Find]:
-        """Everything personal in `data`; ranges of different kinds may overlap."""
-        if b"@" in data:
-            yield from self._emails(data)
-        if self._name_pattern is not None:
+    @property
+    def words(self) -> Iterable[bytes]:
+        """The names."""
+        return self._names
+
+    def finds(self, data: bytes, called: Called | None = None) -> Iterator[Find]:
+        """Everything personal in `data`; ranges of different kinds may overlap. What was not `called` is not there."""
+        if self._name_pattern is not None and (called is None or NAMES in called):
             yield from self._named(data)
-        # Most texts hold too few digits for a number: counting them costs a tenth of searching.
+        if called is None:
+            called = self._called(data)
+        if "email" in called:
+            yield from self._emails(data)
+        if "card" in called:
+            yield from self._cards(data)
+        if "phone" in called:
+            yield from self._phones(data)
+
+    @staticmethod
+    def _called(data: bytes) -> Called:
+        """Most texts hold too few digits for a number: counting them costs a tenth of searching."""
         count = len(data) - len(data.translate(None, b"0123456789"))
-        for match in self._card.finditer(data) if count >= _CARD_DIGITS else ():
+        return frozenset(
+            key
+            for key, here in (
+                ("email", b"@" in data),
+                ("card", count >= _CARD_DIGITS),
+                ("phone", count >= _PHONE_DIGITS),
+            )
+            if here
+        )
+
+    def _cards(self, data: bytes) -> Iterator[Find]:
+        for match in self._card.finditer(data):
             start, end = match.span(1)
             digits = bytes(byte for byte in data[start:end] if byte not in b" -")
             spaced = len(digits) != end - start
@@ -115,7 +144,9 @@ class People:
                 and _said(data, start, end, _CARD_WORDS, spaced=spaced)
             ):
                 yield Find(start, end, _RANK, "card-number", digits)
-        for match in self._phone.finditer(data) if count >= _PHONE_DIGITS else ():
+
+    def _phones(self, data: bytes) -> Iterator[Find]:
+        for match in self._phone.finditer(data):
             start, end = match.span(1)
             if _said(data, start, end, _PHONE_WORDS, spaced=_is_spaced_phone(data[start:end])):
                 yield Find(start, end, _RANK, "phone-number", data[start:end])

@@ -6,14 +6,16 @@ Used for agentic traces, captures and exports; a conversation trace keeps its pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tracer.redaction.gate import Called
 from tracer.redaction.ruleset import Find, literals
 
-__all__ = ["Places"]
+__all__ = ["KEY", "Places"]
 
+KEY = "path"
 _RANK = 5
 _LEAST_LENGTH = 4
 _NOT_A_SLUG = re.compile(r"[^A-Za-z0-9]")
@@ -31,16 +33,24 @@ class Places:
         ordered = sorted(names, key=lambda path: (-len(path), path))
         self._pattern: Any = literals(ordered) if ordered else None
 
-    def finds(self, data: bytes) -> Iterator[Find]:
-        """Each path in `data` that is one of ours or lies below it, with what is to stand in its place."""
-        if self._pattern is None:
+    @property
+    def words(self) -> Iterable[bytes]:
+        """Every spelling of the folders."""
+        return self._names
+
+    def finds(self, data: bytes, called: Called | None = None) -> Iterator[Find]:
+        """Each path in `data` that is one of ours or lies below it, with what is to stand in its place.
+
+        None where `KEY` was not `called`.
+        """
+        if self._pattern is None or (called is not None and KEY not in called):
             return
         for match in self._pattern.finditer(data):
             start, end = match.span(0)
             before = data[start - 1 : start] if start else b""
             slug = match.group(0).startswith(b"-") and data[end : end + 1] == b"-"
             if (slug or _ends_here(data[end : end + 2])) and not (before.isalnum() or before in {b"_", b"."}):
-                yield Find(start, end, _RANK, "path", match.group(0), self._names[match.group(0)])
+                yield Find(start, end, _RANK, KEY, match.group(0), self._names[match.group(0)])
 
 
 def _spellings(folder: Path | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ import re2
 
 from tracer.errors import ConfigError
 from tracer.redaction.checks import CHECKS, entropy
+from tracer.redaction.gate import Called, Key
 from tracer.redaction.own_rules import OWN_RULES
 
 __all__ = ["GITLEAKS", "Find", "Rule", "RuleSet", "build_rules", "compiled", "gitleaks_data", "literals"]
@@ -159,12 +160,33 @@ class RuleSet:
         self._inside = {word: [other for other in words if other != word and other in word] for word in words}
         self._overlaps = literals(sorted(set(_overlaps(words))))
 
-    def finds(self, data: bytes) -> Iterator[Find]:
-        """Every find of every rule whose keyword occurs in `data`."""
-        for place in self._called(data.lower()):
+    def finds(self, data: bytes, called: Called | None = None) -> Iterator[Find]:
+        """Every find of every rule whose keyword occurs in `data`; rules that were not `called` match nowhere in it."""
+        if called is None:
+            places = self._by_keywords(data.lower())
+        elif not called:
+            return
+        else:
+            places = self._with_keyword(sorted(key for key in called if isinstance(key, int)), data)
+        for place in places:
             yield from self.rules[place].finds(data)
 
-    def _called(self, lowered: bytes) -> list[int]:
+    @property
+    def patterns(self) -> Mapping[Key, str]:
+        """The rules' expressions, by the keys that `finds` takes."""
+        return {place: rule.regex for place, rule in enumerate(self.rules)}
+
+    def _with_keyword(self, places: Sequence[int], data: bytes) -> list[int]:
+        """Those whose keyword occurs: some expressions match without."""
+        lowered = data.lower() if places else data
+        rules = self.rules
+        return [
+            place
+            for place in places
+            if not rules[place].keywords or any(word in lowered for word in rules[place].keywords)
+        ]
+
+    def _by_keywords(self, lowered: bytes) -> list[int]:
         words = set(self._prefilter.findall(lowered))
         if words and self._overlaps.search(lowered) is not None:
             words = {word for word in self._words if word in lowered}

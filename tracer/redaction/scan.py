@@ -10,18 +10,20 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
+from tracer.redaction.gate import Called, Gate
 from tracer.redaction.placeholder import MARKER, PLACEHOLDER
 from tracer.redaction.ruleset import Find, compiled
-from tracer.redaction.views import BASE64_TEXT, Base64View, View, base64_views, collapsed, json_view, url_view
+from tracer.redaction.views import BASE64_TEXT, Base64View, Undone, View, base64_views, collapsed, json_view, url_view
 
-__all__ = ["Mark", "Scanner"]
+__all__ = ["BASE64_KEY", "Mark", "Scanner"]
 
+BASE64_KEY = "base64"
 _MAX_LOOKS = 12
 _BASE64 = compiled(BASE64_TEXT.decode("ascii"))
 
 
 class _Finder(Protocol):
-    def finds(self, data: bytes) -> Iterator[Find]: ...
+    def finds(self, data: bytes, called: Called | None) -> Iterator[Find]: ...
 
 
 class Mark(NamedTuple):
@@ -35,10 +37,22 @@ class Mark(NamedTuple):
 
 
 class Scanner:
-    """Runs finders over bytes and settles what they found into marks that neither touch placeholders nor overlap."""
+    """Runs finders over bytes and settles what they found into marks that neither touch placeholders nor overlap.
 
-    def __init__(self, finders: Iterable[_Finder]) -> None:
+    Two gates say what a text calls for: `patterns` knows the rules' and finders' expressions and `BASE64_KEY`, the same
+    for every project; `words` the project's own names, values and folders.
+    """
+
+    def __init__(self, finders: Iterable[_Finder], *, patterns: Gate, words: Gate) -> None:
         self._finders = tuple(finders)
+        self._patterns = patterns
+        self._words = words
+
+    def prepare(self) -> None:
+        """Open the gates now."""
+        for gate in (self._patterns, self._words):
+            if not gate.is_open:
+                gate.open()
 
     def marks(self, data: bytes) -> list[Mark]:
         """What to replace in `data`, left to right, without overlaps."""
@@ -61,28 +75,38 @@ class Scanner:
 
     def _look(self, view: View) -> list[Find]:
         """Every find in the view and in its decodings, in positions of the original."""
-        finds = [_moved(find, view) for find in self._plain(view.data)]
-        for decoded in self._decodings(view.data):
-            finds += (_moved(_moved(find, decoded), view) for find in self._plain(decoded.data))
+        called = self._called(view.data)
+        finds = [_moved(find, view) for find in self._plain(view.data, called)]
+        for decoded in self._decodings(view.data, called):
+            data = decoded.data
+            finds += (_moved(_moved(find, decoded), view) for find in self._plain(data, self._called(data)))
         return finds
 
-    def _plain(self, data: bytes) -> Iterator[Find]:
+    def _called(self, data: bytes) -> Called | None:
+        called = self._patterns.called(data)
+        if called is None:
+            return None
+        words = self._words.called(data)
+        return called | (self._words.keys if words is None else words)
+
+    def _plain(self, data: bytes, called: Called | None) -> Iterator[Find]:
         for finder in self._finders:
-            yield from finder.finds(data)
+            yield from finder.finds(data, called)
 
     @staticmethod
-    def _decodings(data: bytes) -> Iterator[View | Base64View]:
+    def _decodings(data: bytes, called: Called | None) -> Iterator[Undone | Base64View]:
         for view in (json_view(data), url_view(data)):
             if view is not None:
                 yield view
-        yield from base64_views(data, (match.span() for match in _BASE64.finditer(data)))
+        if called is None or BASE64_KEY in called:
+            yield from base64_views(data, (match.span() for match in _BASE64.finditer(data)))
 
 
 def _same(data: bytes) -> View:
     return View(data, [0], [(0, len(data))])
 
 
-def _moved(find: Find, view: View | Base64View) -> Find:
+def _moved(find: Find, view: View | Undone | Base64View) -> Find:
     start, end = view.original(find.start, find.end)
     return find._replace(start=start, end=end)
 

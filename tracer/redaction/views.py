@@ -11,11 +11,16 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
-__all__ = ["BASE64_TEXT", "Base64View", "View", "base64_views", "collapsed", "json_view", "url_view"]
+__all__ = ["BASE64_TEXT", "Base64View", "Undone", "View", "base64_views", "collapsed", "json_view", "url_view"]
 
 _JSON_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"\\/bfnrt'])")
+_CODE_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
+_NUL_ESCAPE = re.compile(rb"\\(?:u0000|x00)")
+_SIGNS = (b'"', b"/", b"b", b"f", b"n", b"r", b"t", b"'")
 _URL_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 # Base64 of printable ASCII, aligned: what each of the four characters of a group can be. Six groups hold 18 bytes.
 _GROUP = rb"[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
@@ -97,44 +102,95 @@ def _percent(escape: bytes) -> bytes:
     return binascii.unhexlify(escape[1:])
 
 
-def _lines_with(sign: bytes, data: bytes) -> Iterator[tuple[int, int]]:
-    """The lines of `data` that hold `sign`, as ranges."""
-    at = data.find(sign)
-    while at >= 0:
-        start = data.rfind(b"\n", 0, at) + 1
-        end = data.find(b"\n", at)
-        end = len(data) if end < 0 else end
-        yield start, end
-        at = data.find(sign, end)
-
-
-def _decoded(data: bytes, sign: bytes, escape: re.Pattern[bytes], decode: Callable[[bytes], bytes]) -> View | None:
-    """The lines that hold escapes, decoded; other lines add nothing to what the plain bytes show, and are left out."""
-    if sign not in data or escape.search(data) is None:
+def _json_at_once(text: bytes) -> bytes | None:
+    """`text` with its escapes undone by replacing each kind in turn; None where that would not do."""
+    if b"\0" in text:
         return None
+    text = text.replace(b"\\\\", b"\0")  # a pair of backslashes begins no other escape
+    if _NUL_ESCAPE.search(text) is not None:
+        return None
+    for sign in _SIGNS:
+        text = text.replace(b"\\" + sign, _SIMPLE.get(sign, sign))
+    if b"\\u" in text or b"\\x" in text:
+        text = _CODE_ESCAPE.sub(lambda match: _unescape(match[0]), text)
+    return text.replace(b"\0", b"\\")
 
-    def changes() -> Iterator[tuple[int, int, bytes]]:
+
+class Undone:
+    """The lines of some bytes that hold escapes, undone; other lines show nothing new and are left out.
+
+    `data` comes at once; the way back to the original is laid only where something was found.
+    """
+
+    def __init__(
+        self,
+        whole: bytes,
+        sign: bytes,
+        escape: re.Pattern[bytes],
+        decode: Callable[[bytes], bytes],
+        at_once: Callable[[bytes], bytes | None],
+    ) -> None:
+        self._whole, self._sign, self._escape, self._decode = whole, sign, escape, decode
+        self._at_once = at_once
+
+    @cached_property
+    def data(self) -> bytes:
+        """The decoded text."""
+        pieces: list[bytes] = []
         at = 0
-        for start, end in _lines_with(sign, data):
+        for start, end in self._lines():
+            if start > at:
+                pieces.append(b"\n")
+            pieces.append(self._whole[start:end])
+            at = end
+        if at < len(self._whole):
+            pieces.append(b"\n")
+        quick = self._at_once(b"".join(pieces))
+        return self._view.data if quick is None else quick
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """As `View.original`."""
+        return self._view.original(start, end)
+
+    @cached_property
+    def _view(self) -> View:
+        return _rewritten(self._whole, self._changes())
+
+    def _changes(self) -> Iterator[tuple[int, int, bytes]]:
+        at = 0
+        for start, end in self._lines():
             if start > at:
                 yield at, start, b"\n"
-            for match in escape.finditer(data, start, end):
-                yield match.start(), match.end(), decode(match[0])
+            for match in self._escape.finditer(self._whole, start, end):
+                yield match.start(), match.end(), self._decode(match[0])
             at = end
-        if at < len(data):
-            yield at, len(data), b"\n"
+        if at < len(self._whole):
+            yield at, len(self._whole), b"\n"
 
-    return _rewritten(data, changes())
+    def _lines(self) -> Iterator[tuple[int, int]]:
+        """The lines that hold `sign`, as ranges."""
+        data, sign = self._whole, self._sign
+        at = data.find(sign)
+        while at >= 0:
+            start = data.rfind(b"\n", 0, at) + 1
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            yield start, end
+            at = data.find(sign, end)
 
 
-def json_view(data: bytes) -> View | None:
+def json_view(data: bytes) -> Undone | None:
     """One level of string escapes undone (`\\n`, `\\"`, `\\/`, `\\u0041`, `\\x41`); None where there are none."""
-    return _decoded(data, b"\\", _JSON_ESCAPE, _unescape)
+    if b"\\" not in data or _JSON_ESCAPE.search(data) is None:
+        return None
+    return Undone(data, b"\\", _JSON_ESCAPE, _unescape, _json_at_once)
 
 
-def url_view(data: bytes) -> View | None:
+def url_view(data: bytes) -> Undone | None:
     """Percent escapes undone; None where there are none."""
-    return _decoded(data, b"%", _URL_ESCAPE, _percent)
+    if b"%" not in data or _URL_ESCAPE.search(data) is None:
+        return None
+    return Undone(data, b"%", _URL_ESCAPE, _percent, unquote_to_bytes)
 
 
 class Base64View(NamedTuple):

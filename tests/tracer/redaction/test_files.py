@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -67,3 +68,16 @@ def test_an_audit_names_file_line_and_rule_of_each_leak(redactor: ProjectRedacto
 def test_an_audit_of_nothing_is_an_error(redactor: ProjectRedactor, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         audit(redactor, tmp_path / "none")
+
+
+def test_a_pipe_as_target_is_written_to_and_stays_one(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    source, pipe = tmp_path / "s.txt", tmp_path / "pipe"
+    source.write_text(f"use {KEY}")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        redact_file(redactor, source, pipe)
+        assert os.read(reader, 1000).startswith(b"use [REDACTED:")
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)

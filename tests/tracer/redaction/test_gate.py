@@ -1,0 +1,200 @@
+"""The gate calls every pattern that matches: what is found is the same with it and without it."""
+
+from __future__ import annotations
+
+import threading
+from unittest.mock import patch
+
+import hyperscan
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.tracer.redaction.positives import all_rules, positive
+from tracer.redaction.engine import build_redactor
+from tracer.redaction.gate import Gate, any_of, byte_pattern
+from tracer.redaction.people import PATTERNS
+from tracer.redaction.ruleset import compiled
+from tracer.redaction.views import json_view, url_view
+
+_RULES = all_rules()
+_SECRET = "hunter22" + "Xy7Q" * 4
+
+
+@pytest.fixture(scope="module")
+def redactor(tmp_path_factory):
+    """One whose gates are open."""
+    ready = build_redactor(
+        state_dir=tmp_path_factory.mktemp("state"),
+        environ={"HOME": "/home/janedoe", "USER": "janedoe", "CI_TOKEN": "quiet lake 77"},
+        host="wonderbox",
+        persons=("Jane Q. Doe",),
+    ).with_paths()
+    ready.prepare()
+    return ready
+
+
+@pytest.fixture(scope="module")
+def gate():
+    patterns = {place: rule.regex for place, rule in enumerate(_RULES)} | PATTERNS
+    opened = Gate(patterns)
+    opened.open()
+    assert opened.is_open
+    assert not opened.blind  # every vendored rule can be judged
+    return opened
+
+
+def _without_gate(redactor, text):
+    with patch.object(Gate, "called", lambda _self, _data: None):
+        return redactor.redact_text(text)
+
+
+@pytest.mark.parametrize("rule", _RULES, ids=lambda rule: rule.id)
+def test_every_rule_is_called_by_its_positives(gate, rule):
+    for seed in range(2):
+        called = gate.called(f"words before\n{positive(rule, seed).text}\nwords after".encode())
+        assert _RULES.index(rule) in called
+
+
+def test_ordinary_text_calls_for_nothing(gate):
+    assert gate.called(b"def add(first, second):\n    return first + second  # sums two numbers\n" * 40) == frozenset()
+
+
+_SIGNS = st.one_of(
+    st.sampled_from([
+        "é", "\u212a", "\u017f", "\x0b", "😀", "\x00", "\n", " ", "\\n", '\\"', "\\\\", "\\u0041", "\\u0000", "\\x2f",
+        "%2F", "%3d", '"', "'", "=", ":", "/", "@", "://", "&", "?", ";", "password", "token", "secret", "key", "KEY",
+        "Bearer ", "curl -u ", "example.com", "janedoe", "/home/janedoe", "quiet lake 77", "wonderbox",
+        "+49 30 1234 5678", _SECRET, "c2VjcmV0IG9mIGphbmVkb2UgYXQgd29uZGVyYm94", "[REDACTED:email:0a1b2c]", "data:",
+        "kind: Secret", "-----BEGIN",
+    ]),
+    st.text(max_size=3),
+    st.integers(min_value=0, max_value=len(_RULES) - 1).map(lambda place: positive(_RULES[place]).text),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.lists(_SIGNS, max_size=14).map("".join))
+@example("pa\u017f\u017fword=" + _SECRET)
+@example("password\x0b=" + _SECRET)
+@example('"password": "ééééééééééééééé"')
+@example("postgres://" + "ü" * 60 + ":" + "ö" * 150 + "@host")
+def test_what_is_found_is_the_same_without_it(redactor, text):
+    text = text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
+    assert redactor.redact_text(text) == _without_gate(redactor, text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    pattern=st.sampled_from([
+        r"a.b", r"[^x]{2,3}!", r"\S{3}=", r"(?s:.){0,2}z", r"\W?q", r"[^\s]?;", r"[\x80-\xff]{2}k", r"(?:[^,];){2}",
+        r".{2,}w", r"[\D-]{1,2}\d", r"é{2}", r"[^a]*#", r"(?i)x[^y]+?y",
+    ]),
+    text=st.text(alphabet="abé😀x!=z q;k,w1#yX\x7f\u0100", max_size=12),
+)  # fmt: skip
+def test_a_pattern_on_bytes_matches_wherever_the_one_on_characters_does(pattern, text):
+    data = text.encode()
+    if compiled(pattern).search(data) is not None:
+        gate = _gate_of(pattern)
+        assert gate.called(data) == {"it"}
+
+
+_GATES: dict[str, Gate] = {}
+
+
+def _gate_of(pattern):
+    if pattern not in _GATES:
+        _GATES[pattern] = Gate({"it": pattern})
+        _GATES[pattern].open()
+    return _GATES[pattern]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"[a-z]{2,30}:", r"[a-z]{2,30}:"),
+        (r"[^a]{2,30}?:", r"[^a]{2,}?:"),
+        (r"x.y", r"x(?:.[\x80-\xbf]{0,3})y"),
+        (r"\.\S+", r"\.\S+"),
+        (r"(?s:.){0,200}?a", r"(?s:.){0,}?a"),
+    ],
+)
+def test_only_what_matches_more_than_ascii_is_widened(pattern, expected):
+    assert byte_pattern(pattern) == expected
+
+
+@pytest.mark.parametrize("pattern", [r"\pL+secret", r"\Qa.b\E", r"(?U)a+b", r"x*", r"\x{1F600}"])
+def test_a_pattern_it_cannot_judge_is_always_called(pattern):
+    gate = Gate({"mine": pattern, "other": "qrs"})
+    gate.open()
+    assert gate.blind == {"mine"}
+    assert gate.called(b"nothing of the kind") == {"mine"}
+    assert gate.called(b"qrs") == {"mine", "other"}
+
+
+def test_it_opens_by_itself_once_enough_text_came():
+    gate = Gate({"it": "needle"}, worth=1000)
+    assert gate.called(b"x" * 900) is None
+    assert gate.called(b"x" * 200) is None
+    for thread in threading.enumerate():
+        if thread.name == "redaction-gate":
+            thread.join(30)
+    assert gate.called(b"a needle") == {"it"}
+    assert gate.called(b"hay") == frozenset()
+
+
+def test_without_the_engine_everything_goes_the_long_way(redactor):
+    gate = Gate({"it": "needle"})
+    with patch.dict("sys.modules", {"hyperscan": None}):
+        gate.open()
+    assert not gate.is_open
+    assert gate.called(b"a needle") is None
+
+
+def test_a_machine_the_engine_cannot_work_on_goes_the_long_way():
+    gate = Gate({"it": "needle"})
+    with patch("tracer.redaction.gate._compiled", side_effect=hyperscan.ArchitectureError):
+        gate.open()
+    assert not gate.is_open
+
+
+def test_threads_share_one_gate():
+    gate = Gate({"first": "one", "second": "two"})
+    gate.open()
+    wrong: list[object] = []
+
+    def ask(data, expected):
+        wrong.extend(data for _ in range(2000) if gate.called(data) != expected)
+
+    threads = [
+        threading.Thread(target=ask, args=arguments)
+        for arguments in ((b"one", {"first"}), (b"two", {"second"}), (b"", set()), (b"one two", {"first", "second"}))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_words_of_any_bytes_are_found():
+    gate = Gate({"words": any_of([b"a+b", b"\xff\x00\xc3", "ü".encode()])})
+    gate.open()
+    for data in (b"1a+b1", b"..\xff\x00\xc3..", "für".encode()):
+        assert gate.called(data) == {"words"}
+    assert gate.called(b"aab") == frozenset()
+
+
+_ESCAPES = st.lists(
+    st.sampled_from(["\\", "\\\\", "\\n", '\\"', "\\u0041", "\\u005c", "\\u00", "\\x5c", "\\x00", "\\q", "\0", "\n",
+                     "n", "a", "%41", "%5C", "%", "%%41", "%zz", "é"]),
+    max_size=12,
+).map(lambda parts: "".join(parts).encode())  # fmt: skip
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=_ESCAPES)
+def test_escapes_undone_at_once_are_those_undone_one_by_one(data):
+    for view in (json_view(data), url_view(data)):
+        if view is not None:
+            assert view.data == view._view.data

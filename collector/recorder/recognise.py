@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
@@ -73,6 +73,20 @@ _EDITORS: Final = frozenset(
         "mcedit",
     }
 )
+_COUNTED: Final = frozenset({"-n", "-c", "--lines", "--bytes"})
+_AROUND: Final = frozenset({"-A", "-B", "-C", "-m", "--max-count", "--context", "-g", "--glob", "-t", "--type"})
+_WITH_VALUE: Final[Mapping[str, frozenset[str]]] = {
+    "head": _COUNTED,
+    "tail": _COUNTED,
+    "vim": frozenset({"-u", "-c", "--cmd", "-S"}),
+    "vi": frozenset({"-u", "-c", "--cmd", "-S"}),
+    "nvim": frozenset({"-u", "-c", "--cmd", "-S"}),
+    "grep": _AROUND,
+    "egrep": _AROUND,
+    "fgrep": _AROUND,
+    "rg": _AROUND,
+    "ag": _AROUND,
+}
 _SEARCHERS: Final = frozenset({"grep", "rg", "ag", "ack", "egrep", "fgrep", "git-grep"})
 # The grammar's scanner gives every character to isdigit(), which crashes on large ones: it sees letters instead.
 _AS_ASCII: Final = bytes(range(128)) + b"x" * 128
@@ -185,14 +199,21 @@ def _runner(base: str, rest: Sequence[str]) -> Runner | None:
 
 
 def _viewed(base: str, rest: Sequence[str]) -> tuple[Literal["open", "search"], str, int | None, str] | None:
+    rest = _without_values(base, rest)
     plain = [word for word in rest if not word.startswith(("-", "+"))]
     if base in _SEARCHERS or (base == "git" and rest[:1] == ["grep"]):
         plain = plain[1:] if base == "git" else plain
         return ("search", plain[1] if len(plain) == 2 else "", None, plain[0]) if plain else None
     if (base in _VIEWERS or base in _EDITORS) and plain:
         at = next((word[1:] for word in rest if word.startswith("+") and word[1:].isdigit()), "")
-        return "open", plain[-1], int(at) if at else None, ""
+        return None if plain[-1].startswith("/dev/") else ("open", plain[-1], int(at) if at else None, "")
     return None
+
+
+def _without_values(base: str, rest: Sequence[str]) -> list[str]:
+    """Without the numbers and patterns that stand after an option (`head -n 20 a.py`, `grep -A 3 word`)."""
+    options = _WITH_VALUE.get(base, frozenset())
+    return [word for at, word in enumerate(rest) if at == 0 or rest[at - 1] not in options]
 
 
 def _commands(text: str) -> Iterator[tuple[list[str], Standing, int]]:

@@ -1,44 +1,37 @@
 """Turns what happens in a recorded session into events and writes each to the spool before the next is looked at.
 
 Runs in one thread of its own and takes items from a queue, so that redaction, git and the disk never hold up the
-terminal. What another process adds (`pm think`, `pm snapshot`) is read under the same lock, so all see one state. A
-failure to record ends the recording and is told; the shell goes on.
+terminal. A failure to record ends the recording and is told; the shell goes on.
 """
 
 from __future__ import annotations
 
 import queue
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-import orjson
-
-from collector.client_events import acceptable
-from collector.recorder.bundle import ensure_base_bundle, final_bundle
-from collector.recorder.commits import Head
-from collector.recorder.files import FileTracker, body
+from collector.recorder.bundle import ensure_base_bundle
+from collector.recorder.entered import UNKNOWN, WITHHELD, Entered, Stopped
+from collector.recorder.files import body
 from collector.recorder.marks import Mark
 from collector.recorder.output import CommandOutput
-from collector.recorder.recognise import Line, junit_path, read_line, status_of
-from collector.recorder.shell_words import looks, numbered, shows, told_by_summary
+from collector.recorder.recognise import Line, read_line
+from collector.recorder.record_writer import PERSON, TOOL, RecordWriter, ScribeOptions
+from collector.recorder.shell_words import looks
+from collector.recorder.test_runs import report_of, test_run
 from collector.spool import Draft, Spool
 from runner.workspace.git import Git
 from tracer.clock import monotonic, new_id
 from tracer.errors import PmError
-from tracer.redaction.engine import ProjectRedactor
 
 __all__ = ["Item", "Scribe", "ScribeOptions"]
 
 _TICK_S: Final = 0.5
 _FLUSH_S: Final = 2.0
-_PROMPT_BYTES: Final = 64 << 10
-_LARGEST_REPORT: Final = 5 << 20
-_WITHHELD: Final = "[not recorded: typed with a leading space]"
-_UNKNOWN: Final = "[not recorded: the shell keeps no history]"
-_TOOL: Final = {"kind": "tool", "id": "pm record"}
+_STOPPED: Final = 128 + signal.SIGTSTP
 
 
 class Item(NamedTuple):
@@ -51,27 +44,15 @@ class Item(NamedTuple):
     """For a command's mark: the first bytes typed since the prompt."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScribeOptions:
-    """How a recording is written. `redactor` None keeps everything as it is (raw mode)."""
-
-    shell: str
-    redactor: ProjectRedactor | None = field(repr=False)
-    env_hash: str
-    keep_output: bool
-    left_out: Callable[[str], bool]
-    snapshots: bool = True
-    text_only: bool = True
-    file_limit: int = 1 << 20
-    output_head: int = 1 << 20
-    output_tail: int = 64 << 10
-
-
 @dataclass(slots=True)
 class _Running:
-    """The command that runs now; `event_id` is empty where it is not recorded."""
+    """The command that runs now, as it was entered and what it does (after `fg`, what goes on).
+
+    `event_id` is empty where it is not recorded.
+    """
 
     text: str
+    doing: str
     line: Line
     began_ms: int
     output: CommandOutput | None
@@ -84,33 +65,31 @@ class Scribe:
     """The writer of one recording. `put` from any thread; `start` and `join` as of a thread.
 
     `tell` is called with one line for the person when something goes wrong; `failed` is why recording ended early;
-    `begun` is set once the capture may be created at a collector (its bundle is there, if it is to have one).
+    `begun` is set once the capture may be created at a collector (its bundle is there, if it is to have one); `gave_up`
+    is called when recording ends early.
     """
 
-    def __init__(self, spool: Spool, git: Git, options: ScribeOptions, *, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        git: Git,
+        options: ScribeOptions,
+        *,
+        tell: Callable[[str], None],
+        gave_up: Callable[[], None] = lambda: None,
+    ) -> None:
         self._spool = spool
         self._git = git
         self._options = options
         self._tell = tell
+        self._gave_up = gave_up
         self._items: queue.Queue[Item] = queue.Queue(maxsize=1024)
         self._thread = threading.Thread(target=self._run, name="scribe", daemon=True)
-        begun = int(spool.header.get("created_at_ms") or 0) if spool.last_event() else None
-        self._head = Head(git, since_ms=begun)
-        self._base = str(spool.header["request"]["repo"]["commit_base"])
-        self.files = FileTracker(
-            git,
-            base=self._base,
-            blobs=spool.blobs,
-            store=self.stored,
-            left_out=options.left_out,
-            limit=options.file_limit,
-            snapshots=options.snapshots,
-            text_only=options.text_only,
-        )
+        self._writer = RecordWriter(spool, git, options)
+        self.files = self._writer.files
+        self._entered = Entered()
+        self._stopped = Stopped()
         self._running: _Running | None = None
-        self._history = -1
-        self._at_prompt = b""
-        self._committed: set[str] = set()
         self._cwd = str(git.top)
         self._was_paused = False
         self.failed: PmError | None = None
@@ -123,13 +102,7 @@ class Scribe:
             RecordError: the spool cannot be written.
 
         """
-        paths = self.files.changed_paths()
-        context = self._context(command=False)
-        self._record(
-            lambda: [
-                _noted(draft, "before_recording") for draft in self.files.observe(paths, actor=_TOOL, context=context)
-            ]
-        )
+        self._writer.sweep(TOOL, found="before_recording")
 
     def start(self) -> None:
         """Begin to write."""
@@ -143,14 +116,6 @@ class Scribe:
     def join(self) -> None:
         """Wait until everything handed over is written and the recording is closed."""
         self._thread.join()
-
-    def stored(self, data: bytes) -> bytes:
-        """The stored form of a file's bytes: secrets replaced unless this recording is raw."""
-        redactor = self._options.redactor
-        if redactor is None:
-            return data
-        whole = redactor.untruncated()
-        return whole.apply(data, whole.marks(data))[0]
 
     # -- the thread -------------------------------------------------------------------------------------------------
 
@@ -175,11 +140,16 @@ class Scribe:
 
     def _fail(self, error: PmError) -> None:
         self.failed = error
-        self._tell(
-            f"recording has stopped: {error.what}{f' ({error.why})' if error.why else ''}; what was recorded is safe"
-        )
-        while self._items.get().kind != "end":  # nobody who hands something over may wait for ever
-            pass
+        self._gave_up()
+        told = f"recording has stopped: {error.what}{f' ({error.why})' if error.why else ''}; what was recorded is safe"
+        self._tell(told)
+        printed = False
+        while (item := self._items.get()).kind != "end":  # nobody who hands something over may wait for ever
+            if item.kind == "output":
+                printed = True
+            elif printed and told and item.kind == "mark" and item.data.kind != "command":
+                self._tell(told)  # once more at the prompt: what the command printed may have carried it away
+                told = ""
 
     def _take(self, item: Item) -> None:
         if self._paused(item):
@@ -187,7 +157,8 @@ class Scribe:
         if item.kind == "output":
             self._output(item.data)
         elif item.kind == "files":
-            self._saved(item.data)
+            actor = self._actor(self._running) if self._running is not None else PERSON
+            self._writer.saved(item.data, actor, command=self._command_id)
         elif item.data.kind == "command":
             self._command(item.data, item)
         else:
@@ -199,11 +170,11 @@ class Scribe:
             self._end_output()
             self._running = None
         if self._was_paused and not paused:
-            self._sweep(_TOOL, note="while_paused")
-            self._head.moved()
+            self._writer.sweep(TOOL, found="while_paused")
+            self._writer.head.moved()
         self._was_paused = paused
         if paused and item.kind == "mark" and item.data.kind == "command":
-            self._history = numbered(item.data)[0]
+            self._entered.passed_over(item.data)
         return paused
 
     def _tick(self) -> None:
@@ -216,10 +187,12 @@ class Scribe:
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def _command(self, mark: Mark, item: Item) -> None:
-        text = self._text_of(mark, item.typed)
-        withheld = text in {_WITHHELD, _UNKNOWN}
+        text = self._entered.text_of(mark, item.typed)
+        withheld = text in {WITHHELD, UNKNOWN}
         line = Line() if withheld else read_line(text)
-        running = _Running(text, line, item.ts_ms, None, flushed=monotonic())
+        resumed = None if withheld else self._stopped.resumed_by(text)
+        doing, line = resumed or (text, line)
+        running = _Running(text, doing, line, item.ts_ms, None, flushed=monotonic())
         if line.ours:
             self._running = None
             return
@@ -231,14 +204,14 @@ class Scribe:
                 options.redactor, head=options.output_head, tail=options.output_tail, zsh=options.shell == "zsh"
             )
         if line.test is not None:
-            self._sweep({"kind": "human", "id": None})
-        self._record(lambda: self._command_drafts(running, withheld=withheld))
+            self._writer.sweep(PERSON)
+        self._writer.record(lambda: self._command_drafts(running, begins=not withheld and resumed is None))
 
-    def _command_drafts(self, running: _Running, *, withheld: bool) -> list[Draft]:
-        context = {**self._context(command=False), "correlation_id": running.event_id}
+    def _command_drafts(self, running: _Running, *, begins: bool) -> list[Draft]:
+        context = self._writer.context(running.event_id)
         payload = {
-            "cwd": self._clean(self._cwd),
-            "command": self._clean(running.text),
+            "cwd": self._writer.clean(self._cwd),
+            "command": self._writer.clean(running.text),
             "shell": self._options.shell,
             "env_hash": self._options.env_hash,
         }
@@ -251,33 +224,17 @@ class Scribe:
                 event_id=running.event_id,
             )
         ]
-        if withheld:
+        if not begins:
             return drafts
-        context = self._context()
-        drafts += looks(running.line, self._clean, context=context, ts_ms=running.began_ms)
+        drafts += looks(running.line, self._writer.clean, context=context, ts_ms=running.began_ms)
         if running.line.test is not None:
             drafts += self.files.snapshot(sorted(self.files.known), "pre_test", context=context)
         return drafts
 
-    def _text_of(self, mark: Mark, typed: bytes) -> str:
-        """The command's line. bash says it through its history, which tells nothing new for a line it leaves out."""
-        if mark.fields[:1] != ("bash",):
-            withheld = mark.fields[:1] == ("withheld",)
-            return _WITHHELD if withheld else mark.text.decode("utf-8", "replace").strip("\n")
-        number, text = numbered(mark)
-        same, self._history = number == self._history, number
-        if not text:
-            return _UNKNOWN
-        if not same:
-            return text
-        # Left out of the history: a repetition (the prompt shows the same text again), or a line with a leading space.
-        spaced = typed.removeprefix(b"\x1b[200~").startswith(b" ")
-        return text if not spaced and shows(self._at_prompt, text) else _WITHHELD
-
     def _output(self, data: bytes) -> None:
         running = self._running
         if running is None:
-            self._at_prompt = (self._at_prompt + data)[-_PROMPT_BYTES:]
+            self._entered.drawn(data)
         if running is None or running.output is None:
             return
         running.bytes_seen += len(data)
@@ -287,7 +244,7 @@ class Scribe:
         running.flushed = monotonic()
         if not self._options.keep_output or not chunks:
             return
-        context = {**self._context(), "parent_event_id": running.event_id}
+        context = {**self._writer.context(self._command_id), "parent_event_id": running.event_id}
         last = len(chunks) - 1
         drafts = [
             Draft(
@@ -298,7 +255,7 @@ class Scribe:
             )
             for number, chunk in enumerate(chunks)
         ]
-        self._record(lambda: drafts)
+        self._writer.record(lambda: drafts)
 
     def _end_output(self) -> None:
         running = self._running
@@ -309,154 +266,65 @@ class Scribe:
             self._keep(running, chunks, truncated=running.output.dropped > 0)
         elif running.output.total:  # what was printed is nobody's business, that something was is
             payload = {"stream": "stdout", "chunk": "", "is_truncated": True, "characters": running.output.total}
-            context = {**self._context(), "parent_event_id": running.event_id}
-            self._record(lambda: [Draft(type="terminal_output", payload=payload, actor=_TOOL, context=context)])
+            context = {**self._writer.context(self._command_id), "parent_event_id": running.event_id}
+            self._writer.record(lambda: [Draft(type="terminal_output", payload=payload, actor=TOOL, context=context)])
 
     def _prompt(self, mark: Mark, ts_ms: int) -> None:
         status, pipe, folder = (*mark.fields, "", "", "")[:3]
         self._cwd = ";".join(mark.fields[2:]) or folder or self._cwd
-        self._at_prompt = b""
+        self._entered.prompt()
         running = self._running
         if running is None:
-            self._commits()
+            self._writer.commits(command=self._command_id)
             return
         self._end_output()
         code = int(status) if status.lstrip("-").isdigit() else 0
         statuses = [int(part) for part in pipe.split() if part.isdigit()]
-        self._sweep(self._actor(running))
-        if running.line.test is not None:
+        self._writer.sweep(self._actor(running), command=running.event_id)
+        if code == _STOPPED:
+            self._stopped.stop(running.doing, running.line)
+        elif running.line.test is not None:
             self._test(running, code, statuses, ts_ms)
-        self._commits()
+        self._writer.commits(command=self._command_id)
         self._running = None
 
-    def _actor(self, running: _Running) -> dict[str, Any]:
+    def _actor(self, running: _Running) -> Mapping[str, Any]:
         """Who changed files while the command ran: the person in an editor, else the command."""
         if running.line.editor:
-            return {"kind": "human", "id": None}
+            return PERSON
         return {"kind": "tool", "id": running.line.program[:100] or None}
 
-    def _test(self, running: _Running, line_status: int, pipe: Sequence[int], ts_ms: int) -> None:
+    def _test(self, running: _Running, status: int, pipe: Sequence[int], ts_ms: int) -> None:
+        """Record how a test run ended, if anybody can tell, and the touched files as they were after it."""
         test = running.line.test
         if test is None:
             return
-        code = status_of(test, line_status=line_status, pipe=pipe)
-        if code is None and running.output is not None:
-            code = told_by_summary(running.output.end)
-        context = {**self._context(), "parent_event_id": running.event_id}
-        drafts: list[Draft] = []
-        if code is not None:
-            payload: dict[str, Any] = {
-                "command": self._clean(running.text),
-                "runner": test.runner,
-                "exit_code": code,
-                "duration_ms": max(ts_ms - running.began_ms, 0),
-                "passed": code == 0,
-                **self._report(test.words, running.began_ms),
-            }
-            drafts.append(Draft(type="test_run", payload=payload, actor=_TOOL, context=context, ts_ms=ts_ms))
+        command_id, began_ms, printed = running.event_id, running.began_ms, running.output
+        payload = test_run(
+            test, status=status, pipe=pipe, printed=printed.end if printed is not None else "", took=(began_ms, ts_ms)
+        )
+        if payload is not None:
+            payload["command"] = self._writer.clean(running.doing)
+            report = report_of(test.words, cwd=self._cwd, began_ms=began_ms) if self._options.keep_output else None
+            if report is not None:
+                payload |= body("report", self._writer.stored(report), self._spool.blobs)
+        context = {**self._writer.context(command_id), "parent_event_id": command_id}
 
-        def make() -> list[Draft]:
-            return drafts + self.files.snapshot(sorted(self.files.known), "post_test", context=context)
+        told = [Draft(type="test_run", payload=payload, actor=TOOL, context=context, ts_ms=ts_ms)] if payload else []
+        self._writer.record(lambda: told + self.files.snapshot(sorted(self.files.known), "post_test", context=context))
 
-        self._record(make)
-
-    def _report(self, words: Sequence[str], began_ms: int) -> dict[str, Any]:
-        """The JUnit report that the run was told to write, where it did."""
-        named = junit_path(words)
-        if named is None or not self._options.keep_output:
-            return {}
-        path = Path(self._cwd) / named
-        try:
-            facts = path.stat()
-            if facts.st_size > _LARGEST_REPORT or facts.st_mtime_ns // 1_000_000 < began_ms - 1000:
-                return {}
-            return body("report", self.stored(path.read_bytes()), self._spool.blobs)
-        except OSError:
-            return {}
-
-    # -- files and commits ------------------------------------------------------------------------------------------
-
-    def _saved(self, paths: Sequence[str]) -> None:
-        running = self._running
-        actor = self._actor(running) if running is not None else {"kind": "human", "id": None}
-        wanted = self.files.not_ignored(paths)
-        if wanted:
-            self._record(lambda: self.files.observe(wanted, actor=actor, context=self._context()))
-
-    def _sweep(self, actor: Mapping[str, Any], *, note: str = "") -> None:
-        """Look at everything that git says differs: what the watcher has not told yet, or never will."""
-        paths = self.files.changed_paths()
-
-        def make() -> list[Draft]:
-            drafts = self.files.observe(paths, actor=actor, context=self._context())
-            return [_noted(draft, note) for draft in drafts] if note else drafts
-
-        self._record(make)
-
-    def _commits(self) -> None:
-        for made in self._head.moved():
-            if made.sha in self._committed or made.sha == self._base:
-                continue
-            self._committed.add(made.sha)
-            payload: dict[str, Any] = {
-                "commit_sha": made.sha,
-                "parent_sha": made.parent or None,
-                "message": self._clean(made.message),
-                **body("diff", self.files.commit_diff(made.parent, made.sha), self._spool.blobs),
-            }
-            self._record(lambda said=payload: [Draft(type="commit", payload=said, context=self._context())])  # type: ignore[misc] # mypy cannot infer a default of a lambda
-
-    # -- writing ----------------------------------------------------------------------------------------------------
-
-    def _record(self, make: Callable[[], list[Draft]]) -> None:
-        """Append what `make` drafts, in one step with what it looked at."""
-        with self._spool.writing() as others:
-            for line in others:
-                self._learn(orjson.loads(line.raw))
-            drafts = make()
-            if drafts:
-                self._spool.append_held(acceptable(drafts))
-
-    def _learn(self, event: Mapping[str, Any]) -> None:
-        """Take over what stands in the spool already: by us before a crash, or by another process."""
-        self.files.learn(event)
-        if event.get("type") == "commit":
-            self._committed.add(str(event["payload"].get("commit_sha")))
-
-    def _context(self, *, command: bool = True) -> dict[str, Any]:
-        running = self._running if command else None
-        root = str(self._git.top)
-        return {
-            "workspace_root": self._clean(root),
-            "branch": self._clean(self._head.branch) or None,
-            "commit_head": self._head.commit or None,
-            "correlation_id": running.event_id or None if running is not None else None,
-        }
-
-    def _clean(self, text: str) -> str:
-        redactor = self._options.redactor
-        return redactor.redact_text(text)[0] if redactor is not None and text else text
+    # -- the end ------------------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
         """The end of the session: what still runs is closed, the last edits are taken, the final state is noted."""
         if not self._spool.paused:
             if self._running is not None:
                 self._end_output()
-            self._sweep({"kind": "human", "id": None})
-            self._commits()
+            self._writer.sweep(PERSON, command=self._command_id)
+            self._writer.commits(command=self._command_id)
         self._running = None
-        bug = self._spool.header["request"]["task"]["bug_report"]
-        difference = self.files.difference()
-        title = str(bug.get("title") or "")
-        state: dict[str, Any] = {
-            "commit_head": self._head.commit or None,
-            "pr": {"title": title or None, "description": None, **body("diff", difference, self._spool.blobs)},
-        }
-        bundle = final_bundle(self._spool, self._git, head=self._head.commit)
-        if bundle is not None:
-            state["bundle_blob_id"] = bundle
-        self._spool.close(state)
+        self._writer.close()
 
-
-def _noted(draft: Draft, note: str) -> Draft:
-    return replace(draft, payload={**draft.payload, "found": note})
+    @property
+    def _command_id(self) -> str:
+        return self._running.event_id if self._running is not None else ""

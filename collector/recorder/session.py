@@ -66,7 +66,9 @@ async def record_session(
     lock.acquire(what="this recording")
     try:
         spool.reopen()
-        return await _recorded(spool, git, shell, cwd=cwd, options=options, environ=environ, client=client)
+        return await _recorded(
+            spool, git, shell, cwd=cwd, options=options, environ=environ, client=client, gave_up=lock.release
+        )
     finally:
         lock.release()
 
@@ -80,6 +82,7 @@ async def _recorded(
     options: ScribeOptions,
     environ: Mapping[str, str],
     client: CollectorClient | None,
+    gave_up: Callable[[], None],
 ) -> Ended:
     nonce = secrets.token_hex(16)
     marked = False
@@ -94,7 +97,7 @@ async def _recorded(
             scribe.put(Item("output", now_epoch_ms(), token))
 
     terminal = PtyShell(ready, cwd=cwd, nonce=nonce, on_token=on_token)
-    scribe = Scribe(spool, git, options, tell=terminal.say)
+    scribe = Scribe(spool, git, options, tell=terminal.say, gave_up=gave_up)
     watcher = Watcher(
         git.top,
         left_out=options.left_out,

@@ -21,6 +21,7 @@ from repl.commands.capture_bug import ask_yes, bug_from, can_ask, person_from
 from repl.commands.capture_preview import preview_lines
 from repl.commands.capture_server import capture_redactor, client_for, server_address
 from repl.present.escape import escape
+from repl.present.words import count_text
 from tracer.errors import PmError, UsageError
 
 if TYPE_CHECKING:
@@ -78,6 +79,11 @@ async def record_into(
     if not ended.marked:
         context.output.note("the shell gave no sign of its commands: does its start-up file start another shell?")
     if ended.failed is not None:
+        short = spool.trace_id[:8]
+        ended.failed.next_step = f"free space or mend what is wrong; then pm record resume {short} goes on"
+        context.output.note(
+            f"recorded until then: {count_text(spool.last_event(), 'event')} · pm record upload {short} sends them"
+        )
         raise ended.failed
     await _after(context, arguments, spool)
     context.output.result("record", {"trace_id": spool.trace_id, "shell_status": ended.status, **spool_state(spool)})

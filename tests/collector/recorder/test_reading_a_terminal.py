@@ -248,6 +248,12 @@ def test_looking_and_debugging_are_told() -> None:
     assert read_line("vim +12 src/a.py").editor
     assert read_line("grep -rn total src").viewed == ("search", "src", None, "total")
     assert read_line("git grep total").viewed == ("search", "", None, "total")
+    assert read_line("head -n 20 cart.py").viewed == ("open", "cart.py", None, "")
+    assert read_line("seq 9 | tail -n 3").viewed is None
+    assert read_line("yes | head -c 200M").viewed is None
+    assert read_line("head -c 99 /dev/urandom").viewed is None
+    assert read_line("vim -u NONE +3 a.py").viewed == ("open", "a.py", 3, "")
+    assert read_line("grep -A 3 total src").viewed == ("search", "src", None, "total")
     assert read_line("python -m pdb app.py").debugger == "python -m pdb app.py"
     assert read_line("pm think x").ours
     assert not read_line("pm run x").ours

@@ -7,15 +7,22 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from collector.recorder.entered import Stopped
+from collector.recorder.facts import open_repository
+from collector.recorder.marks import Mark
+from collector.recorder.recognise import read_line
+from collector.recorder.scribe import Item, Scribe, ScribeOptions
 from collector.spool import Spool
-from tests.collector.recorder.support import BUGGY, FIXED, Desk, Recording, desk, git
+from tests.collector.recorder.support import BUGGY, FIXED, Desk, Recording, desk, git, spool_in
 from tests.repl.support import pm
 from tests.repl.terminal import Terminal
 from tests.support.tools import need_program
+from tracer.errors import RecordError
 from tracer.redaction.engine import build_redactor
 from tracer.redaction.files import audit
 
@@ -431,32 +438,103 @@ def test_a_killed_recording_goes_on_in_a_new_shell(at: Desk) -> None:
     assert at.spool.final is not None
 
 
-def test_the_spool_survives_a_full_disk_and_the_person_is_told(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from collector.recorder.facts import open_repository
-    from collector.recorder.marks import Mark
-    from collector.recorder.scribe import Item, Scribe, ScribeOptions
-    from tests.collector.recorder.support import spool_in
-    from tracer.errors import RecordError
-
+def _scribe(at: Desk, tell: Callable[[str], None], gave_up: Callable[[], None] = lambda: None) -> Scribe:
     repo = open_repository(at.repo)
     spool = spool_in(at.state, repo={"repo_id": "shop", "commit_base": git(at.repo, "rev-parse", "HEAD")})
-    told: list[str] = []
     options = ScribeOptions(
-        shell="zsh", redactor=None, env_hash="", keep_output=True, left_out=lambda path: path.startswith(".pm")
+        shell="zsh", redactor=None, env_hash="0" * 64, keep_output=True, left_out=lambda path: path.startswith(".pm")
     )
-    scribe = Scribe(spool, repo, options, tell=told.append)
+    return Scribe(spool, repo, options, tell=tell, gave_up=gave_up)
+
+
+def _entered(text: str, ts_ms: int = 1) -> Item:
+    return Item("mark", ts_ms, Mark("command", ("zsh",), text.encode()))
+
+
+def _prompted(at: Desk, status: int, ts_ms: int = 2) -> Item:
+    return Item("mark", ts_ms, Mark("prompt", (str(status), str(status), str(at.repo)), b""))
+
+
+def test_a_full_disk_ends_the_recording_and_the_person_is_told_again_at_the_prompt(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    given_up: list[int] = []
+    scribe = _scribe(at, told.append, lambda: given_up.append(len(told)))
 
     def full(_self: Spool, _data: bytes) -> None:
         raise RecordError("the capture cannot be written", why="No space left on device")
 
     monkeypatch.setattr(Spool, "_write", full)
     scribe.start()
-    for _ in range(3):
-        scribe.put(Item("mark", 1, Mark("command", ("zsh",), b"echo hi")))
-    scribe.put(Item("end", 2))
+    for _ in range(2):
+        scribe.put(_entered("seq 100000"))
+        scribe.put(Item("output", 1, b"100000\r\n"))
+        scribe.put(_prompted(at, 0))
+    scribe.put(Item("end", 3))
     scribe.join()
     assert isinstance(scribe.failed, RecordError)
-    assert "No space left on device" in told[0]
+    assert ["No space left on device" in line for line in told] == [True, True]
+    assert given_up == [0]  # before anybody is told: `pm record status` must not say that it goes on
+
+
+def test_a_test_run_that_was_stopped_has_not_failed_and_is_told_when_it_goes_on(at: Desk) -> None:
+    scribe = _scribe(at, pytest.fail)
+    scribe.start()
+    for item in (
+        _entered("pytest -q", 1000),
+        _prompted(at, 148, 2000),
+        _entered("sleep 5", 2100),
+        _prompted(at, 148, 2200),
+        _entered("fg %pytest", 3000),
+        _prompted(at, 1, 4500),
+        Item("end", 5000),
+    ):
+        scribe.put(item)
+    scribe.join()
+    (run,) = at.payloads("test_run")
+    assert (run["command"], run["exit_code"], run["passed"], run["duration_ms"]) == ("pytest -q", 1, False, 1500)
+    assert [payload["command"] for payload in at.payloads("terminal_command")] == ["pytest -q", "sleep 5", "fg %pytest"]
+
+
+def test_which_stopped_command_goes_on() -> None:
+    def after(text: str) -> str | None:
+        stopped = Stopped()
+        for job in ("vim a.py", "pytest -q", "less b.py"):
+            stopped.stop(job, read_line(job))
+        found = stopped.resumed_by(text)
+        return found[0] if found is not None else None
+
+    assert after("fg") == after("%%") == after("fg %+") == "less b.py"
+    assert after("fg %1") == after("%1") == after("%vim") == "vim a.py"
+    assert after("fg %2") == "pytest -q"
+    assert after("echo fg") is after("fgrep x") is after("'") is None
+    assert Stopped().resumed_by("fg") is None
+
+
+@BOTH
+def test_what_a_person_edits_after_stopping_the_editor_is_still_theirs(at: Desk, shell: str) -> None:
+    need_program(shell, how=f"install {shell}")
+    editor = at.bin / "vim"
+    editor.write_text("#!/bin/sh\necho editing\nread line\necho '# edited' >> \"$1\"\n", encoding="utf-8")
+    editor.chmod(0o755)
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.terminal.send(b"vim cart.py\r")
+        recording.terminal.wait_for("editing")
+        recording.prompts = recording.shown()
+        recording.terminal.send(b"\x1a")
+        recording.prompt()
+        recording.run("echo between")
+        recording.terminal.send(b"fg\r")
+        time.sleep(0.5)
+        recording.prompts = recording.shown()
+        recording.terminal.send(b"\r")
+        recording.prompt()
+        assert recording.leave() == 0
+    (edit,) = at.events("file_edit")
+    assert edit["actor"] == {"kind": "human", "id": None}
+    entered = [payload["command"] for payload in at.payloads("terminal_command")]
+    assert entered == ["vim cart.py", "echo between", "fg", "exit"]
 
 
 def test_a_shell_that_is_not_known_is_refused_with_a_way_out(at: Desk) -> None:

@@ -44,6 +44,8 @@ __all__ = ["OnFinalize", "PostgresStore", "open_postgres"]
 _POOL: Final = 10
 _GATES: Final = 16
 _WAIT_S: Final = 10.0
+_WAIT_AWAY_S: Final = 2.0
+_RECONNECT_S: Final = 3.0
 _MOST_WAITING: Final = 2_000
 _TRIES: Final = 5
 _IDS: Final = 1_000
@@ -77,6 +79,7 @@ class PostgresStore:
     def __init__(self, dsn: str, *, pool_size: int, on_finalize: OnFinalize | None) -> None:
         self._dsn = dsn
         self._on_finalize = on_finalize
+        self._answers = True
         self._pool = _pool(dsn, pool_size)
         self._gates = _pool(dsn, _GATES)
 
@@ -87,11 +90,7 @@ class PostgresStore:
                 await _configure(first)
                 await migrate(first)
         except psycopg.OperationalError as error:
-            raise UnavailableError(
-                "the collector's database cannot be reached",
-                why=_reason(error),
-                next_step="check collector.database and that PostgreSQL runs",
-            ) from error
+            raise _unreachable(_reason(error)) from error
         await self._pool.open()
         await self._gates.open()
         for trace_id in await self._read(read.purges):
@@ -104,10 +103,14 @@ class PostgresStore:
 
     @contextlib.asynccontextmanager
     async def _connection(self, pool: psycopg_pool.AsyncConnectionPool[Connection]) -> AsyncIterator[Connection]:
+        connection: Connection | None = None
         try:
-            async with pool.connection() as connection:
+            async with pool.connection(timeout=_WAIT_S if self._answers else _WAIT_AWAY_S) as connection:
                 yield connection
+                self._answers = True
         except (psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+            if not self._answers:
+                raise _unreachable("nothing answers at its address") from error
             raise OverloadedError("the collector's database has too much to do") from error
         except psycopg.errors.DiskFull as error:
             raise RecordError(
@@ -116,9 +119,17 @@ class PostgresStore:
                 next_step="free space on the database",
             ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if connection is not None and connection.closed:
+                await self._lost()
             raise UnavailableError(
                 "the collector's database did not answer", why=_reason(error), next_step="send it again"
             ) from error
+
+    async def _lost(self) -> None:
+        """A connection was lost, so others are: each that is dead would fail one call after the database is back."""
+        self._answers = False
+        for pool in (self._pool, self._gates):
+            await pool.check()
 
     async def _write(self, work: Callable[[Connection], Awaitable[_Result]]) -> _Result:
         """`work` in a transaction, again where another transaction made it impossible."""
@@ -350,9 +361,18 @@ def _pool(dsn: str, size: int) -> psycopg_pool.AsyncConnectionPool[Connection]:
         max_size=size,
         max_waiting=_MOST_WAITING,
         timeout=_WAIT_S,
+        reconnect_timeout=_RECONNECT_S,  # then each call tries anew; by itself the pool would wait longer and longer
         kwargs={"autocommit": True},
         configure=_configure,
         open=False,
+    )
+
+
+def _unreachable(why: str) -> UnavailableError:
+    return UnavailableError(
+        "the collector's database cannot be reached",
+        why=why,
+        next_step="check collector.database and that PostgreSQL runs",
     )
 
 

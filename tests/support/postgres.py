@@ -10,6 +10,7 @@ import importlib.util
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,18 @@ class Postgres:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         postmaster.wait(10)
+        self.start()
+
+    def halt(self) -> None:
+        """Stop the server as an administrator does, whoever is connected; `start` brings it back."""
+        import psutil
+
+        postmaster = psutil.Process(self._server.get_pid())
+        postmaster.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown
+        postmaster.wait(30)
+
+    def start(self) -> None:
+        """Start the server again, on the same files."""
         deadline = time.monotonic() + 30
         while True:
             try:

@@ -11,8 +11,9 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ _SETTINGS = {
     "advice.addEmbeddedRepo": "false",
 }
 _NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
-_DRIVERS = r"^(filter|merge)\..*\."
+_ASK_DRIVERS = ("config", "-z", "--name-only", "--get-regexp", r"^(filter|merge)\..*\.")
 _TIME_LIMIT_S = 900.0
 _GRACE_S = 5.0
 
@@ -185,7 +186,7 @@ class Git:
         """Kind and name of every program that the settings give to filters and merges."""
         if self._drivers is None:
             said = _run(
-                ["--git-dir", str(self.git_dir), "config", "-z", "--name-only", "--get-regexp", _DRIVERS],
+                ["--git-dir", str(self.git_dir), *_ASK_DRIVERS],
                 cwd=self.top,
                 settings={"safe.directory": str(self.top)},
                 env={},
@@ -193,9 +194,13 @@ class Git:
                 stopper=self.stopper,
                 ok_codes=(0, 1),
             )
-            keys = [key.split(".", 1) for key in os.fsdecode(said).split("\0") if key]
-            self._drivers = tuple(sorted({(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}))
+            self._drivers = _drivers_in(said)
         return self._drivers
+
+
+def _drivers_in(said: bytes) -> tuple[tuple[str, str], ...]:
+    keys = [key.split(".", 1) for key in os.fsdecode(said).split("\0") if key]
+    return tuple(sorted({(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}))
 
 
 def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | None:
@@ -211,21 +216,25 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
     for top in (folder, *folder.parents):
         if not os.path.lexists(top / ".git"):
             continue
+        ask = partial(
+            _run,
+            cwd=top,
+            settings={"safe.directory": "*", "core.fsmonitor": "false"},
+            env={"GIT_CEILING_DIRECTORIES": str(top.parent)},
+            stdin=b"",
+            stopper=stopper,
+        )
         try:
-            out = _run(
-                ["rev-parse", "--absolute-git-dir"],
-                cwd=top,
-                settings={"safe.directory": "*", "core.fsmonitor": "false"},
-                env={"GIT_CEILING_DIRECTORIES": str(top.parent)},
-                stdin=b"",
-                stopper=stopper,
-                ok_codes=(0,),
-            )
+            with ThreadPoolExecutor(1) as pool:
+                drivers = pool.submit(ask, list(_ASK_DRIVERS), ok_codes=(0, 1))
+                out = ask(["rev-parse", "--absolute-git-dir"], ok_codes=(0,))
         except GitError as error:
             if "not a git repository" in str(error) and not (top / ".git").is_file():
                 continue  # an empty or foreign folder of that name
             raise
-        return Git(Path(os.fsdecode(out.rstrip(b"\n"))), top, stopper=stopper)
+        found = Git(Path(os.fsdecode(out.rstrip(b"\n"))), top, stopper=stopper)
+        found._drivers = _drivers_in(drivers.result())  # noqa: SLF001 - asked for beside, to save a command's time
+        return found
     return None
 
 

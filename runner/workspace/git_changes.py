@@ -7,6 +7,8 @@ but for the bytes of large files; the trees already hold what was there.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +47,14 @@ class _Budget:
         self.left -= len(kept)
         return Side(kept, cut=len(content) > room)
 
+    def cut(self, diff: bytes) -> bytes:
+        """As much of the diff as there is room for."""
+        kept = diff[: max(self.diff, 0)]
+        self.diff -= len(kept)
+        if len(kept) < len(diff):
+            kept += b"\n# %d bytes of this diff are left out\n" % (len(diff) - len(kept))
+        return kept
+
 
 def compare_trees(git: Git, base: str, now: str, *, folder: Path, limits: Limits) -> TreeChanges:
     """Everything that differs from tree `base` to tree `now`; `folder` is where they are on disk.
@@ -60,17 +70,17 @@ def _compare(git: Git, base: str, now: str, *, folder: Path, prefix: bytes, budg
     result = TreeChanges([], b"", [])
     if base == now:
         return result
-    raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, now)
-    entries = parse_raw(raw)
-    plain = [entry for entry in entries if _GITLINK not in entry.modes]
-    result.changes.extend(_changes(git, plain, folder=folder, prefix=prefix, budget=budget))
-    hidden = len(plain) - len(result.changes)  # pointers whose file is what it was
-    only = (
-        [change.path.removeprefix(prefix) for change in result.changes]
-        if hidden > 0 and len(plain) < _MOST_NAMED
-        else []
-    )
-    diff = _diff(git, base, now, only=only, prefix=prefix, budget=budget) if result.changes else b""
+    with ThreadPoolExecutor(1) as pool:
+        whole = pool.submit(_diff, git, base, now, prefix=prefix)
+        raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, now)
+        entries = parse_raw(raw)
+        plain = [entry for entry in entries if _GITLINK not in entry.modes]
+        result.changes.extend(_changes(git, plain, folder=folder, prefix=prefix, budget=budget))
+    diff = whole.result()
+    if result.changes and len(result.changes) < len(plain) < _MOST_NAMED:  # some pointers' files are what they were
+        changed = [change.path.removeprefix(prefix) for change in result.changes]
+        diff = _diff(git, base, now, only=changed, prefix=prefix)
+    diff = budget.cut(diff) if result.changes else b""
     for entry in entries:
         if _GITLINK in entry.modes:
             inner = _nested(git, entry, folder=folder, prefix=prefix, budget=budget)
@@ -148,18 +158,13 @@ def _contents(git: Git, wanted: set[str], budget: _Budget) -> dict[str, bytes]:
     return contents
 
 
-def _diff(git: Git, base: str, now: str, *, only: list[bytes], prefix: bytes, budget: _Budget) -> bytes:
+def _diff(git: Git, base: str, now: str, *, only: Iterable[bytes] = (), prefix: bytes) -> bytes:
     where = os.fsdecode(prefix)
-    diff = git.run(
+    return git.run(
         *("diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--full-index"),
         *("--no-color", "--ignore-submodules=all", f"--src-prefix=a/{where}", f"--dst-prefix=b/{where}", base, now),
         *(["--", *map(os.fsdecode, only)] if only else []),
     )
-    kept = diff[: max(budget.diff, 0)]
-    budget.diff -= len(kept)
-    if len(kept) < len(diff):
-        kept += b"\n# %d bytes of this diff are left out\n" % (len(diff) - len(kept))
-    return kept
 
 
 def _nested(git: Git, entry: RawEntry, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:

@@ -16,34 +16,42 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
-from runner.workspace.git import Git, GitError, GitStopped, RawEntry, find_repository, listed, parse_raw
+from runner.workspace.git import Git, GitError, GitStopped, find_repository, listed
+from runner.workspace.git_entries import Found, Overlay, lay_over, put, put_few, read_entries, small_index
+from runner.workspace.git_look import ABSENT, Look, look_at
+from runner.workspace.git_trees import Entry, exchange
 from runner.workspace.model import Limits, safe_text
 from runner.workspace.notes import FileHashes, note_for
 from tracer.clock import short_token
 
-__all__ = ["FIXED_PERSON", "Found", "Look", "Snapshot", "SnapshotMaker", "SnapshotPlace"]
+__all__ = ["FIXED_PERSON", "Snapshot", "SnapshotMaker", "SnapshotPlace"]
 
 _ATTEMPTS = 3
 _MOST_NESTED = 8
-_FEW_LINKS = 200
+_FEW = 500
+_FEW_BYTES = 8 << 20
 FIXED_PERSON = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "@946684800 +0000"))
 }
-_GITLINK_MODE = b"\x00\x00\xe0\x00"
 _FLAGGED = re.compile(rb"(?:\A|\0)([a-zS]) \d+ [0-9a-f]+ \d\t([^\0]+)")
 _GITLINKS = re.compile(rb"(?:\A|\0)[A-Za-z?] 160000 ([0-9a-f]+) \d\t([^\0]+)")
 
 
 class Snapshot(NamedTuple):
-    """A tree of the workspace and the index that goes with it; `plain`: without submodules or special flags."""
+    """A tree of the workspace and the index that goes with it; `plain`: without submodules or special flags.
+
+    `overlay` is where the tree differs from the index: a large one is not written again for a few files.
+    """
 
     tree: str
     index_file: Path
     plain: bool
+    overlay: Overlay = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +68,6 @@ class SnapshotPlace:
     limits: Limits = field(default_factory=Limits)
     hashes: FileHashes = field(default_factory=FileHashes)
     notes: list[str] = field(default_factory=list)
-
-
-class Found(NamedTuple):
-    """Paths to remove from an index, to read from disk, and entries to put in as they are."""
-
-    removed: list[bytes]
-    added: list[bytes]
-    entries: list[bytes]
-
-
-class Look(NamedTuple):
-    """What differs between an index and the disk; `is_plain`: no submodules, conflicts or flags that hide changes.
-
-    `hidden` are known files that git passes over in silence.
-    """
-
-    changed: list[RawEntry]
-    others: set[bytes]
-    is_plain: bool
-    hidden: set[bytes]
 
 
 class SnapshotMaker:
@@ -99,11 +87,11 @@ class SnapshotMaker:
             if path.is_relative_to(git.top) and path != git.top
         )
 
-    def make(self, *, index: Path | None = None, tree: str | None = None) -> Snapshot:
+    def make(self, *, start: Snapshot | None = None, tree: str | None = None, light: bool = False) -> Snapshot:
         """Snapshot the disk as it is now and keep it under the place's label.
 
-        `index` is an index of ours to start from; `tree` is an earlier snapshot whose files stay in view even where git
-        ignores them by now. Without either the user's index is the start.
+        `start` is an earlier snapshot with its index; `tree` is one without, whose files stay in view even where git
+        ignores them by now. Without either the user's index is the start. `light`: the snapshot may have an overlay.
 
         Raises:
             GitError: git cannot do it here; nothing is left behind.
@@ -112,11 +100,13 @@ class SnapshotMaker:
         self._place.store.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = self._place.store / f"snapshot-{short_token(16)}.index"
         git = self._repository.with_index(own)
-        is_ours = index is not None or tree is not None
+        is_ours = start is not None or tree is not None
+        overlay: Overlay = {}
         try:
             try:
-                self._start(git, own, index=index, tree=tree)
-                made = self._update(git, is_ours=is_ours)
+                self._start(git, own, start=start, tree=tree)
+                quick, look = self._lightly(git, own) if light else (None, None)
+                made, overlay = quick or (self._update(git, is_ours=is_ours, look=look), overlay)
             except GitStopped:
                 raise
             except GitError as error:  # the index may be damaged: a tree is the next best start, and only a start
@@ -130,11 +120,12 @@ class SnapshotMaker:
             raise
         finally:
             Path(f"{own}.lock").unlink(missing_ok=True)
-        return Snapshot(made, own, self._plain)
+        return Snapshot(made, own, self._plain, overlay)
 
-    def _start(self, git: Git, own: Path, *, index: Path | None, tree: str | None) -> None:
-        if index is not None:
-            shutil.copy2(index, own)  # with its time: git tells by it which entries it must read again
+    def _start(self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None) -> None:
+        if start is not None:
+            shutil.copy2(start.index_file, own)  # with its time: git tells by it which entries it must read again
+            lay_over(git, start.overlay)
             return
         try:
             shutil.copy2(git.git_dir / "index", own)
@@ -161,17 +152,59 @@ class SnapshotMaker:
             tree = git.run("mktree", "-z", stdin=b"040000 tree %s\t%s\0" % (tree.encode(), name)).decode().strip()
         return tree
 
-    def _update(self, git: Git, *, is_ours: bool) -> str:
-        """Bring the index up to the disk and write its tree."""
+    def _lightly(self, git: Git, own: Path) -> tuple[tuple[str, Overlay] | None, Look | None]:
+        """The tree without a change to the index, which may be large; None: not this way. The look serves another."""
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                indexed = pool.submit(self.write_tree, git)
+                look = self.look(git, known_plain=False)
+            if not look.is_plain or look.hidden or any(path.endswith(b"/") for path in look.others):
+                return None, look
+            tree = indexed.result()
+            found = self.sort_out(git, {entry.path for entry in look.changed} | look.others, careful=False)
+            if any(found) and (own.stat().st_size < self._place.limits.large_index or not self._are_few(found)):
+                return None, look
+            overlay = self._read_few(look, found) if any(found) else {}
+            made = exchange(git, tree, {path.removeprefix(self._prefix): overlay[path] for path in overlay})
+        except GitStopped:
+            raise
+        except GitError:  # conflicts, files that come and go: the longer way has an answer to each
+            return None, None
+        self._plain = True
+        return (made, overlay), look
+
+    def _are_few(self, found: Found) -> bool:
+        """Whether it costs little to read them once more at every comparison."""
+        if sum(map(len, found)) > _FEW:
+            return False
+        sizes = 0
+        for path in found.added:
+            with suppress(OSError):
+                sizes += os.lstat(self._absolute(path)).st_size
+        return sizes <= _FEW_BYTES
+
+    def _read_few(self, look: Look, found: Found) -> Overlay:
+        known = {
+            entry.path: Entry(entry.modes[0].encode(), entry.ids[0].encode())
+            for entry in look.changed
+            if entry.modes[0] != ABSENT
+        }
+        with small_index(self._repository, self._place.store) as small:
+            put_few(small, known, found)
+            return {**dict.fromkeys(found.removed), **dict.fromkeys(found.added), **read_entries(small)}
+
+    def _update(self, git: Git, *, is_ours: bool, look: Look | None = None) -> str:
+        """Bring the index up to the disk and write its tree; `look` is what was seen just now."""
         for attempt in range(_ATTEMPTS):
             try:
-                self._take_in(git, is_ours=is_ours, careful=attempt > 0)
+                self._take_in(git, is_ours=is_ours, careful=attempt > 0, look=look)
                 break
             except GitStopped:
                 raise
             except GitError:  # files come and go while we look
                 if attempt == _ATTEMPTS - 1:
                     raise
+                look = None
         return self.write_tree(git)
 
     def write_tree(self, git: Git) -> str:
@@ -183,39 +216,11 @@ class SnapshotMaker:
         return git.line("write-tree", "--missing-ok", f"--prefix={os.fsdecode(self._prefix)}")
 
     def look(self, git: Git, *, known_plain: bool) -> Look:
-        """What differs between the index and the disk; the commands run side by side."""
-        commands = [
-            ("diff-files", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all", *self._scope),
-            ("ls-files", "-z", "--others", "--exclude-standard", *self._scope),
-        ]
-        if not known_plain:
-            commands.append(("ls-files", "-z", "-v", *self._scope))
-        with ThreadPoolExecutor(len(commands)) as pool:
-            changed, others, *tags = pool.map(lambda command: git.run(*command), commands)
-        is_plain = known_plain or (_all_usual(tags[0]) and not self._may_have_gitlinks(git))
-        untracked = set(others.split(b"\0")) - {b""}
-        return Look(parse_raw(changed), untracked, is_plain, self._behind_links(git, untracked))
+        """What differs between the index and the disk."""
+        return look_at(git, self._scope, known_plain=known_plain)
 
-    def _behind_links(self, git: Git, untracked: set[bytes]) -> set[bytes]:
-        """Known files under what is a link now: git says nothing of them when the link leads in a circle."""
-        links = [path for path in untracked if os.path.islink(self._absolute(path))]  # noqa: PTH114 - names are bytes
-        if not links:
-            return set()
-        # A few links are asked for by name; more would not fit on a command line.
-        few = [os.fsdecode(link) + "/" for link in links] if len(links) <= _FEW_LINKS else self._scope[1:]
-        known = git.run("ls-files", "-z", "--", *few).split(b"\0")
-        roots = tuple(link + b"/" for link in links)
-        return {path for path in known if path and path.startswith(roots)}
-
-    @staticmethod
-    def _may_have_gitlinks(git: Git) -> bool:
-        """Whether the bytes of a gitlink's mode occur in the index, or part of the index is in another file."""
-        if any(git.git_dir.glob("sharedindex.*")):
-            return True
-        return git.index is not None and git.index.exists() and _GITLINK_MODE in git.index.read_bytes()
-
-    def _take_in(self, git: Git, *, is_ours: bool, careful: bool) -> None:
-        look = self.look(git, known_plain=False)
+    def _take_in(self, git: Git, *, is_ours: bool, careful: bool, look: Look | None = None) -> None:
+        look = look or self.look(git, known_plain=False)
         self._plain = look.is_plain
         gitlinks: dict[bytes, str] = {}
         entries: list[bytes] = []
@@ -229,19 +234,9 @@ class SnapshotMaker:
             look = self.look(git, known_plain=True)
         paths = {entry.path for entry in look.changed} | look.others | look.hidden
         found = self.sort_out(git, paths - gitlinks.keys(), careful=careful)
-        self.put(git, found)
+        put(git, found)
         if entries:
             git.run("update-index", "-z", "--replace", "--index-info", stdin=listed(entries))
-
-    @staticmethod
-    def put(git: Git, found: Found) -> None:
-        """Bring the index up to what was found on disk."""
-        if found.removed:
-            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(found.removed))
-        if found.added:
-            git.run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=listed(found.added))
-        if found.entries:
-            git.run("update-index", "-z", "--replace", "--index-info", stdin=listed(found.entries))
 
     def _clear_flags(self, git: Git, known: bytes) -> None:
         """Flags by which the user's index asks git not to look must not hide what an agent did."""
@@ -257,7 +252,7 @@ class SnapshotMaker:
         """Entries for submodules as they are on disk, and submodules that are none any more."""
         entries, dropped = [], []
         for path, commit in gitlinks.items():
-            if self._is_excluded(path):
+            if self.is_excluded(path):
                 continue
             nested = self._nested(path, base=commit if is_ours else None)
             if nested is not None:
@@ -271,7 +266,7 @@ class SnapshotMaker:
         found = Found([], [], [])
         folders = {b"": True}
         for path in sorted(paths):
-            if self._is_excluded(path):
+            if self.is_excluded(path):
                 continue
             if not self._is_in_folders(path, folders):
                 found.removed.append(path)
@@ -366,18 +361,14 @@ class SnapshotMaker:
     def _absolute(self, path: bytes) -> bytes:
         return self._top + b"/" + path
 
-    def _is_excluded(self, path: bytes) -> bool:
+    def is_excluded(self, path: bytes) -> bool:
+        """Whether the path is left out of every snapshot."""
         return (path + b"/").startswith(self._excluded) if self._excluded else False
 
 
 def _fixed_commit(git: Git, tree: str) -> str:
     """A commit of `tree` that is the same whoever makes it and whenever."""
     return git.run("commit-tree", tree, "-m", "snapshot", env=FIXED_PERSON).decode().strip()
-
-
-def _all_usual(tags: bytes) -> bool:
-    """Whether every entry of `ls-files -v -z` has the tag of an ordinary one."""
-    return tags.count(b"\0") == tags.count(b"\0H ") + tags.startswith(b"H ")
 
 
 def _is_folder(path: bytes) -> bool:

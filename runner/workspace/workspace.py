@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from runner.workspace.git import Git, GitError, GitStopped, Stopper, find_repository
 from runner.workspace.git_changes import compare_trees
-from runner.workspace.git_lost import compare_without_repository, index_of, remember_place
+from runner.workspace.git_lost import compare_without_repository, index_of, keep_index
 from runner.workspace.git_quick import changed_trees
 from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 from runner.workspace.guard import StateGuard, Undone
@@ -121,7 +121,7 @@ class Workspace:
             git = self._repository(stopper)
             if git is not None:
                 place = self._place(label, notes)
-                made = SnapshotMaker(git, self.folder, place=place).make()
+                made = SnapshotMaker(git, self.folder, place=place).make(light=True)
                 self._remember(made, git)
                 self.notes = tuple(notes)
                 return f"git:{made.tree}"
@@ -169,9 +169,9 @@ class Workspace:
     def _git_changes(self, tree: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
         try:
             git = self._repository(stopper)
-            if git is not None and git.has(tree):
-                base, now = self._trees(git, tree, notes)
-                found = compare_trees(git, base, now, folder=self.folder, limits=self._limits)
+            trees = self._trees(git, tree, notes) if git is not None else None
+            if git is not None and trees is not None:
+                found = compare_trees(git, *trees, folder=self.folder, limits=self._limits)
             else:
                 found = compare_without_repository(tree, self.folder, place=self._place(None, notes), stopper=stopper)
         except (GitError, OSError) as error:
@@ -182,16 +182,17 @@ class Workspace:
             ) from error
         return Changes.of(found.changes, diff=found.diff, protected=undone.names, notes=(*notes, *found.notes))
 
-    def _trees(self, git: Git, tree: str, notes: list[str]) -> tuple[str, str]:
-        """Two trees whose difference is what changed since `tree`."""
+    def _trees(self, git: Git, tree: str, notes: list[str]) -> tuple[str, str] | None:
+        """Two trees whose difference is what changed since `tree`; None: the repository does not hold it any more."""
         place = self._place(None, notes)
         known = self._known_index(tree)
         if known is not None and known.plain:
-            quick = changed_trees(git, self.folder, known.index_file, place=place)
+            quick = changed_trees(git, self.folder, known, place=place)
             if quick is not None:
                 return quick
-        maker = SnapshotMaker(git, self.folder, place=place)
-        made = maker.make(index=known.index_file if known else None, tree=tree)
+        if not git.has(tree):
+            return None
+        made = SnapshotMaker(git, self.folder, place=place).make(start=known, tree=tree)
         made.index_file.unlink(missing_ok=True)
         return tree, made.tree
 
@@ -237,10 +238,10 @@ class Workspace:
     def _remember(self, made: Snapshot, git: Git) -> None:
         """Keep the index beside its tree, and in memory how it looks: one that was tampered with is not trusted."""
         kept = index_of(self._store, made.tree)
-        made.index_file.replace(kept)
-        remember_place(kept, git)
+        keep_index(made, kept, git)
         self._indexes[made.tree] = (made._replace(index_file=kept), _identity(kept))
-        known = sorted(self._store.glob("base-*.index"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        # By the time of the last renaming: an index that was not written has the modification time of the user's.
+        known = sorted(self._store.glob("base-*.index"), key=lambda path: path.stat().st_ctime_ns, reverse=True)
         for old in known[_INDEXES_KEPT:]:
             old.unlink(missing_ok=True)
             old.with_suffix(".json").unlink(missing_ok=True)

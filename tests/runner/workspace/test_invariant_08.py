@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.workspace import open_workspace
+from runner.workspace import Limits, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 
 # A short alphabet of paths, so that files, folders and names that differ in one byte collide all the time.
@@ -29,6 +29,9 @@ _OPERATIONS = st.lists(st.one_of(_WRITE, _WRITE, _DELETE, _MOVE, _LINK, _CHMOD),
 _AGENT_GIT = st.sampled_from(
     ["", "commit", "stash", "switch", "reset", "add", "gc", "rm-cached", "ignore", "index-lock", "orphan", "tag-refs"]
 )
+
+# From which size on an index is too large to be written again: every one, or none of these.
+_LARGE_INDEX = st.sampled_from([0, 1 << 20])
 
 
 def _perform(folder: Path, operation: tuple[str, str, object]) -> None:
@@ -77,6 +80,18 @@ def _truth(folder: Path) -> dict[str, tuple[str, bytes]]:
     return found
 
 
+def _held(folder: Path, base: str) -> dict[str, tuple[str, bytes]]:
+    """What the baseline holds, as git reads it back."""
+    kinds = {"120000": "link", "100755": "run", "100644": "file"}
+    found = {}
+    for line in git(folder, "ls-tree", "-r", "-z", base.removeprefix("git:")).split("\0"):
+        if line:
+            facts, _, name = line.partition("\t")
+            mode, _, blob = facts.split(" ")
+            found[name] = (kinds[mode], git(folder, "cat-file", "blob", blob).encode("utf-8", "surrogateescape"))
+    return found
+
+
 def _agents_git(folder: Path, what: str) -> None:
     """What an agent may do with git; none of it changes what the disk holds, but for what the truth sees as well."""
     match what:
@@ -108,8 +123,11 @@ def _agents_git(folder: Path, what: str) -> None:
             return
 
 
-async def _check(root: Path, *, with_git: bool, before: list, after: list, agent: str, restart: bool) -> None:
+async def _check(
+    root: Path, *, with_git: bool, before: list, after: list, agent: str, restart: bool, large_index: int = 1 << 20
+) -> None:
     folder = root / "project"
+    limits = Limits(large_index=large_index)
     if with_git:
         repository(folder, {"a": "1\n", "b/keep": "k\n", "c.py": "c = 1\n"})
     else:
@@ -118,9 +136,11 @@ async def _check(root: Path, *, with_git: bool, before: list, after: list, agent
     for operation in before:
         _perform(folder, operation)
     blobs = MemoryBlobs()
-    workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=blobs)
+    workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=blobs, limits=limits)
     base = await workspace.baseline("task-001/0")
     assert base.startswith("git:" if with_git else "manifest:sha256:")
+    if with_git:
+        assert _held(folder, base) == _truth(folder)
     then = _truth(folder)
     for operation in after:
         _perform(folder, operation)
@@ -129,7 +149,7 @@ async def _check(root: Path, *, with_git: bool, before: list, after: list, agent
             _agents_git(folder, agent)
     now = _truth(folder)
     if restart:
-        workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=blobs)
+        workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=blobs, limits=limits)
     changes = await workspace.changes(base)
     expected = {
         name: "added" if name not in then else "deleted" if name not in now else "modified"
@@ -147,10 +167,11 @@ async def _check(root: Path, *, with_git: bool, before: list, after: list, agent
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(before=_OPERATIONS, after=_OPERATIONS, agent=_AGENT_GIT, restart=st.booleans())
-def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_repository(before, after, agent, restart):
+@given(before=_OPERATIONS, after=_OPERATIONS, agent=_AGENT_GIT, restart=st.booleans(), large_index=_LARGE_INDEX)
+def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_repository(before, after, agent, restart, large_index):
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_check(Path(folder), with_git=True, before=before, after=after, agent=agent, restart=restart))
+        options = {"agent": agent, "restart": restart, "large_index": large_index}
+        asyncio.run(_check(Path(folder), with_git=True, before=before, after=after, **options))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -163,7 +184,17 @@ def test_invariant_08_changes_are_the_truth_of_the_disk_without_git(before, afte
 @pytest.mark.torture
 @pytest.mark.timeout(900)
 @settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(before=_OPERATIONS, after=_OPERATIONS, agent=_AGENT_GIT, restart=st.booleans(), with_git=st.booleans())
-def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_long_campaign(before, after, agent, restart, with_git):
+@given(
+    before=_OPERATIONS,
+    after=_OPERATIONS,
+    agent=_AGENT_GIT,
+    restart=st.booleans(),
+    with_git=st.booleans(),
+    large_index=_LARGE_INDEX,
+)
+def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_long_campaign(
+    before, after, agent, restart, with_git, large_index
+):
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_check(Path(folder), with_git=with_git, before=before, after=after, agent=agent, restart=restart))
+        options = {"agent": agent, "restart": restart, "large_index": large_index}
+        asyncio.run(_check(Path(folder), with_git=with_git, before=before, after=after, **options))

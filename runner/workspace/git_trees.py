@@ -1,0 +1,127 @@
+"""A tree with a few paths exchanged: only the folders on the way to them are read and written, never an index.
+
+The ids of the new trees are computed here, because a folder needs those of the folders in it, and git must come to the
+same ones when it writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from runner.workspace.git import Git, GitError
+
+__all__ = ["Entry", "exchange"]
+
+_TREE = b"40000"
+_TYPES = {_TREE: b"tree", b"160000": b"commit"}
+
+
+class Entry(NamedTuple):
+    """What stands in an index or a tree for a path: mode in octal digits, id in hexadecimal ones."""
+
+    mode: bytes
+    id: bytes
+
+
+_Folder = dict[bytes, Entry]
+
+
+def exchange(git: Git, tree: str, entries: Mapping[bytes, Entry | None]) -> str:
+    """The tree `tree` with `entries` in it; None takes a path out. The new tree is in the repository when it returns.
+
+    Raises:
+        GitError: it cannot be made this way; an index can.
+
+    """
+    if not entries:
+        return tree
+    folders = _read(git, tree, sorted({folder for path in entries for folder in _on_the_way(path)}))
+    for path, entry in sorted(entries.items(), key=lambda item: item[1] is not None):  # what goes makes room first
+        parent, _, name = path.rpartition(b"/")
+        if entry is None:
+            folders[parent].pop(name, None)
+        else:
+            folders[parent][name] = entry
+    contents: dict[bytes, bytes] = {}
+    for folder in sorted(folders, key=lambda path: (bool(path), path.count(b"/")), reverse=True):
+        made = _put_together(folders, folder, length=len(tree))
+        if made is not None:
+            contents[made] = _as_text(folders[folder])
+    if not folders[b""]:
+        raise GitError("nothing is left in the tree")
+    written = git.run("mktree", "-z", "--batch", "--missing", stdin=b"\0".join(contents.values())).split()
+    if written != list(contents):
+        raise GitError("git writes these folders in another way")
+    return written[-1].decode("ascii")
+
+
+def _on_the_way(path: bytes) -> list[bytes]:
+    steps = path.split(b"/")[:-1]
+    return [b"/".join(steps[:count]) for count in range(len(steps) + 1)]
+
+
+def _read(git: Git, tree: str, names: list[bytes]) -> dict[bytes, _Folder]:
+    """The entries of each folder of the tree; nothing for one that is not there or is no folder."""
+    if any(b"\n" in name for name in names):
+        raise GitError("the name of a folder has a line break")
+    raw = git.run("cat-file", "--batch", stdin=b"".join(b"%s:%s\n" % (tree.encode(), name) for name in names))
+    folders: dict[bytes, _Folder] = {}
+    at = 0
+    for name in names:
+        end = raw.index(b"\n", at)
+        said = raw[at:end]
+        at = end + 1
+        folders[name] = {}
+        if not said.endswith(b" missing"):
+            _, kind, size = said.rsplit(b" ", 2)
+            if kind == b"tree":
+                folders[name] = _parse(raw[at : at + int(size)], id_bytes=len(tree) // 2)
+            at += int(size) + 1
+    return folders
+
+
+def _parse(content: bytes, *, id_bytes: int) -> _Folder:
+    found, at = {}, 0
+    while at < len(content):
+        end = content.index(b"\0", at)
+        mode, _, name = content[at:end].partition(b" ")
+        at = end + 1 + id_bytes
+        found[name] = Entry(mode, content[end + 1 : at].hex().encode())
+    return found
+
+
+def _put_together(folders: dict[bytes, _Folder], folder: bytes, *, length: int) -> bytes | None:
+    """The folder's new id, written into its parent as well; None where nothing is left of it."""
+    made = _id_of(folders[folder], length=length) if folders[folder] else None
+    if folder:
+        parent, _, name = folder.rpartition(b"/")
+        there = folders[parent].get(name)
+        if made is not None and there is not None and there.mode != _TREE:
+            raise GitError("a path is a file and a folder at once")
+        if made is not None:
+            folders[parent][name] = Entry(_TREE, made)
+        elif there is not None and there.mode == _TREE:
+            del folders[parent][name]
+    return made
+
+
+def _in_order(folder: _Folder) -> list[tuple[bytes, Entry]]:
+    return sorted(folder.items(), key=lambda item: item[0] + (b"/" if item[1].mode == _TREE else b""))
+
+
+def _id_of(folder: _Folder, *, length: int) -> bytes:
+    content = b"".join(
+        b"%s %s\0%s" % (entry.mode, name, bytes.fromhex(entry.id.decode())) for name, entry in _in_order(folder)
+    )
+    digest = hashlib.new("sha256" if length == 64 else "sha1", usedforsecurity=False)
+    digest.update(b"tree %d\0" % len(content) + content)
+    return digest.hexdigest().encode()
+
+
+def _as_text(folder: _Folder) -> bytes:
+    return b"".join(
+        b"%s %s %s\t%s\0" % (entry.mode, _TYPES.get(entry.mode, b"blob"), entry.id, name)
+        for name, entry in _in_order(folder)
+    )

@@ -1,0 +1,222 @@
+"""A large index is not written again for a few files: what then lies beside it counts as if it stood in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.workspace import Limits, Workspace, open_workspace
+from runner.workspace.git import GitError, find_repository
+from runner.workspace.git_trees import Entry, exchange
+from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
+
+_EVERY_INDEX = Limits(large_index=0)
+
+
+def opened(folder: Path, limits: Limits = _EVERY_INDEX) -> Workspace:
+    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs(), limits=limits)
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A repository in which files were changed, added and removed before the task."""
+    folder = repository(
+        tmp_path / "project",
+        {"a.py": "a = 1\n", "sub/b.py": "b = 1\n", "sub/deep/c.py": "c = 1\n", "gone/d.py": "d = 1\n"},
+    )
+    write(folder / "a.py", "a = 'mine'\n")
+    write(folder / "sub/deep/mine.py", "m = 1\n")
+    shutil.rmtree(folder / "gone")
+    return folder
+
+
+def listed(folder: Path, base: str) -> list[str]:
+    return git(folder, "ls-tree", "-r", "--name-only", base.removeprefix("git:")).split()
+
+
+async def test_the_baseline_is_the_same_tree_as_one_that_was_made_through_an_index(project):
+    index = project / ".git" / "index"
+    before = index.read_bytes()
+    light = await opened(project).baseline("light/0")
+    assert light == await opened(project, Limits()).baseline("whole/0")
+    assert listed(project, light) == ["a.py", "sub/b.py", "sub/deep/c.py", "sub/deep/mine.py"]
+    assert index.read_bytes() == before
+    assert not list((project / ".pm-orchestrator/control/workspace").glob("changed-*"))
+
+
+async def test_the_kept_index_is_the_users_own_and_was_not_written_again(project):
+    base = await opened(project).baseline("t")
+    kept = project / ".pm-orchestrator/control/workspace" / f"base-{base.removeprefix('git:')}.index"
+    assert kept.read_bytes() == (project / ".git" / "index").read_bytes()
+
+
+@pytest.mark.parametrize("limits", [_EVERY_INDEX, Limits()])
+async def test_the_index_of_the_newest_baseline_is_kept_however_old_the_users_is(project, limits):
+    os.utime(project / ".git" / "index", (1e9, 1e9))
+    kept = set()
+    for number in range(12):
+        write(project / "a.py", f"a = {number}\n")
+        if number == 9:
+            git(project, "checkout", "-q", "--", ".")  # nothing is changed: the index is the user's in any case
+            git(project, "clean", "-qfd")
+            os.utime(project / ".git" / "index", (1e9, 1e9))
+        base = await opened(project, limits).baseline(f"t/{number}")
+        kept = {path.name for path in (project / ".pm-orchestrator/control/workspace").glob("base-*.index")}
+        assert f"base-{base.removeprefix('git:')}.index" in kept
+    assert len(kept) == 8
+
+
+async def test_only_what_the_task_did_is_a_change(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert (await workspace.changes(base)).paths == ()
+    write(project / "a.py", "a = 2\n")
+    (project / "sub/deep/mine.py").unlink()
+    write(project / "gone/d.py", "d = 1\n")  # as it was committed, but it was not there when the task began
+    changes = await workspace.changes(base)
+    assert changes.kinds == {"a.py": "modified", "gone/d.py": "added", "sub/deep/mine.py": "deleted"}
+    assert [file.before for file in changes.files] == [b"a = 'mine'\n", None, b"m = 1\n"]
+    assert b"-a = 'mine'\n+a = 2\n" in changes.diff
+
+
+async def test_a_file_put_back_as_it_was_committed_is_a_change_of_what_the_person_had(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    git(project, "checkout", "-q", "--", "a.py", "gone")
+    git(project, "commit", "-q", "--allow-empty", "-m", "the agent's")
+    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "gone/d.py": "added"}
+
+
+async def test_an_unknown_file_stays_in_view_when_the_agent_ignores_it(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / ".git" / "info" / "exclude", "mine.py\n")
+    write(project / "sub/deep/mine.py", "m = 2\n")
+    assert (await workspace.changes(base)).paths == ("sub/deep/mine.py",)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_without_the_repository_the_changed_files_are_still_known(project, restart):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    shutil.rmtree(project / ".git")
+    write(project / "sub/b.py", "b = 2\n")
+    (project / "sub/deep/mine.py").unlink()
+    looked = opened(project) if restart else workspace
+    kinds = (await looked.changes(base)).kinds
+    assert kinds == {".git": "deleted", "sub/b.py": "modified", "sub/deep/mine.py": "deleted"}
+
+
+async def test_a_repository_that_came_meanwhile_is_followed_into(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    repository(project / "sub" / "deep", {"inner.py": "i = 1\n"})
+    write(project / "a.py", "a = 2\n")
+    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "sub/deep/inner.py": "added"}
+
+
+async def test_line_ends_that_the_index_decides_about_are_read_as_with_the_whole_index(project):
+    (project / "dos.txt").write_bytes(b"one\r\ntwo\r\n")
+    git(project, "add", "dos.txt")
+    git(project, "config", "core.autocrlf", "true")
+    (project / "dos.txt").write_bytes(b"one\r\nthree\r\n")
+    (project / "new.txt").write_bytes(b"one\r\n")
+    light = await opened(project).baseline("light/0")
+    assert light == await opened(project, Limits()).baseline("whole/0")
+
+
+async def test_many_files_are_written_into_the_index_at_once(project):
+    for number in range(600):
+        write(project / f"many/{number}.txt", str(number))
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    tree = base.removeprefix("git:")
+    kept = project / ".pm-orchestrator/control/workspace" / f"base-{tree}.index"
+    assert kept.read_bytes() != (project / ".git" / "index").read_bytes()
+    assert len(listed(project, base)) == 604
+    write(project / "many/7.txt", "other")
+    assert (await workspace.changes(base)).paths == ("many/7.txt",)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        ("update-index", "--split-index"),
+        ("update-index", "--index-version", "4"),
+        ("update-index", "--untracked-cache"),
+        ("config", "core.fileMode", "false"),
+        ("config", "feature.manyFiles", "true"),
+        ("add", "-N", "sub/deep/mine.py"),
+        ("update-index", "--assume-unchanged", "a.py"),
+        ("update-index", "--skip-worktree", "sub/b.py"),
+    ],
+    ids=lambda setting: " ".join(setting[:2]),
+)
+async def test_the_users_kind_of_index_makes_no_difference_and_stays_as_it_is(project, setting):
+    git(project, *setting)
+    index = project / ".git" / "index"
+    before = index.read_bytes()
+    workspace = opened(project)
+    base = await workspace.baseline("light/0")
+    assert base == await opened(project, Limits()).baseline("whole/0")
+    write(project / "a.py", "a = 2\n")
+    write(project / "sub/b.py", "b = 2\n")
+    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "sub/b.py": "modified"}
+    assert index.read_bytes() == before
+
+
+_PATHS = st.sampled_from([b"a", b"a.b", b"a/x", b"a/x/y", b"a0", b"b", b"b/c/d/e", b"b/c/f", "é/ü".encode(), b"z z/q"])
+_BLOBS = st.sampled_from([(b"100644", b"1\n"), (b"100755", b"1\n"), (b"120000", b"a"), (b"100644", b"2\n")])
+
+
+def _free_of_conflicts(paths: dict[bytes, tuple[bytes, bytes]]) -> bool:
+    return not any(other.startswith(path + b"/") for path in paths for other in paths)
+
+
+def _index_tree(folder: Path, entries: dict[bytes, Entry]) -> str:
+    git(folder, "read-tree", "--empty")
+    lines = [b"%s %s\t%s\0" % (entry.mode, entry.id, path) for path, entry in entries.items()]
+    git(folder, "update-index", "-z", "--index-info", stdin=b"".join(lines))
+    return git(folder, "write-tree").strip()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    before=st.dictionaries(_PATHS, _BLOBS, max_size=8).filter(_free_of_conflicts),
+    after=st.dictionaries(_PATHS, _BLOBS, max_size=8).filter(_free_of_conflicts),
+    form=st.sampled_from(["sha1", "sha256"]),
+)
+def test_a_tree_with_entries_exchanged_is_the_tree_that_an_index_would_give(before, after, form):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        git(folder, "init", "-q", f"--object-format={form}")
+        blobs: dict[bytes, bytes] = {}
+        for _mode, content in [*before.values(), *after.values()]:
+            blobs[content] = git(folder, "hash-object", "-w", "--stdin", stdin=content).strip().encode()
+        first, second = (
+            {path: Entry(mode, blobs[content]) for path, (mode, content) in side.items()} for side in (before, after)
+        )
+        base, wanted = _index_tree(folder, first), _index_tree(folder, second)
+        differing = {path: second.get(path) for path in first.keys() | second.keys()}
+        repo = find_repository(folder)
+        assert repo is not None
+        if second:
+            assert exchange(repo, base, differing) == wanted
+            git(folder, "fsck", "--strict", "--no-dangling")
+        elif differing:
+            with pytest.raises(GitError, match="nothing is left"):
+                exchange(repo, base, differing)
+
+
+async def test_a_folder_whose_name_has_a_line_break_is_compared_through_an_index(project):
+    write(project / "two\nlines" / "x.py", "x = 1\n")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / "two\nlines" / "x.py", "x = 2\n")
+    assert len((await workspace.changes(base)).paths) == 1

@@ -296,7 +296,6 @@ def _end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTE
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    inherited = {name: value for name, value in command_environment().items() if not name.startswith("GIT_")}
     fixed = {
         "LC_ALL": "C",
         "GIT_OPTIONAL_LOCKS": "0",
@@ -306,7 +305,14 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_LITERAL_PATHSPECS": "1",
     }
-    return {**inherited, **fixed, **extra}
+    return {**_inherited(tuple(os.environ.items())), **fixed, **extra}
+
+
+@lru_cache(maxsize=1)
+def _inherited(environment: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """What git may know of our environment: chosen once, as a comparison asks git a dozen times."""
+    chosen = command_environment(dict(environment))
+    return {name: value for name, value in chosen.items() if not name.startswith("GIT_")}
 
 
 def _run(

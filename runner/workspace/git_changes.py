@@ -56,8 +56,8 @@ class _Budget:
         return kept
 
 
-def compare_trees(git: Git, base: str, now: str, *, folder: Path, limits: Limits) -> TreeChanges:
-    """Everything that differs from tree `base` to tree `now`; `folder` is where they are on disk.
+def compare_trees(git: Git, base: str, now: str | None, *, folder: Path, limits: Limits) -> TreeChanges:
+    """Everything that differs from tree `base` to tree `now`, or to git's index; `folder` is where they are on disk.
 
     Raises:
         GitError: a tree is not in the repository any more.
@@ -66,14 +66,13 @@ def compare_trees(git: Git, base: str, now: str, *, folder: Path, limits: Limits
     return _compare(git, base, now, folder=folder, prefix=b"", budget=_Budget(limits))
 
 
-def _compare(git: Git, base: str, now: str, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:
+def _compare(git: Git, base: str, now: str | None, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:
     result = TreeChanges([], b"", [])
     if base == now:
         return result
     with ThreadPoolExecutor(1) as pool:
         whole = pool.submit(_diff, git, base, now, prefix=prefix)
-        raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, now)
-        entries = parse_raw(raw)
+        entries = parse_raw(_ask(git, base, now, "-z", "--raw", "--no-abbrev"))
         plain = [entry for entry in entries if _GITLINK not in entry.modes]
         result.changes.extend(_changes(git, plain, folder=folder, prefix=prefix, budget=budget))
     diff = whole.result()
@@ -158,13 +157,20 @@ def _contents(git: Git, wanted: set[str], budget: _Budget) -> dict[str, bytes]:
     return contents
 
 
-def _diff(git: Git, base: str, now: str, *, only: Iterable[bytes] = (), prefix: bytes) -> bytes:
+def _diff(git: Git, base: str, now: str | None, *, only: Iterable[bytes] = (), prefix: bytes) -> bytes:
     where = os.fsdecode(prefix)
-    return git.run(
-        *("diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--full-index"),
-        *("--no-color", "--ignore-submodules=all", f"--src-prefix=a/{where}", f"--dst-prefix=b/{where}", base, now),
-        *(["--", *map(os.fsdecode, only)] if only else []),
+    return _ask(
+        *(git, base, now, "-p", "--no-ext-diff", "--no-textconv", "--full-index", "--no-color"),
+        *("--ignore-submodules=all", f"--src-prefix=a/{where}", f"--dst-prefix=b/{where}"),
+        only=only,
     )
+
+
+def _ask(git: Git, base: str, now: str | None, *options: str, only: Iterable[bytes] = ()) -> bytes:
+    """What git says of the difference from tree `base` to tree `now`, or to its index."""
+    command = ("diff-index", "--cached") if now is None else ("diff-tree", "-r")
+    operands = (base,) if now is None else (base, now)
+    return git.run(*command, "--no-renames", *options, *operands, "--", *map(os.fsdecode, only))
 
 
 def _nested(git: Git, entry: RawEntry, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:

@@ -1,4 +1,4 @@
-"""The common comparison made cheap: two small trees that hold only the paths that may differ.
+"""The common comparison made cheap: a small tree and a small index that hold only the paths that may differ.
 
 Holds where our own index of the baseline is at hand and untouched and the workspace has no nested repositories: then
 that index is only read, and nothing the size of the whole repository is written.
@@ -11,16 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from runner.workspace.git import Git, GitError, GitStopped
+from runner.workspace.git_changes import TreeChanges, compare_trees
 from runner.workspace.git_entries import Overlay, put_few, small_index, take_as_known
 from runner.workspace.git_look import ABSENT, Look
 from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 from runner.workspace.git_trees import Entry
 
-__all__ = ["changed_trees"]
+__all__ = ["quick_changes"]
 
 
-def changed_trees(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPlace) -> tuple[str, str] | None:
-    """Trees of the paths that may differ, as they were in `known` and as they are on disk; None: not this way."""
+def quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPlace) -> TreeChanges | None:
+    """What differs between the baseline `known` and the disk; None: not this way."""
     maker = SnapshotMaker(git, folder, place=place)
     try:
         with ThreadPoolExecutor(1) as pool:
@@ -31,14 +32,14 @@ def changed_trees(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPla
         paths = {entry.path for entry in look.changed} | look.others | known.overlay.keys()
         found = maker.sort_out(git, paths, careful=False)
         if not any(found):
-            return known.tree, known.tree
+            return TreeChanges([], b"", [])
         base = _entries_of(look, known.overlay, maker)
         with small_index(git, place.store) as then, small_index(git, place.store) as now:
             with ThreadPoolExecutor(1) as pool:
                 before = pool.submit(_tree_of, maker, then, base)
                 put_few(now, base, found)
-                after = maker.write_tree(now)
-            return before.result(), after
+                after = maker.write_tree(now) if maker.is_below_top else None
+            return compare_trees(now, before.result(), after, folder=folder, limits=place.limits)
     except GitStopped:
         raise
     except GitError:  # files come and go, or cannot be read: the longer way says what it is

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from runner.workspace.git import Git, GitError, GitStopped, find_repository, listed
 from runner.workspace.git_entries import Found, Overlay, lay_over, put, put_few, read_entries, small_index
 from runner.workspace.git_look import ABSENT, Look, look_at
-from runner.workspace.git_trees import Entry, exchange
+from runner.workspace.git_trees import Entry, exchange, read_folders
 from runner.workspace.model import Limits, safe_text
 from runner.workspace.notes import FileHashes, note_for
 from tracer.clock import short_token
@@ -80,6 +80,7 @@ class SnapshotMaker:
         self._plain = False
         self._top = os.fsencode(git.top)
         self._prefix = os.fsencode(folder.relative_to(git.top)) + b"/" if folder != git.top else b""
+        self.is_below_top = folder != git.top
         self._scope = ["--", os.fsdecode(self._prefix)] if self._prefix else []
         self._excluded = tuple(
             os.fsencode(path.relative_to(git.top)) + b"/"
@@ -164,14 +165,16 @@ class SnapshotMaker:
             found = self.sort_out(git, {entry.path for entry in look.changed} | look.others, careful=False)
             if any(found) and (own.stat().st_size < self._place.limits.large_index or not self._are_few(found)):
                 return None, look
-            overlay = self._read_few(look, found) if any(found) else {}
-            made = exchange(git, tree, {path.removeprefix(self._prefix): overlay[path] for path in overlay})
+            if any(found):
+                tree, overlay = self._exchange(git, tree, look, found)
+            else:
+                overlay = {}
         except GitStopped:
             raise
         except GitError:  # conflicts, files that come and go: the longer way has an answer to each
             return None, None
         self._plain = True
-        return (made, overlay), look
+        return (tree, overlay), look
 
     def _are_few(self, found: Found) -> bool:
         """Whether it costs little to read them once more at every comparison."""
@@ -182,6 +185,16 @@ class SnapshotMaker:
             with suppress(OSError):
                 sizes += os.lstat(self._absolute(path)).st_size
         return sizes <= _FEW_BYTES
+
+    def _exchange(self, git: Git, tree: str, look: Look, found: Found) -> tuple[str, Overlay]:
+        """The tree brought up to what was found, and what was exchanged in it."""
+        start = len(self._prefix)
+        paths = {entry.path for entry in look.changed} | look.others
+        with ThreadPoolExecutor(1) as pool:
+            folders = pool.submit(read_folders, git, tree, [path[start:] for path in paths])
+            overlay = self._read_few(look, found)
+        entries = {path[start:]: entry for path, entry in overlay.items()}
+        return exchange(git, folders.result(), entries, length=len(tree)), overlay
 
     def _read_few(self, look: Look, found: Found) -> Overlay:
         known = {

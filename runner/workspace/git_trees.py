@@ -7,12 +7,12 @@ same ones when it writes them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from runner.workspace.git import Git, GitError
 
-__all__ = ["Entry", "exchange"]
+__all__ = ["Entry", "Folders", "exchange", "read_folders"]
 
 _TREE = b"40000"
 _TYPES = {_TREE: b"tree", b"160000": b"commit"}
@@ -26,18 +26,29 @@ class Entry(NamedTuple):
 
 
 _Folder = dict[bytes, Entry]
+Folders = dict[bytes, _Folder]
 
 
-def exchange(git: Git, tree: str, entries: Mapping[bytes, Entry | None]) -> str:
-    """The tree `tree` with `entries` in it; None takes a path out. The new tree is in the repository when it returns.
+def read_folders(git: Git, tree: str, paths: Iterable[bytes]) -> Folders:
+    """The folders of the tree on the way to `paths`; an empty one for each that is not there or is no folder.
+
+    Raises:
+        GitError: one of them cannot be asked for.
+
+    """
+    names = sorted({folder for path in paths for folder in _on_the_way(path)})
+    return _read(git, tree, names)
+
+
+def exchange(git: Git, folders: Folders, entries: Mapping[bytes, Entry | None], *, length: int) -> str:
+    """The tree that `folders` are of with `entries` in it; None takes a path out. It is in the repository afterwards.
+
+    `folders` are used up; `length` is how many digits an id has.
 
     Raises:
         GitError: it cannot be made this way; an index can.
 
     """
-    if not entries:
-        return tree
-    folders = _read(git, tree, sorted({folder for path in entries for folder in _on_the_way(path)}))
     for path, entry in sorted(entries.items(), key=lambda item: item[1] is not None):  # what goes makes room first
         parent, _, name = path.rpartition(b"/")
         if entry is None:
@@ -46,7 +57,7 @@ def exchange(git: Git, tree: str, entries: Mapping[bytes, Entry | None]) -> str:
             folders[parent][name] = entry
     contents: dict[bytes, bytes] = {}
     for folder in sorted(folders, key=lambda path: (bool(path), path.count(b"/")), reverse=True):
-        made = _put_together(folders, folder, length=len(tree))
+        made = _put_together(folders, folder, length=length)
         if made is not None:
             contents[made] = _as_text(folders[folder])
     if not folders[b""]:
@@ -62,12 +73,11 @@ def _on_the_way(path: bytes) -> list[bytes]:
     return [b"/".join(steps[:count]) for count in range(len(steps) + 1)]
 
 
-def _read(git: Git, tree: str, names: list[bytes]) -> dict[bytes, _Folder]:
-    """The entries of each folder of the tree; nothing for one that is not there or is no folder."""
+def _read(git: Git, tree: str, names: list[bytes]) -> Folders:
     if any(b"\n" in name for name in names):
         raise GitError("the name of a folder has a line break")
     raw = git.run("cat-file", "--batch", stdin=b"".join(b"%s:%s\n" % (tree.encode(), name) for name in names))
-    folders: dict[bytes, _Folder] = {}
+    folders: Folders = {}
     at = 0
     for name in names:
         end = raw.index(b"\n", at)
@@ -92,7 +102,7 @@ def _parse(content: bytes, *, id_bytes: int) -> _Folder:
     return found
 
 
-def _put_together(folders: dict[bytes, _Folder], folder: bytes, *, length: int) -> bytes | None:
+def _put_together(folders: Folders, folder: bytes, *, length: int) -> bytes | None:
     """The folder's new id, written into its parent as well; None where nothing is left of it."""
     made = _id_of(folders[folder], length=length) if folders[folder] else None
     if folder:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from runner.workspace.git import Git, GitError, GitStopped, Stopper, find_repository
-from runner.workspace.git_changes import compare_trees
+from runner.workspace.git_changes import TreeChanges, compare_trees
 from runner.workspace.git_lost import compare_without_repository, index_of, keep_index
-from runner.workspace.git_quick import changed_trees
+from runner.workspace.git_quick import quick_changes
 from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 from runner.workspace.guard import StateGuard, Undone
 from runner.workspace.manifest import Manifest, read_manifest, take_manifest
@@ -169,10 +169,8 @@ class Workspace:
     def _git_changes(self, tree: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
         try:
             git = self._repository(stopper)
-            trees = self._trees(git, tree, notes) if git is not None else None
-            if git is not None and trees is not None:
-                found = compare_trees(git, *trees, folder=self.folder, limits=self._limits)
-            else:
+            found = self._compared(git, tree, notes) if git is not None else None
+            if found is None:
                 found = compare_without_repository(tree, self.folder, place=self._place(None, notes), stopper=stopper)
         except (GitError, OSError) as error:
             raise ComparisonError(
@@ -182,19 +180,19 @@ class Workspace:
             ) from error
         return Changes.of(found.changes, diff=found.diff, protected=undone.names, notes=(*notes, *found.notes))
 
-    def _trees(self, git: Git, tree: str, notes: list[str]) -> tuple[str, str] | None:
-        """Two trees whose difference is what changed since `tree`; None: the repository does not hold it any more."""
+    def _compared(self, git: Git, tree: str, notes: list[str]) -> TreeChanges | None:
+        """What changed since `tree`; None: the repository does not hold it any more."""
         place = self._place(None, notes)
         known = self._known_index(tree)
         if known is not None and known.plain:
-            quick = changed_trees(git, self.folder, known, place=place)
+            quick = quick_changes(git, self.folder, known, place=place)
             if quick is not None:
                 return quick
         if not git.has(tree):
             return None
         made = SnapshotMaker(git, self.folder, place=place).make(start=known, tree=tree)
         made.index_file.unlink(missing_ok=True)
-        return tree, made.tree
+        return compare_trees(git, tree, made.tree, folder=self.folder, limits=self._limits)
 
     def _manifest_changes(self, blob_id: str, undone: Undone, notes: list[str]) -> Changes:
         base = self._manifests.get(blob_id) or read_manifest(self._blobs, blob_id)

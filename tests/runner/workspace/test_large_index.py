@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runner.workspace import Limits, Workspace, open_workspace
 from runner.workspace.git import GitError, find_repository
-from runner.workspace.git_trees import Entry, exchange
+from runner.workspace.git_trees import Entry, exchange, read_folders
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 
 _EVERY_INDEX = Limits(large_index=0)
@@ -206,12 +206,13 @@ def test_a_tree_with_entries_exchanged_is_the_tree_that_an_index_would_give(befo
         differing = {path: second.get(path) for path in first.keys() | second.keys()}
         repo = find_repository(folder)
         assert repo is not None
+        folders = read_folders(repo, base, [*differing, b"not/there"])
         if second:
-            assert exchange(repo, base, differing) == wanted
+            assert exchange(repo, folders, differing, length=len(base)) == wanted
             git(folder, "fsck", "--strict", "--no-dangling")
         elif differing:
             with pytest.raises(GitError, match="nothing is left"):
-                exchange(repo, base, differing)
+                exchange(repo, folders, differing, length=len(base))
 
 
 async def test_a_folder_whose_name_has_a_line_break_is_compared_through_an_index(project):

@@ -276,6 +276,22 @@ def _traces(context: Context) -> Check:
     return Check("traces", "ok", f"{len(rows)} tasks, all ended")
 
 
+def _captures(context: Context) -> Check:
+    from collector.spool_keep import unsent
+    from collector.spools import list_spools
+
+    here = list_spools(context.state_root)
+    if not here:
+        return Check("captures", "ok", "none here")
+    waiting = unsent(context.state_root)
+    if waiting:
+        events = sum(each.events for each in waiting)
+        text = f"{len(here)} here, {len(waiting)} not sent ({events:,} events)"
+        short = waiting[0].spool.trace_id[:8]
+        return Check("captures", "warn", text, f"pm record upload {short} sends it, pm record discard deletes it")
+    return Check("captures", "ok", f"{len(here)} here, none waits to be sent")
+
+
 def _clock(context: Context) -> Check:
     now = now_epoch_ms()
     if now < _BUILT_MS:
@@ -301,6 +317,7 @@ CHECKS: dict[str, Callable[[Any], Check]] = {
     "container": _container,
     "ports": _ports,
     "traces": _traces,
+    "captures": _captures,
     "clock": _clock,
 }
 

@@ -23,6 +23,7 @@ from collector.recorder.consent import Consent
 from collector.spool import Spool
 from collector.spools import find_spool, list_spools
 from repl.commands.capture_bug import bug_from, person_from
+from repl.commands.capture_keep import note_unsent, prune_by_itself
 from repl.commands.capture_server import capture_redactor, client_for, server_address
 from repl.present.escape import escape
 from repl.present.words import age_text
@@ -46,6 +47,7 @@ async def new(context: Context, arguments: Namespace) -> int:
     if arguments.trace_id and not _UUID.fullmatch(arguments.trace_id):
         raise UsageError(f"{arguments.trace_id!r} is no UUID", next_step="leave --trace-id out to get a new one")
     context.state_dir.ensure()
+    prune_by_itself(context)
     request = _given_request(context, arguments) if getattr(arguments, "from") else None
     if request is None:
         from collector.recorder.facts import open_repository
@@ -241,6 +243,7 @@ async def list_(context: Context, arguments: Namespace) -> int:
         context.output.line(
             f"{row['trace_id'][:8]}  {row['state']:<12} {row['events']:>6} events  {age:>6}  {escape(row['title'])}"
         )
+    note_unsent(context)
     if not rows:
         context.output.line("no captured sessions in this project")
         context.output.note("  next:  pm record   or   pm capture new")

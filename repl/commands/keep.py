@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from repl.present.escape import one_line
-from repl.present.words import count_text
+from repl.present.words import count_text, size_text
 from runner.workspace.release import release_baselines
 from tracer.gc import apply_gc, plan_gc
 from tracer.prune import apply_prune, parse_age, plan_prune
@@ -30,14 +30,14 @@ def prune(context: Context, arguments: Namespace) -> int:
         items = apply_prune(context.state_dir, plan)
         release_baselines(context.folder, [item.task_id for item in items])
     for item in items[:_SHOWN]:
-        size = _size_text(item.size)
+        size = size_text(item.size)
         output.line(f"{item.task_id}  {item.status:<10}  {item.updated_at[:10]}  {size:>9}  {one_line(item.title, 50)}")
     if len(items) > _SHOWN:
         output.line(f"… {len(items) - _SHOWN} more")
     freed = sum(item.size for item in items)
     verb = "deleted" if arguments.yes else "would go"
     output.line(
-        f"{count_text(len(items), 'task')} {verb}, {_size_text(freed)}; {plan.kept + len(plan.items) - len(items)} stay"
+        f"{count_text(len(items), 'task')} {verb}, {size_text(freed)}; {plan.kept + len(plan.items) - len(items)} stay"
     )
     if items and not arguments.yes:
         output.note("nothing was deleted; give --yes to delete")
@@ -52,21 +52,13 @@ def gc(context: Context, arguments: Namespace) -> int:
     output = context.output
     going = [*plan.blobs, *plan.leftovers]
     for path, size in going[:_SHOWN]:
-        output.line(f"{_size_text(size):>9}  {os.path.relpath(path, context.state_root)}")
+        output.line(f"{size_text(size):>9}  {os.path.relpath(path, context.state_root)}")
     if len(going) > _SHOWN:
         output.line(f"… {len(going) - _SHOWN} more")
     freed = apply_gc(context.state_dir, plan) if arguments.yes else plan.size
     verb = "freed" if arguments.yes else "would be freed"
-    output.line(f"{count_text(len(going), 'file')}, {_size_text(freed)} {verb}; {count_text(plan.kept, 'blob')} in use")
+    output.line(f"{count_text(len(going), 'file')}, {size_text(freed)} {verb}; {count_text(plan.kept, 'blob')} in use")
     if going and not arguments.yes:
         output.note("nothing was deleted; give --yes to delete")
     output.result("gc", {"dry_run": not arguments.yes, "files": len(going), "bytes": freed, "kept": plan.kept})
     return 0
-
-
-def _size_text(size: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"

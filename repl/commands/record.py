@@ -18,6 +18,7 @@ from collector.recorder.watching import left_out_by
 from collector.spool import Spool
 from repl.commands.capture import send_now, spool_state
 from repl.commands.capture_bug import ask_yes, bug_from, can_ask, person_from
+from repl.commands.capture_keep import prune_by_itself
 from repl.commands.capture_preview import preview_lines
 from repl.commands.capture_server import capture_redactor, client_for, server_address
 from repl.present.escape import escape
@@ -40,6 +41,7 @@ async def record(context: Context, arguments: Namespace) -> int:
     shell = find_shell(arguments.shell or "", context.environ)
     git = open_repository(context.folder)
     context.state_dir.ensure()
+    prune_by_itself(context)
     person = person_from(context, arguments, git)
     store = arguments.store or "redacted"
     check_store(store, person.consent)

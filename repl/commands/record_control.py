@@ -16,6 +16,7 @@ from collector.recorder.scribe import Scribe
 from collector.recorder.session import close_interrupted, request_stop
 from collector.recorder.shells import find_shell
 from collector.spool import Draft, Spool
+from collector.spool_keep import gone_name
 from collector.spools import find_spool, list_spools
 from repl.commands.capture import send_now, spool_state
 from repl.commands.capture_bug import ask_yes, can_ask
@@ -256,7 +257,7 @@ def discard(context: Context, arguments: Namespace) -> int:
         raise ConflictError(f"{spool.trace_id[:8]} is being recorded", next_step="pm record stop")
     state = spool_state(spool)
     _confirm(context, spool, state)
-    aside = spool.folder.with_name(f".gone-{spool.folder.name}")
+    aside = gone_name(spool.folder)
     try:
         Path(spool.folder).rename(aside)
         shutil.rmtree(aside)

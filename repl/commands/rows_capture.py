@@ -219,4 +219,13 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         flags=(Flag("--remote", "what the collector has, instead of what is here"), *_SERVER),
         exits=(3, 4, 5, 8),
     ),
+    Command(
+        "capture prune",
+        "sessions",
+        "delete captures here that the collector has whole for a while; unsent ones always stay",
+        "repl.commands.capture_keep:prune",
+        "pm capture prune --older-than 7d --yes",
+        flags=(Flag("--older-than", "sent longer ago than this: 30d, 12h (else setting capture.keep_sent)", "AGE"),),
+        exits=(2, 3, 8),
+    ),
 )

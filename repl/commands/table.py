@@ -45,6 +45,7 @@ HANDLERS: dict[str, str] = {
     "capture get": "repl.commands.capture:get",
     "capture list": "repl.commands.capture:list_",
     "captures": "repl.commands.capture:list_",
+    "capture prune": "repl.commands.capture_keep:prune",
     "redact": "repl.commands.redact:redact",
     "insights": "repl.commands.insights:show_insights",
     "compare": "repl.commands.insights:compare_runs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["age_text", "cost_text", "count_text", "seconds_text", "token_count", "tokens_text"]
+__all__ = ["age_text", "cost_text", "count_text", "seconds_text", "size_text", "token_count", "tokens_text"]
 
 
 def count_text(number: int, noun: str) -> str:
@@ -60,3 +60,12 @@ def age_text(milliseconds: int) -> str:
         if seconds < limit:
             return f"{seconds // size} {unit}"
     return ""
+
+
+def size_text(size: float) -> str:
+    """`512 B`, `1.5 kB`, `3.0 MB`."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

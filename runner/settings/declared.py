@@ -285,6 +285,7 @@ _OTHER: tuple[Setting, ...] = (
     Setting(
         "capture.allow_http", "switch", "send captures unencrypted to another machine", default=False, guarded=True
     ),
+    Setting("capture.keep_sent", "text", "how long a sent capture stays on this machine: 30d, 12h, always", "30d"),
     Setting("record.ignore", "list", "files, folders or patterns that are never recorded, beside what git ignores", ()),
     Setting("record.file_limit", "integer", "bytes of a file beyond which its content is left out", 1 << 20, minimum=1),
     Setting("record.output_limit", "integer", "bytes kept of one command's output", 1 << 20, minimum=1024),

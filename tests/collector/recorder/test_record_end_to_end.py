@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ import pytest
 from collector.spool import Spool
 from tests.collector.recorder.support import Desk, Recording, desk, git
 from tests.repl.support import Ran, command_line, environment, pm_process
-from tests.support.tools import need_program
+from tests.support.tools import need, need_program
 
 pytestmark = [pytest.mark.torture, pytest.mark.timeout(300)]
 
@@ -239,8 +240,13 @@ def test_it_works_over_ssh(at: Desk, tmp_path: Path) -> None:
     )
     config += "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
     (tmp_path / "sshd_config").write_text(config, encoding="ascii")
+    checked = subprocess.run(
+        [server, "-t", "-f", str(tmp_path / "sshd_config")], check=False, capture_output=True, text=True
+    )
+    need(checked.returncode == 0, "an sshd that starts", how=f"mend this: {checked.stderr.strip()}")
     daemon = subprocess.Popen([server, "-D", "-e", "-f", str(tmp_path / "sshd_config")], stderr=subprocess.DEVNULL)
     try:
+        wait_for(lambda: _answers(port))
         words = " ".join(f"{name}={value!r}" for name, value in at.environ("bash").items())
         remote = f"cd {at.repo} && env {words} {at.bin}/pm record --consent output --title x --no-upload"
         import pexpect
@@ -261,6 +267,11 @@ def test_it_works_over_ssh(at: Desk, tmp_path: Path) -> None:
         daemon.terminate()
         daemon.wait()
     assert at.output_of("echo") == "over ssh\n"
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager

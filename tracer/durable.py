@@ -12,9 +12,7 @@ import errno
 import fcntl
 import os
 import secrets
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -155,6 +153,9 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
     Where `path` is no file (`/dev/stdout`, a named pipe) it gets what was written, at the end, and stays what it is.
     """
     if is_stream(path):
+        import shutil  # with tempfile 12 ms, for a rare case
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             yield file
             file.seek(0)

@@ -2,7 +2,8 @@
 
 Promises: a result is given back only after its transaction is on the disk; a piece of work that raises a `PmError`
 (which it does before it writes) has changed nothing and hinders no other. When anything else goes wrong the whole
-group is undone and its pieces are tried one by one, so that only the one at fault fails.
+group is undone and its pieces are tried one by one, so that only the one at fault fails. Pieces of one kind may be
+done together (`write_together`): neighbours in the queue become one call.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import asyncio
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from collector.errors import OverloadedError
@@ -24,11 +27,13 @@ _GROUP_BYTES: Final = 16 << 20
 _MOST_WAITING: Final = 20_000
 _WAITING_BYTES: Final = 256 << 20
 _Result = TypeVar("_Result")
-Work = Callable[[sqlite3.Connection], Any]
+_Piece = TypeVar("_Piece")
+_Done = tuple[asyncio.Future[Any], Any, BaseException | None]
 
 
 class _Job(NamedTuple):
-    work: Work
+    do: Callable[[sqlite3.Connection, Sequence[Any]], Sequence[Any]]
+    piece: Any
     size: int
     future: asyncio.Future[Any]
 
@@ -62,15 +67,35 @@ class GroupWriter:
             RecordError: it could not be made durable.
 
         """
+        result: _Result = await self._queued(_each, work, size)
+        return result
+
+    async def write_together(
+        self,
+        do: Callable[[sqlite3.Connection, Sequence[_Piece]], Sequence[_Result | PmError]],
+        piece: _Piece,
+        *,
+        size: int = 0,
+    ) -> _Result:
+        """As `write`, where `do` does many pieces at once: what became of each, in order, errors given and not raised.
+
+        `do` must be the same function in every call whose pieces it may do together. Raises as `write`.
+        """
+        result: _Result = await self._queued(do, piece, size)
+        return result
+
+    def _queued(
+        self, do: Callable[[sqlite3.Connection, Sequence[Any]], Sequence[Any]], piece: Any, size: int
+    ) -> asyncio.Future[Any]:
         if self._closing:
             raise UnavailableError("the store is closed")
         if len(self._jobs) >= _MOST_WAITING or self._waiting_bytes + size > max(_WAITING_BYTES, size):
             raise OverloadedError("too much is waiting to be written")
-        future: asyncio.Future[_Result] = self._loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         self._waiting_bytes += size
-        self._jobs.append(_Job(work, size, future))
+        self._jobs.append(_Job(do, piece, size, future))
         self._wake.set()
-        return await future
+        return future
 
     async def close(self) -> None:
         """Write what is waiting and end the thread."""
@@ -109,7 +134,7 @@ class GroupWriter:
             size += jobs[-1].size
         return jobs
 
-    def _tell(self, done: list[tuple[asyncio.Future[Any], Any, BaseException | None]], size: int) -> None:
+    def _tell(self, done: list[_Done], size: int) -> None:
         def settle() -> None:
             self._waiting_bytes -= size
             for future, result, error in done:
@@ -126,12 +151,10 @@ class GroupWriter:
             return
 
 
-def _commit(
-    connection: sqlite3.Connection, jobs: list[_Job]
-) -> list[tuple[asyncio.Future[Any], Any, BaseException | None]]:
+def _commit(connection: sqlite3.Connection, jobs: list[_Job]) -> list[_Done]:
     try:
         connection.execute("BEGIN IMMEDIATE")
-        done = [(job.future, *_outcome(job.work, connection)) for job in jobs]
+        done = [outcome for do, run in groupby(jobs, attrgetter("do")) for outcome in _outcomes(do, run, connection)]
         connection.execute("COMMIT")
     except Exception as error:  # noqa: BLE001 # the boundary of the worker thread: every error goes to its caller
         _roll_back(connection)
@@ -147,11 +170,30 @@ def _is_of_the_disk(error: Exception) -> bool:
     return code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT}
 
 
-def _outcome(work: Work, connection: sqlite3.Connection) -> tuple[Any, BaseException | None]:
-    try:
-        return work(connection), None
-    except PmError as error:
-        return None, error
+def _outcomes(
+    do: Callable[[sqlite3.Connection, Sequence[Any]], Sequence[Any]],
+    run: Iterable[_Job],
+    connection: sqlite3.Connection,
+) -> Iterator[_Done]:
+    jobs = list(run)
+    for job, result in zip(jobs, do(connection, [job.piece for job in jobs]), strict=True):
+        if isinstance(result, PmError):
+            yield job.future, None, result
+        else:
+            yield job.future, result, None
+
+
+def _each(
+    connection: sqlite3.Connection, pieces: Sequence[Callable[[sqlite3.Connection], _Result]]
+) -> list[_Result | PmError]:
+    """Work that knows of no other, piece by piece."""
+    done: list[_Result | PmError] = []
+    for work in pieces:
+        try:
+            done.append(work(connection))
+        except PmError as error:
+            done.append(error)
+    return done
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

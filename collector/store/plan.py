@@ -32,10 +32,8 @@ def plan_append(events: Sequence[StoredEvent], *, seq_last: int, stored: Mapping
         EventConflictError: an id or a seq is taken.
 
     """
-    if not stored and all(event.seq == seq_last + at for at, event in enumerate(events, 1)):
-        ids = {event.event_id for event in events}
-        if len(ids) == len(events):  # the usual case: all new, no gap
-            return Plan(events, 0, seq_last + len(events), ())
+    if not stored and events and events[-1].seq == seq_last + len(events) and _is_run(events):  # the usual case
+        return Plan(events, 0, seq_last + len(events), ())
     seen = dict(stored)
     new: list[StoredEvent] = []
     gaps: list[tuple[int, int]] = []
@@ -65,6 +63,14 @@ def plan_append(events: Sequence[StoredEvent], *, seq_last: int, stored: Mapping
         new.append(event)
         seq_last = event.seq
     return Plan(new, len(events) - len(new), seq_last, tuple(gaps))
+
+
+def _is_run(events: Sequence[StoredEvent]) -> bool:
+    """Whether each follows the one before it, all with ids of their own."""
+    if len(events) == 1:
+        return True
+    seqs = [event.seq for event in events]
+    return seqs == list(range(seqs[0], seqs[0] + len(seqs))) and len({event.event_id for event in events}) == len(seqs)
 
 
 def check_open(trace_id: str, status: str | None, *, doing: str = "take events") -> None:

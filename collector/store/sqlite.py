@@ -35,6 +35,7 @@ from collector.store.port import (
     TraceLimits,
     TraceRow,
 )
+from collector.store.sqlite_append import Append, append_together
 from collector.store.sqlite_schema import migrate
 from tracer import clock
 from tracer.durable import ensure_folder
@@ -214,13 +215,9 @@ class SqliteStore:
     ) -> AppendResult:
         """See the port."""
         now = clock.now_epoch_ms()
-        size = sum(len(event.payload) for event in events) + sum(len(blob.data or b"") for blob in blobs)
-        return await self._writer.write(
-            lambda c: write.append(
-                c, trace_id, events, blobs, references=references, skew_ms=skew_ms, limits=limits, now_ms=now
-            ),
-            size=size,
-        )
+        size = sum([len(event.payload) for event in events]) + sum([len(blob.data or b"") for blob in blobs])
+        append = Append(trace_id, events, blobs, references, skew_ms, limits, now)
+        return await self._writer.write_together(append_together, append, size=size)
 
     async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
         """See the port."""

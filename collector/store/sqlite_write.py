@@ -7,53 +7,24 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-from collector.store.plan import blob_is_gone, check_limits, check_open, newest_skew, plan_append
-from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TokenRow, TraceLimits, TraceRow
+from collector.store.plan import blob_is_gone, check_open
+from collector.store.port import BlobRow, NewBlob, QaFact, TokenRow, TraceRow
+from collector.store.sqlite_blobs import add_blobs, check_references, find_blob, hold, own
 from tracer.errors import ConflictError, NotFoundError
 
 __all__ = [
     "add_token",
-    "append",
     "create",
     "finalize",
-    "hold",
     "put_blob",
     "put_fact",
     "set_final",
     "set_status",
 ]
-
-_EVENT = (
-    "INSERT INTO events (trace_id, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity)"
-    " VALUES (?, ?, ?, ?, CAST(? AS TEXT), ?, CAST(? AS TEXT), ?)"
-)
-_BLOB = (
-    "INSERT INTO blobs"
-    " (number, blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)"
-    " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)"
-)
-_HELD = "INSERT INTO trace_blobs (trace_id, number, used) VALUES (?, ?, 1)"
-_STORED = (
-    "SELECT b.blob_id, b.number, b.content_type, b.redaction_json FROM json_each(?) AS sent"
-    " CROSS JOIN blobs AS b INDEXED BY blobs_by_id ON b.blob_id = sent.value"
-)
-# CROSS JOIN keeps the order: without it SQLite walks through all events of the trace.
-_KNOWN = (
-    "SELECT e.event_id, e.identity FROM json_each(?) AS sent CROSS JOIN events AS e INDEXED BY events_by_id"
-    " ON e.trace_id = ? AND e.event_id = sent.value"
-)
-
-
-class _Stored(NamedTuple):
-    """A blob that is there."""
-
-    number: int
-    content_type: str
-    redaction: str
 
 
 def create(connection: sqlite3.Connection, row: TraceRow, token: TokenRow, identity: bytes, now_ms: int) -> bool:
@@ -78,145 +49,6 @@ def create(connection: sqlite3.Connection, row: TraceRow, token: TokenRow, ident
     return True
 
 
-def append(
-    connection: sqlite3.Connection,
-    trace_id: str,
-    events: Sequence[StoredEvent],
-    blobs: Sequence[NewBlob],
-    *,
-    references: Collection[str],
-    skew_ms: int | None,
-    limits: TraceLimits | None,
-    now_ms: int,
-) -> AppendResult:
-    """See `TraceStore.append_events`."""
-    found = connection.execute(
-        "SELECT status, seq_last, event_count, byte_count, clock_skew_ms FROM traces WHERE trace_id = ?", (trace_id,)
-    ).fetchone()
-    status, seq_last, count, held, skew = found or (None, 0, 0, 0, None)
-    check_open(trace_id, status)
-    plan = plan_append(events, seq_last=seq_last, stored=_known(connection, trace_id, events))
-    if not plan.events:
-        return AppendResult(0, plan.duplicates, plan.seq_last)
-    size = sum(len(event.payload) + len(event.envelope) for event in plan.events)
-    size += sum(blob.byte_len for blob in blobs)
-    check_limits((count, held), events=len(plan.events), size=size, limits=limits)
-    if references:
-        _check_references(connection, trace_id, references)
-        hold(connection, trace_id, references, now_ms)
-    connection.executemany(
-        _EVENT,
-        [(trace_id, e.seq, e.ts_ms, e.type, e.payload, e.event_id, e.envelope, e.identity) for e in plan.events],
-    )
-    if blobs:
-        add_blobs(connection, trace_id, blobs, now_ms)
-    if plan.gaps:
-        connection.executemany(
-            "INSERT INTO trace_gaps (trace_id, from_seq, to_seq) VALUES (?, ?, ?)",
-            [(trace_id, first, last) for first, last in plan.gaps],
-        )
-    connection.execute(
-        "UPDATE traces SET seq_last = ?, event_count = ?, byte_count = ?, clock_skew_ms = ? WHERE trace_id = ?",
-        (plan.seq_last, count + len(plan.events), held + size, newest_skew(skew, skew_ms), trace_id),
-    )
-    return AppendResult(len(plan.events), plan.duplicates, plan.seq_last, plan.gaps)
-
-
-def add_blobs(connection: sqlite3.Connection, trace_id: str, blobs: Sequence[NewBlob], now_ms: int) -> None:
-    """Store blobs that come with the trace's own facts, as held and used by it."""
-    if len(blobs) == 1 and _stored(connection, blobs[0].blob_id) is None:  # the usual case of live capture
-        blob = blobs[0]
-        uri = f"db:{blob.blob_id}" if blob.data is not None else blob.storage_uri
-        row = (None, blob.blob_id, uri, blob.content_type, blob.byte_len, _json(blob.redaction), now_ms, blob.data)
-        connection.execute(_HELD, (trace_id, connection.execute(_BLOB, row).lastrowid))
-        return
-    ids = orjson.dumps([blob.blob_id for blob in blobs]).decode("ascii")
-    stored = {row[0]: _Stored(*row[1:]) for row in connection.execute(_STORED, (ids,))}
-    (last,) = connection.execute("SELECT max(number) FROM blobs").fetchone()
-    rows: list[tuple[Any, ...]] = []
-    for blob in blobs:
-        redaction = _json(blob.redaction)
-        if (there := stored.get(blob.blob_id)) is not None:
-            _own(connection, trace_id, there, blob.content_type, redaction, used=True)
-            continue
-        uri = f"db:{blob.blob_id}" if blob.data is not None else blob.storage_uri
-        number = (last or 0) + len(rows) + 1
-        rows.append((number, blob.blob_id, uri, blob.content_type, blob.byte_len, redaction, now_ms, blob.data))
-    connection.executemany(_BLOB, rows)
-    connection.executemany(_HELD, [(trace_id, row[0]) for row in rows])
-
-
-def _known(connection: sqlite3.Connection, trace_id: str, events: Sequence[StoredEvent]) -> dict[str, bytes]:
-    if len(events) == 1:
-        row = connection.execute(
-            "SELECT event_id, identity FROM events WHERE trace_id = ? AND event_id = ?", (trace_id, events[0].event_id)
-        ).fetchone()
-        return {row[0]: bytes(row[1])} if row is not None else {}
-    ids = orjson.dumps([event.event_id for event in events]).decode("ascii")
-    return {event_id: bytes(identity) for event_id, identity in connection.execute(_KNOWN, (ids, trace_id))}
-
-
-def _check_references(connection: sqlite3.Connection, trace_id: str, references: Collection[str]) -> None:
-    for blob_id in references:
-        own = connection.execute(
-            "SELECT 1 FROM blobs AS b WHERE b.blob_id = ? AND (b.shared = 1 OR EXISTS"
-            " (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = ? AND t.number = b.number))",
-            (blob_id, trace_id),
-        ).fetchone()
-        if own is None:
-            raise blob_is_gone(blob_id)
-
-
-def hold(
-    connection: sqlite3.Connection,
-    trace_id: str,
-    ids: Collection[str],
-    now_ms: int,
-    *,
-    needed: bool = True,
-    used: bool = True,
-) -> None:
-    """Make stored blobs belong to the trace and be `used` by it; unknown ones are an error unless not `needed`."""
-    for blob_id in ids:
-        stored = _stored(connection, blob_id)
-        if stored is None:
-            if needed:
-                raise blob_is_gone(blob_id)
-            continue
-        _own(connection, trace_id, stored, stored.content_type, stored.redaction, used=used)
-        connection.execute("UPDATE blobs SET touched_ms = max(touched_ms, ?) WHERE blob_id = ?", (now_ms, blob_id))
-
-
-def _stored(connection: sqlite3.Connection, blob_id: str) -> _Stored | None:
-    row = connection.execute(
-        "SELECT number, content_type, redaction_json FROM blobs WHERE blob_id = ?", (blob_id,)
-    ).fetchone()
-    return _Stored(*row) if row is not None else None
-
-
-def _own(
-    connection: sqlite3.Connection, trace_id: str, blob: _Stored, content_type: str, redaction: str, *, used: bool
-) -> None:
-    """Make a stored blob the trace's, unless it is already."""
-    added = connection.execute(
-        "INSERT OR IGNORE INTO trace_blobs (trace_id, number, content_type, redaction_json, used)"
-        " VALUES (?, ?, ?, ?, ?)",
-        (
-            trace_id,
-            blob.number,
-            content_type if content_type != blob.content_type else None,
-            redaction if redaction != blob.redaction else None,
-            used,
-        ),
-    )
-    if added.rowcount == 1:
-        connection.execute("UPDATE blobs SET held_by = held_by + 1 WHERE number = ?", (blob.number,))
-    elif used:
-        connection.execute(
-            "UPDATE trace_blobs SET used = 1 WHERE trace_id = ? AND number = ? AND used = 0", (trace_id, blob.number)
-        )
-
-
 def finalize(
     connection: sqlite3.Connection,
     trace_id: str,
@@ -232,10 +64,10 @@ def finalize(
         return
     check_open(trace_id, found[0] if found else None, doing="be finalized")
     if references:
-        _check_references(connection, trace_id, references)
+        check_references(connection, trace_id, references)
         hold(connection, trace_id, references, at_ms)
     if blobs:
-        add_blobs(connection, trace_id, blobs, at_ms)
+        add_blobs(connection, [(trace_id, blob, at_ms) for blob in blobs])
     bundle = orjson.loads(found[1]).get("repo", {}).get("bundle_blob_id")
     if bundle is not None:
         connection.execute(
@@ -319,9 +151,9 @@ def put_blob(
     )
     if trace_id is None:
         return
-    stored = _stored(connection, row.blob_id)
+    stored = find_blob(connection, row.blob_id)
     if stored is not None:
-        _own(connection, trace_id, stored, row.content_type, redaction, used=False)
+        own(connection, trace_id, stored, row.content_type, redaction, used=False)
     if submitted_id is not None and submitted_id != row.blob_id:
         connection.execute(
             "INSERT INTO blob_aliases (trace_id, submitted_id, blob_id) VALUES (?, ?, ?)"

@@ -1,0 +1,26 @@
+"""Many rows by few statements: each statement gives the interpreter's lock away and has to wait for it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+__all__ = ["by_rows", "insert_rows"]
+
+_SIZES: Final = (64, 16, 4, 1)  # few texts, so that each is prepared once and kept; 100 rows are four statements
+
+
+def by_rows(insert: str, row: str) -> dict[int, str]:
+    """`insert` for so many rows of the values `row` at once, the most first."""
+    return {size: f"{insert} VALUES {', '.join([row] * size)}" for size in _SIZES}
+
+
+def insert_rows(connection: sqlite3.Connection, statements: Mapping[int, str], rows: Sequence[Sequence[Any]]) -> None:
+    """Insert `rows`, in order, by the statements that `by_rows` made."""
+    at = 0
+    for size, statement in statements.items():
+        while len(rows) - at >= size:
+            connection.execute(statement, tuple(chain.from_iterable(rows[at : at + size])))
+            at += size

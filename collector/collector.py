@@ -23,7 +23,7 @@ from collector.config import CollectorSettings, collector_settings
 from collector.contents import StoredContents
 from collector.errors import IntakeError
 from collector.garbage import Garbage, collect_garbage
-from collector.intake import IntakeRules, PreparedBatch, parse_events, prepare_events
+from collector.intake import Asked, IntakeRules, PreparedBatch, parse_events, prepare_one
 from collector.intake_metadata import PreparedTrace, prepare_create, prepare_finalize
 from collector.limits import IN_DATABASE
 from collector.materialize import document_chunks
@@ -33,6 +33,7 @@ from collector.redacting import CaptureRedactors
 from collector.shown import shown_qa, shown_row
 from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, TraceRow, TraceStore
 from collector.store.sqlite import open_sqlite
+from collector.together import Together
 from collector.tokens import Issued, Tokens, draw_token, hash_token
 from collector.uploading import StoredBlob, Upload, Uploads, row_of
 from collector.uploads import checked_type
@@ -73,6 +74,8 @@ class Collector:
         self._uploads = Uploads(store, blobs, self._redactors)
         self._known: OrderedDict[str, IntakeRules] = OrderedDict()
         self._maps: OrderedDict[str, TraceMap] = OrderedDict()
+        self._together = Together(self._redactors)
+        self._appending = 0
 
     # -- writing
 
@@ -130,22 +133,27 @@ class Collector:
             OverloadedError: too much is waiting to be written.
 
         """
-        rules = await self._rules(trace_id)
+        self._appending += 1
+        try:
+            return await self._appended(trace_id, sent)
+        finally:
+            self._appending -= 1
+
+    async def _appended(self, trace_id: str, sent: bytes | Sequence[Any]) -> AppendResult:
+        rules = self._known.get(trace_id) or await self._rules(trace_id)
         received_ms = now_epoch_ms()
-        size = len(sent) if isinstance(sent, bytes) else 0
-        if 0 < size < _IN_LOOP:
+        size = len(sent) if isinstance(sent, bytes) else _IN_LOOP
+        if size < _IN_LOOP:
             parsed = parse_events(sent, key=rules.key, limits=rules.limits)
         else:
             parsed = await asyncio.to_thread(parse_events, sent, key=rules.key, limits=rules.limits)
-        resolved = await self.store.resolve_blobs(trace_id, parsed.references) if parsed.references else {}
-        trace_map = self._map(trace_id) if rules.redacting else None
-
-        def prepare() -> PreparedBatch:
-            return prepare_events(
-                parsed, rules=rules, redactors=self._redactors, resolved=resolved, trace_map=trace_map
-            )
-
-        batch = prepare() if 0 < size < _IN_LOOP else await asyncio.to_thread(prepare)
+        references = parsed.references
+        resolved = await self.store.resolve_blobs(trace_id, references) if references else {}
+        asked = Asked(parsed, rules, resolved, self._map(trace_id) if rules.redacting else None)
+        if size < _IN_LOOP:
+            batch = await self._together.prepare(asked, size=size, alone=self._appending == 1)
+        else:
+            batch = await asyncio.to_thread(prepare_one, asked, redactors=self._redactors)
         skew = None if batch.sent_at_ms is None else batch.sent_at_ms - received_ms
         if all(blob.byte_len <= IN_DATABASE for blob in batch.blobs):
             return await self._append(trace_id, batch, batch.blobs, skew)

@@ -11,7 +11,8 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -23,10 +24,12 @@ from collector.limits import SPILL, IntakeLimits
 from collector.redact_code import TraceMap
 from collector.redacting import CaptureRedactors
 from collector.store.port import BlobRow, NewBlob, StoredEvent
+from tracer.errors import PmError
 
 __all__ = [
     "BLOB_RULES",
     "TEXTS",
+    "Asked",
     "IntakeRules",
     "PreparedBatch",
     "check_consent",
@@ -34,11 +37,17 @@ __all__ = [
     "new_blob",
     "parse_events",
     "prepare_events",
+    "prepare_one",
+    "prepare_together",
     "tombstone",
 ]
 
 _BEGINNING: Final = 1_024
 BLOB_RULES: Final = ("secret_scan", "pii_mask")
+# Shared by all blobs that went through the same; nobody changes them.
+_AS_SENT: Final[dict[str, Any]] = {"applied": False, "rules": []}
+_SEARCHED: Final[dict[str, Any]] = {"applied": True, "rules": list(BLOB_RULES)}
+_SHORTENED: Final[dict[str, Any]] = {"applied": True, "rules": [*BLOB_RULES, "truncate_large"]}
 _OUTPUTS: Final = frozenset({("terminal_output", "chunk_blob_id"), ("test_run", "report_blob_id")})
 _HASHES: Final = ("pre_hash", "post_hash")
 
@@ -65,10 +74,15 @@ class IntakeRules:
             limits=limits or IntakeLimits(),
         )
 
-    @property
+    @cached_property
     def redacting(self) -> bool:
         """Whether secrets are replaced."""
         return self.store != "raw"
+
+    @cached_property
+    def withholding(self) -> bool:
+        """Whether there is content that must not be stored."""
+        return not self.store_terminal_output or self.store == "patches_only"
 
     def withheld(self, event_type: str, blob_field: str) -> str:
         """Why the content of a blob field must not be stored; empty where it may."""
@@ -87,8 +101,15 @@ class PreparedBatch:
     blobs: tuple[NewBlob, ...]
     references: frozenset[str]
     sent_at_ms: int | None = None
-    redactions: Mapping[str, int] = field(default_factory=dict)
-    """Marks left by each redaction rule."""
+
+
+class Asked(NamedTuple):
+    """A batch to prepare; see `prepare_events` for what comes with it."""
+
+    batch: ParsedBatch
+    rules: IntakeRules
+    resolved: Mapping[str, BlobRow]
+    trace_map: TraceMap | None
 
 
 def keyed_hash(key: bytes, content_id: str) -> str:
@@ -125,8 +146,11 @@ def check_consent(row: BlobRow, rules: IntakeRules, place: str) -> None:
 
 def new_blob(data: bytes, *, content_type: str = "text/plain", rules: Sequence[str], applied: bool) -> NewBlob:
     """A blob with the redaction it went through."""
-    blob_id = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    return NewBlob(blob_id, content_type, len(data), {"applied": applied, "rules": list(rules)}, data)
+    return _blob_of(data, {"applied": applied, "rules": list(rules)}, content_type)
+
+
+def _blob_of(data: bytes, redaction: dict[str, Any], content_type: str = "text/plain") -> NewBlob:
+    return NewBlob("sha256:" + hashlib.sha256(data).hexdigest(), content_type, len(data), redaction, data)
 
 
 def prepare_events(
@@ -150,19 +174,39 @@ def prepare_events(
 
     """
     batch = sent if isinstance(sent, ParsedBatch) else parse_events(sent, key=rules.key, limits=rules.limits)
-    drafts = [draft_of(parsed) for parsed in batch.events]
-    counts = redact(drafts, redactors) if rules.redacting else {}
-    if rules.redacting and trace_map is not None:
-        with trace_map.lock:
-            redact_code(drafts, redactors, trace_map, rules.withheld)
-    storing = _Storing(rules, resolved or {}, hide_hashes=trace_map is None)
-    events = tuple(storing.stored(draft, at) for at, draft in enumerate(drafts))
+    return prepare_one(Asked(batch, rules, resolved or {}, trace_map), redactors=redactors)
+
+
+def prepare_one(asked: Asked, *, redactors: CaptureRedactors) -> PreparedBatch:
+    """The batch as it is stored; raises as `prepare_events`."""
+    (prepared,) = prepare_together([asked], redactors=redactors)
+    if isinstance(prepared, PmError):
+        raise prepared
+    return prepared
+
+
+def prepare_together(asked: Sequence[Asked], *, redactors: CaptureRedactors) -> list[PreparedBatch | PmError]:
+    """The batches as they are stored, or why not, each as `prepare_events` has it; all are searched at once."""
+    drafted = [[draft_of(parsed) for parsed in each.batch.events] for each in asked]
+    redact([drafts for each, drafts in zip(asked, drafted, strict=True) if each.rules.redacting], redactors)
+    return [_prepared(each, drafts, redactors) for each, drafts in zip(asked, drafted, strict=True)]
+
+
+def _prepared(asked: Asked, drafts: Sequence[Draft], redactors: CaptureRedactors) -> PreparedBatch | PmError:
+    batch, rules, resolved, trace_map = asked
+    storing = _Storing(rules, resolved, hide_hashes=trace_map is None)
+    try:
+        if rules.redacting and trace_map is not None:
+            with trace_map.lock:
+                redact_code(drafts, redactors, trace_map, rules.withheld)
+        events = tuple([storing.stored(draft, at) for at, draft in enumerate(drafts)])
+    except PmError as error:
+        return error
     return PreparedBatch(
         events=events,
         blobs=tuple(storing.blobs.values()),
         references=frozenset(storing.references),
         sent_at_ms=batch.sent_at_ms,
-        redactions=counts,
     )
 
 
@@ -191,19 +235,18 @@ class _Storing:
             if self.hide_hashes or uploaded not in {None, payload["patch_blob_id"]}:  # an upload that was changed
                 self._hide_hashes(payload)
         return StoredEvent(
-            event.event_id.lower(),
-            event.seq,
-            event.ts_ms,
+            event["event_id"].lower(),
+            event["seq"],
+            event["ts_ms"],
             kind,
             orjson.dumps({"actor": draft.actor, "context": draft.context}, option=orjson.OPT_SORT_KEYS),
-            orjson.dumps(payload, default=vars, option=orjson.OPT_SORT_KEYS),
+            orjson.dumps(payload, option=orjson.OPT_SORT_KEYS),
             draft.parsed.identity,
         )
 
     def _inline(self, draft: Draft, name: str) -> str:
         """Make the blob of inline content (or its tombstone); its id."""
-        kind = draft.parsed.type
-        if reason := self.rules.withheld(kind, name):
+        if self.rules.withholding and (reason := self.rules.withheld(draft.parsed.type, name)):
             original = draft.originals[name].encode("utf-8")
             content_id = f"sha256:{hashlib.sha256(original).hexdigest()}"
             blob = tombstone(reason=reason, content_id=content_id, byte_length=len(original), key=self.rules.key)
@@ -213,12 +256,10 @@ class _Storing:
         return blob.blob_id
 
     def _blob(self, text: str, *, truncated: bool = False) -> NewBlob:
-        if not self.rules.redacting:
-            return new_blob(text.encode("utf-8"), rules=(), applied=False)
-        shortened = truncated and "\n[TRUNCATED: " in text
-        return new_blob(
-            text.encode("utf-8"), rules=(*BLOB_RULES, "truncate_large") if shortened else BLOB_RULES, applied=True
-        )
+        redaction = _SEARCHED if self.rules.redacting else _AS_SENT
+        if truncated and self.rules.redacting and "\n[TRUNCATED: " in text:
+            redaction = _SHORTENED
+        return _blob_of(text.encode("utf-8"), redaction)
 
     def _reference(self, kind: str, name: str, sent: str, at: int) -> str:
         """The stored id of a blob that was uploaded before (or of its tombstone)."""

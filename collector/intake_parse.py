@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from collector.errors import IntakeError, TooLargeError
 from collector.intake_json import BODY, check_json, parse_json, spelled
+from collector.intake_schema import checked_events
 from collector.limits import IntakeLimits
-from tracer.capture.events import EVENT_TYPES, PAYLOADS, Event, EventEnvelope, blob_fields
+from tracer.capture.events import EVENT_TYPES, PAYLOADS, Payload, blob_fields
 from tracer.capture.fields import LAST_MS
 from tracer.capture.wire import inline_name
 
@@ -25,19 +26,23 @@ __all__ = ["Inline", "ParsedBatch", "ParsedEvent", "parse_events", "refusal"]
 _PENDING: Final = "sha256:" + "0" * 64  # stands for a blob whose id is known once it is redacted
 _IDENTITY_BYTES: Final = 16
 _MOST_PROBLEMS: Final = 20
+_NOTHING: Final[Mapping[str, str]] = {}
 _TOP: Final = frozenset({"events", "sent_at_ms"})
 
 
 class _Shape(NamedTuple):
-    known: frozenset[str]
-    inline: dict[str, str]
-    """Inline name -> blob field."""
+    expected: frozenset[str]
+    """Keys of the payload as it is sent; what else there is goes to `extra`."""
+    inline: tuple[tuple[str, str], ...]
+    """Inline name and blob field."""
+
+    @classmethod
+    def of(cls, model: type[Payload]) -> _Shape:
+        inline = tuple((inline_name(field), field) for field in blob_fields(model))
+        return cls(model.field_names - {"extra"} | {name for name, _field in inline}, inline)
 
 
-_SHAPES: Final[dict[str, _Shape]] = {
-    name: _Shape(frozenset(model.model_fields), {inline_name(field): field for field in blob_fields(model)})
-    for name, model in PAYLOADS.items()
-}
+_SHAPES: Final[dict[str, _Shape]] = {name: _Shape.of(model) for name, model in PAYLOADS.items()}
 
 
 class Inline(NamedTuple):
@@ -50,7 +55,8 @@ class Inline(NamedTuple):
 class ParsedEvent(NamedTuple):
     """An event that keeps every rule of the schema. Blob fields of `inline` hold a placeholder still."""
 
-    event: EventEnvelope
+    event: dict[str, Any]
+    """As `checked_events` gives it; nobody else has it."""
     type: str
     inline: Sequence[Inline]
     references: Mapping[str, str]
@@ -86,21 +92,23 @@ def parse_events(raw: bytes | Sequence[Any], *, key: bytes, limits: IntakeLimits
         raise TooLargeError(
             f"the batch has {len(sent)} events", place="events", rule="batch_events", limit=limits.batch_events
         )
+    identities = [_identity(event, key) for event in sent]
     shaped = [_shaped(event, at, limits) for at, event in enumerate(sent)]
     try:
-        events = _ADAPTER.validate_python([event for event, _inline, _references in shaped])
+        events = checked_events(sent)
     except ValidationError as error:
         raise refusal(error, prefix=("events",)) from error
+    if not all(identities):
+        raise IntakeError("an event is nested too deeply", place="events", rule="depth")
     return ParsedBatch(
         events=tuple(
-            ParsedEvent(event, event.type, inline, references, _identity(original, key))
-            for event, original, (_event, inline, references) in zip(events, sent, shaped, strict=True)
+            [
+                ParsedEvent(event, event["type"], inline, references, identity)
+                for event, identity, (inline, references) in zip(events, identities, shaped, strict=True)
+            ]
         ),
         sent_at_ms=sent_at_ms,
     )
-
-
-_ADAPTER: Final[TypeAdapter[list[Any]]] = TypeAdapter(list[Event])
 
 
 def _written(events: Sequence[Any]) -> bytes:
@@ -130,47 +138,49 @@ def _unwrapped(raw: bytes, limits: IntakeLimits) -> tuple[list[Any], int | None]
     return value["events"], sent_at_ms
 
 
-def _shaped(sent: Any, at: int, limits: IntakeLimits) -> tuple[Any, Sequence[Inline], Mapping[str, str]]:
-    """The event with blob fields in place of inline content; anything odd is left for the schema to refuse."""
+def _shaped(sent: Any, at: int, limits: IntakeLimits) -> tuple[Sequence[Inline], Mapping[str, str]]:
+    """Take inline content out of the event, and what it names of stored content.
+
+    Blob fields get a placeholder. Anything odd is left for the schema to refuse.
+    """
     payload = sent.get("payload") if isinstance(sent, dict) else None
     kind = sent.get("type") if payload is not None else None
     shape = _SHAPES.get(kind) if isinstance(kind, str) else None
     if shape is None or not isinstance(payload, dict):
-        return sent, (), {}
-    if unknown := payload.keys() - shape.known - shape.inline.keys():
-        for name in unknown:
+        return (), _NOTHING
+    if not payload.keys() <= shape.expected:
+        for name in payload.keys() - shape.expected:
             check_json(payload[name], spelled("events", at, "payload", name))
-    if "extra" in payload:
-        check_json(payload["extra"], spelled("events", at, "payload", "extra"))
-    inline: list[Inline] = []
-    references: dict[str, str] = {}
-    for name, field in shape.inline.items():
-        if name in payload:
-            payload = _moved(payload, name, field, at, inline, limits)
+    inline: Sequence[Inline] = ()
+    references: Mapping[str, str] = _NOTHING
+    for name, field in shape.inline:
+        text = _taken(payload, name, field, at, limits) if name in payload else None
+        if text is not None:
+            inline = (*inline, Inline(field, text))
         elif isinstance(payload.get(field), str):
-            references[field] = payload[field]
-    return ({**sent, "payload": payload} if inline else sent), inline, references
+            references = {**references, field: payload[field]}
+    return inline, references
 
 
-def _moved(
-    payload: dict[str, Any], name: str, field: str, at: int, inline: list[Inline], limits: IntakeLimits
-) -> dict[str, Any]:
-    """The payload without inline content `name`, which goes to `inline`."""
-    rest = dict(payload)
-    text = rest.pop(name)
-    if isinstance(text, str) and rest.get(field) is None and len(text) * 4 <= limits.inline_bytes:
-        inline.append(Inline(field, text))
-        rest[field] = _PENDING
-        return rest
+def _taken(payload: dict[str, Any], name: str, field: str, at: int, limits: IntakeLimits) -> str | None:
+    """Inline content `name` out of the payload; None where it is null."""
+    text = payload.pop(name)
     if text is None:
-        return rest
-    place = spelled("events", at, "payload", name)
+        return None
+    if not isinstance(text, str) or payload.get(field) is not None or len(text) * 4 > limits.inline_bytes:
+        place = spelled("events", at, "payload", name)
+        if payload.get(field) is not None and isinstance(text, str):
+            raise IntakeError(
+                f"{place} came with {field}", place=place, rule="one_of", next_step=f"send {name} or {field}, not both"
+            )
+        _check_inline(text, place, field, limits)
+    payload[field] = _PENDING
+    return str(text)
+
+
+def _check_inline(text: Any, place: str, field: str, limits: IntakeLimits) -> None:
     if not isinstance(text, str):
         raise IntakeError(f"{place} is no string", place=place, rule="string_type", next_step="send text")
-    if rest.get(field) is not None:
-        raise IntakeError(
-            f"{place} came with {field}", place=place, rule="one_of", next_step=f"send {name} or {field}, not both"
-        )
     if len(text.encode()) > limits.inline_bytes:
         raise TooLargeError(
             f"{place} is too large",
@@ -179,13 +189,14 @@ def _moved(
             limit=limits.inline_bytes,
             next_step=f"upload it first and send {field}",
         )
-    inline.append(Inline(field, text))
-    rest[field] = _PENDING
-    return rest
 
 
 def _identity(sent: Any, key: bytes) -> bytes:
-    written = orjson.dumps(sent, option=orjson.OPT_SORT_KEYS)
+    """Empty where the event is nested so deeply that it cannot be written: the schema or `check_json` refuse that."""
+    try:
+        written = orjson.dumps(sent, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return b""
     return hashlib.blake2b(written, key=key, digest_size=_IDENTITY_BYTES).digest()
 
 

@@ -1,9 +1,9 @@
-"""Redaction of a batch of checked events: every free text in one search, code with the trace's own map. Pure."""
+"""Redaction of checked events: every free text of many batches in one search, code with its trace's own map. Pure."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from collector.intake_parse import ParsedEvent
@@ -42,11 +42,11 @@ class Draft:
     __slots__ = ("actor", "context", "inline", "originals", "parsed", "payload")
 
     def __init__(self, parsed: ParsedEvent) -> None:
-        event: Any = parsed.event
+        event = parsed.event
         self.parsed = parsed
-        self.actor: dict[str, Any] = event.actor.__dict__
-        self.context: dict[str, Any] = event.context.__dict__
-        self.payload: dict[str, Any] = dict(event.payload.__dict__)
+        self.actor: dict[str, Any] = event["actor"]
+        self.context: dict[str, Any] = event["context"]
+        self.payload: dict[str, Any] = event["payload"]
         self.inline: dict[str, str] = dict(parsed.inline)
         self.originals: dict[str, str] = self.inline
 
@@ -66,34 +66,30 @@ def draft_of(parsed: ParsedEvent) -> Draft:
     return draft
 
 
-def redact(drafts: Sequence[Draft], redactors: CaptureRedactors) -> dict[str, int]:
-    """Replace the secrets in every free text of the batch; how many marks each rule left."""
+def redact(batches: Sequence[Sequence[Draft]], redactors: CaptureRedactors) -> None:
+    """Replace the secrets in every free text of the batches, which know nothing of each other."""
     by_root: dict[str | None, Pieces] = {}
     offered: list[tuple[Draft, Pieces, tuple[Any, int] | None]] = []
-    counts: dict[str, int] = {}
-    # Events that name no root belong to the one named before them (or first after them).
-    root = next((draft.context["workspace_root"] for draft in drafts if draft.context["workspace_root"]), None)
-    for draft in drafts:
-        root = draft.context["workspace_root"] or root
-        pieces = by_root.get(root)
-        if pieces is None:
-            pieces = by_root[root] = Pieces()
-        offered.append((draft, pieces, _offer(draft, pieces)))
-        if draft.payload["extra"]:
-            value, found = redactors.for_root(root).redact_value(draft.payload["extra"])
-            draft.payload["extra"] = value
-            _add(counts, found)
+    for number, drafts in enumerate(batches):
+        # Events that name no root belong to the one named before them (or first after them).
+        root = next((draft.context["workspace_root"] for draft in drafts if draft.context["workspace_root"]), None)
+        for draft in drafts:
+            root = draft.context["workspace_root"] or root
+            pieces = by_root.get(root)
+            if pieces is None:
+                pieces = by_root[root] = Pieces()
+            offered.append((draft, pieces, _offer(draft, pieces, number)))
+            if draft.payload["extra"]:
+                draft.payload["extra"] = redactors.for_root(root).redact_value(draft.payload["extra"]).value
     for workspace, pieces in by_root.items():
         pieces.redact(redactors.for_root(workspace))
-        _add(counts, pieces.counts)
     for draft, pieces, chunk in offered:
         if pieces.changed or pieces.chunks:
             _replace(draft, pieces, chunk)
-    return counts
 
 
-def _offer(draft: Draft, pieces: Pieces) -> tuple[Any, int] | None:
-    """Give every free text of the event to `pieces`; of a piece of output, its stream and place."""
+def _offer(draft: Draft, pieces: Pieces, batch: int) -> tuple[Any, int] | None:
+    """Give every free text of the event to `pieces`; of a piece of output, its stream (one batch's) and place."""
     kind, payload, context, add = draft.parsed.type, draft.payload, draft.context, pieces.add
     if draft.actor["id"] is not None:
         add(draft.actor["id"])
@@ -106,7 +102,7 @@ def _offer(draft: Draft, pieces: Pieces) -> tuple[Any, int] | None:
     chunk = None
     for text in draft.inline.values():
         if kind == "terminal_output":
-            stream = (payload["stream"], context["correlation_id"], context["parent_event_id"])
+            stream = (batch, payload["stream"], context["correlation_id"], context["parent_event_id"])
             chunk = (stream, pieces.add_chunk(text, stream))
         else:
             add(text)
@@ -139,7 +135,7 @@ def redact_code(
     root: str | None = None
     for draft in drafts:
         # The root as it was sent: `context` holds its redacted form.
-        root = draft.parsed.event.context.workspace_root or root
+        root = draft.parsed.event["context"]["workspace_root"] or root
         name = _CODE.get(draft.parsed.type, "")
         if name in draft.inline and not withheld(draft.parsed.type, name):
             found.append((draft, name))
@@ -169,8 +165,3 @@ def _redact_one(draft: Draft, name: str, trace_map: TraceMap) -> None:
     elif kind == "file_snapshot" and text.encode() != original:
         content_id = f"sha256:{hashlib.sha256(original).hexdigest()}"
         payload["extra"] = {**payload["extra"], ORIGINAL_CONTENT: trace_map.keyed(content_id)}
-
-
-def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
-    for rule, count in more.items():
-        counts[rule] = counts.get(rule, 0) + count

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, model_validator
+from typing_extensions import override
 
 from tracer.capture.fields import (
     BlobId,
@@ -85,14 +86,23 @@ class Payload(Closed):
 
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """What the sender knew beyond the schema, as it was sent."""
+    field_names: ClassVar[frozenset[str]] = frozenset()
+    """The names of the fields; `model_fields` is slow to ask for."""
+
+    @classmethod
+    @override
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Note the names."""
+        super().__pydantic_init_subclass__(**kwargs)
+        cls.field_names = frozenset(cls.model_fields)
 
     @model_validator(mode="before")
     @classmethod
     def _keep_unknown(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or value.keys() <= cls.model_fields.keys():
+        if not isinstance(value, dict) or value.keys() <= cls.field_names:
             return value
-        known = {key: inner for key, inner in value.items() if key in cls.model_fields}
-        unknown = {key: inner for key, inner in value.items() if key not in cls.model_fields}
+        known = {key: inner for key, inner in value.items() if key in cls.field_names}
+        unknown = {key: inner for key, inner in value.items() if key not in cls.field_names}
         given = known.get("extra", {})
         if not isinstance(given, dict):
             return value

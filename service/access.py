@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from fastapi import HTTPException, Request
+from starlette.types import Scope
 
 from collector.tokens import ADMIN, Access
-from service.security import KNOWN
-from service.state import state_of
+from service.security import KNOWN, first_headers
+from service.state import ServiceState, state_of
 
-__all__ = ["access_of", "admin_only", "opens"]
+__all__ = ["access_in", "access_of", "admin_only", "opens"]
 
 _SCHEME: Final = "bearer "
 
@@ -22,10 +23,14 @@ async def access_of(request: Request) -> Access:
         HTTPException: 401 without usable ones, 429 after too many that were worthless.
 
     """
-    if request.scope.get(KNOWN):
+    return await access_in(request.scope, state_of(request))
+
+
+async def access_in(scope: Scope, state: ServiceState) -> Access:
+    """As `access_of`, for a request that is still its ASGI scope."""
+    if scope.get(KNOWN):
         return ADMIN
-    state = state_of(request)
-    given = request.headers.get("authorization", "")
+    given = first_headers(scope).get(b"authorization", b"").decode("latin-1")
     if given[: len(_SCHEME)].lower() == _SCHEME:
         access = await state.collector.tokens.access(given[len(_SCHEME) :].strip())
         if access is not None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
+from starlette.types import ASGIApp
 
 from collector.collector import Collector
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
 from service import captures_api, health, page_captures, page_insights, pages, tasks
 from service.admission import Admission
-from service.ingest_lane import IngestLane
+from service.ingest_lane import LaneApp
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import NewTask
 from service.security import Gate, OneTimeCodes
@@ -73,18 +74,23 @@ def create_app(
                 yield
                 state.closing.set()
 
-    app = FastAPI(title=_TITLE, version=version, summary=_SUMMARY, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = LaneApp(title=_TITLE, version=version, summary=_SUMMARY, lifespan=lifespan, docs_url=None, redoc_url=None)
     add_problem_handlers(app)
     for module in (tasks, captures_api, health, pages, page_insights, page_captures):
         app.include_router(module.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    app.add_middleware(IngestLane)
     if telemetry is not None:
-        app.add_middleware(telemetry.middleware, telemetry=telemetry)
-    app.add_middleware(Gate, token=token, codes=codes or OneTimeCodes(), hosts=tuple(hosts))
+        _add(app, telemetry.middleware, telemetry=telemetry)
+    _add(app, Gate, token=token, codes=codes or OneTimeCodes(), hosts=tuple(hosts))
     if metrics:
         _offer_metrics(app)  # outermost: what the gate refuses is counted too
     return app
+
+
+def _add(app: LaneApp, middleware: Callable[..., ASGIApp], **options: Any) -> None:
+    """Put `middleware` around all that is there, on both ways."""
+    app.add_middleware(middleware, **options)
+    app.lane = middleware(app.lane, **options)
 
 
 def _admission(collector: Collector) -> Admission:
@@ -100,7 +106,7 @@ def _telemetry(endpoint: str, version: str) -> Telemetry:
     return Telemetry(endpoint, version=version)
 
 
-def _offer_metrics(app: FastAPI) -> None:
+def _offer_metrics(app: LaneApp) -> None:
     try:
         from service.metrics import Measured, Metrics  # prometheus_client: 40 ms, for those who ask for it
     except ModuleNotFoundError as error:
@@ -113,7 +119,7 @@ def _offer_metrics(app: FastAPI) -> None:
         """What this process did and does, for Prometheus."""
         return await kept.answer(request)
 
-    app.add_middleware(Measured, metrics=kept)
+    _add(app, Measured, metrics=kept)
 
 
 def _not_installed(setting: str, error: ModuleNotFoundError) -> ConfigError:

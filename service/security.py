@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from itsdangerous import BadSignature, TimestampSigner
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,11 +26,13 @@ from service.problems import problem_response
 from tracer.clock import monotonic
 from tracer.errors import ConfigError, RecordError
 
-__all__ = ["COOKIE", "KNOWN", "Gate", "OneTimeCodes", "RateLimit", "read_or_make_token"]
+__all__ = ["COMPLETE", "COOKIE", "KNOWN", "Gate", "OneTimeCodes", "RateLimit", "first_headers", "read_or_make_token"]
 
 COOKIE: Final = "pm_session"
 KNOWN: Final = "pm.known"
 """The key of the scope that says the request brought the serve token or its cookie."""
+COMPLETE: Final = "pm.complete"
+"""The key of a `http.response.start` that says the answer has all its headers: those of pages are left out."""
 _COOKIE_AGE_S: Final = 12 * 3600
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -166,7 +167,7 @@ class Gate:
         max_body: int = 4 << 20,
     ) -> None:
         self._app = app
-        self._token = token
+        self._token = token.encode()
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._rate = rate or RateLimit(per_second=500, burst=2000)
         self._max_body = max_body
@@ -186,12 +187,12 @@ class Gate:
         await self._app(scope, receive if own else _limited(receive, self._max_body), _with_headers(send))
 
     def _refusal(self, scope: Scope, *, own: bool) -> Response | None:
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
+        headers = first_headers(scope)
+        host = headers.get(b"host", b"").decode("latin-1")
         if _hostname(host) not in self._hosts:
             return problem_response(403, "credentials", "the Host header names another host")
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        origin = headers.get(b"origin")
+        if origin is not None and urlsplit(origin.decode("latin-1")).netloc.lower() != host.lower():
             return problem_response(403, "credentials", "the request comes from another site")
         if own:
             scope[KNOWN] = self._known(headers)
@@ -201,8 +202,8 @@ class Gate:
             return problem_response(
                 429, "limit", "too many requests", headers={"retry-after": str(max(1, round(wait)))}
             )
-        length = headers.get("content-length", "")
-        if length.isascii() and length.isdigit() and int(length[:18]) > self._max_body:
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length[:18]) > self._max_body:
             return problem_response(413, "limit", f"the body is over {self._max_body} bytes")
         path = scope["path"]
         if path == "/login":
@@ -217,15 +218,15 @@ class Gate:
             headers={"www-authenticate": "Bearer"},
         )
 
-    def _known(self, headers: Headers) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode()):
+    def _known(self, headers: Mapping[bytes, bytes]) -> bool:
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
             return True
-        cookies = headers.get("cookie")
+        cookies = headers.get(b"cookie")
         if not cookies:
             return False
         try:
-            morsel = SimpleCookie(cookies).get(COOKIE)
+            morsel = SimpleCookie(cookies.decode("latin-1")).get(COOKIE)
         except CookieError:
             return False
         if morsel is None:
@@ -254,6 +255,11 @@ class Gate:
         return response
 
 
+def first_headers(scope: Scope) -> dict[bytes, bytes]:
+    """The request's headers by name in lower case; of those that came twice, the first."""
+    return dict(reversed(scope["headers"]))
+
+
 @lru_cache(256)
 def _hostname(host: str) -> str:
     try:
@@ -264,7 +270,7 @@ def _hostname(host: str) -> str:
 
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] == "http.response.start" and COMPLETE not in message:
             there = {name.lower() for name, _value in message["headers"]}
             message["headers"] = [*message["headers"], *(each for each in _ADDED if each[0] not in there)]
         await send(message)

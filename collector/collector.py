@@ -23,7 +23,7 @@ from collector.config import CollectorSettings, collector_settings
 from collector.contents import StoredContents
 from collector.errors import IntakeError
 from collector.garbage import Garbage, collect_garbage
-from collector.intake import Asked, IntakeRules, PreparedBatch, parse_events, prepare_one
+from collector.intake import Asked, IntakeRules, parse_events, prepare_one
 from collector.intake_metadata import PreparedTrace, prepare_create, prepare_finalize
 from collector.limits import IN_DATABASE
 from collector.materialize import document_chunks
@@ -31,7 +31,7 @@ from collector.problems import DeletedError
 from collector.redact_code import TraceMap
 from collector.redacting import CaptureRedactors
 from collector.shown import shown_qa, shown_row
-from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, TraceRow, TraceStore
+from collector.store.port import AppendResult, BlobRow, QaFact, TraceRow, TraceStore
 from collector.store.sqlite import open_sqlite
 from collector.together import Together
 from collector.tokens import Issued, Tokens, draw_token, hash_token
@@ -140,7 +140,7 @@ class Collector:
             self._appending -= 1
 
     async def _appended(self, trace_id: str, sent: bytes | Sequence[Any]) -> AppendResult:
-        rules = self._known.get(trace_id) or await self._rules(trace_id)
+        rules = await self._rules(trace_id)
         received_ms = now_epoch_ms()
         size = len(sent) if isinstance(sent, bytes) else _IN_LOOP
         if size < _IN_LOOP:
@@ -155,22 +155,16 @@ class Collector:
         else:
             batch = await asyncio.to_thread(prepare_one, asked, redactors=self._redactors)
         skew = None if batch.sent_at_ms is None else batch.sent_at_ms - received_ms
-        if all(blob.byte_len <= IN_DATABASE for blob in batch.blobs):
-            return await self._append(trace_id, batch, batch.blobs, skew)
-        async with self.store.blob_gate():
-            return await self._append(trace_id, batch, [await self._uploads.placed(blob) for blob in batch.blobs], skew)
-
-    async def _append(
-        self, trace_id: str, batch: PreparedBatch, blobs: Sequence[NewBlob], skew: int | None
-    ) -> AppendResult:
-        return await self.store.append_events(
-            trace_id,
-            batch.events,
-            blobs,
-            references=batch.references,
-            skew_ms=skew,
-            limits=self.settings.limits.trace,
-        )
+        large = any(blob.byte_len > IN_DATABASE for blob in batch.blobs)
+        async with self.store.blob_gate() if large else nullcontext():
+            return await self.store.append_events(
+                trace_id,
+                batch.events,
+                [await self._uploads.placed(blob) for blob in batch.blobs] if large else batch.blobs,
+                references=batch.references,
+                skew_ms=skew,
+                limits=self.settings.limits.trace,
+            )
 
     async def finalize(self, trace_id: str, sent: bytes | Mapping[str, Any] | None = None) -> TraceRow:
         """Close the trace for events and make its quality checks due; harmless when repeated.

@@ -59,7 +59,8 @@ def docker_command(folder: Path) -> Iterator[str | None]:
     podman = shutil.which("podman")
     need(podman, "docker", how="start docker, or install podman for its Docker API")
     address = f"unix://{folder}/podman.sock"
-    service = subprocess.Popen([str(podman), "--log-level=error", "system", "service", "--time=0", address])
+    # In a folder of its own: podman leaves a file `oom` where it was started.
+    service = subprocess.Popen([str(podman), "--log-level=error", "system", "service", "--time=0", address], cwd=folder)
     try:
         for _ in range(100):
             if _has_image("docker", DOCKER_HOST=address):

@@ -124,7 +124,7 @@ def fields_of(row: TraceRow, qa: Qa | None) -> dict[str, Any]:
 
 
 def redaction_version() -> str:
-    """The rules that the audit looked with: gitleaks' version, and ours by the package's."""
+    """The version of the rules that are not our own: ours come with the program's."""
     return f"gitleaks {json.loads(_GITLEAKS.read_bytes())['version']}"
 
 

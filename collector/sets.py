@@ -33,6 +33,7 @@ from tracer.clock import short_token
 from tracer.durable import sync_folder
 from tracer.errors import ConflictError, NotFoundError, RecordError, UsageError
 from tracer.export.atif import ATIF_VERSION
+from tracer.lock import FileLock
 
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
@@ -42,18 +43,23 @@ __all__ = ["SPLITS", "SetReport", "SetRequest", "export_set", "split_of"]
 SPLITS: Final = ("train", "validation", "test")
 _PAGE: Final = 500
 _IN_MEMORY: Final = 8 << 20
+_ASIDE: Final = ".part"
 _FLAGS: Final = ("store_raw_code", "store_terminal_output", "allow_llm_judge")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetRequest:
-    """What to put into a set. `shares` are the splits' percents; `redact` replaces finds in the copy."""
+    """What to put into a set. `shares` are the splits' percents; `redact` replaces finds in the copy.
+
+    `version` is that of the program, whose own redaction rules are the ones that were looked with.
+    """
 
     where: str
     form: ExportFormat
     shares: tuple[int, int, int] = (80, 10, 10)
     shard_rows: int = 1000
     redact: bool = False
+    version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,24 +88,20 @@ async def export_set(
         UsageError: the condition makes no sense, or the folder is there and not empty.
         NotFoundError: no trace fulfils the condition.
         LeakError: a row looks like it holds a secret; nothing was written.
+        LockedError: another export writes there.
         RecordError: the folder could not be written.
 
     """
     _check(request, target)
-    aside = target.with_name(f".{target.name}.{short_token()}")
     try:
-        aside.mkdir(parents=True)
-        report = await _write(request, store, contents, redactor, aside)
-        if target.exists():
-            target.rmdir()
-        aside.rename(target)
-        sync_folder(target.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(f".{target.name}.lock")):
+            _remove_asides(target)
+            report = await _appearing(request, store, contents, redactor, target)
     except OSError as error:
         raise RecordError(
             f"cannot write the set {str(target)!r}", why=error.strerror or str(error), next_step="name another folder"
         ) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return SetReport(
         path=target,
         rows=report["counts"]["by_split"],
@@ -107,6 +109,30 @@ async def export_set(
         left_out={each["trace_id"]: each["reason"] for each in report["left_out"]},
         near_duplicates=report["near_duplicates"]["pairs"],
     )
+
+
+async def _appearing(
+    request: SetRequest, store: TraceStore, contents: Contents, redactor: ProjectRedactor, target: Path
+) -> dict[str, Any]:
+    """Write beside the target, and rename when all of it is there."""
+    aside = target.with_name(f".{target.name}.{short_token()}{_ASIDE}")
+    try:
+        aside.mkdir()
+        report = await _write(request, store, contents, redactor, aside)
+        if target.exists():
+            target.rmdir()
+        aside.rename(target)
+        sync_folder(target.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return report
+
+
+def _remove_asides(target: Path) -> None:
+    """What exports to the same place left when they were killed; who holds the lock is the only one that writes."""
+    for left in target.parent.iterdir():
+        if left.name.startswith(f".{target.name}.") and left.name.endswith(_ASIDE):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _check(request: SetRequest, target: Path) -> None:
@@ -238,7 +264,7 @@ def _manifest(
             "trace": TRACE_VERSION,
             "format": ATIF_VERSION if request.form == "atif" else None,
             "rubrics": sorted({entry["rubric"] for entry in entries if entry["rubric"]}),
-            "redaction": redaction_version(),
+            "redaction": ", ".join([redaction_version(), *([f"pm {request.version}"] if request.version else [])]),
         },
         "redaction": {
             "stored": dict(sorted(Counter(entry["store"] for entry in entries).items())),

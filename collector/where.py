@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 import operator
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -77,6 +78,14 @@ _ALIASES: Final[Mapping[str, str]] = {
     **{f"scores.{score}": score for score in _SCORES},
 }  # fmt: skip
 _WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "null": None}
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("created_at_ms", "finalized_at_ms", "events", "overall", *_SCORES), "number"),
+    **dict.fromkeys((name for name in FIELDS if name.startswith("consent.")), "switch"),
+    **dict.fromkeys(("qa.schema_valid", "qa.final_passed"), "switch"),
+    **dict.fromkeys(("labels", "language", "flags"), "list"),
+}
+"""What the fields are that are no texts."""
+_ONE_EQUALS: Final = re.compile(r"(?<![=!<>])=(?!=)")
 _LONGEST: Final = 4096
 _ORDER: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Lt: operator.lt,
@@ -100,7 +109,10 @@ def parse_where(text: str) -> Where:
     try:
         tree = ast.parse(text.strip(), mode="eval")
         value = _condition(tree.body, text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except SyntaxError as error:
+        why = "equal is written ==" if _ONE_EQUALS.search(text) else error.msg
+        raise _refused(text, why) from error
+    except (ValueError, RecursionError, MemoryError) as error:
         raise _refused(text, str(error) or type(error).__name__) from error
     return lambda trace: bool(value(trace))
 
@@ -125,12 +137,47 @@ def _condition(node: ast.expr, text: str) -> _Value:
 def _chain(left: ast.expr, ops: list[ast.cmpop], rights: list[ast.expr], text: str) -> _Value:
     values = [_value(part, text) for part in (left, *rights)]
     tests = [_comparison(op, text) for op in ops]
+    for at, op in enumerate(ops):
+        _check_kinds((left, *rights)[at], op, rights[at], text)
 
     def holds(trace: Mapping[str, Any]) -> bool:
         found = [value(trace) for value in values]
         return all(test(found[at], found[at + 1]) for at, test in enumerate(tests))
 
     return holds
+
+
+def _check_kinds(left: ast.expr, op: ast.cmpop, right: ast.expr, text: str) -> None:
+    """Refuse what no trace could ever fulfil, or every one does: a number beside a text, a switch that is more."""
+    one, other = _kind(left), _kind(right)
+    if one is None or other is None:
+        return
+    if isinstance(op, ast.In | ast.NotIn):
+        fits = other == "list" or (one == other == "text")
+    elif type(op) in _ORDER:
+        fits = one == other and one in {"number", "text"}
+    else:
+        fits = one == other
+    if not fits:
+        sides = [f"{ast.unparse(node)} is a {kind}" for node, kind in ((left, one), (right, other))]
+        raise _refused(text, ", ".join(sides))
+
+
+def _kind(node: ast.expr) -> str | None:
+    """The kind of values an expression has; None for null, and where it cannot be told."""
+    match node:
+        case ast.Constant(value=bool()) | ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return "switch"
+        case ast.Constant(value=int() | float()) | ast.UnaryOp():
+            return "number"
+        case ast.Constant(value=str()):
+            return "text"
+        case ast.List() | ast.Tuple():
+            return "list"
+    name = _dotted(node) or ""
+    if isinstance(_WORDS.get(name), bool):
+        return "switch"
+    return None if name in _WORDS else _KINDS.get(_ALIASES.get(name, name), "text")
 
 
 def _comparison(op: ast.cmpop, text: str) -> Callable[[Any, Any], bool]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from repl.commands.capture_store import find_row, opened_collector
 from repl.present.escape import one_line
 from repl.present.words import count_text
+from repl.version import VERSION
 from tracer.durable import replacing
 from tracer.errors import RecordError, UsageError
 
@@ -105,8 +106,9 @@ async def _set(context: Context, arguments: Namespace) -> int:
         where=arguments.where,
         form=arguments.format or "atif",
         shares=_shares(arguments.split),
-        shard_rows=max(arguments.shard_rows or 1000, 1),
+        shard_rows=_shard_rows(arguments.shard_rows),
         redact=arguments.redact,
+        version=VERSION,
     )
     target = context.folder / Path(arguments.output).expanduser()
     async with opened_collector(context) as collector:
@@ -136,6 +138,12 @@ async def _set(context: Context, arguments: Namespace) -> int:
         },
     )
     return 0
+
+
+def _shard_rows(number: int | None) -> int:
+    if number is not None and number < 1:
+        raise UsageError(f"--shard-rows {number} makes no sense", next_step="at least 1 (default 1000)")
+    return number or 1000
 
 
 def _shares(text: str | None) -> tuple[int, int, int]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,11 +20,13 @@ from collector.exporting import FORMATS
 from collector.sets import SetRequest, export_set, split_of
 from collector.store.port import QaFact
 from repl.cli import main
+from repl.version import VERSION
 from tests.collector.final.collecting import a_collector, collect
 from tests.collector.final.sessions import Session, bug_fix
 from tests.support.tools import need
-from tracer.errors import NotFoundError, UsageError
+from tracer.errors import LockedError, NotFoundError, UsageError
 from tracer.export.audit import find_leaks
+from tracer.lock import FileLock
 from tracer.redaction.engine import build_redactor
 from tracer.redaction.verify import LeakError
 
@@ -159,6 +164,71 @@ async def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, collector: 
     with pytest.raises(UsageError, match="not empty"):
         await exported(collector, redactor, tmp_path / "set")
     assert (tmp_path / "set" / "mine.txt").read_text() == "keep"
+
+
+async def test_what_a_killed_export_left_is_removed_by_the_next(
+    tmp_path: Path, collector: Collector, redactor: Any
+) -> None:
+    await several(collector, tmp_path / "repos", 2)
+    (tmp_path / ".set.abcd.part" / "train").mkdir(parents=True)
+    (tmp_path / ".settled.abcd.part").mkdir()
+    (tmp_path / ".set.mine").mkdir()
+    await exported(collector, redactor, tmp_path / "set")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == [
+        ".set.mine",
+        ".settled.abcd.part",
+    ]
+
+
+async def test_two_exports_to_one_folder_are_kept_apart(tmp_path: Path, collector: Collector, redactor: Any) -> None:
+    await several(collector, tmp_path / "repos", 2)
+    with FileLock(tmp_path / ".set.lock"), pytest.raises(LockedError):
+        await exported(collector, redactor, tmp_path / "set")
+    assert not (tmp_path / "set").exists()
+    await exported(collector, redactor, tmp_path / "set")
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+import collector.sets
+from collector.sets import SetRequest, export_set
+from tests.collector.final.collecting import a_collector
+from tracer.redaction.engine import build_redactor
+
+async def main():
+    told = collector.sets.write_export
+    count = 0
+    async def until(*arguments, **more):
+        nonlocal count
+        count += 1
+        if count == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await told(*arguments, **more)
+    collector.sets.write_export = until
+    async with a_collector(Path(sys.argv[1])) as opened:
+        await export_set(
+            SetRequest(where="", form="chat", shard_rows=1), store=opened.store, contents=opened.contents,
+            redactor=build_redactor(state_dir=Path(sys.argv[2]), environ={}), target=Path(sys.argv[3]),
+        )
+
+asyncio.run(main())
+"""
+
+
+async def test_a_kill_halfway_leaves_no_set_and_the_next_export_is_whole(tmp_path: Path, redactor: Any) -> None:
+    state, target = tmp_path / "state", tmp_path / "set"
+    async with a_collector(state) as collector:
+        await several(collector, tmp_path / "repos", 4)
+    command = [sys.executable, "-c", _KILLED, str(state), str(tmp_path / "audit"), str(target)]
+    killed = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert not target.exists()
+    assert [path.name for path in tmp_path.glob(".set.*.part/*/*")]  # it had begun
+    async with a_collector(state) as collector:
+        manifest = await exported(collector, redactor, target)
+    assert manifest["counts"]["traces"] == 4
+    assert list(tmp_path.glob(".set.*")) == []
 
 
 async def raw_with_secret(collector: Collector, folder: Path) -> str:
@@ -299,7 +369,8 @@ def test_the_command_writes_a_set_and_tells_what_is_in_it(project: Path, capsys:
     asyncio.run(prepare())
     code, told = run("capture", "export", "--where", "overall > 4", "-o", "set", "--format", "chat")
     assert (code, sum(told["rows"].values())) == (0, 1)
-    assert (project / "set" / "manifest.json").is_file()
+    manifest = json.loads((project / "set" / "manifest.json").read_bytes())
+    assert manifest["versions"]["redaction"].endswith(f", pm {VERSION}")
     code, told = run("capture", "export", "--where", "import os", "-o", "set2")
     assert (code, told["error"]["code"]) == (2, "usage")
     code, told = run("capture", "export", "--fields")
@@ -309,6 +380,7 @@ def test_the_command_writes_a_set_and_tells_what_is_in_it(project: Path, capsys:
         [],
         ["abc", "--where", "true"],
         ["--where", "true", "-o", "x", "--split", "1/2"],
+        ["--where", "true", "-o", "x", "--shard-rows", "0"],
     ):
         assert run("capture", "export", *words)[0] == 2
 

@@ -38,18 +38,37 @@ TRACE: dict[str, Any] = {
         ("3 <= overall < 5", True),
         ("qa.not_testable == null", True),
         ("qa.not_testable is None", True),
-        ("qa.schema_valid > 0", False),
         ("qa.judge.scores.clarity == 3.0", True),
         ("consent.allow_llm_judge == true", True),
         ("overall > -1", True),
-        ("overall == '4.2'", False),
         ("labels == ['bug', 'auth']", True),
         ("(events > 10) == true", True),
-        ("qa.final_passed == 1", False),
     ],
 )
 def test_a_condition_means_what_it_says(text: str, holds: bool) -> None:
     assert parse_where(text)(TRACE) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("overall == '4.2'", "overall is a number, '4.2' is a text"),
+        ("overall != '4.2'", "overall is a number, '4.2' is a text"),
+        ("qa.final_passed == 1", "qa.final_passed is a switch, 1 is a number"),
+        ("qa.final_passed == 'yes'", "qa.final_passed is a switch, 'yes' is a text"),
+        ("qa.schema_valid > 0", "qa.schema_valid is a switch, 0 is a number"),
+        ("consent.allow_llm_judge > false", "consent.allow_llm_judge is a switch, false is a switch"),
+        ("labels == 'bug'", "labels is a list, 'bug' is a text"),
+        ("overall in 4", "overall is a number, 4 is a number"),
+        ("1 < 2 < 'x'", "2 is a number, 'x' is a text"),
+        ("status = 'complete'", "equal is written =="),
+        ("overall >", "invalid syntax"),
+    ],
+)
+def test_what_could_never_hold_is_told_and_not_taken_for_no_trace(text: str, why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_where(text)
+    assert refused.value.why == why
 
 
 @pytest.mark.parametrize(

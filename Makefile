@@ -66,6 +66,7 @@ lock: $(DEV) ## resolve the pinned requirements anew
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --universal --python-version 3.11 requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --universal --python-version 3.11 requirements/runtime.in -c requirements/dev.txt -o requirements/runtime.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --universal --python-version 3.11 requirements/build.in -c requirements/dev.txt -o requirements/build.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-deps --universal --python-version 3.12 requirements/atif.in -c requirements/dev.txt -o requirements/atif.txt
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -30,8 +30,12 @@ def make(folder: Path, files: int) -> None:
         path.write_text(f"def answer_{number}():\n    return {number}\n" * 4)
     for arguments in (
         ["init", "-q"],
+        # Else the commit starts a collection of the loose objects in the background, which runs while we measure.
+        ["config", "gc.auto", "0"],
+        ["config", "maintenance.auto", "false"],
         ["add", "-A"],
         ["-c", "user.name=b", "-c", "user.email=b", "commit", "-qm", "start"],
+        ["gc", "-q"],  # packed, as a repository of this size is that was not made just now
     ):
         subprocess.run(["git", *arguments], cwd=folder, check=True)
 

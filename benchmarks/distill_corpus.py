@@ -14,6 +14,9 @@ import re
 import time
 from pathlib import Path
 
+_API_ID = re.compile(rb"(msg|toolu|req)_01[0-9a-z]{6}")
+_UUID = re.compile(rb'"[0-9a-f]{8}((?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")')
+
 
 def corpus(folder: Path, total: int, *, each: int) -> list[Path]:
     """Session files of about `each` bytes below `folder`, `total` bytes in all; made once."""
@@ -48,26 +51,28 @@ def native(folder: Path, total: int, *, each: int, version: str) -> list[Path]:
         if not path.exists():
             aside = path.with_suffix(".part")
             with aside.open("wb") as file:
-                _repeat(file, lines, path.stem.encode(), each)
+                _repeat(file, lines, number, path.stem.encode(), each)
             aside.rename(path)
         files.append(path)
     return files
 
 
-def _repeat(file, lines: list[bytes], session_id: bytes, size: int) -> None:
+def _repeat(file, lines: list[bytes], number: int, session_id: bytes, size: int) -> None:
+    """Every identifier is this session's and this round's own: tools that drop what they saw before would drop it."""
     written, turn, last = 0, 0, b""
     while written < size:
         turn += 1
-        mark = b"%06d" % turn
+        mark = b"%03x%05x" % (number, turn)
+        minutes = number * 1440 + turn
         minute = b"2026-%02d-%02dT%02d:%02d:" % (
-            turn // 40320 % 12 + 1,
-            turn // 1440 % 28 + 1,
-            turn // 60 % 24,
-            turn % 60,
+            minutes // 40320 % 12 + 1,
+            minutes // 1440 % 28 + 1,
+            minutes // 60 % 24,
+            minutes % 60,
         )
         for line in lines:
-            line = re.sub(rb"(msg|toolu)_01[0-9a-z]{6}", rb"\g<1>_" + mark, line)  # noqa: PLW2901 - the same line
-            line = re.sub(rb'"(uuid|parentUuid)":"[0-9a-f]{8}', rb'"\g<1>":"00' + mark, line)  # noqa: PLW2901 - likewise
+            line = _API_ID.sub(rb"\g<1>_" + mark, line)  # noqa: PLW2901 - the same line
+            line = _UUID.sub(b'"' + mark + rb"\g<1>", line)  # noqa: PLW2901 - likewise
             line = re.sub(rb"2026-11-21T10:3\d:", minute, line)  # noqa: PLW2901 - likewise
             line = re.sub(rb'"sessionId":"[^"]*', b'"sessionId":"' + session_id, line)  # noqa: PLW2901 - likewise
             if last:  # one conversation, not one root for each round

@@ -279,6 +279,8 @@ class Assembly:
                     fields["diagnostics"] = diagnostics
             if call.has_path and (call.operation != "shell" or (result is not None and result.whole_file)):
                 fields["path"] = own[-1]
+            if call.offset:
+                fields["offset"] = call.offset
             if result is not None:
                 _add_result(fields, pending, result)
             self._put(pending.number, pending.at_ms, fields, key[0])

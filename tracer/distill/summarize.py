@@ -22,6 +22,7 @@ Operation = Literal["read", "write", "edit", "shell", "agent", "other"]
 
 _COMMAND_LIMIT: Final = 500
 _VALUE_LIMIT: Final = 80
+_LAST_LINE: Final = 1 << 53
 _PATH_KEYS: Final = ("file_path", "absolute_path", "notebook_path", "filePath", "path")
 _READS: Final = re.compile(r"read|view|open|cat|notebookread", re.IGNORECASE)
 _AGENT_TOOLS: Final = frozenset({"Task", "Agent", "invoke_agent", "spawn_agent", "delegate_to_agent"})
@@ -31,12 +32,16 @@ _PATCH_FILE: Final = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", 
 
 
 class Call(NamedTuple):
-    """A call: `summary(cleaned pieces)` is its line; the last piece is the path where `has_path`."""
+    """A call: `summary(cleaned pieces)` is its line; the last piece is the path where `has_path`.
+
+    `offset` is where a read was asked to begin, as the provider counts; 0 for the beginning.
+    """
 
     pieces: tuple[str, ...]
     summary: Callable[[Sequence[str]], str]
     operation: Operation = "other"
     has_path: bool = False
+    offset: int = 0
 
 
 def _first(pieces: Sequence[str]) -> str:
@@ -95,7 +100,9 @@ def _file(name: str, path: str, arguments: Mapping[str, Any], cleaner: Cleaner) 
         count = len(edits) if isinstance(edits, list) else expected if isinstance(expected, int) else 1
         return Call(pieces, _counted(count, "replacements"), "edit", has_path=True)
     if _READS.search(name):
-        return Call(pieces, _first, "read", has_path=True)
+        begins = arguments.get("offset")
+        offset = begins if type(begins) is int and 0 < begins < _LAST_LINE else 0
+        return Call(pieces, _first, "read", has_path=True, offset=offset)
     others = {key: value for key, value in arguments.items() if value != path}
     return Call((*_pairs(name, others), *pieces), _path_and_pairs, has_path=True)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -23,14 +24,26 @@ CYCLE = 3
 _NOISE = (
     (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\b"), "<time>"),
-    (re.compile(r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"), "<time>"),
+    (re.compile(r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"), "<time>"),
     (re.compile(r"\b\d+(?:\.\d+)?\s?(?:ms|s|sec|secs|seconds|µs|us)\b"), "<duration>"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE), "<address>"),
     (re.compile(r"(?<![\w/])/tmp/\S+"), "<temporary>"),
     (re.compile(r"\bpid[ =:]*\d+", re.IGNORECASE), "<pid>"),
 )
-_FRAME = re.compile(r"^\s*cd\s+\S+\s*&&\s*|\s*(?:2>&1|\|\s*(?:tail|head)(?:\s+-n?\s*\d+|\s+-\d+)?)\s*", re.IGNORECASE)
+# Only the project's own folder says nothing: `cd packages/web && npm test` asks something else than in `core`.
+_FRAME = re.compile(
+    r"^\s*cd\s+(?:\$PROJECT_ROOT|\.)/?\s*&&\s*"
+    r"|\s*(?:2>&1|\|\s*(?:tail|head)(?:\s+-n?\s*\d+|\s+-\d+)?)\s*|\s*&\s*\Z",
+    re.IGNORECASE,
+)
+# How much a test runner tells, and by what it is started.
+_TELLING = re.compile(r"\s(?:-q+|-v+|-x|-s|--tb=\w+|--verbose|--quiet)(?=\s|\Z)|\bpython3?\s+-m\s+(?=pytest|unittest)")
+# Shell commands that change files of the project.
+_SHELL_EDIT = re.compile(
+    r"\bsed\s+(?:-\w+\s+)*-i|\bperl\s+-p?i|\bgit\s+(?:apply|checkout|restore|revert|stash)\b|\bpatch\s+-"
+)
+_NUMBER = re.compile(r"\d+")
 _FAILURES = re.compile(r"\b(\d+) (?:failed|failures?|errors?|failing)\b", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 _PLACE = re.compile(r"(?:\$PROJECT_ROOT|\$HOME)/|(?<![\w.])\./")
@@ -77,10 +90,15 @@ def find_loops(steps: Iterable[Step]) -> list[Loop]:
     found: list[Loop] = []
     for agent, calls in by_agent.items():
         cycles = _cycles(agent, calls)
-        told = {line for cycle in cycles for line in cycle.lines}
         found += cycles
-        found += (loop for loop in _repeats(agent, calls) if not told.issuperset(loop.lines))
+        found += (loop for loop in _repeats(agent, calls) if not any(_tells(cycle, loop) for cycle in cycles))
     return sorted(found, key=lambda loop: loop.lines)
+
+
+def _tells(cycle: Loop, repeat: Loop) -> bool:
+    """Whether the cycle says what the repeat says: all its calls, or all but a failure before the first edit."""
+    same = (repeat.tool, repeat.args) == (cycle.tool, cycle.args)
+    return len(set(repeat.lines).difference(cycle.lines)) <= same
 
 
 def _repeats(agent: str | None, calls: list[Step]) -> list[Loop]:
@@ -89,33 +107,74 @@ def _repeats(agent: str | None, calls: list[Step]) -> list[Loop]:
     Edits are left out: a trace keeps how much an edit replaced, not what, so two that look equal need not be.
     """
     places: dict[tuple[str, str, str], list[int]] = {}
+    latest: dict[tuple[str, str], str] = {}
+    turns = _Turns()
     for place, step in enumerate(calls):
         if step.phase == "edit":
             continue
-        places.setdefault((step.name, normal_args(step.args), normal_result(step)), []).append(place)
+        call, result = _call(step), normal_result(step)
+        if latest.setdefault(call, result) != result:
+            turns.add(call, place)
+            latest[call] = result
+        places.setdefault((*call, result), []).append(place)
     loops: list[Loop] = []
     for (tool, args, _), where in places.items():
         loops += (
-            Loop("repeat", tool, args, tuple(calls[place].line for place in run), agent)
-            for run in _dense(_without_progress(where, calls))
+            Loop("repeat", tool, normal_args(calls[run[0]].args), tuple(calls[place].line for place in run), agent)
+            for run in _dense(_without_progress(where, calls, turns.of((tool, args)), turns.every))
         )
     return loops
 
 
-def _without_progress(where: list[int], calls: list[Step]) -> list[list[int]]:
-    """`where` in runs without progress: a call that succeeds again after an edit that succeeded looks at new work."""
+def _call(step: Step) -> tuple[str, str]:
+    """What is asked, however it is put: a test is the same test with other flags for what it tells."""
+    args = normal_args(step.args)
+    if step.phase == "test":
+        args = _SPACE.sub(" ", _TELLING.sub(" ", args)).strip()
+    return step.name, f"{args}\0{step.offset}" if step.offset else args
+
+
+class _Turns:
+    """The places of calls whose answer was not the one the same call got before, in rising order."""
+
+    def __init__(self) -> None:
+        self.every: list[int] = []
+        self._of: dict[tuple[str, str], list[int]] = {}
+
+    def add(self, call: tuple[str, str], place: int) -> None:
+        self.every.append(place)
+        self._of.setdefault(call, []).append(place)
+
+    def of(self, call: tuple[str, str]) -> list[int]:
+        """Those of one call."""
+        return self._of.get(call, [])
+
+
+def _without_progress(where: list[int], calls: list[Step], own: list[int], every: list[int]) -> list[list[int]]:
+    """`where` in runs without progress; `own` and `every` are the turns of this call and of all.
+
+    A call that succeeds again after an edit that succeeded looks at new work. One that answered otherwise in between
+    is worth asking again. An act that only says it is done (a click) got on where a look showed something new.
+    """
     runs: list[list[int]] = [[]]
     for place in where:
         run = runs[-1]
-        if run and calls[place].status == "ok" and any(_changed(step) for step in calls[run[-1] + 1 : place]):
+        turns = every if calls[place].phase == "other" else own
+        if run and (_is_new_work(run[-1], place, calls) or bisect_right(turns, place) > bisect_right(turns, run[-1])):
             runs.append([place])
         else:
             run.append(place)
     return runs
 
 
+def _is_new_work(before: int, place: int, calls: list[Step]) -> bool:
+    return calls[place].status == "ok" and any(_changed(step) for step in calls[before + 1 : place])
+
+
 def _changed(step: Step) -> bool:
-    return step.phase == "edit" and step.status == "ok"
+    return step.status == "ok" and (
+        step.phase == "edit" or (step.phase == "run" and _SHELL_EDIT.search(step.args) is not None)
+    )
 
 
 def _dense(runs: list[list[int]]) -> list[list[int]]:
@@ -147,7 +206,7 @@ def _cycles(agent: str | None, calls: list[Step]) -> list[Loop]:
             continue
         if step.phase not in {"edit", "run", "test"}:
             continue
-        key = ("edit", step.path or _file_of(step)) if step.phase == "edit" else (step.name, normal_args(step.args))
+        key = ("edit", step.path or _file_of(step)) if step.phase == "edit" else _call(step)
         if not step.failed:
             _close(key, open_rounds, calls, agent, loops)
             continue
@@ -163,7 +222,10 @@ def _cycles(agent: str | None, calls: list[Step]) -> list[Loop]:
 
 
 def _mending(rounds: list[Step]) -> bool:
-    """Whether each round left fewer failures than the one before: slow work, no loop."""
+    """Whether the rounds get on: each left fewer failures than the one before, or hardly any complaint came back."""
+    complaints = {_NUMBER.sub("#", normal_result(step)) for step in rounds}
+    if len(rounds) - len(complaints) < CYCLE - 1:
+        return True
     counts = [int(match[1]) if (match := _FAILURES.search(step.output)) else None for step in rounds]
     told = [count for count in counts if count is not None]
     return len(told) == len(rounds) and all(later < earlier for earlier, later in itertools.pairwise(told))
@@ -185,4 +247,5 @@ def _close(
     places = rounds.pop(key, [])
     if len(places) >= CYCLE and not _mending([calls[place] for place in places]):
         first = calls[places[0]]
-        loops.append(Loop("edit-fail", first.name, key[1], tuple(calls[place].line for place in places), agent))
+        args = key[1] if first.phase == "edit" else normal_args(first.args)
+        loops.append(Loop("edit-fail", first.name, args, tuple(calls[place].line for place in places), agent))

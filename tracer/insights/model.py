@@ -95,7 +95,10 @@ _TESTS = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line after the meta line. `seconds` counts from 1970, None where the line has no time; `line` from 1."""
+    """One line after the meta line. `seconds` counts from 1970, None where the line has no time; `line` from 1.
+
+    `offset` is where a read was asked to begin, 0 for the beginning.
+    """
 
     line: int
     kind: str
@@ -109,6 +112,7 @@ class Step:
     sha256: str = ""
     duration_ms: int | None = None
     agent: str | None = None
+    offset: int = 0
 
     @property
     def failed(self) -> bool:
@@ -183,7 +187,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _step(line: int, record: Mapping[str, Any]) -> Step:
-    duration = record.get("duration_ms")
+    duration, offset = record.get("duration_ms"), record.get("offset")
     return Step(
         line=line,
         kind=record["type"],
@@ -197,6 +201,7 @@ def _step(line: int, record: Mapping[str, Any]) -> Step:
         sha256=_text(record, "sha256"),
         duration_ms=duration if isinstance(duration, int) and not isinstance(duration, bool) else None,
         agent=_text(record, "agent") or None,
+        offset=offset if isinstance(offset, int) else 0,
     )
 
 

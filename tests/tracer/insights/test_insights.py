@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.insights import score
+from benchmarks.insights import score, score_second
 from tests.tracer.insights.loop_cases import CASES, Case
 from tracer.errors import NotFoundError
 from tracer.insights.files import judgments, read_agentic
@@ -35,6 +35,45 @@ def test_precision_and_recall_on_the_labelled_set_hold() -> None:
     assert result.precision >= 0.9
     assert result.recall >= 0.85
     assert set(result.wrong) | set(result.missed) <= HARD
+
+
+def test_the_second_set_is_found_no_worse_than_after_it_was_first_answered() -> None:
+    result = score_second()
+    assert result.precision >= 0.95
+    assert result.recall >= 0.88
+
+
+def read(*offsets: int) -> list[Step]:
+    return [Step(n, "tool", n, "Read", "a.py (200 lines)", "ok", offset=at) for n, at in enumerate(offsets, 1)]
+
+
+def test_paging_through_a_file_is_no_loop_and_one_page_three_times_is() -> None:
+    assert find_loops(read(1, 201, 401, 601)) == []
+    assert [loop.lines for loop in find_loops(read(401, 401, 601, 401))] == [(1, 2, 4)]
+
+
+def test_a_call_that_answered_otherwise_in_between_is_worth_asking_again() -> None:
+    answers = ["green", "green", "red", "green"]
+    assert find_loops([Step(n, "tool", n, "Bash", "check", "ok", a) for n, a in enumerate(answers, 1)]) == []
+
+
+def test_failures_that_are_never_the_same_are_no_cycle() -> None:
+    def rounds(*failures: str) -> list[Step]:
+        steps = []
+        for number, failure in enumerate(failures):
+            steps.append(Step(2 * number + 1, "tool", 0, "Edit", "a.py (1 replacements)", "ok"))
+            steps.append(Step(2 * number + 2, "tool", 0, "Bash", "make", "error", failure))
+        return steps
+
+    assert find_loops(rounds("no header", "no symbol", "no library", "no rights")) == []
+    assert [
+        loop.kind for loop in find_loops(rounds("line 7: no header", "line 9: no header", "line 8: no header"))
+    ] == ["edit-fail"]
+
+
+def test_the_same_command_in_other_folders_is_not_the_same_command() -> None:
+    steps = [Step(n, "tool", n, "Bash", f"cd packages/{n} && npm test", "ok", "4 passed") for n in range(1, 5)]
+    assert find_loops(steps) == []
 
 
 def test_a_subagents_calls_do_not_mix_with_the_main_ones() -> None:

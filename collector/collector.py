@@ -372,7 +372,10 @@ async def open_collector(
     chosen = collector_settings(settings)
     blobs = open_blobs(chosen.blobs, default=state_dir.root / "collector-blobs", environ=environ)
     redactor = build_redactor(
-        state_dir=state_dir.root, environ=environ, extra_names=settings.get("redaction.extra_names") or ()
+        state_dir=state_dir.root,
+        environ=environ,
+        extra_names=settings.get("redaction.extra_names") or (),
+        extra_rules=settings.family("redaction.extra_rules"),
     )
     async with _open_store(state_dir, chosen.database) as store:
         yield Collector(store=store, blobs=blobs, redactor=redactor, settings=chosen)

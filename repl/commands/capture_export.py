@@ -160,10 +160,9 @@ def _redactor(context: Context) -> ProjectRedactor:
     """What the audit looks with: this project's rules, and this machine's names and paths."""
     from tracer.redaction.engine import build_redactor
 
-    context.settings()  # makes the configured extra names known
     return build_redactor(
         state_dir=context.state_root,
-        environ=context.environ,
+        environ=context.redactor_environ(),
         project_root=context.folder,
         rewrite_paths=True,
         truncate=False,

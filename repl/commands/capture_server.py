@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -91,15 +90,9 @@ def capture_redactor(context: Context) -> ProjectRedactor:
     """The redactor of captures: this project's, with absolute paths told from the project and home folders."""
     from tracer.redaction.engine import build_redactor
 
-    context.settings()  # tells the environment about further secret names
     return build_redactor(
         state_dir=context.state_root,
-        environ={**context.environ, **_extra_names()},
+        environ=context.redactor_environ(),
         project_root=context.state_root.parent,
         rewrite_paths=True,
     )
-
-
-def _extra_names() -> dict[str, str]:
-    names = os.environ.get("PM_REDACTION_EXTRA_NAMES", "")
-    return {"PM_REDACTION_EXTRA_NAMES": names} if names else {}

@@ -42,6 +42,7 @@ def distill(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any,
 
 def _request(context: Context, arguments: Namespace) -> Request:
     folder = context.folder
+    context.settings()  # further names and rules of what is secret, for this process and the workers
 
     def place(given: str | None) -> Path | None:
         return (folder / Path(given).expanduser()).absolute() if given else None

@@ -21,10 +21,9 @@ async def export(context: Context, arguments: Namespace) -> int:
     from tracer.redaction.engine import build_redactor
 
     ref = find_task(context, arguments.task)
-    context.settings()  # makes the configured extra names known to the redactor
     redactor = build_redactor(
         state_dir=context.state_dir.root,
-        environ=context.environ,
+        environ=context.redactor_environ(),
         project_root=context.folder,
         rewrite_paths=True,
         truncate=False,

@@ -193,8 +193,7 @@ async def _diff_of(context: Context, tree: Path, commit: str) -> str:
 def _redacted(context: Context, value: Any) -> Any:
     from tracer.redaction.engine import build_redactor
 
-    names = context.settings().get("redaction.extra_names") or ()
-    redactor = build_redactor(state_dir=context.state_root, environ=context.environ, extra_names=names)
+    redactor = build_redactor(state_dir=context.state_root, environ=context.redactor_environ())
     if isinstance(value, str):
         return redactor.untruncated().redact_text(value)[0]
     return json.loads(json.dumps(redactor.untruncated().redact_value(value).value))

@@ -92,10 +92,7 @@ def _redactor(context: Context) -> ProjectRedactor:
     from tracer.redaction.engine import build_redactor
 
     context.state_dir.ensure()  # marks are keyed by the project
-    names = context.settings().get("redaction.extra_names")
-    return build_redactor(
-        state_dir=context.state_root, environ=context.environ, extra_names=names, project_root=context.folder
-    )
+    return build_redactor(state_dir=context.state_root, environ=context.redactor_environ(), project_root=context.folder)
 
 
 def _inside(context: Context, name: str) -> Path:

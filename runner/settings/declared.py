@@ -290,6 +290,7 @@ _OTHER: tuple[Setting, ...] = (
     Setting("record.file_limit", "integer", "bytes of a file beyond which its content is left out", 1 << 20, minimum=1),
     Setting("record.output_limit", "integer", "bytes kept of one command's output", 1 << 20, minimum=1024),
     Setting("redaction.extra_names", "list", "further variables whose values are secret", ()),
+    Setting("redaction.extra_rules.*", "text", "rules of your own for what is secret: an RE2 pattern by name"),
 )
 
 _COLLECTOR: tuple[Setting, ...] = (

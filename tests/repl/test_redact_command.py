@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.repl.support import pm
 
 KEY = "sk-" + "proj-9Zx81kQ29pLmV4tR7"
@@ -48,3 +50,57 @@ def test_a_variable_that_the_configuration_names_is_secret_in_copies_and_in_reco
     trace = pm("trace", "--raw", cwd=project).out
     assert "LLM_RESPONSE" in trace
     assert "blue-horse" not in trace
+
+
+STAFF = '[redaction.extra_rules]\nstaff-id = "EMP-[0-9]{6}"\n'
+
+
+def test_a_rule_of_ones_own_holds_in_copies_records_and_distilled_sessions(project: Path) -> None:
+    (project / ".pm-orchestrator").mkdir()
+    (project / ".pm-orchestrator" / "config.toml").write_text(STAFF)
+    (project / "log.txt").write_text("by EMP-123456 today, not by EMP-12\n")
+    ran = pm("redact", "log.txt", cwd=project)
+    assert "by [REDACTED:staff-id:" in ran.out
+    assert "EMP-12\n" in ran.out
+    script = project / "script.jsonl"
+    script.write_text(json.dumps({"output": "It was EMP-123456."}) + "\n")
+    words = ("run", "who?", "--kind", "question", "--executor", "scripted", "--script", str(script))
+    assert pm(*words, cwd=project).code == 0
+    trace = pm("trace", "--raw", cwd=project).out
+    assert "It was [REDACTED:staff-id:" in trace
+    assert "EMP-123456" not in trace
+    session = project / "00000000-0000-4000-8000-000000000000.jsonl"
+    said = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "Ask."}}
+    block = {"type": "text", "text": "Ask EMP-123456."}
+    told = {"type": "assistant", "uuid": "a", "message": {"id": "m", "role": "assistant", "content": [block]}}
+    session.write_text(json.dumps(said) + "\n" + json.dumps(told) + "\n")
+    assert pm("distill", "--session", str(session), "--provider", "claude", "-o", "out", cwd=project).code == 0
+    (made,) = (project / "out").glob("*.jsonl")
+    assert "Ask [REDACTED:staff-id:" in made.read_text()
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ('staff-id = "EMP-(?=7)"', "'staff-id' is not a valid RE2 pattern"),
+        ('"Staff Id" = "EMP"', "has no valid name"),
+        ('staff-id = "[0-9]*"', "'staff-id' matches the empty text"),
+    ],
+)
+def test_a_rule_that_cannot_be_used_stops_the_command_and_is_named(project: Path, rules: str, says: str) -> None:
+    (project / ".pm-orchestrator").mkdir()
+    config = project / ".pm-orchestrator" / "config.toml"
+    config.write_text(f"[redaction.extra_rules]\n{rules}\n")
+    (project / "log.txt").write_text("plain\n")
+    ran = pm("redact", "log.txt", "-o", "clean.txt", cwd=project)
+    assert ran.code == 3
+    assert says in ran.err
+    assert str(config) in ran.err
+    assert not (project / "clean.txt").exists()
+
+
+def test_rules_in_the_environment_that_are_none_are_refused(project: Path) -> None:
+    (project / "log.txt").write_text("plain\n")
+    ran = pm("redact", "log.txt", cwd=project, PM_REDACTION_EXTRA_RULES='["EMP"]')
+    assert ran.code == 3
+    assert "PM_REDACTION_EXTRA_RULES holds no redaction rules" in ran.err

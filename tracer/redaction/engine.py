@@ -6,6 +6,7 @@ key and names are loaded when the first text comes. It keeps no state between ca
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracer.errors import ConfigError
 from tracer.redaction.parts import Parts
 from tracer.redaction.placeholder import MARKER as _MARKER
 from tracer.redaction.port import Redacted
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
     from tracer.redaction.flatten import Flat
     from tracer.redaction.scan import Mark, Scanner
 
-__all__ = ["EXTRA_NAMES", "ProjectRedactor", "Touched", "build_redactor"]
+__all__ = ["EXTRA_NAMES", "EXTRA_RULES", "ProjectRedactor", "Touched", "build_redactor"]
 
 _BETWEEN = b"\n\0\n"  # between texts that are searched together: no rule matches across it
 # The setting `redaction.extra_names` by its environment name: how every writer of records hears of it.
 EXTRA_NAMES = "PM_REDACTION_EXTRA_NAMES"
+# `redaction.extra_rules` likewise: a JSON object of names and RE2 patterns.
+EXTRA_RULES = "PM_REDACTION_EXTRA_RULES"
 
 
 class Touched(NamedTuple):
@@ -53,16 +57,17 @@ def build_redactor(
     """The redactor of the project whose state is in `state_dir`.
 
     `environ` supplies the user's name and known values (`extra_names`, and the list in PM_REDACTION_EXTRA_NAMES, add
-    variables by name); `extra_rules` are a team's own (name -> RE2 pattern). `host` and `persons` default to this
-    machine's name and git's user settings, `home` to `$HOME` of `environ`.
+    variables by name); `extra_rules`, and those in PM_REDACTION_EXTRA_RULES, are a team's own (name -> RE2 pattern).
+    `host` and `persons` default to this machine's name and git's user settings, `home` to `$HOME` of `environ`.
 
-    Errors come with the first use: `RecordError` when the key cannot be kept, `ConfigError` for a bad rule.
+    Raises `ConfigError` where PM_REDACTION_EXTRA_RULES holds no rules. Other errors come with the first use:
+    `RecordError` when the key cannot be kept, `ConfigError` for a bad rule.
     """
     parts = Parts(
         state_dir=state_dir,
         environ=dict(environ),
         extra_names=(*extra_names, *_names(environ.get(EXTRA_NAMES, ""))),
-        extra_rules=dict(extra_rules or {}),
+        extra_rules={**_listed_rules(environ.get(EXTRA_RULES, "")), **(extra_rules or {})},
         project_root=project_root,
         home=home or (Path(environ["HOME"]) if environ.get("HOME") else None),
         host=host,
@@ -275,6 +280,22 @@ class ProjectRedactor:
 
 def _names(listed: str) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def _listed_rules(listed: str) -> dict[str, str]:
+    if not listed.strip():
+        return {}
+    try:
+        rules = json.loads(listed)
+    except ValueError:
+        rules = None
+    if not isinstance(rules, dict) or not all(isinstance(pattern, str) for pattern in rules.values()):
+        raise ConfigError(
+            f"{EXTRA_RULES} holds no redaction rules",
+            why="it is no JSON object of names and patterns",
+            next_step="""write it like {"staff-id": "EMP-[0-9]{6}"}, or unset it""",
+        )
+    return rules
 
 
 def _deal(data: bytes, start: int, end: int, ends: list[int], pieces: list[list[bytes]]) -> None:

@@ -256,7 +256,7 @@ def build_rules(extra: Mapping[str, str]) -> list[Rule]:
                 next_step="use lower-case letters, digits and dashes, 64 at most",
             )
         try:
-            compiled(pattern)
+            matches_nothing = compiled(pattern).search(b"") is not None
         except re2.error as error:
             reason = error.args[0] if error.args else b""
             raise ConfigError(
@@ -264,5 +264,11 @@ def build_rules(extra: Mapping[str, str]) -> list[Rule]:
                 why=reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason),
                 next_step="RE2 has no look-around and no back references; mend the pattern or remove the rule",
             ) from error
+        if matches_nothing:
+            raise ConfigError(
+                f"the redaction rule {name!r} matches the empty text",
+                why="it would find something everywhere",
+                next_step="let the pattern ask for at least one character",
+            )
         rules.append(Rule(id=name, rank=_RANK_OWN, regex=pattern))
     return rules

@@ -5,6 +5,9 @@ python -m benchmarks.distill --version 1.0.128       the same on the lines of an
 python -m benchmarks.distill --bulky                 the same on made-up sessions full of whole files
 python -m benchmarks.distill --many                  one process against the pool, many files
 python -m benchmarks.distill --against PROGRAM       PROGRAM -f md on the same files (claude-code-log from PyPI)
+
+`--against` runs the other program on links to the same files, in a folder of its own, in both ways: as its users run
+it (`-f md`: a cache, one file a session and all of them in one), and with nothing but the combined file (`--no-cache`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.distill_corpus import corpus, native
 
@@ -85,25 +89,71 @@ def many(files: list[Path], folder: Path) -> None:
         print(f"{workers} at once: {wall:6.2f} s for {len(files)} sessions")
 
 
-def against(program: str, files: list[Path], folder: Path) -> None:
-    """Processor seconds, so that other work on the machine counts for neither side; then the time a person waits."""
-    with tempfile.TemporaryDirectory(dir=folder) as out:
-        ours = _python(_ONE, f"{out}/traces", *map(str, files))[1]
-        pooled = _python(_MANY, f"{out}/many", str(os.cpu_count() or 1), *map(str, files))[2]
+class Ran(NamedTuple):
+    """What a program cost: processor seconds, seconds a person waited, peak MB of its largest process, MB written."""
+
+    processor: float
+    waited: float
+    peak: float
+    written: float
+
+
+def _theirs(program: str, files: list[Path], folder: Path, *options: str, jobs: int) -> Ran:
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        project = Path(place, "-home-dev-proj")
+        project.mkdir()
+        for path in files:
+            (project / path.name).hardlink_to(path)
+        environ = {**os.environ, "CLAUDE_CODE_LOG_RENDER_JOBS": str(jobs), "HOME": place}
+        command = [program, str(project), "-f", "md", "-j", str(jobs), *options]
+        before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        waited, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if status:
+            raise SystemExit(f"{program} ended with {os.waitstatus_to_exitcode(status)}")
+        written = sum(path.stat().st_size for path in Path(place).rglob("*.md")) / MEGABYTE
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Ran(spent, waited, used.ru_maxrss / 1024, written)
+
+
+def _ours_as_run(files: list[Path], folder: Path) -> float:
+    """Seconds a person waits for `pm distill --all`, start-up and every core included."""
+    with tempfile.TemporaryDirectory(dir=folder) as home:
+        project = Path(home, ".claude", "projects", "-home-dev-proj")
+        project.mkdir(parents=True)
+        for path in files:
+            (project / path.name).hardlink_to(path)
+        root = str(Path(__file__).parents[1])
+        environ = {**os.environ, "HOME": home, "PYTHONPATH": root}
+        start = "import sys; from repl.cli import main; sys.exit(main())"
+        command = [sys.executable, "-c", start, "distill", "--all", "--provider", "claude", "-o", f"{home}/out"]
         begun = time.perf_counter()
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [program, str(files[0].parent), "-f", "md", "-o", f"{out}/md", "--no-cache"]
-        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        after, waited = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - begun
-        written = sum(path.stat().st_size for path in Path(out).rglob("*") if path.is_file() and "md" in str(path))
-    theirs = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        subprocess.run(command, env=environ, cwd=home, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        waited = time.perf_counter() - begun
+        if len(list(Path(home, "out").glob("*.jsonl"))) != len(files):
+            raise SystemExit("not every session was distilled")
+    return waited
+
+
+def against(program: str, files: list[Path], folder: Path) -> None:
+    """One core: processor seconds, so that other work on the machine counts for neither side. All: what one waits."""
+    cores = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        output, ours, _ = _python(_ONE, f"{out}/traces", *map(str, files))
     size = sum(path.stat().st_size for path in files) / MEGABYTE
-    print(
-        f"{size:.0f} MB: distill {ours:.1f} s, {Path(program).name} {theirs:.1f} s: {theirs / ours:.1f} times as fast"
-    )
-    cores = os.cpu_count()
-    print(f"as a person waits, {cores} cores: {pooled:.1f} s, {waited:.1f} s: {waited / pooled:.1f} times as fast")
-    print(f"(exit {done.returncode}, peak {after.ru_maxrss / 1024:.0f} MB, wrote {written / MEGABYTE:.1f} MB)")
+    print(f"{size:.0f} MB in {len(files)} sessions, load {os.getloadavg()[0]:.1f} on {cores} cores")
+    print(f"ours, one core          {ours:6.1f} s, peak {float(output.split()[-1]):.0f} MB   (wanted <= 100)")
+    ways = (("as its users run it", ()), ("one combined file", ("--no-cache",)))
+    for name, options in ways:
+        one = _theirs(program, files, folder, *options, jobs=1)
+        shown = f"{one.processor:6.1f} s, peak {one.peak:.0f} MB, wrote {one.written:.0f} MB"
+        print(f"theirs, {name:19} {shown}: ours is {one.processor / ours:.1f} times as fast   (wanted >= 6)")
+    ours_waited = _ours_as_run(files, folder)
+    print(f"pm distill --all, {cores} cores {ours_waited:6.1f} s waited")
+    for name, options in ways:
+        waited = _theirs(program, files, folder, *options, jobs=cores).waited
+        print(f"theirs, {name:19} {waited:6.1f} s waited: ours is {waited / ours_waited:.1f} times as fast")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -90,6 +90,7 @@ class Assembly:
         self.spool = spool
         self.cleaner = cleaner
         self.since_ms = since_ms
+        self.cut_off = False  # whether anything lay before `since_ms`
         self.prompts = Prompts(cleaner)
         self.usage = Usage()
         self.thoughts: Counter[str] = Counter(dict.fromkeys(AVAILABILITIES, 0))
@@ -119,6 +120,7 @@ class Assembly:
         else:
             self._now_ms = at_ms
         if self.since_ms is not None and at_ms < self.since_ms:
+            self.cut_off = True
             return None
         if at_ms:
             if self.last_ms is None or at_ms > self.last_ms:
@@ -305,12 +307,14 @@ def _add_result(fields: dict[str, Any], pending: Pending, result: Result) -> Non
 
 
 def _ts(moment: int) -> str:
-    return _second_text(moment // 1000)
+    minute, second = divmod(moment // 1000, 60)
+    return f"{_minute_text(minute)}:{second:02d}"
 
 
 @lru_cache(maxsize=64)
-def _second_text(second: int) -> str:
-    return from_epoch_ms(second * 1000)[:19]
+def _minute_text(minute: int) -> str:
+    """`YYYY-MM-DDTHH:MM`; neighbouring lines share it."""
+    return from_epoch_ms(minute * 60_000)[:16]
 
 
 def _encode(fields: dict[str, Any]) -> bytes:

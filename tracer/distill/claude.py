@@ -133,12 +133,14 @@ class _Reader:
         if isinstance(version, str):
             assembly.cli_version = version
         content = message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        if not isinstance(blocks, list):
+        blocks = [{"type": "text", "text": content}] if type(content) is str else content
+        if type(blocks) is not list:
             return
         if record.get("isApiErrorMessage") or message.get("model") == "<synthetic>":
             self._synthetic(record, blocks, at_ms, agent)
             return
+        if assembly.at(at_ms) is None:
+            return  # an earlier run's: neither its words nor its model
         reply = str(message.get("id") or record.get("uuid") or "")
         assembly.used_model(message.get("model"), agent=agent)
         self._count_usage(reply, agent, message.get("usage"), at_ms)
@@ -239,6 +241,8 @@ class _Reader:
             return
         if record.get("isMeta") or record.get("isCompactSummary") or text.lstrip().startswith(_INJECTED):
             return
+        if assembly.at(at_ms) is None:
+            return
         if agent is not None:
             assembly.prompts.agent(agent, prompt=text, kind=self._kinds.get(hash(text)))
             return
@@ -268,7 +272,7 @@ class _Reader:
             text = file["content"]
             result.lines_read = line_count(text)
             if file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines"):
-                result.extra.update(fingerprint(text) or {})
+                result.extra = fingerprint(text, result.lines_read) or {}
         elif isinstance(rich.get("stdout"), str):
             stderr = rich.get("stderr")
             tail = self._spilled(rich.get("persistedOutputPath"))
@@ -317,6 +321,8 @@ def _text_of(content: Any) -> str:
         )
     if not isinstance(content, str):
         return ""
-    text = _REMINDER.sub("", content) if "<system-reminder>" in content[-4096:] else content
-    wrapped = _WRAPPED.match(text)
+    text = content
+    if "</system-reminder>" in text[-64:] and "<system-reminder>" in text[-4096:]:
+        text = _REMINDER.sub("", text)
+    wrapped = _WRAPPED.match(text) if text.startswith("<tool_use_error>") else None
     return wrapped.group(1) if wrapped else text

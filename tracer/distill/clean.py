@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import PurePath
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from tracer.redaction.port import Redactor
 
@@ -25,6 +24,14 @@ _BATCH_TEXTS: Final = 500
 _BETWEEN: Final = "\n\x1e\x1e\n"
 _HOME_OF: Final = re.compile(r"^(/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:\\Users\\[^\\]+)(?=[/\\]|$)")
 _OPEN_MARK: Final = re.compile(r"\[REDACTED:[^\]\s]{0,80}$")
+
+
+@runtime_checkable
+class _ManyTexts(Protocol):
+    """What the project's own redactor can do besides: one search tells which of many texts hold something at all."""
+
+    def redact_rows(self, rows: Sequence[Sequence[str]]) -> tuple[dict[int, list[str]], dict[str, int]]: ...
+
 
 Done = Callable[[Sequence[str]], None]
 
@@ -55,7 +62,8 @@ class Cleaner:
         other_homes = (home for home in dict.fromkeys(all_homes) if len(home) > 1 and home not in self._roots)
         replacements += [(home, "$HOME") for home in other_homes]
         self._replacements = [
-            (path, re.compile(r"(?<![\w.$-])" + re.escape(path) + r"(?![\w-]|\.\w)"), variable)
+            # What may not stand before a path is looked at behind it: a pattern that begins with letters is fast.
+            (path, re.compile(rf"{re.escape(path)}(?<![\w.$-]{re.escape(path)})(?![\w-]|\.\w)"), variable)
             for path, variable in sorted(replacements, key=lambda pair: -len(pair[0]))
         ]
         self._texts: list[str] = []
@@ -83,7 +91,17 @@ class Cleaner:
     def _clean_all(self, texts: list[str]) -> list[str]:
         if len(texts) < 2:
             return [self.clean(text) for text in texts]
-        redacted, counts = self._redactor.redact_text(self._shorten(_BETWEEN.join(texts)))
+        shortened = self._shorten(_BETWEEN.join(texts))
+        if isinstance(self._redactor, _ManyTexts):
+            pieces = shortened.split(_BETWEEN)
+            if len(pieces) != len(texts):
+                pieces = [self._shorten(text) for text in texts]
+            changed, found = self._redactor.redact_rows([(piece,) for piece in pieces])
+            for place, (cleaned,) in changed.items():
+                pieces[place] = cleaned
+            self.counts.update(found)
+            return pieces
+        redacted, counts = self._redactor.redact_text(shortened)
         pieces = redacted.split(_BETWEEN)
         if len(pieces) != len(texts):
             return [self.clean(text) for text in texts]
@@ -109,5 +127,5 @@ class Cleaner:
         for root in self._roots:
             if path.startswith(root) and path[len(root) : len(root) + 1] in {"/", "\\"}:
                 inside = path[len(root) + 1 :]
-                return path if ".." in PurePath(inside).parts else inside or "."
+                return path if ".." in inside and ".." in inside.split("/") else inside or "."
         return path[:MARGIN]

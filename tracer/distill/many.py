@@ -36,8 +36,9 @@ def distill_many(
         for session in sessions:
             yield _one(session, request)
         return
-    # Not fork: the caller may have threads.
+    # Not fork: the caller may have threads. What all workers need is loaded once, where they are forked from.
     context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", "tracer.distill.warm"])
     with ProcessPoolExecutor(count, mp_context=context) as pool:
         # The largest first, so that no core waits for one that was started last.
         ordered = sorted(sessions, key=lambda session: -session.size)

@@ -157,20 +157,21 @@ def mend_surrogates(value: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _second(text: str) -> int:
-    """Milliseconds at the beginning of a second; neighbouring records share it."""
+def _minute(text: str) -> int:
+    """Milliseconds at the beginning of a minute; neighbouring records share it."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1000
 
 
 def epoch_ms(value: Any) -> int | None:
     """Milliseconds since 1970 UTC of an ISO 8601 text (without a zone: UTC) or a number of milliseconds."""
     if type(value) is str:
-        if len(value) == 24 and value[23] == "Z" and value[19] == ".":  # as all three providers write it
+        if len(value) == 24 and value[16] == ":" and value[19] == "." and value[23] == "Z":  # as all three write it
+            inside = value[17:19] + value[20:23]
             try:
-                exact = _second(value[:19]) + int(value[20:23])
+                exact = _minute(value[:16]) + int(inside)
             except ValueError:
                 return None
-            return exact if exact >= 0 else None
+            return exact if exact >= 0 and inside.isdecimal() and inside < "60000" else None
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:

@@ -46,9 +46,10 @@ async def distill_after_run(
 ) -> RunTrace:
     """Distill the session `session_ref` (`<id>` or `<executor>:<id>`) of `executor` under the label `run:<task_id>`.
 
-    One session is one trace: a later answer in the same session updates it. `since_ms` leaves out what the session
-    held before the task began. `native_path` is the session's file where the executor knows it; else it is looked for
-    by id, with `environ` as the agent's environment.
+    One session is one trace: a later answer in the same session updates it, and its totals are the task's. `since_ms`
+    leaves out what the session held before the task began (a program that was told to go on in an older one).
+    `native_path` is the session's file where the executor knows it; else it is looked for by id, with `environ` as the
+    agent's environment.
     """
     provider = _PROVIDERS.get(executor)
     if provider is None or not session_ref:

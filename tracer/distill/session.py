@@ -85,7 +85,8 @@ def distill_session(
 
     `session` is the native file; without it, `session_id` (with `provider`) or the project's newest session is taken.
     `label` is `operation:module`. `since_ms` (milliseconds since 1970 UTC) leaves out what an earlier run of the same
-    session did. `success`, `cost_usd` and `duration_sec` replace what the file says, where the caller knows better.
+    session did; where there was something, the trace is one of its own and `source.since` says so. `success`,
+    `cost_usd` and `duration_sec` replace what the file says, where the caller knows better.
 
     Raises:
         NotFoundError: no such session.
@@ -146,7 +147,7 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
         for text in assembly.prompts.texts.values():
             blobs.put_bytes(text.encode())
         folder = output_folder(request, state_dir)
-        return store(folder, session, meta, spool.lines(), relabel=request.label is not None)
+        return store(folder, session, meta, spool.lines, relabel=request.label is not None)
 
 
 def _cleaner(session: NativeSession, request: Request, redactor: Redactor, state_dir: StateDir) -> Cleaner:
@@ -175,7 +176,7 @@ def _meta(
     cleaner = assembly.cleaner
     named = cleaner.relative(str(request.prompt_file.absolute())) if request.prompt_file else None
     told = source.to_dict()
-    if request.since_ms is not None:
+    if request.since_ms is not None and assembly.cut_off:  # else it is the whole session, under whatever name
         told["since"] = from_epoch_ms(request.since_ms)
     meta = {
         "type": "meta",

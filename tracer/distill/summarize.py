@@ -166,11 +166,14 @@ def line_count(text: str) -> int:
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
 
 
-def fingerprint(content: str) -> dict[str, Any] | None:
+def fingerprint(content: str, lines: int | None = None) -> dict[str, Any] | None:
     """`lines` and `sha256` of a whole file's text, or None where its bytes cannot be told from the text."""
     if "\ufffd" in content:
         return None
-    return {"lines": line_count(content), "sha256": hashlib.sha256(content.encode()).hexdigest()}
+    return {
+        "lines": line_count(content) if lines is None else lines,
+        "sha256": hashlib.sha256(content.encode()).hexdigest(),
+    }
 
 
 _TAIL_LINES: Final = {False: 5, True: 20}
@@ -182,9 +185,10 @@ _TROUBLE: Final = ("error", "fail", "exception", "traceback", "warning", "panic"
 _REPORT: Final = re.compile(
     r"(?i:^\W{0,8}(?:error|failed|failure|fail|fatal|panicked|panic|warning|traceback|npm err!)\b(?!\s*[=(.,]))"
     r"|(?i:\b(?:error|warning|fatal)(?:\[\w+\]|\s+\w{1,3}\d+)?:\s)"
-    r"|\b\w*(?:Error|Exception|Warning)(?::\s|$)"
+    r"|(?:Error|Exception|Warning)(?::\s|$)"
     r"|: (?i:command not found|no such file or directory|permission denied|not found)\b"
-    r"|\b(?:FAILED|FAIL|ERROR|FATAL)\b|\bpanicked at\b"
+    r"|\b(?:FAILED|FAIL|ERROR|FATAL)\b|\bpanicked at\b",
+    re.MULTILINE,  # `^` is to hold where a line begins, not where the text does
 )
 
 
@@ -237,22 +241,22 @@ def _places(text: str, end: int, limit: int) -> list[tuple[int, int]]:
     if len(low) != len(text):
         low = text  # a letter that changes its length in lower case: offsets must stay true
     found: set[tuple[int, int]] = set()
+    harmless: set[int] = set()  # lines that another word led to: few words name one trouble
     for word in _TROUBLE:
         at, tried = low.find(word, 0, end), 0
         while at >= 0 and tried < 50:
             tried += 1
             begin, stop = low.rfind("\n", 0, at) + 1, low.find("\n", at)
             stop = stop if stop >= 0 else len(low)
-            if stop - begin < 2000 and _is_report(text[begin:stop]):
-                found.add((begin, stop))
-                if len(found) >= 4 * limit:
-                    break
+            if stop - begin < 2000 and begin not in harmless:
+                if (begin, stop) in found or _REPORT.search(text, begin, stop) is not None:
+                    found.add((begin, stop))
+                    if len(found) >= 4 * limit:
+                        break
+                else:
+                    harmless.add(begin)
             at = low.find(word, stop, end)
     return sorted(found)[:limit]
-
-
-def _is_report(line: str) -> bool:
-    return _REPORT.search(line) is not None
 
 
 def _reports(piece: str) -> list[str]:

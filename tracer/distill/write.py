@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -97,24 +98,44 @@ def stored_traces(folder: Path) -> Iterator[StoredTrace]:
 
 def find_trace(folder: Path, session: NativeSession, since: str | None) -> StoredTrace | None:
     """The trace of `session` (of the run since `since`) in `folder`."""
-    provider = PROVIDER_NAMES[session.provider]
-    for stored in stored_traces(folder):
-        meta = stored.meta
-        source = meta.get("source")
-        if (
-            meta.get("session_id") == mend_surrogates(session.session_id)
-            and meta.get("provider") == provider
-            and isinstance(source, dict)
-            and source.get("since") == since
-        ):
-            return stored
+    wanted = (PROVIDER_NAMES[session.provider], mend_surrogates(session.session_id), since)
+    for entry in sorted(entries(folder), key=lambda entry: entry.name):
+        if entry.name.startswith("trace_") and entry.name.endswith(".jsonl") and _identity(entry) == wanted:
+            path = folder / entry.name
+            meta = read_meta(path)  # the file itself has the last word
+            if meta is not None and _identity_of(meta) == wanted:
+                return StoredTrace(path, meta)
     return None
 
 
+def _identity(entry: os.DirEntry[str]) -> tuple[Any, ...] | None:
+    """Whose trace `entry` is. Remembered as long as the file is the same: a folder of 1,000 is not read 1,000 times."""
+    try:
+        at = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return _identity_at(entry.path, (at.st_ino, at.st_dev, at.st_size, at.st_mtime_ns, at.st_ctime_ns))
+
+
+@lru_cache(maxsize=20_000)
+def _identity_at(path: str, _as_it_was: tuple[int, ...]) -> tuple[Any, ...] | None:
+    meta = read_meta(Path(path))
+    return None if meta is None else _identity_of(meta)
+
+
+def _identity_of(meta: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    source = meta.get("source")
+    if not isinstance(source, dict):
+        return None
+    return meta.get("provider"), meta.get("session_id"), source.get("since")
+
+
 def store(
-    folder: Path, session: NativeSession, meta: dict[str, Any], lines: Iterable[bytes], *, relabel: bool
+    folder: Path, session: NativeSession, meta: dict[str, Any], lines: Callable[[], Iterable[bytes]], *, relabel: bool
 ) -> Distilled:
     """Write meta and lines aside, then give them the session's name; see the rule of identity above.
+
+    Only naming is done under the folder's lock: writing and syncing of many sessions goes side by side.
 
     Raises:
         RecordError: the trace could not be made durable.
@@ -124,10 +145,20 @@ def store(
     try:
         descriptor, aside = create_aside(folder / "trace")
         try:
+            label, since = meta["label"], meta["source"].get("since")
+            meta["label"] = _label(find_trace(folder, session, since), label, relabel=relabel)
+            size = _write(descriptor, meta, lines())
             lock = FileLock(folder / ".lock")
             lock.acquire(what="the folder of agentic traces", patience_s=_PATIENCE_S)
             try:
-                return _name(folder, session, meta, lines, descriptor, aside, relabel=relabel)
+                found = find_trace(folder, session, since)
+                named = _label(found, label, relabel=relabel)
+                if named != meta["label"]:  # another process stored or renamed it in between
+                    meta["label"] = named
+                    os.ftruncate(descriptor, 0)
+                    os.lseek(descriptor, 0, os.SEEK_SET)
+                    size = _write(descriptor, meta, lines())
+                return _name(folder, found, meta, aside, size)
             finally:
                 lock.release()
         finally:
@@ -142,20 +173,13 @@ def store(
         ) from error
 
 
-def _name(
-    folder: Path,
-    session: NativeSession,
-    meta: dict[str, Any],
-    lines: Iterable[bytes],
-    descriptor: int,
-    aside: str,
-    *,
-    relabel: bool,
-) -> Distilled:
-    found = find_trace(folder, session, meta["source"].get("since"))
-    if found is not None and not relabel and isinstance(found.meta.get("label"), str):
-        meta["label"] = found.meta["label"]
-    size = _write(descriptor, meta, lines)
+def _label(found: StoredTrace | None, label: str, *, relabel: bool) -> str:
+    """The label a trace gets: the one it has, unless a person gave another."""
+    kept = None if found is None or relabel else found.meta.get("label")
+    return kept if isinstance(kept, str) else label
+
+
+def _name(folder: Path, found: StoredTrace | None, meta: dict[str, Any], aside: str, size: int) -> Distilled:
     if found is None:
         path = _claim(folder, aside, meta)
         return Distilled(path=path, status="created", meta=meta, size=size)

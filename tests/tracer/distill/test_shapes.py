@@ -496,5 +496,6 @@ def test_a_part_of_a_file_has_no_fingerprint(tmp_path):
     )
     (tool,) = of_type(distilled(path, "claude"), "tool")
     assert tool["args_summary"] == "a.py (2 lines)"
+    assert tool["offset"] == 2
     assert "sha256" not in tool
     assert "lines" not in tool

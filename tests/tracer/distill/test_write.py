@@ -78,6 +78,21 @@ def test_the_same_session_distilled_twice_is_one_file(native, tmp_path):
     assert len(list(first.path.parent.glob("*.jsonl"))) == 1
 
 
+def test_what_is_remembered_of_a_folder_gives_way_to_what_lies_there(native, tmp_path):
+    first = made(native, tmp_path)
+    meta, *rest = first.path.read_text().splitlines(keepends=True)
+    first.path.write_text("".join([meta.replace(first.meta["session_id"], "f" * 36), *rest]))
+    second = made(native, tmp_path)
+    assert (second.status, second.path == first.path) == ("created", False)
+    second.path.unlink()
+    assert made(native, tmp_path).status == "created"
+
+
+def test_a_window_that_leaves_nothing_out_is_the_whole_session(native, tmp_path):
+    whole, window = made(native, tmp_path), made(native, tmp_path, since_ms=1000)
+    assert (window.status, window.path) == ("unchanged", whole.path)
+
+
 def test_a_session_that_grew_replaces_its_trace_under_the_same_name(native, tmp_path):
     first = made(native, tmp_path)
     records = native.path.read_text().splitlines()

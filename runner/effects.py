@@ -115,13 +115,15 @@ class TaskEffects:
         )
         return await asyncio.to_thread(judge, evidence, criteria)
 
-    async def distilled(self, answer: Answer, *, task_id: str, iteration_index: int) -> str | None:
+    async def distilled(
+        self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None
+    ) -> str | None:
         """The agentic trace of the session behind `answer`, where the executor left a native one."""
         if self._distill is None:
-            return await self._distilled_session(answer)
+            return await self._distilled_session(answer, since_ms)
         return await self._distill(answer, request=self._request, task_id=task_id, iteration_index=iteration_index)
 
-    async def _distilled_session(self, answer: Answer) -> str | None:
+    async def _distilled_session(self, answer: Answer, since_ms: int | None) -> str | None:
         """The trace of the session an agent command line left; a session that cannot be read fails no task."""
         executor = str(answer.extra.get("executor") or self._request.executor.get("name"))
         native = answer.extra.get("native_session")
@@ -138,6 +140,7 @@ class TaskEffects:
             state_dir=self._state_dir,
             task_id=self._task_id,
             success=answer.status == "COMPLETE",
+            since_ms=since_ms,
         )
         if made.path is not None:
             for member in list(self._family):

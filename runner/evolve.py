@@ -80,7 +80,11 @@ def _user_request(state: TaskState, entry: Entry) -> TaskState:
     data = entry.data
     if state.request is None:
         return state._replace(
-            task_id=entry.task_id, session_id=entry.session_id, request=request_of(data), facts=state.facts + 1
+            task_id=entry.task_id,
+            session_id=entry.session_id,
+            request=request_of(data),
+            facts=state.facts + 1,
+            begun_ms=_epoch_ms(entry.timestamp),
         )
     action = data.get("action")
     if action not in ("continue", "hint", "accept", "stop"):

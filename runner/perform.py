@@ -62,8 +62,13 @@ class Effects(Protocol):
         """Evidence gathered and judged."""
         ...
 
-    async def distilled(self, answer: Answer, *, task_id: str, iteration_index: int) -> str | None:
-        """The path of the agentic trace of the session behind `answer`, None where there is none."""
+    async def distilled(
+        self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None
+    ) -> str | None:
+        """The path of the agentic trace of the session behind `answer`, None where there is none.
+
+        What the session held before `since_ms` (the task's beginning) is not this task's.
+        """
         ...
 
     def apart(self, state: TaskState) -> Apart:
@@ -229,8 +234,8 @@ class Performer:
 
     async def _write_down(self, step: AskAgent, answer: Answer, *, base: str | None, duration_ms: int) -> None:
         changed = await self._effects.changed(base) if base is not None else Changed(())
-        task_id, index = self._ledger.state.task_id, step.iteration_index
-        trace = await self._effects.distilled(answer, task_id=task_id, iteration_index=index)
+        task_id, index, since_ms = self._ledger.state.task_id, step.iteration_index, self._ledger.state.begun_ms
+        trace = await self._effects.distilled(answer, task_id=task_id, iteration_index=index, since_ms=since_ms or None)
         data = _answer_data(answer, changed=changed, duration_ms=duration_ms, agentic_trace=trace)
         await self._ledger.record(Draft("LLM_RESPONSE", data, step.iteration_index, step.subtask_id))
 

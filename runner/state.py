@@ -119,7 +119,8 @@ class TaskState(NamedTuple):
     """A task, folded from its facts. `final` is FINAL_SUMMARY's data once the task has ended.
 
     `granted` is the number of iterations a person added; `action` a person's answer that is not yet acted upon;
-    `worked_until_ms` is the end of the last stretch of time that `totals.spent_ms` counts.
+    `worked_until_ms` is the end of the last stretch of time that `totals.spent_ms` counts; `begun_ms` is when the first
+    request was recorded (milliseconds since 1970 UTC, 0 where the trace does not tell).
     """
 
     task_id: str = ""
@@ -138,6 +139,7 @@ class TaskState(NamedTuple):
     final: Mapping[str, Any] | None = None
     facts: int = 0
     worked_until_ms: int = 0
+    begun_ms: int = 0
 
     @property
     def iterations(self) -> int:

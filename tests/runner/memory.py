@@ -63,7 +63,9 @@ class World:
             result["reason"] = "TODO found"
         return Verdict(judgment="PASS" if passed else "REJECT", criteria_results=(result,), summary="Q2: TODO found")
 
-    async def distilled(self, answer: Answer, *, task_id: str, iteration_index: int) -> str | None:
+    async def distilled(
+        self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None
+    ) -> str | None:
         return None
 
 

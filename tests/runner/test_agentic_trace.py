@@ -1,0 +1,134 @@
+"""The agentic trace that a task leaves: of this task, whatever else the agent's session holds."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repl.support import pm
+from tests.support import fake_agent
+from tracer.clock import from_epoch_ms
+
+SESSION = "11111111-2222-4333-8444-555555555555"
+MODEL = "claude-sonnet-4-5-20250929"
+HOUR_MS = 3_600_000
+
+
+class Place:
+    """A project, a home, and a stand-in for Claude Code that leaves a session file as the real one does."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.project = base / "shop"
+        self.project.mkdir()
+        self.home = base / "home"
+        slug = str(self.project.resolve()).replace("/", "-").replace("_", "-")
+        self.native = self.home / ".claude" / "projects" / slug / f"{SESSION}.jsonl"
+        self.native.parent.mkdir(parents=True)
+        self.now_ms = int(time.time() * 1000)
+
+    def turn(self, number: int, at_ms: int, prompt: str, thought: str, tokens: int) -> list[dict[str, Any]]:
+        """What one question adds to the session file."""
+        base = {"sessionId": SESSION, "cwd": str(self.project), "version": "2.1.329", "isSidechain": False}
+        asked = {"role": "user", "content": prompt}
+        block = {"type": "thinking", "thinking": thought, "signature": "x"}
+        usage = {"input_tokens": tokens, "output_tokens": tokens // 10}
+        reply = {"id": f"msg_{number}", "role": "assistant", "model": MODEL, "content": [block], "usage": usage}
+        begun, ended = from_epoch_ms(at_ms), from_epoch_ms(at_ms + 1000)
+        return [
+            {**base, "type": "user", "uuid": f"u{number}", "timestamp": begun, "message": asked},
+            {
+                **base,
+                "type": "assistant",
+                "uuid": f"a{number}",
+                "timestamp": ended,
+                "message": {**reply, "stop_reason": "end_turn"},
+            },
+        ]
+
+    def run(self, *turns: list[dict[str, Any]], before: list[dict[str, Any]] | None = None) -> tuple[int, str]:
+        """`pm run` whose agent answers once with a mark left in and then without; the session grows by a turn each."""
+        held = list(before or [])
+        if held:
+            self.native.write_text(_lines(held))
+        plays = []
+        for number, turn in enumerate(turns):
+            held += turn
+            last = number == len(turns) - 1
+            content = "def half(x):\n    return x / 2\n" if last else "def half(x):\n    # TODO: finish\n    return x\n"
+            told = {
+                "type": "result",
+                "subtype": "success",
+                "is_error": False,
+                "result": "calc.py halves.",
+                "stop_reason": "end_turn",
+                "session_id": SESSION,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            }
+            plays.append(
+                [
+                    {"line": {"type": "system", "subtype": "init", "session_id": SESSION, "model": MODEL}},
+                    {"files": {str(self.project / "calc.py"): content, str(self.native): _lines(held)}},
+                    {"line": told},
+                ]
+            )
+        package = "@anthropic-ai/claude-code"
+        program = fake_agent.install(self.base, "claude", *plays, version="2.1.329", package=package)
+        config = self.base / "config.toml"
+        config.write_text(f'[executors]\nclaude = "{program}"\n')
+        words = ("run", "calc.py must halve", "--executor", "claude", "--permissions", "full", "--kind", "change")
+        environ = {"HOME": str(self.home), "ANTHROPIC_API_KEY": "sk-ant-test-0123456789"}
+        ran = pm(*words, "--max-iterations", "3", "--config", str(config), cwd=self.project, **environ)
+        return ran.code, ran.out + ran.err
+
+    def answers(self) -> list[dict[str, Any]]:
+        (trace,) = (self.project / ".pm-orchestrator").rglob("conversation*.jsonl")
+        facts = [json.loads(line) for line in trace.read_text().splitlines()]
+        return [fact["data"] for fact in facts if fact["event"] == "LLM_RESPONSE"]
+
+    def trace(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.project / name).read_text().splitlines()]
+
+
+def _lines(records: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_session_continued_over_two_iterations_is_one_trace_with_the_tasks_totals(place: Place) -> None:
+    first = place.turn(1, place.now_ms + HOUR_MS, "calc.py must halve", "Write it.", 100)
+    second = place.turn(2, place.now_ms + 2 * HOUR_MS, "Finish it.", "Mend it.", 200)
+    code, told = place.run(first, second)
+    assert code == 0, told
+    one, two = place.answers()
+    assert one["agentic_trace"] == two["agentic_trace"]
+    meta, *lines = place.trace(two["agentic_trace"])
+    assert meta["tokens"] == {"input": 300, "output": 30, "cached": None, "thinking": None}
+    assert [line["text"] for line in lines if line["type"] == "thought"] == ["Write it.", "Mend it."]
+    assert "since" not in meta["source"]
+
+
+def test_what_the_session_held_before_the_task_is_not_the_tasks(place: Place) -> None:
+    before = place.turn(0, place.now_ms - HOUR_MS, "Something else.", "An older thought.", 5000)
+    first = place.turn(1, place.now_ms + HOUR_MS, "calc.py must halve", "Write it.", 100)
+    second = place.turn(2, place.now_ms + 2 * HOUR_MS, "Finish it.", "Mend it.", 200)
+    code, told = place.run(first, second, before=before)
+    assert code == 0, told
+    one, two = place.answers()
+    assert one["agentic_trace"] == two["agentic_trace"]
+    meta, *lines = place.trace(two["agentic_trace"])
+    assert meta["tokens"]["input"] == 300
+    assert meta["duration_sec"] == 3601.0
+    assert meta["thoughts"]["full"] == 2
+    assert meta["source"]["since"] >= from_epoch_ms(place.now_ms)
+    assert [line["text"] for line in lines if line["type"] == "thought"] == ["Write it.", "Mend it."]
+    assert "An older thought." not in json.dumps(lines)
+    assert "Something else." not in json.dumps(lines)

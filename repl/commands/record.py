@@ -84,7 +84,7 @@ async def record_into(
         short = spool.trace_id[:8]
         ended.failed.next_step = f"free space or mend what is wrong; then pm record resume {short} goes on"
         context.output.note(
-            f"recorded until then: {count_text(spool.last_event(), 'event')} · pm record upload {short} sends them"
+            f"recorded until then: {count_text(spool.last_event(), 'event')} · pm record upload {short} sends that"
         )
         raise ended.failed
     await _after(context, arguments, spool)

@@ -23,6 +23,7 @@ from repl.commands.capture_bug import ask_yes, can_ask
 from repl.commands.capture_preview import event_line, preview_fields, preview_lines
 from repl.commands.record import options_for, record_into, running_here
 from repl.present.escape import escape
+from repl.present.words import count_text
 from tracer.errors import ConflictError, NotFoundError, RecordError, UsageError
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ async def resume(context: Context, arguments: Namespace) -> int:
             f"recording {spool.trace_id[:8]} was sent and finalized", next_step="pm record begins another"
         )
     git = open_repository(context.folder)
-    shell = find_shell(arguments.shell or "", context.environ)
+    shell = find_shell(arguments.shell or str(spool.header.get("shell") or ""), context.environ)
     spool.pause(on=False)
     return await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording again")
 
@@ -194,7 +195,9 @@ def status(context: Context, arguments: Namespace) -> int:
     state = spool_state(spool)
     title = spool.header["request"]["task"]["bug_report"]["title"]
     context.output.line(escape(f"{spool.trace_id}  {state['state']}  {title}"))
-    context.output.line(f"  {state['events']} events, {state['sent']} of them at {spool.header.get('server')}")
+    context.output.line(
+        f"  {count_text(state['events'], 'event')}, {state['sent']} of them at {spool.header.get('server')}"
+    )
     if state["state"] == "open":
         context.output.line("  cut off before its end: pm record resume goes on, pm record upload sends it")
     context.output.result("record status", {"trace_id": spool.trace_id, "title": title, **state})

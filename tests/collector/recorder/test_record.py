@@ -427,7 +427,8 @@ def test_a_killed_recording_goes_on_in_a_new_shell(at: Desk) -> None:
         recording.run("echo 'x = 1' >> cart.py")
         os.kill(recording.terminal.child.pid, signal.SIGKILL)
         recording.terminal.ends()
-    with Terminal(at.repo, "record", "resume", "--no-upload", **at.environ("bash")) as terminal:
+    another = at.environ("bash", SHELL="/usr/bin/fish")  # it goes on in the shell it began with
+    with Terminal(at.repo, "record", "resume", "--no-upload", **another) as terminal:
         terminal.wait_for("mine>", seconds=30)
         terminal.send(b"echo 'x = 2' >> cart.py\r")
         eventually(lambda: terminal.pump() and len(at.payloads("file_edit")) == 2)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from collector.collector import open_collector
+from repl.commands.capture_server import capture_redactor
+from repl.commands.context import Context
+from repl.present.output import Output
 from tests.repl.support import pm
 
 KEY = "sk-" + "proj-9Zx81kQ29pLmV4tR7"
@@ -104,3 +111,31 @@ def test_rules_in_the_environment_that_are_none_are_refused(project: Path) -> No
     ran = pm("redact", "log.txt", cwd=project, PM_REDACTION_EXTRA_RULES='["EMP"]')
     assert ran.code == 3
     assert "PM_REDACTION_EXTRA_RULES holds no redaction rules" in ran.err
+
+
+async def test_captures_and_the_collector_heed_a_rule_of_ones_own(project: Path, monkeypatch) -> None:
+    monkeypatch.setenv("PM_REDACTION_EXTRA_RULES", "")  # what the settings put there goes with the test
+    (project / ".pm-orchestrator").mkdir()
+    (project / ".pm-orchestrator" / "config.toml").write_text(STAFF)
+    context = Context(
+        output=Output(stdout=io.StringIO(), stderr=io.StringIO()),
+        environ=dict(os.environ),
+        arguments=Namespace(directory=str(project)),
+    )
+    redacted, counts = capture_redactor(context).redact_text("EMP-123456")
+    assert (redacted[:19], counts) == ("[REDACTED:staff-id:", {"staff-id": 1})
+    monkeypatch.delenv("PM_REDACTION_EXTRA_RULES")
+    async with open_collector(context.state_dir, context.settings(), environ={}) as collector:
+        assert collector.redactors.for_root(None).redact_text("EMP-123456")[1] == {"staff-id": 1}
+
+
+def test_an_export_heeds_a_rule_that_came_after_the_record(project: Path) -> None:
+    script = project / "script.jsonl"
+    script.write_text(json.dumps({"output": "It was EMP-123456."}) + "\n")
+    words = ("run", "who?", "--kind", "question", "--executor", "scripted", "--script", str(script))
+    assert pm(*words, cwd=project).code == 0
+    (project / ".pm-orchestrator" / "config.toml").write_text(STAFF)
+    assert pm("export", "-o", "task.md", cwd=project).code == 0
+    text = (project / "task.md").read_text()
+    assert "[REDACTED:staff-id:" in text
+    assert "EMP-123456" not in text

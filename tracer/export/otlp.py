@@ -8,6 +8,7 @@ events. Pure.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,6 +27,7 @@ _INTERNAL: Final = 1
 _OK, _ERROR = 1, 2
 _NS: Final = 1_000_000
 _THOUGHT, _TROUBLE, _SCORE = range(3)
+_KINDS: Final = 3
 
 
 async def otlp_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
@@ -57,11 +59,11 @@ async def otlp_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
 
 @dataclass(slots=True)
 class _Seen:
-    """When the session ran, and the place of each of the root's events: its time, then its kind."""
+    """When the session ran, and the place of each of the root's events: its time, then its kind, as one number."""
 
     start: int
     end: int
-    order: list[tuple[int, int]] = field(default_factory=list)
+    order: array[int] = field(default_factory=lambda: array("q"))
 
 
 async def _gone_through(trace: ExportedTrace, root_id: str, acts: Aside, events: Aside) -> _Seen:
@@ -70,7 +72,7 @@ async def _gone_through(trace: ExportedTrace, root_id: str, acts: Aside, events:
 
     def note(event: dict[str, Any], ts_ms: int, kind: int) -> None:
         events.put(event)
-        seen.order.append((ts_ms, kind))
+        seen.order.append(ts_ms * _KINDS + kind)
 
     async for item in trace.steps:
         seen.start = min(seen.start, item.ts_ms)

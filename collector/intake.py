@@ -93,8 +93,7 @@ class IntakeRules:
         return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedBatch:
+class PreparedBatch(NamedTuple):
     """What to store: events, the blobs that come with them, and the ids of stored blobs that they name."""
 
     events: tuple[StoredEvent, ...]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
@@ -64,8 +63,7 @@ class ParsedEvent(NamedTuple):
     identity: bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParsedBatch:
+class ParsedBatch(NamedTuple):
     """A batch ready for redaction; `references` are the blob ids that its events name."""
 
     events: tuple[ParsedEvent, ...]

@@ -39,9 +39,12 @@ _KNOWN_OF_ONE: Final = (
     "SELECT e.trace_id, e.event_id, e.identity FROM json_each(?) AS sent CROSS JOIN events AS e INDEXED BY events_by_id"
     " ON e.trace_id = ? AND e.event_id = sent.value"
 )
-_ONE_KNOWN: Final = "SELECT trace_id, event_id, identity FROM events WHERE trace_id = ? AND event_id = ?"
 _ONE_HEAD: Final = (
     "SELECT trace_id, status, seq_last, event_count, byte_count, clock_skew_ms FROM traces WHERE trace_id = ?"
+)
+_ONE_EVENT: Final = (  # head and identity in one: the usual case of live capture
+    "SELECT t.status, t.seq_last, t.event_count, t.byte_count, t.clock_skew_ms, (SELECT e.identity FROM events AS e"
+    " INDEXED BY events_by_id WHERE e.trace_id = t.trace_id AND e.event_id = ?2) FROM traces AS t WHERE t.trace_id = ?1"
 )
 _ONE_ADVANCE: Final = (
     "UPDATE traces SET seq_last = ?, event_count = ?, byte_count = ?, clock_skew_ms = ? WHERE trace_id = ?"
@@ -101,8 +104,7 @@ def _runs(appends: Sequence[Append]) -> Iterator[Sequence[Append]]:
 
 
 def _append_run(connection: sqlite3.Connection, appends: Sequence[Append]) -> list[AppendResult | PmError]:
-    heads = _heads(connection, appends)
-    known = _known(connection, appends)
+    heads, known = _found(connection, appends)
     outcomes: list[AppendResult | PmError] = []
     planned: list[_Planned] = []
     for append in appends:
@@ -166,6 +168,20 @@ def _row(trace_id: str, event: StoredEvent) -> tuple[Any, ...]:
     return trace_id, event.seq, event.ts_ms, event.type, payload, event.event_id, envelope, bytearray(event.identity)
 
 
+def _found(
+    connection: sqlite3.Connection, appends: Sequence[Append]
+) -> tuple[dict[str, _Head], dict[str, dict[str, bytes]]]:
+    """Where the traces stand, and what of the events is there already."""
+    if len(appends) > 1 or len(appends[0].events) != 1:
+        return _heads(connection, appends), _known(connection, appends)
+    trace_id, event_id = appends[0].trace_id, appends[0].events[0].event_id
+    row = connection.execute(_ONE_EVENT, (trace_id, event_id)).fetchone()
+    if row is None:
+        return {trace_id: _Head(None, 0, 0, 0, None)}, {trace_id: {}}
+    *head, identity = row
+    return {trace_id: _Head(*head)}, {trace_id: {} if identity is None else {event_id: bytes(identity)}}
+
+
 def _heads(connection: sqlite3.Connection, appends: Sequence[Append]) -> dict[str, _Head]:
     ids = {append.trace_id for append in appends}
     if len(ids) == 1:
@@ -181,13 +197,9 @@ def _heads(connection: sqlite3.Connection, appends: Sequence[Append]) -> dict[st
 def _known(connection: sqlite3.Connection, appends: Sequence[Append]) -> dict[str, dict[str, bytes]]:
     """Of each trace, the identities of those of its events that are there already, by id."""
     known: dict[str, dict[str, bytes]] = {append.trace_id: {} for append in appends}
-    first = appends[0]
     if len(known) == 1:
         ids = [event.event_id for append in appends for event in append.events]
-        if len(ids) == 1:
-            found = connection.execute(_ONE_KNOWN, (first.trace_id, ids[0]))
-        else:
-            found = connection.execute(_KNOWN_OF_ONE, (orjson.dumps(ids).decode("ascii"), first.trace_id))
+        found = connection.execute(_KNOWN_OF_ONE, (orjson.dumps(ids).decode("ascii"), appends[0].trace_id))
     else:
         pairs = [(append.trace_id, event.event_id) for append in appends for event in append.events]
         found = connection.execute(_KNOWN, (orjson.dumps(pairs).decode("ascii"),))

@@ -2,7 +2,8 @@
 
 Both servers run as processes of their own under uvicorn with the same settings and get the same bytes; rounds
 alternate, the median of the ratios is shown. PM_BENCH_MLFLOW=skip leaves MLflow out, PM_BENCH_EVENTS shortens the large
-trace. With names as arguments (`python -m benchmarks.collector http postgres mlflow large`) only those parts run.
+trace, PM_BENCH_SYNC_MS is how long the slow disk's sync takes. With names as arguments (`python -m benchmarks.collector
+http slow postgres mlflow large`) only those parts run.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ import httpx2
 import orjson
 
 from benchmarks._collector_load import batches_of, create_body, event, replay, request
+from benchmarks._collector_slow_disk import slow_disk
 from benchmarks.harness import Figure, heading, show
 from collector.store.port import StoredEvent, TraceRow
 from collector.store.sqlite import open_sqlite
 
 _ROUNDS = int(os.environ.get("PM_BENCH_ROUNDS", "5"))
+_SYNC_MS = float(os.environ.get("PM_BENCH_SYNC_MS", "3"))
 _ROOT = Path(__file__).parent.parent
 
 
@@ -105,7 +108,7 @@ def ours(folder: Path, **environ: str) -> Iterator[Ours]:
 
 
 @contextlib.contextmanager
-def reference(folder: Path) -> Iterator[Callable[[list[list[bytes]]], float]]:
+def reference(folder: Path, **environ: str) -> Iterator[Callable[[list[list[bytes]]], float]]:
     """The reference server: requests a second for lists of bodies."""
     port = _free_port()
 
@@ -114,7 +117,7 @@ def reference(folder: Path) -> Iterator[Callable[[list[list[bytes]]], float]]:
             port, [[request(f"/traces/{uuid.uuid4()}/events", b, port=port) for b in each] for each in bodies]
         )
 
-    with _process(["-m", "benchmarks._collector_reference", str(folder), str(port)], port, cwd=folder):
+    with _process(["-m", "benchmarks._collector_reference", str(folder), str(port)], port, cwd=folder, environ=environ):
         yield speed
 
 
@@ -161,12 +164,31 @@ def http(folder: Path) -> None:
     one, many = _singles(1, 300), _singles(64, 30)
     batches = [batches_of(10, 100)]
     with reference(folder) as bare, ours(folder) as server, ours(folder, PM_BENCH_GROUP="1") as alone:
+        server.speed([batches_of(25, 100)])  # as much text as the redactor wants to see before it compiles its patterns
         _compare("single events, 1 client", 0.4, lambda: server.speed(one), lambda: bare(one))
         _compare("single events, 64 clients", 0.4, lambda: server.speed(many), lambda: bare(many))
         _compare("batches of 100 of 2 kB", 0.25, lambda: server.speed(batches), lambda: bare(batches), unit=100)
         _compare("batches, raw mode", 0.6, lambda: server.speed(batches, store="raw"), lambda: bare(batches), unit=100)
         _compare("64 clients, group commit on / off", 5, lambda: server.speed(many), lambda: alone.speed(many))
     _group_commit(folder)
+
+
+def slow(folder: Path) -> None:
+    """The same where a sync takes as long as on a usual disk: what group commit is for."""
+    environ = slow_disk(folder, delay_ms=_SYNC_MS)
+    if environ is None:
+        print("\nno slow disk: that needs Linux and a C compiler")
+        return
+    heading(f"every process with a preloaded library that makes fsync and fdatasync {_SYNC_MS:g} ms longer")
+    one, many = _singles(1, 100), _singles(64, 10)
+    with reference(folder, **environ) as bare, ours(folder, **environ) as server:
+        server.speed([batches_of(25, 100)])
+        _compare("slow disk: single events, 1 client", None, lambda: server.speed(one), lambda: bare(one))
+        _compare("slow disk: single events, 64 clients", None, lambda: server.speed(many), lambda: bare(many))
+        with ours(folder, PM_BENCH_GROUP="1", **environ) as alone:
+            alone.speed([batches_of(25, 100)])
+            name = "slow disk: 64 clients, group commit on / off"
+            _compare(name, 5, lambda: server.speed(many), lambda: alone.speed(many))
 
 
 async def _store_alone(path: Path, group: int) -> float:
@@ -250,7 +272,13 @@ def mlflow(folder: Path) -> None:
 
 def main(names: list[str] | None = None) -> None:
     """Print every figure, or the parts named."""
-    parts: dict[str, Callable[[Path], None]] = {"http": http, "postgres": postgres, "large": large, "mlflow": mlflow}
+    parts: dict[str, Callable[[Path], None]] = {
+        "http": http,
+        "slow": slow,
+        "postgres": postgres,
+        "large": large,
+        "mlflow": mlflow,
+    }
     for name in names or parts:
         folder = Path(tempfile.mkdtemp(prefix="pm-bench-"))
         try:

@@ -14,6 +14,7 @@ import tree_sitter
 
 from runner.criteria import marks, wording
 from runner.criteria.languages import Language, by_name
+from runner.criteria.omitting import omits_data
 from runner.criteria.scanner import scan
 from runner.criteria.source import SCAN_LIMIT, Source
 
@@ -38,6 +39,7 @@ _NO_WORK = re.compile(
 _BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400
 _EXPLAINS = 5
+_DOTS = ("...", "…", ". . .")
 _EMPTY = (b"", b"*/")
 
 
@@ -204,8 +206,10 @@ def read_comment(comment: Comment, *, mentions_marks: bool = False) -> list[Hit]
 
 def _left_out(comment: Comment, text: str) -> re.Match[str] | None:
     found = wording.LEFT_OUT_STRICT.search(text)
+    if found is not None and omits_data(text, found.group()):
+        return None
     if found is None and not comment.doc:
-        found = wording.LEFT_OUT_DOTS.search(text)
+        found = wording.LEFT_OUT_DOTS.search(text) if any(dots in text for dots in _DOTS) else None
         if found is None and comment.own and (weak := wording.LEFT_OUT.search(text)) and not _followed(comment):
             found = weak
     return found

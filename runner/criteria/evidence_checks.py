@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from runner.criteria.answer import Answer, read_answer
+from runner.criteria.endings import early_ends, stops_short
 from runner.criteria.finding import at, finding_of
 from runner.criteria.kind import asks_for_change, effective_kind
 from runner.criteria.model import Evidence, Finding, Place
-from runner.criteria.prose import early_ends, stops_short
 
 __all__ = ["q1_files", "q5_evidence", "q6_termination"]
 
@@ -113,7 +113,7 @@ def q6_termination(evidence: Evidence) -> Finding:
     if evidence.kind not in {"question", "investigation"} and (
         changed or _wants_change(evidence) or evidence.options.get("answer_alone")
     ):
-        places.extend(early_ends(answer.prose, changed=changed or bool(evidence.options.get("answer_alone"))))
+        places.extend(early_ends(answer, changed=changed or bool(evidence.options.get("answer_alone"))))
     if (cut := stops_short(answer)) is not None:
         places.append(cut)
     places.extend(_unproven(evidence, answer))

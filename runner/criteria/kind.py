@@ -8,7 +8,7 @@ from typing import Literal
 from runner.criteria.claims import requested_paths
 from runner.criteria.model import Evidence
 
-__all__ = ["asks_for_change", "effective_kind"]
+__all__ = ["asks_for_change", "asks_for_code", "effective_kind"]
 
 _CHANGE = re.compile(
     r"^\W*(?:(?:please|now|then|also|first|next|could you|can you|would you|i want you to|i need you to|let's|we need to|you must|your task is to)[\s,:]+)*"
@@ -30,6 +30,24 @@ _QUESTION = re.compile(
     r"^\W*(?:what|why|how|where|when|who|which|is|are|does|do|did|can|could|explain|describe|show|list|tell|summari[sz]e|compare|review|analy[sz]e|investigate|find out)\b",
     re.IGNORECASE,
 )
+
+_ARTEFACT = (
+    r"(?:scripts?|programs?|functions?|modules?|class(?:es)?|components?|code|snippets?|one-?liners?|quer(?:y|ies)|statements?|decorators?|middlewares?|hooks?|helpers?|regex(?:es)?|workflows?|dockerfiles?|makefiles?|"
+    r"config(?:uration)?s?|macros?|polyfills?|wrappers?|parsers?|playbooks?|manifests?|migrations?|stylesheets?|templates?|types?|interfaces?|tests?|cli|bot|implementations?)"
+)
+_CODE_WANTED = re.compile(
+    rf"\b(?:give|send|provide|generate|output|draft|paste|produce|hand|write|make|create|i need|i want|i'd like|looking for|implement|code)\b(?! (?:me )?(?:an? )?(?:overview|explanation|summary|list|idea|example))[^.;!?\n]{{0,60}}\b{_ARTEFACT}\b"
+    r"|(?:スクリプト|プログラム|コード|関数|クラス|クエリ|設定ファイル|コンポーネント)[^。\n]{0,20}(?:書い|作っ|作成|ください|下さい|出力|欲しい|ほしい)|(?:给我|写|提供|生成|来)[^。\n]{0,20}(?:脚本|程序|代码|函数|类|组件|查询|配置)|(?:스크립트|프로그램|코드|함수|클래스|쿼리|컴포넌트)[^.\n]{0,14}(?:작성|만들|써|짜|주세요|줘)"
+    r"|\b(?:dame|escribe|escríbeme|necesito|genera|hazme|quiero|crea)\b[^.;!?\n]{0,40}\b(?:script|programa|código|función|clase|consulta|módulo|componente)\b|\b(?:gib|schreib\w*|erstell\w*|ich brauche|brauche|liefere|mach)\b[^.;!?\n]{0,50}(?:skript|programm|code|funktion|klasse|modul|abfrage|komponente)\b|\b(?:donne|donnez|écris|écrivez|il me faut|fournis|génère|fais)\b[^.;!?\n]{0,40}\b(?:script|programme|code|fonction|classe|module|requête|composant)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_for_code(request: str) -> bool:
+    """Whether code in the answer itself is what the request wants: a script, a query, a component."""
+    return _CODE_WANTED.search(request) is not None and not re.match(
+        r"\W*(?:what|why|how|explain|describe)\b", request, re.IGNORECASE
+    )
 
 
 def asks_for_change(request: str) -> bool:

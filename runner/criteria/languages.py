@@ -25,6 +25,7 @@ class Language:
 
     `judge`: a new ERROR fails; `balance`: only with brackets or keywords left open; `advise`: only where the file
     ends inside something. `line` and `block` are comment leaders for the scanner, `quotes` its string quotes.
+    `literals` are functions without a name that are not among `functions`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Language:
     function: str = "language"
     comments: tuple[str, ...] = ("comment",)
     functions: tuple[str, ...] = ()
+    literals: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     strings: tuple[str, ...] = ()
     trust: str = "judge"
@@ -83,21 +85,21 @@ _ALL: tuple[Language, ...] = (
         classes=("class_declaration", "class", "abstract_class_declaration"), known_gaps=_TYPESCRIPT_GAPS,
     ),
     _slashed(
-        name="go", module="go", functions=("function_declaration", "method_declaration"), classes=("type_declaration",),
+        name="go", module="go", literals=("func_literal",), functions=("function_declaration", "method_declaration"), classes=("type_declaration",),
         strings=("interpreted_string_literal", "raw_string_literal", "rune_literal"), quotes=('"', "`", "'"),
     ),
     _slashed(
-        name="rust", module="rust", comments=_JVM_COMMENTS, functions=("function_item",),
+        name="rust", module="rust", comments=_JVM_COMMENTS, literals=("closure_expression",), functions=("function_item",),
         classes=("impl_item", "trait_item", "struct_item", "enum_item", "mod_item"),
         strings=("string_literal", "raw_string_literal", "char_literal"), quotes=('"',),
     ),
     _slashed(
-        name="java", module="java", comments=_JVM_COMMENTS, functions=("method_declaration",),
+        name="java", module="java", comments=_JVM_COMMENTS, literals=("lambda_expression",), functions=("method_declaration",),
         classes=("class_declaration", "interface_declaration", "enum_declaration", "record_declaration"),
         strings=("string_literal", "character_literal"), known_gaps=re.compile(rb"^import module\b", re.MULTILINE),
     ),
     _slashed(
-        name="kotlin", module="kotlin", comments=_JVM_COMMENTS, functions=("function_declaration",),
+        name="kotlin", module="kotlin", comments=_JVM_COMMENTS, literals=("lambda_literal", "anonymous_function"), functions=("function_declaration",),
         classes=("class_declaration", "object_declaration"), strings=("string_literal",), trust="balance",
         quotes=('"""', '"', "'"),
     ),
@@ -106,32 +108,32 @@ _ALL: tuple[Language, ...] = (
         trust="advise",
     ),
     _slashed(
-        name="cpp", module="cpp", functions=_C_LIKE, classes=("class_specifier", "struct_specifier"),
+        name="cpp", module="cpp", literals=("lambda_expression",), functions=_C_LIKE, classes=("class_specifier", "struct_specifier"),
         strings=("string_literal", "raw_string_literal", "char_literal"), trust="advise",
     ),
     _slashed(
-        name="c_sharp", module="c_sharp", functions=("method_declaration", "local_function_statement"),
+        name="c_sharp", module="c_sharp", literals=("lambda_expression", "anonymous_method_expression"), functions=("method_declaration", "local_function_statement"),
         classes=("class_declaration", "struct_declaration", "interface_declaration", "record_declaration"),
         strings=("string_literal", "verbatim_string_literal", "raw_string_literal", "interpolated_string_expression"),
         known_gaps=re.compile(rb"^\s*#\s*(?:if|else)", re.MULTILINE),
     ),
     Language(
-        name="ruby", module="ruby", functions=("method", "singleton_method"), classes=("class", "module"),
+        name="ruby", module="ruby", literals=("do_block", "block", "lambda"), functions=("method", "singleton_method"), classes=("class", "module"),
         strings=("string", "heredoc_body", "regex", "string_array", "symbol_array"), line=("#",), block=(("=begin", "=end"),),
     ),
     Language(
-        name="php", module="php", function="language_php", functions=("method_declaration", "function_definition"),
+        name="php", module="php", function="language_php", literals=("anonymous_function",), functions=("method_declaration", "function_definition"),
         classes=("class_declaration", "interface_declaration", "trait_declaration", "enum_declaration"),
         strings=("string", "encapsed_string", "heredoc", "nowdoc", "text"), line=("//", "#"), block=(("/*", "*/"), ("<!--", "-->")),
     ),
     _slashed(
-        name="swift", module="swift", comments=("comment", "multiline_comment"), functions=("function_declaration",),
+        name="swift", module="swift", comments=("comment", "multiline_comment"), literals=("lambda_literal",), functions=("function_declaration",),
         classes=("class_declaration", "protocol_declaration"),
         strings=("line_string_literal", "multi_line_string_literal", "raw_string_literal"), trust="balance",
         quotes=('"""', '"'), known_gaps=_SWIFT_GAPS,
     ),
     _slashed(
-        name="scala", module="scala", comments=("comment", "block_comment"), functions=("function_definition",),
+        name="scala", module="scala", comments=("comment", "block_comment"), literals=("lambda_expression",), functions=("function_definition",),
         classes=("class_definition", "object_definition", "trait_definition"), strings=("string", "interpolated_string"),
         trust="balance", quotes=('"""', '"'),
     ),

@@ -14,16 +14,17 @@ from functools import partial
 from typing import Any
 
 from runner.criteria.answer import Fence, read_answer
-from runner.criteria.comments import Hit, comments_of, read_comment
-from runner.criteria.fences import is_deliverable, language_of_fence, looks_whole
+from runner.criteria.comments import Comment, Hit, comments_of, read_comment
+from runner.criteria.fences import is_deliverable, is_program, language_of_fence, looks_whole
 from runner.criteria.finding import at, finding_of
-from runner.criteria.kind import asks_for_change, effective_kind
+from runner.criteria.kind import asks_for_change, asks_for_code, effective_kind
 from runner.criteria.languages import by_name
 from runner.criteria.markdown import read_markdown, unclosed_fence
 from runner.criteria.model import ChangedFile, Evidence, Finding, Place
 from runner.criteria.prose import left_out, marks
 from runner.criteria.scope import asks_to_finish, names_file, was_there_before
 from runner.criteria.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
+from runner.criteria.standins import stands_in
 from runner.criteria.stubs import stubs_of
 from runner.criteria.syntax import fault_of
 
@@ -198,7 +199,7 @@ def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple
         hits = [
             (hit, comment.start, comment.end)
             for comment in comments_of(source)
-            for hit in read_comment(comment, mentions_marks=subject)
+            for hit in _hits_of(source, comment, mentions_marks=subject)
         ][:_MANY]
     old = partial(_is_old, source, file, request)
     found: list[tuple[str, Place]] = []
@@ -218,6 +219,14 @@ def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple
             )  # fmt: skip
             found.append((stub.criterion, place))
     return found
+
+
+def _hits_of(source: Source, comment: Comment, *, mentions_marks: bool = False) -> list[Hit]:
+    """What a comment says is missing, else what it stands in for."""
+    hits = read_comment(comment, mentions_marks=mentions_marks)
+    if not hits and (hit := stands_in(source, comment)) is not None:
+        hits.append(hit)
+    return hits
 
 
 def _line_span(source: Source, line: int) -> tuple[int, int]:
@@ -256,6 +265,7 @@ def _review_answer(evidence: Evidence, review: _Review) -> None:
     answer = read_answer(evidence.answer)
     changed = [file.path for file in evidence.files if file.before != file.after]
     question = effective_kind(evidence) != "change" and not asks_for_change(evidence.request)
+    wanted = asks_for_code(evidence.request)
     for fence in answer.fences:
         if not fence.closed:
             review.add(
@@ -268,8 +278,10 @@ def _review_answer(evidence: Evidence, review: _Review) -> None:
                     suggestion="close the block and finish the answer",
                 ),
             )
-        elif is_deliverable(fence, changed=changed, answers_question=question):
+        elif is_deliverable(fence, changed=changed, answers_question=question and not wanted):
             _review_fence(fence, review)
+        elif is_program(fence, changed=changed):
+            _parse_fence(fence, review)
     speaks_of_work = not question or not evidence.request.rstrip().endswith(("?", "？"))
     if speaks_of_work and evidence.kind not in {"question", "investigation"}:
         prose: Sequence = answer.prose  # type: ignore[type-arg]  # the parts of the answer, as read
@@ -287,20 +299,9 @@ def _review_fence(fence: Fence, review: _Review) -> None:
     if language is None:
         _review_untagged(fence, review)
         return
-    if looks_whole(fence) and (fault := fault_of(source, fragment=True)) is not None:
-        line = fence.line + (fault.line or 1)
-        review.add(
-            "Q4",
-            at(
-                "syntax",
-                fault.message,
-                line=line,
-                excerpt=source.line_text(fault.line) if fault.line else "",
-                suggestion=_ADVICE["Q4"],
-            ),
-        )
+    _parse_fence(fence, review)
     for comment in comments_of(source):
-        for hit in read_comment(comment):
+        for hit in _hits_of(source, comment):
             place = _place_of(hit, None)
             review.add(
                 hit.criterion,
@@ -325,6 +326,25 @@ def _review_fence(fence: Fence, review: _Review) -> None:
                     suggestion="implement it",
                 ),
             )
+
+
+def _parse_fence(fence: Fence, review: _Review) -> None:
+    """Q4 for one block that is whole."""
+    language = language_of_fence(fence)
+    if language is None or language.name in {"markdown", "prose"} or not looks_whole(fence):
+        return
+    source = open_source("", fence.body.encode(), language)
+    if source is not None and (fault := fault_of(source, fragment=True)) is not None:
+        review.add(
+            "Q4",
+            at(
+                "syntax",
+                fault.message,
+                line=fence.line + (fault.line or 1),
+                excerpt=source.line_text(fault.line) if fault.line else "",
+                suggestion=_ADVICE["Q4"],
+            ),
+        )
 
 
 def _review_untagged(fence: Fence, review: _Review) -> None:

@@ -15,20 +15,45 @@ from runner.criteria.source import Source
 
 __all__ = ["asks_to_finish", "names_file", "was_there_before"]
 
-_FINISH = re.compile(
-    r"\b(?:finish|complete|unfinished|incomplete|todos?|fixmes?|stubs?|stubbed|placeholders?|missing (?:parts?|code|pieces?|implementations?)|open (?:work|ends|points|items)|"
-    r"left ?out|omitted|not implemented|unimplemented|remaining (?:work|parts?|code|functions?|methods?))\b"
-    r"|\bfix (?:it|this|them|these|everything|all\b|up|(?:the|this|my|our) (?:whole |entire |broken )?(?:module|file|code|project|program|script|class|implementation|package|repo(?:sitory)?))(?=\W*$|\b)"
-    r"|仕上げ|完成させ|未完成|残り(?:を|の)|直して|修正して(?:ください)?\W*$|完成(?!度)|补全|未完成|剩余|완성|미완성|나머지"
-    r"|\b(?:termina|completa|acaba|finaliza)r?\b|\b(?:fertigstellen|vervollständige|beende|fertig machen)\b|\b(?:termine[rz]?|complète[rz]?|finis(?:sez)?|achève[rz]?)\b",
+# The request is to finish what is open: it names marks, stubs or missing parts, or says "finish", "complete" as a command.
+_OPEN_WORK = re.compile(
+    r"\b(?-i:TODOs?|FIXMEs?|TBDs?)\b(?! (?:apps?|lists?|items?|states?|columns?|cards?|boards?|tasks?)\b)|\b(?:todo|fixme)[- ]?(?:comments?|marks?|markers?|notes?)\b|"
+    r"\b(?:resolve|fix|address|do|implement|finish|complete|remove|clear|handle|work (?:on|off|through)|clean up|get rid of)\b[^.;!?\n]{0,30}\b(?:todo'?s?|fixme'?s?|stubs?|stubbed|placeholders?(?! (?:text|attribute|colou?r|label|of|in|for)))\b|"
+    r"\bunfinished\b|\b(?:is|are|still|left) (?:incomplete|stubbed|unimplemented)\b|\bincomplete (?:parts?|code|functions?|methods?|implementations?|modules?|class(?:es)?|files?|work)\b|\bstub(?:bed|s)?\b(?! (?:server|api|zone|resolver))|"
+    r"\bplaceholder (?:implementations?|code|functions?|methods?|logic|values?|bod(?:y|ies))\b|"
+    r"\bmissing (?:parts?|code|pieces?|implementations?|functions?|methods?|logic)\b|\bopen (?:work|ends|points|items)\b|\bleft ?out\b|\bomitted (?:code|parts?)\b|\bnot implemented\b|\bunimplemented\b|\bremaining (?:work|parts?|code|functions?|methods?|bits|pieces)\b"
+    r"|(?:^|[.!?;:,\n]\s*|\b(?:please|and|then|now|to|you|should|must|just|let's|also|can you|could you|would you) )(?:finish|complete)(?! (?:the |a |an |their |its |his |her )?(?:checkout|purchase|order|payment|login|sign|registration|upload|download|booking|process|transaction|booting|loading|before|after|when|in time|within)\b)\b"
+    r"|仕上げ|完成させ|未完成|未実装|残り(?:を|の(?:実装|作業|部分|処理|関数|メソッド|コード|箇所|機能|ところ|もの))|補完全|补全|未完成|未实现|(?:^|[请把,，。]|帮我|将|继续)[^。,，]{0,16}完成(?![后时度的率])|剩(?:下|余)的?(?:部分|工作|代码|函数|方法|实现|功能)|완성(?:해|하|시켜)|미완성|미구현|나머지(?:를|을| (?:부분|작업|구현|코드|함수|메서드|기능))"
+    r"|(?:^|[.!?¡;,\n]\s*|\b(?:por favor|y|puedes|hay que|que) )(?:termina|completa|acaba|finaliza)r?\b|\b(?:fertigstellen|vervollständigen?|fertig machen|stell\w* .{1,40}fertig|mach\w* .{1,40}fertig)\b|(?:^|[.!?;,\n]\s*|\bbitte )beenden?\b|(?:^|[.!?;,\n]\s*|\b(?:merci de|et|il faut|peux-tu|pouvez-vous|de) )(?:termine[rz]?|complète[rz]?|compléter|finis(?:sez)?|finir|achève[rz]?|achever)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+# "Fix it", "fix the module": to fix what is open where nothing else is named as broken.
+_FIX_ALL = re.compile(
+    r"\bfix (?:it|this|them|these|everything|all\b|up|(?:the|this|my|our) (?:whole |entire |broken )?(?:module|file|code|project|program|script|class|implementation|package|repo(?:sitory)?))\b"
+    r"|直して|修正して|修复(?:它|这个|一下)|修一下|고쳐|수정해|\b(?:arréglal[oa]|corrígel[oa]|behebe (?:es|das)|korrigiere (?:es|das)|corrige[- ](?:le|ça)|répare[- ](?:le|ça))\b",
     re.IGNORECASE,
 )
+_FEW_WORDS = 7
+_FEW_LETTERS = 16
+_UNSPACED = re.compile(r"[぀-ヿ一-鿿]")
 _SECTION = re.compile(rb"^(?:#{1,6}\s|\[[^\]\n]+\]\s*$|\w[^\n]*\n(?:===+|---+)\s*$)", re.MULTILINE)
 
 
 def asks_to_finish(request: str) -> bool:
-    """Whether the request is to finish or fix what is open."""
-    return _FINISH.search(request) is not None
+    """Whether the request is to finish what is open, or to fix it.
+
+    "Please fix it" after a defect that is described means that defect: only where it is all that is said, the code as
+    it stands is meant.
+    """
+    if _OPEN_WORK.search(request) is not None:
+        return True
+    return _FIX_ALL.search(request) is not None and _says_little(request)
+
+
+def _says_little(request: str) -> bool:
+    """Whether a request is a few words; letters are counted where words are not set apart."""
+    words = re.findall(r"\w+", request)
+    return len(words) <= _FEW_WORDS and (not _UNSPACED.search(request) or sum(map(len, words)) <= _FEW_LETTERS)
 
 
 def names_file(request: str, path: str) -> bool:

@@ -7,13 +7,15 @@ design, and a comment or docstring that gives the reason is believed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import tree_sitter
 
 from runner.criteria import wording
 from runner.criteria.context import context_of, may_be_empty, may_raise, name_of
+from runner.criteria.refusals import is_refusal, is_trivial, may_refuse, mentions_refusal
 from runner.criteria.source import Source
 
 __all__ = ["Stub", "stubs_of"]
@@ -62,7 +64,16 @@ _EMPTY_TEST = re.compile(
 )
 _CONDITIONAL = {"if_statement", "else_clause", "elif_clause", "match_statement", "case_clause", "switch_case", "switch_default", "if_expression", "match_arm", "when_entry", "conditional", "if", "else", "unless", "expression_case", "default_case", "catch_clause", "except_clause", "case", "when"}  # fmt: skip
 _EXPECTS = re.compile(rb"with\s+(?:pytest\s*\.\s*)?raises\s*\(|with\s+self\s*\.\s*assertRaises\w*\s*\(")
+_OWN_KOTLIN = re.compile(
+    rb"\b(?:fun|class|object|interface|typealias)\s+(?:<[^>\n]*>\s*)?(?:\w+\.)?TODO\b|^import\s[^\n]*\bTODO\s*$",
+    re.MULTILINE,
+)
 _MANY = 500
+_FEW = 4
+
+
+# A function with the statements, docstrings and comments of its body.
+_Body = tuple[tree_sitter.Node, list[tree_sitter.Node], list[bytes], list[bytes]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +90,14 @@ def stubs_of(source: Source) -> list[Stub]:
     """All stubs of a parsed source, in order; none where there is no tree."""
     if source.tree is None:
         return []
-    found = [*_empty_bodies(source), *_raising(source), *_ellipses(source)]
+    bodies = [(node, *_statements(_body(node))) for node in source.nodes(source.language.functions)]
+    found = [*_empty_bodies(source, bodies), *_raising(source), *_ellipses(source)]
+    said = sorted(stub.start for stub in found)
+    found.extend(
+        refusal
+        for refusal in _refusing(source, bodies)
+        if bisect_left(said, refusal.start) == bisect_left(said, refusal.end)  # else it was found as raised
+    )
     found.extend(
         Stub(criterion="Q3", message="empty test", start=match.start(), end=match.end())
         for match in _EMPTY_TEST.finditer(source.text)
@@ -88,13 +106,12 @@ def stubs_of(source: Source) -> list[Stub]:
     return sorted(found, key=lambda stub: stub.start)[:_MANY]
 
 
-def _empty_bodies(source: Source) -> Iterator[Stub]:
-    for node in source.nodes(source.language.functions):
+def _empty_bodies(source: Source, bodies: Sequence[_Body]) -> Iterator[Stub]:
+    for node, statements, documents, comments in bodies:
+        if len(statements) > 1:
+            continue
         body = _body(node)
         if body is None and source.language.name != "ruby":
-            continue
-        statements, documents, comments = _statements(body)
-        if len(statements) > 1:
             continue
         if statements and not _is_nothing(statements[0]) and not _declines(node, statements[0]):
             if _SAYS.match((statements[0].text or b"").strip()):
@@ -109,6 +126,31 @@ def _empty_bodies(source: Source) -> Iterator[Stub]:
         ):
             continue
         yield Stub(criterion="Q3", message=f"empty body of {context.name}()", start=node.start_byte, end=node.end_byte)
+
+
+def _refusing(source: Source, bodies: Sequence[_Body]) -> Iterator[Stub]:
+    """Functions that do nothing but say that they are not implemented."""
+    if not mentions_refusal(source.text):
+        return
+    unnamed = ((node, *_statements(_body(node))) for node in source.nodes(source.language.literals))
+    for node, statements, documents, comments in (*bodies, *unnamed):
+        if not statements or len(statements) > _FEW:
+            continue
+        last = source.text[statements[-1].start_byte : statements[-1].end_byte]
+        if not mentions_refusal(last) or not is_refusal(last):
+            continue
+        if not all(is_trivial(source.text[each.start_byte : each.end_byte]) for each in statements[:-1]):
+            continue
+        context = context_of(source, node, _body(node))
+        said = b" ".join([*documents, *comments]).decode("utf-8", "replace")
+        if (
+            may_refuse(context.name, context.class_name)
+            or may_raise(source, context, last, conditional=False)
+            or wording.DELIBERATE_ABOVE.search(f"{_above(node)} {said}")
+        ):
+            continue
+        message = f"{context.name}() is not implemented" if context.name else "not implemented"
+        yield Stub(criterion="Q2", message=message, start=statements[-1].start_byte, end=statements[-1].end_byte)
 
 
 def _above(node: tree_sitter.Node) -> str:
@@ -251,7 +293,7 @@ def _raising(source: Source) -> Iterator[Stub]:
         node = _node_at(source, match.start())
         if node is None or not _is_code(source, match.start()):
             continue
-        if name == "python" and _is_expected(node):
+        if (name == "python" and _is_expected(node)) or _is_own(source, node, match.group()):
             continue
         function, conditional = _enclosing(source, node)
         context = context_of(source, function or node, _body(function) if function else None)
@@ -274,6 +316,16 @@ def _raising(source: Source) -> Iterator[Stub]:
             start=match.start(),
             end=match.end(),
         )
+
+
+def _is_own(source: Source, node: tree_sitter.Node, words: bytes) -> bool:
+    """Whether the word is the program's own and not the standard stub: an enum constant, a function, a macro."""
+    if source.language.name == "kotlin" and words.startswith(b"TODO"):
+        called = node.parent is not None and node.parent.type == "call_expression"
+        return not called or _OWN_KOTLIN.search(source.text) is not None
+    if source.language.name == "rust" and words.startswith((b"todo", b"unimplemented")):
+        return b"macro_rules! " + words.split(b"!")[0] in source.text
+    return words.startswith(b"???") and b"def ???" in source.text
 
 
 def _is_expected(node: tree_sitter.Node) -> bool:

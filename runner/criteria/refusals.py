@@ -15,7 +15,11 @@ _WORDS = (
     rb"not(?: yet| currently)?(?: been| being)?(?: fully)? implemented|unimplemented|\bimplement (?:me|this)\b|to be implemented|implementation (?:missing|pending)|"
     + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|pas encore implémenté|구현되지|미구현".encode()
 )
-_STEMS = (b"implement", b"notimpl", b"todo", *(word.encode() for word in ("未実装", "未实现", "구현")))
+_STEMS = (
+    b"implemented", b"implement me", b"implement this", b"implementation ", b"implementiert", b"implement\xc3\xa9", b"implementado",
+    b"notimpl", b'"todo', b"'todo", b"`todo", *(word.encode() for word in ("未実装", "未实现", "尚未实现", "구현")),
+)  # fmt: skip
+
 _HEAD = re.compile(
     rb"^(?:=>?\s*)?(?:await\s+)?(?:return\b|throw\b|raise\b|fail\b|abort\b|panic\b|Err\(|(?:\w+::)?bail!|Left\(|Failure\(|Future\.failed|Promise\.reject|Task\.From|Result\.failure|Result\.failed|Mono\.error|Flux\.error|"
     rb"Observable\.(?:error|throw)|throwError|(?:completion\w*|callback|cb|done|next|reject|fail)\(|(?:absl|tl|std)::\w+|head\b|render\b|halt\b|(?:\$?this->|self\.)?\$?\w+(?:\.|->)(?:status|sendStatus|send|json|text|String|JSON|AbortWithStatus\w*|"

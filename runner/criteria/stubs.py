@@ -287,13 +287,14 @@ def _raising(source: Source) -> Iterator[Stub]:
     pattern = _RAISING.get(_ALIAS.get(name, name))
     if pattern is None:
         return
+    own = _own_words(source)
     for count, match in enumerate(pattern.finditer(source.text)):
         if count >= _MANY:
             return
         node = _node_at(source, match.start())
         if node is None or not _is_code(source, match.start()):
             continue
-        if (name == "python" and _is_expected(node)) or _is_own(source, node, match.group()):
+        if (name == "python" and _is_expected(node)) or _is_own(source, node, match.group(), own):
             continue
         function, conditional = _enclosing(source, node)
         context = context_of(source, function or node, _body(function) if function else None)
@@ -318,14 +319,24 @@ def _raising(source: Source) -> Iterator[Stub]:
         )
 
 
-def _is_own(source: Source, node: tree_sitter.Node, words: bytes) -> bool:
-    """Whether the word is the program's own and not the standard stub: an enum constant, a function, a macro."""
+def _is_own(source: Source, node: tree_sitter.Node, words: bytes, own: frozenset[bytes]) -> bool:
+    """Whether the word is the program's own (`own`) and not the standard stub: an enum constant, a function, a macro."""
     if source.language.name == "kotlin" and words.startswith(b"TODO"):
-        called = node.parent is not None and node.parent.type == "call_expression"
-        return not called or _OWN_KOTLIN.search(source.text) is not None
-    if source.language.name == "rust" and words.startswith((b"todo", b"unimplemented")):
-        return b"macro_rules! " + words.split(b"!")[0] in source.text
-    return words.startswith(b"???") and b"def ???" in source.text
+        return b"TODO" in own or node.parent is None or node.parent.type != "call_expression"
+    return any(words.startswith(word) for word in own)
+
+
+def _own_words(source: Source) -> frozenset[bytes]:
+    """The stub's names that a text defines for itself."""
+    match source.language.name:
+        case "kotlin":
+            return frozenset({b"TODO"} if _OWN_KOTLIN.search(source.text) else ())
+        case "rust":
+            return frozenset(re.findall(rb"\bmacro_rules! (todo|unimplemented)\b", source.text))
+        case "scala":
+            return frozenset({b"???"} if b"def ???" in source.text else ())
+        case _:
+            return frozenset()
 
 
 def _is_expected(node: tree_sitter.Node) -> bool:

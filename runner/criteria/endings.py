@@ -15,7 +15,7 @@ from runner.criteria.finding import at
 from runner.criteria.model import Place
 from runner.criteria.prose import sentences
 
-__all__ = ["early_ends", "stops_short"]
+__all__ = ["announces", "early_ends", "stops_short"]
 
 _WORK = r"(?:implement|write|fill in|complete|finish|code|flesh out|add (?:the |your |in )?(?:\w+ ){0,3}(?:logic|code|implementation|methods?|functions?|handlers?|tests|validation|handling|endpoints?|rest|remaining)|create the (?:rest|remaining|other)|replace the (?:placeholder|stub|dummy)|extend (?:it|this) (?:with|to)|do the (?:rest|same|remaining)|repeat (?:this|the same))"
 _ENDS = re.compile(
@@ -95,7 +95,7 @@ def _parts(sentence: str) -> bool:
     """Whether a sentence puts work off, hands it back, breaks it off or says that it is done in part."""
     if parting.INNOCENT.search(sentence):
         return False
-    reasoned = parting.REASON.search(sentence) is not None
+    reasoned = parting.REASON.search(sentence) is not None and not parting.EFFORT.search(sentence)
     return any(
         row.handed_back.search(sentence)
         or row.broken_off.search(sentence)
@@ -139,16 +139,17 @@ def _announced(answer: Answer) -> Place | None:
         if not parting.WAITING.match(sentence)
     ]
     last_fence = max((fence.line for fence in answer.fences), default=0)
-    begun = [(line, sentence) for line, sentence in said if line.line > last_fence and _announces(sentence)]
+    begun = [(line, sentence) for line, sentence in said if line.line > last_fence and announces(sentence)]
     if not begun:
         return None
     if begun[-1][1] is said[-1][1]:
         return _plan(begun[-1][0], "the answer ends where the work begins")
-    told = any(row.done.search(sentence) for row in parting.ROWS for _, sentence in said if not _announces(sentence))
+    told = any(row.done.search(sentence) for row in parting.ROWS for _, sentence in said if not announces(sentence))
     return None if told or last_fence else _plan(begun[0][0], "the work is announced and not reported as done")
 
 
-def _announces(sentence: str) -> bool:
+def announces(sentence: str) -> bool:
+    """Whether a sentence says what is going to be done."""
     return not parting.INNOCENT.search(sentence) and any(row.announced.search(sentence) for row in parting.ROWS)
 
 

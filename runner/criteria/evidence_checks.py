@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
-from runner.criteria.answer import Answer, read_answer
-from runner.criteria.endings import early_ends, stops_short
+from runner.criteria import instead
+from runner.criteria.answer import Answer, Prose, read_answer
+from runner.criteria.endings import announces, early_ends, stops_short
 from runner.criteria.finding import at, finding_of
-from runner.criteria.kind import asks_for_change, effective_kind
+from runner.criteria.kind import asks_for_change, asks_for_code, effective_kind
 from runner.criteria.model import Evidence, Finding, Place
+from runner.criteria.orders import orders_change, wants_advice
+from runner.criteria.prose import sentences
 
 __all__ = ["q1_files", "q5_evidence", "q6_termination"]
 
@@ -17,20 +20,6 @@ _ENDED_BADLY = {
     "ERROR": "the agent ended in an error",
     "BLOCKED": "the agent says it is blocked",
 }
-_CLAIMS_DONE = re.compile(
-    r"(?:^|[.!:]\s+)\W*(?:all\s+)?(?:done|completed?|finished|fixed|ready)\s*(?:[.!✅🎉]|$)"
-    r"|\b(?:i|we)(?:'ve| have)?(?: now| successfully| also| just| fully)* (?:implemented|added|created|fixed|updated|completed|finished|refactored|written|wrote|rewrote|resolved|built|made)\b"
-    r"|\b(?:is|are|has been|have been|was|were)(?: now| successfully| fully| all)* (?:implemented|added|created|fixed|updated|completed?|finished|done|resolved|in place|ready)\b"
-    r"|\b(?:all|everything)\b[^.]{0,40}\b(?:done|implemented|complete|pass(?:es|ing)?|works|working)\b"
-    r"|\b(?:task|work|implementation|job|feature|fix)\s+(?:is\s+)?(?:now\s+)?(?:complete|completed|done|finished)\b"
-    r"|(?:実装|修正|追加|作成|完了|対応|変更)(?:しました|いたしました|済み|完了)|完了です"
-    r"|已(?:经)?(?:完成|实现|修复|添加)|(?:完成|实现|修复|添加)了|全部完成"
-    r"|(?:완료|구현|수정|추가)(?:했습니다|되었습니다|하였습니다|됐습니다)"
-    r"|\b(?:he (?:implementado|añadido|corregido|completado)|está (?:listo|hecho|completo)|tarea completada)\b"
-    r"|\b(?:j'ai (?:implémenté|ajouté|corrigé|terminé)|c'est (?:fait|terminé)|tâche terminée)\b"
-    r"|\b(?:ich habe .{1,80}(?:implementiert|hinzugefügt|behoben|erstellt|korrigiert)|ist (?:fertig|erledigt|abgeschlossen))",
-    re.IGNORECASE | re.MULTILINE,
-)
 _NOTHING = re.compile(
     r"\b(?:nothing (?:to (?:change|do|fix)|needs? (?:to be )?(?:chang|fix|do))|no (?:code )?changes? (?:is|are|was|were)?\s*(?:needed|required|necessary|to make)|"
     r"already (?:implemented|correct|works?|handles?|done|exists?|fixed|present|satisf\w+|in place|supports?)|no (?:fix|action) (?:is )?(?:needed|required))\b"
@@ -116,32 +105,54 @@ def q6_termination(evidence: Evidence) -> Finding:
         places.extend(early_ends(answer, changed=changed or bool(evidence.options.get("answer_alone"))))
     if (cut := stops_short(answer)) is not None:
         places.append(cut)
-    places.extend(_unproven(evidence, answer))
+    if not places:
+        places.extend(_nothing_done(evidence, answer))
     return finding_of(places)
 
 
-def _unproven(evidence: Evidence, answer: Answer) -> list[Place]:
+def _nothing_done(evidence: Evidence, answer: Answer) -> list[Place]:
+    """What stands in the answer instead of an ordered change, where nothing at all was changed."""
     if any(file.before != file.after for file in evidence.files) or evidence.kind in {"question", "investigation"}:
         return []
-    if evidence.options.get("answer_alone"):
+    if evidence.options.get("answer_alone") or _NOTHING.search(evidence.answer) or not _wants_change(evidence):
         return []
-    if _NOTHING.search(evidence.answer):
+    if answer.fences and (asks_for_code(evidence.request) or "```" in evidence.request):
+        return []  # the code in the answer is the work
+    ordered = orders_change(evidence.request)
+    if not ordered and effective_kind(evidence) != "change":
         return []
-    if not _wants_change(evidence):
-        return []
-    for prose in answer.prose:
-        if claim := _CLAIMS_DONE.search(prose.text):
-            return [
-                at(
-                    "unproven_claim",
-                    "completion is claimed and nothing was changed",
-                    line=prose.line,
-                    excerpt=claim.group(),
-                    suggestion="make the change in the workspace; saying that it is done is not evidence",
-                )
-            ]
+    said = [(prose, sentence) for prose in answer.prose for sentence in sentences(prose.text)]
+    if any(instead.CHOICE.search(sentence) and sentence.rstrip().endswith(("?", "？")) for _, sentence in said):
+        return []  # the answer asks which of two ways was meant
+    for prose, sentence in said:
+        if instead.CLAIMS.search(sentence) and not instead.NO_CLAIM.search(sentence):
+            return [_instead("unproven_claim", prose)]
+        if ordered and instead.LEAVE.search(sentence):
+            return [_instead("asks_leave", prose)]
+        if ordered and instead.ADVICE.search(sentence):
+            return [_instead("advice", prose)]
+        if ordered and announces(sentence):
+            return [_instead("plan", prose)]
     return []
 
 
+_INSTEAD = {
+    "unproven_claim": (
+        "completion is claimed and nothing was changed",
+        "make the change in the workspace; saying that it is done is not evidence",
+    ),
+    "asks_leave": ("leave is asked for work that was ordered", "the request is clear: make the change"),
+    "advice": ("the change is described and not made", "make the change yourself, in the workspace"),
+    "plan": ("the work is announced and nothing was changed", "carry the plan out"),
+}
+
+
+def _instead(kind: str, prose: Prose) -> Place:
+    message, suggestion = _INSTEAD[kind]
+    return at(kind, message, line=prose.line, excerpt=prose.raw, suggestion=suggestion)
+
+
 def _wants_change(evidence: Evidence) -> bool:
-    return effective_kind(evidence) == "change" or asks_for_change(evidence.request)
+    if effective_kind(evidence) == "change" or orders_change(evidence.request):
+        return True
+    return asks_for_change(evidence.request) and not wants_advice(evidence.request)

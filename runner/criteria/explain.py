@@ -41,9 +41,11 @@ tests pass; otherwise the person is asked.
 Mend it: make the change in the workspace.""",
     "Q6": """\
 The agent's own "done" is no evidence, and leaving work to the person is no end.
-Fails: completion claimed while nothing changed; "you will need to implement the rest", "let me know if I should
-continue", a plan instead of work, an answer that ended INCOMPLETE; files of the orchestrator changed (and undone).
-Leaves alone: a claim with evidence beside it, instructions for use, ideas beyond the request, questions welcome.
+Fails: completion claimed while nothing changed; a plan, advice ("you should change ...") or a request for leave ("shall
+I change it?") in place of a change that was ordered; "you will need to implement the rest", "let me know if I should
+continue", an answer that ended INCOMPLETE; files of the orchestrator changed (and undone).
+Leaves alone: a claim with evidence beside it, instructions for use, ideas beyond the request, advice where advice was
+asked for, a question which of two ways is meant.
 Mend it: do the rest, now.""",
     "Q7": """\
 The test command ends with 0 (given by --test, configured, or detected in a trusted folder).

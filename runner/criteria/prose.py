@@ -53,15 +53,16 @@ _LEFT_OUT = re.compile(
 )
 
 
-def marks(prose: Sequence[Prose], *, reports: bool = False) -> list[Place]:
+def marks(prose: Sequence[Prose], *, reports: bool = False, about_marks: bool = False) -> list[Place]:
     """Q2: marks offered as part of the answer, and work that it says is missing.
 
-    `reports` is for a request that asked for no change: its answer may well say what is missing in the code.
+    `reports` is for a request that asked for no change: its answer may well say what is missing in the code, and
+    where the request was `about_marks` cite them.
     """
     found: list[Place] = []
     for line in prose:
         for sentence in sentences(line.text):
-            word = _mark_in(sentence)
+            word = "" if reports and about_marks else _mark_in(sentence)
             if word:
                 found.append(
                     at(

@@ -21,11 +21,12 @@ from runner.criteria.kind import asks_for_change, asks_for_code, effective_kind
 from runner.criteria.languages import by_name
 from runner.criteria.markdown import read_markdown, unclosed_fence
 from runner.criteria.model import ChangedFile, Evidence, Finding, Place
+from runner.criteria.orders import names_marks
 from runner.criteria.prose import left_out, marks
 from runner.criteria.scope import asks_to_finish, names_file, was_there_before
 from runner.criteria.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
 from runner.criteria.standins import stands_in
-from runner.criteria.stubs import stubs_of
+from runner.criteria.stubs import stubs_of, unordered
 from runner.criteria.syntax import fault_of
 
 __all__ = ["CUT_OFF", "q2_marks", "q3_omissions", "q4_syntax", "review_file"]
@@ -208,7 +209,7 @@ def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple
             (hit.criterion, _place_of(hit, file.path, preexisting=old(*_line_span(source, hit.line), start, end)))
         )
     marked = {place.line for _, place in found}
-    for stub in stubs_of(source):
+    for stub in unordered(stubs_of(source), request):
         line = source.line_at(stub.start)
         last = source.line_at(stub.end)
         if not any(mark is not None and line <= mark <= last for mark in marked):
@@ -279,19 +280,20 @@ def _review_answer(evidence: Evidence, review: _Review) -> None:
                 ),
             )
         elif is_deliverable(fence, changed=changed, answers_question=question and not wanted):
-            _review_fence(fence, review)
+            _review_fence(fence, review, evidence.request)
         elif is_program(fence, changed=changed):
             _parse_fence(fence, review)
     speaks_of_work = not question or not evidence.request.rstrip().endswith(("?", "？"))
     if speaks_of_work and evidence.kind not in {"question", "investigation"}:
         prose: Sequence = answer.prose  # type: ignore[type-arg]  # the parts of the answer, as read
-        for place in marks(prose, reports=question and bool(evidence.request)):
+        reports = question and bool(evidence.request)
+        for place in marks(prose, reports=reports, about_marks=names_marks(evidence.request)):
             review.add("Q2", place)
         for place in left_out(prose):
             review.add("Q3", place)
 
 
-def _review_fence(fence: Fence, review: _Review) -> None:
+def _review_fence(fence: Fence, review: _Review, request: str) -> None:
     language = language_of_fence(fence)
     source = open_source("", fence.body.encode(), language or by_name("javascript"))
     if source is None or (language is not None and language.name in {"markdown", "prose"}):
@@ -314,7 +316,7 @@ def _review_fence(fence: Fence, review: _Review) -> None:
                 ),
             )
     if not review.places["Q2"] and not review.places["Q3"]:
-        for stub in stubs_of(source):
+        for stub in unordered(stubs_of(source), request):
             line = source.line_at(stub.start)
             review.add(
                 stub.criterion,

@@ -15,10 +15,11 @@ import tree_sitter
 
 from runner.criteria import wording
 from runner.criteria.context import context_of, may_be_empty, may_raise, name_of
+from runner.criteria.orders import ordered_refusals, orders_skeleton
 from runner.criteria.refusals import is_refusal, is_trivial, may_refuse, mentions_refusal
 from runner.criteria.source import Source
 
-__all__ = ["Stub", "stubs_of"]
+__all__ = ["Stub", "stubs_of", "unordered"]
 
 _WRAPPERS = {
     "statement_list",
@@ -104,6 +105,14 @@ def stubs_of(source: Source) -> list[Stub]:
         if source.language.name in _ALIAS and _is_code(source, match.start())
     )
     return sorted(found, key=lambda stub: stub.start)[:_MANY]
+
+
+def unordered(stubs: Sequence[Stub], request: str) -> list[Stub]:
+    """The stubs that the request did not order: "bodies as todo!()", "every method raises …", "only a stub"."""
+    if not stubs or orders_skeleton(request):
+        return []
+    words = ordered_refusals(request)
+    return [stub for stub in stubs if not any(word.decode() in stub.message for word in words)]
 
 
 def _empty_bodies(source: Source, bodies: Sequence[_Body]) -> Iterator[Stub]:

@@ -31,7 +31,8 @@ _QUOTE = re.compile(
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _EXAMPLE = re.compile(r"^\s*(?:>>>|\.\.\.(?:\s|$)|\$ |@example\b|\* @example\b|In \[\d+\])")
 _CODE_LINE = re.compile(
-    r"[;{}]\s*$|^\s*(?:return|if|for|while|const|let|var|import|def|function|class|throw|raise)\b.*[(={;:]|^\s*[\w.]+\(.*\)\s*;?\s*$|^\s*@\w+\("
+    r"[;{}]\s*$|^\s*(?:return|if|for|while|const|let|var|import|def|function|class|throw|raise)\b.*[(={;:]|^\s*[\w.]+\(.*\)\s*;?\s*$|^\s*@\w+\(",
+    re.ASCII,  # a remark in brackets after a Japanese word is no call
 )
 _NO_WORK = re.compile(
     rb"(?:return|pass|\.\.\.|:|true)\s*(?:None|null|nil|undefined|true|false|True|False|0|1|-1|0\.0|\"\"|''|\[\]|\{\}|\(\)|[a-z_]\w{0,20})?\s*(?:,\s*nil)?;?$"
@@ -77,6 +78,9 @@ class Hit:
 def clean(line: str) -> str:
     """A comment's line without its leader and trailer."""
     return _TRAIL.sub("", _LEAD.sub("", line, count=1))
+
+
+_WARNING = re.compile(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", re.MULTILINE)
 
 
 def comments_of(source: Source) -> list[Comment]:
@@ -133,6 +137,9 @@ def _spans(source: Source) -> Iterator[tuple[int, int, tree_sitter.Node | None, 
             yield node.start_byte, node.end_byte, node, False
     if source.language.name == "python":
         yield from _docstrings(source)
+    if source.language.name in {"c", "cpp"}:
+        for match in _WARNING.finditer(source.text):  # what the compiler is to say is said to people
+            yield match.start("said"), match.end("said"), None, False
     if source.language.name == "html":
         for element in source.nodes(("script_element", "style_element")):
             inner = by_name("javascript" if element.type == "script_element" else "css")

@@ -222,18 +222,23 @@ def _is_called_by_class(context: Context) -> bool:
     return re.search(rb"(?:self|this|@|super)\s*(?:->|\.)\s*" + name + called, context.class_text) is not None
 
 
-def may_be_empty(source: Source, context: Context, *, documented: bool) -> bool:
-    """Whether an empty body is by design; `documented` says that a docstring describes behaviour for it."""
+def may_be_empty(source: Source, context: Context, *, documented: bool, asked: bool = False) -> bool:
+    """Whether an empty body is by design.
+
+    `documented` says that a docstring describes behaviour for it, `asked` that the request names it.
+    """
     if not context.name or b" asserts " in context.header:
         return True
     if re.match(r"(?i)_*test|should_", context.name):
         return False
-    if context.in_tests or _NAME.search(context.name) or _DOUBLE.search(context.class_name):
+    if context.in_tests or _DOUBLE.search(context.class_name) or (_NAME.search(context.name) and not asked):
         return True
     if source.path.endswith((".pyi", ".d.ts")) or context.name.startswith("~") or "operator" in context.name:
         return True
     if _DECORATED.search(context.header) or _FREE_MODIFIER.search(context.header) or _is_base(source, context):
         return True
+    if asked:
+        return False
     if context.name.endswith("::") or "\n" in context.name or _unused_parameters(context.header):
         return True  # a macro stands where the name should be; or the parameters themselves say that they are not used
     if context.name == context.class_name or context.name in {

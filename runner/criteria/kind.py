@@ -36,9 +36,11 @@ _ARTEFACT = (
     r"config(?:uration)?s?|macros?|polyfills?|wrappers?|parsers?|playbooks?|manifests?|migrations?|stylesheets?|templates?|types?|interfaces?|tests?|cli|bot|implementations?)"
 )
 _CODE_WANTED = re.compile(
+    r"\b(?:in (?:your|the) answer only|only in (?:your|the) answer|answer only)\b|\bnur in der antwort\b|\b(?:solo|sólo) en (?:la|tu) respuesta\b|\buniquement dans (?:la|ta|votre) réponse\b|回答(?:の中)?(?:だけ|のみ)|只在回答|답변에만|"
+    rf"\bshow me (?:a|an|the (?:full|complete|whole))\b[^.;!?\n]{{0,60}}\b{_ARTEFACT}\b|"
     rf"\b(?:give|send|provide|generate|output|draft|paste|produce|hand|write|make|create|i need|i want|i'd like|looking for|implement|code)\b(?! (?:me )?(?:an? )?(?:overview|explanation|summary|list|idea|example))[^.;!?\n]{{0,60}}\b{_ARTEFACT}\b"
     r"|(?:スクリプト|プログラム|コード|関数|クラス|クエリ|設定ファイル|コンポーネント)[^。\n]{0,20}(?:書い|作っ|作成|ください|下さい|出力|欲しい|ほしい)|(?:给我|写|提供|生成|来)[^。\n]{0,20}(?:脚本|程序|代码|函数|类|组件|查询|配置)|(?:스크립트|프로그램|코드|함수|클래스|쿼리|컴포넌트)[^.\n]{0,14}(?:작성|만들|써|짜|주세요|줘)"
-    r"|\b(?:dame|escribe|escríbeme|necesito|genera|hazme|quiero|crea)\b[^.;!?\n]{0,40}\b(?:script|programa|código|función|clase|consulta|módulo|componente)\b|\b(?:gib|schreib\w*|erstell\w*|ich brauche|brauche|liefere|mach)\b[^.;!?\n]{0,50}(?:skript|programm|code|funktion|klasse|modul|abfrage|komponente)\b|\b(?:donne|donnez|écris|écrivez|il me faut|fournis|génère|fais)\b[^.;!?\n]{0,40}\b(?:script|programme|code|fonction|classe|module|requête|composant)\b",
+    r"|\b(?:dame|escribe|escríbeme|necesito|genera|hazme|quiero|crea)\b[^.;!?\n]{0,40}\b(?:script|programa|código|función|método|clase|consulta|módulo|componente)\b|\b(?:gib|schreib\w*|erstell\w*|ich brauche|brauche|liefere|mach)\b[^.;!?\n]{0,50}(?:skript|programm|code|funktion|methode|klasse|modul|abfrage|komponente)\b|\b(?:donne|donnez|écris|écrivez|il me faut|fournis|génère|fais)\b[^.;!?\n]{0,40}\b(?:script|programme|code|fonction|méthode|classe|module|requête|composant)\b",
     re.IGNORECASE,
 )
 

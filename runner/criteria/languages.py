@@ -232,9 +232,9 @@ def by_path(path: str, head: bytes = b"") -> Language | None:
     name = path.rsplit("/", 1)[-1].lower()
     if name in _BY_FILE:
         return _BY_NAME[_BY_FILE[name]]
-    if name.startswith(("dockerfile.", "makefile.")):
-        return _BY_NAME["dockerfile" if name[0] == "d" else "make"]
     _, dot, extension = name.rpartition(".")
+    if name.startswith("dockerfile.") or (name.startswith("makefile.") and extension not in _BY_EXTENSION):
+        return _BY_NAME["dockerfile" if name[0] == "d" else "make"]
     if extension in {"j2", "jinja", "jinja2", "tmpl", "tpl", "erb", "ejs", "hbs", "mustache"}:
         return None
     if dot and extension in _BY_EXTENSION:

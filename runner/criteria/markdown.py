@@ -31,6 +31,18 @@ _REST = re.compile(
 )
 
 
+# A line that is one bracketed remark on the rest, in any of the seven languages.
+_BRACKETED = re.compile(
+    r"^(?=.{4,160}$)(?!.*\]\()\W*[\[(（【<].*(?:"
+    r"(?:\.{3}|…).*\b(?:rest|remainder|remaining|resto|restantes?|restliche[nrs]?|übrige[nrs]?|reste|suite|continu\w+)\b"
+    r"|\b(?:rest|remainder|remaining|others?|resto|restantes?|restliche[nrs]?|übrige[nrs]?|reste)\b.*\b(?:omitted|same|unchanged|identical|as (?:above|before)|"
+    r"igual|misma|sin cambios|omit\w+|gleich\w*|unverändert\w*|ausgelassen|entsprechend|weggelassen|identiques?|inchangée?s?|même|omis\w*)\b"
+    r"|(?:以下|以降|残り|続き)[^。]{0,24}(?:省略|略|同様|同じ)|(?:其余|剩余|以下|后面|其他)[^。]{0,24}(?:省略|略|相同|同上|不变)|(?:나머지|이하|기타)[^.]{0,24}(?:생략|동일|같음|같습니다)"
+    r").*[\])）】>]\W*$",
+    re.IGNORECASE,
+)
+
+
 def read_markdown(path: str, text: str) -> list[Hit]:
     """What in a Markdown or prose file stands for missing work; text beside tests is data."""
     if _LISTS_WORK.search(path) or is_test_path(path):
@@ -52,7 +64,7 @@ def _line(text: str, raw: str, number: int) -> Hit | None:
     for pattern in (_SAYS_ONLY, _STARTS, _INSIDE, _CELL):
         if found := pattern.search(text):
             return Hit(criterion="Q2", words=found["mark"], line=number, excerpt=raw)
-    if (found := wording.TO_BE_WRITTEN.search(text)) or (found := _REST.search(text)):
+    if (found := wording.TO_BE_WRITTEN.search(text)) or (found := _REST.search(text) or _BRACKETED.search(text)):
         return Hit(criterion="Q3", words=found.group().strip()[:60], line=number, excerpt=raw)
     return None
 

@@ -29,8 +29,19 @@ _OF_DATA = re.compile(
 )
 
 
+# Said of code wherever it stands.
+_ALWAYS = re.compile(r"(?:以下|以降|残り)(?:は|も|、)?(?:省略|略|同様|同じ)|[中下後]略")
+# "On a failure …, the other nodes stay as they are" is behaviour; "the rest of the code stays" is left out.
+_KEEPS = re.compile(r"保持(?:不变|原样|原有)|不变|不變")
+
+
 def omits_data(sentence: str, found: str) -> bool:
     """Whether a sentence in which `found` speaks of leaving out means data, as a part of what the code does."""
+    if _ALWAYS.search(found) or _ALWAYS.search(sentence):
+        return False
+    if _KEEPS.search(found):
+        before = sentence[: sentence.find(found)]
+        return re.search(r"[,，;；:：]", before) is not None and _OF_CODE.search(found) is None
     return (
         _OMITS.search(found) is not None and _OF_DATA.search(sentence) is not None and _OF_CODE.search(sentence) is None
     )

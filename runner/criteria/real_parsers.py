@@ -81,6 +81,8 @@ def _python(text: bytes, *, fragment: bool) -> Fault | None:
                 ast.parse(text)
             else:
                 compile(text, "<answer>", "exec", dont_inherit=True)
+        except IndentationError as error:  # no grammar sees these
+            return Fault(error.lineno, f"does not parse ({error.msg})")
         except SyntaxError as error:
             if _is_newer_python(text) or (fragment and "outside" in str(error.msg)):
                 return None

@@ -209,7 +209,7 @@ def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple
             (hit.criterion, _place_of(hit, file.path, preexisting=old(*_line_span(source, hit.line), start, end)))
         )
     marked = {place.line for _, place in found}
-    for stub in unordered(stubs_of(source), request):
+    for stub in unordered(stubs_of(source, request=request), request):
         line = source.line_at(stub.start)
         last = source.line_at(stub.end)
         if not any(mark is not None and line <= mark <= last for mark in marked):

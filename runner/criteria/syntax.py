@@ -27,6 +27,20 @@ _BLOCK_WORDS = re.compile(
 _OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
 _RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "block_body"}
 _TWO_COMMAS = re.compile(rb",\s*,")
+# As agents begin an answer; no language has such a first line.
+_CHAT = re.compile(
+    rb"\s*(?:(?:sure|certainly|of course|okay|great)[,!.] |(?:here|below)(?:'s| is| are) (?:the|your|an?|my) [^\n{}()=;]{3,80}:[ \t]*\r?$|i(?:'ve| have) (?:created|written|updated) [^\n{}()=;]{3,100}[:.][ \t]*\r?$|"
+    rb"hier (?:ist|sind) (?:die|der|das|ihre?|dein\w*) [^\n{}()=;]{3,80}:[ \t]*\r?$|voici (?:le|la|les|votre|ton|un) [^\n{}()=;]{3,80}:[ \t]*\r?$|aqu\xc3\xad (?:est\xc3\xa1|tienes) [^\n{}()=;]{3,80}:[ \t]*\r?$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_INSTRUCTIONS = frozenset(
+    b"ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR".split()
+)
+_INSTRUCTION = re.compile(rb"^[ \t]*(?P<word>[^\s#][^\s]*)", re.MULTILINE)
+_RULE_LINE = re.compile(rb"[^\s#=:][^#=]*::?(?![:=])")
+_MAKES_SENSE = re.compile(
+    rb"(?:-?include|sinclude|ifn?def|ifn?eq|else|endif|define|endef|export|unexport|override|vpath|undefine)\b|[^\s]+\s*(?:[?:+!]|::)?=|[^=]*:(?!=)|\$[({][^()]*[)}]$"
+)
 _PREPROCESSED = re.compile(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
 
 
@@ -38,6 +52,10 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     language = source.language
     if source.note == TOO_DEEP:
         return Fault(None, f"does not parse ({TOO_DEEP})") if language.name != "html" else None
+    found = _opening(source) or (_spaced_recipe(source) if language.name == "make" else None)
+    if found is not None:
+        old = None if before is None else open_source(source.path, before, language)
+        return None if old is not None and (_opening(old) or _spaced_recipe(old)) else found
     if language.name in _REAL:
         found = fault_in(language.name, source.path, source.text, fragment=fragment)
         if found is not None and before is not None and fault_in(language.name, source.path, before) is not None:
@@ -56,6 +74,36 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     if language.trust == "balance":
         return _left_open(source)
     return _ends_inside(source)
+
+
+def _opening(source: Source) -> Fault | None:
+    """A file that begins with what the agent said to the person, or an image description that begins with no instruction."""
+    if source.language.name in {"markdown", "prose"} or not source.path:
+        return None
+    if _CHAT.match(source.text):
+        return Fault(1, "does not parse (the file begins with a sentence of the answer)")
+    if source.language.name == "dockerfile":
+        first = _INSTRUCTION.search(source.text)
+        if first is not None and first["word"][:1].isalpha() and first["word"].upper() not in _INSTRUCTIONS:
+            return Fault(source.line_at(first.start("word")), "does not parse (it begins with no instruction)")
+    return None
+
+
+def _spaced_recipe(source: Source) -> Fault | None:
+    """A recipe whose lines are set off by blanks: make wants a tab, the grammar does not."""
+    if source.language.name != "make" or b".RECIPEPREFIX" in source.text:
+        return None
+    in_rule = continued = False
+    for number, line in enumerate(source.text.split(b"\n"), start=1):
+        here, continued = continued, line.endswith(b"\\")
+        stripped = line.strip()
+        if here or not stripped or stripped.startswith(b"#"):
+            continue
+        if line.startswith(b" ") and in_rule and not _MAKES_SENSE.match(stripped):
+            return Fault(number, "does not parse (a recipe line begins with blanks where make wants a tab)")
+        if not line.startswith((b" ", b"\t")):
+            in_rule = _RULE_LINE.match(line) is not None
+    return None
 
 
 def _crossed_tags(source: Source) -> Fault | None:

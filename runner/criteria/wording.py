@@ -215,7 +215,7 @@ LEFT_OUT_STRICT = Words(
     ("insert", r"^\W*insert (?:your |the |actual |real |any |some )?(?:\w+ ){0,3}(?:logic|code|implementation)\b"),
     (
         "(unchanged|(existing|(remaining|(same|(other",
-        rf"^\W*\((?:the )?(?:unchanged|existing|remaining|same|other) (?:\w+ ){{0,2}}{_CODE}\)\W*$",
+        rf"^\W*\((?:the )?(?:unchanged|existing|remaining|same|other) (?:\w+,? ){{0,4}}{_CODE}(?: (?:(?:go(?:es)? |stay(?:s)? )?here|as before|(?:stay|remain)s? .{{1,30}}|unchanged|omitted))?\)\W*$",
     ),
     (
         "as they were|as they are|as it was",

@@ -88,8 +88,11 @@ def marks(prose: Sequence[Prose], *, reports: bool = False, about_marks: bool = 
     return found
 
 
+_CELL = re.compile(r"(?<=\S)\s*\|\s*(?P<mark>TODO|FIXME|TBD)\s*(?=\||$)")  # the state of a part, in a table
+
+
 def _mark_in(sentence: str) -> str:
-    found = _LINE_MARK.search(sentence) or _IN_LINE.search(sentence)
+    found = _CELL.search(sentence) or _LINE_MARK.search(sentence) or _IN_LINE.search(sentence)
     if found:
         return found["mark"]
     left = _LEFT_MARK.search(sentence)

@@ -124,8 +124,9 @@ _BARE = (
     "CODEOWNERS",
 )
 _NAME = r"[\w@+\-.()\[\]$]"
+# Names have at most 255 characters; without the bound one long word would take quadratic time.
 _PATH = re.compile(
-    rf"(?<![\w/@.\\:-])(?P<path>(?:[A-Za-z]:[\\/]|~/|\.{{0,2}}/)?(?:{_NAME}+[\\/])*(?:{_NAME}*[\w)\]]\.(?:{'|'.join(_EXTENSIONS)})"
+    rf"(?<![\w/@.\\:-])(?P<path>(?:[A-Za-z]:[\\/]|~/|\.{{0,2}}/)?(?:{_NAME}{{1,255}}[\\/]){{0,64}}(?:{_NAME}{{0,255}}[\w)\]]\.(?:{'|'.join(_EXTENSIONS)})"
     rf"|\.(?:gitignore|dockerignore|env|editorconfig|npmrc|prettierrc|eslintrc)(?:\.\w+)*|(?:{'|'.join(_BARE)})))(?![\w/\\]|\.\w)",
     re.ASCII,
 )
@@ -163,7 +164,7 @@ _FROM = re.compile(
 _COMMAND = re.compile(
     r"^(?:python3?|pytest|node|npm|npx|pnpm|yarn|go|cargo|make|bash|sh|ruff|mypy|git|cat|ls|curl|uv|pip|docker|\$|\./)\s"
 )
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+|\bwww\.\S+", re.IGNORECASE)
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+|\bwww\.\S+", re.IGNORECASE)
 _INLINE = re.compile(r"`+([^`\n]+)`+")
 _NAMED = re.compile(
     r"\b(?:node|next|vue|react|express|socket|three|d3|chart|asp|nuxt|discord|moment|alpine|backbone|ember|angular|p5|solid|anime|deck|paper)\.(?:js|io|net)\b",

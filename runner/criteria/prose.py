@@ -90,9 +90,13 @@ def marks(prose: Sequence[Prose], *, reports: bool = False, about_marks: bool = 
 
 _CELL = re.compile(r"(?<=\S)\s*\|\s*(?P<mark>TODO|FIXME|TBD)\s*(?=\||$)")  # the state of a part, in a table
 
+_VALUE = re.compile(r"\w:\s+(?P<mark>TODO|FIXME|TBD)\W*$")  # "up to the chosen time: TBD"
+
 
 def _mark_in(sentence: str) -> str:
-    found = _CELL.search(sentence) or _LINE_MARK.search(sentence) or _IN_LINE.search(sentence)
+    found = (
+        _CELL.search(sentence) or _VALUE.search(sentence) or _LINE_MARK.search(sentence) or _IN_LINE.search(sentence)
+    )
     if found:
         return found["mark"]
     left = _LEFT_MARK.search(sentence)

@@ -347,7 +347,7 @@ LEFT_OUT = _any(
 # The same, whether or not code follows: what begins or ends in dots.
 LEFT_OUT_DOTS = _any(
     rf"{_DOTS}[\s(\[<]+(?:the |all |any |and |with |plus |add )?(?:more|similar|code|implementation|imports?|handle|logic|here|{_THING})\b(?!\s*[}}\])=])",
-    rf"^\W*{_DOTS}[^.…]{{1,60}}{_DOTS}\W*$",
+    rf"^\W*{_DOTS}[^.…]{{1,100}}{_DOTS}\W*$",
     rf"^\W*{_DOTS}\s*(?:and so on|and so forth|etc\.?|usw\.?|and (?:\w+ )?more)\b",
     rf"^\W*(?:other|more|remaining|additional|similar|the rest|rest|further|etc|and so on)\b[^.…]{{0,40}}{_DOTS}\W*$",
     rf"^[^\w{{(]*{_DOTS}\s*(?:他|其他|其余|기타|나머지|同様|以下|残り|省略|中略)|^[^\w{{(]*{_DOTS}\s+(?:resto|weitere|autres|rest|reste)\b",

@@ -126,7 +126,7 @@ def sent_events(draw) -> dict[str, Any]:
         del made["payload"][name]
         made["payload"][f"{name}_blob_id"] = "sha256:" + "b" * 64
     for part in draw(st.lists(st.sampled_from(["", "actor", "context", "payload"]), max_size=2)):
-        inner = made if not part else made[part]
+        inner = made.get(part) if part else made  # it may be gone by now
         if isinstance(inner, dict):
             name = draw(st.sampled_from([*inner, "extra", "strange", "parent_event_id", "selection"]))
             if draw(st.booleans()):

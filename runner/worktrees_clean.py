@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from runner.processes.table import marked, send_signal, snapshot
+from runner.processes.table import send_signal
+from runner.processes.tree import ProcessTree, tree_members
 from runner.workspace.git import Git, GitError
 from tracer.clock import monotonic
 from tracer.errors import UsageError
@@ -107,11 +108,7 @@ def common_dir(git: Git) -> Path:
 def end_leftovers(names: TaskNames) -> None:
     """End git commands of a killed process that still work on the task, and wait: git takes its locks away itself."""
     give_up = monotonic() + _PATIENCE_S
-    while True:
-        table = snapshot()
-        running = [table[pid] for pid in marked(table.keys(), names.mark)]
-        if not running:
-            return
+    while running := tree_members(ProcessTree(names.mark, None, "")):
         for entry in running:
             send_signal(entry, signal.SIGTERM if monotonic() < give_up else signal.SIGKILL)
         time.sleep(0.02)

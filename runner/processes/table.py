@@ -15,10 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["MARK", "ProcessEntry", "boot_id", "entry_of", "marked", "send_signal", "snapshot"]
+__all__ = ["MARK", "Marked", "ProcessEntry", "boot_id", "entry_of", "marked", "send_signal", "snapshot"]
 
 MARK = "PM_ORCHESTRATOR_PROCESS"
 _PROC = Path("/proc")
+# Fields of /proc/PID/stat, counted from the state, and bits of its flags (proc(5), linux/sched.h).
+_FLAGS, _ENV_START = 6, 47
+_EXITING, _KERNEL_THREAD = 0x4, 0x200000
 
 
 class ProcessEntry(NamedTuple):
@@ -29,6 +32,13 @@ class ProcessEntry(NamedTuple):
     group: int
     session: int
     start: str
+
+
+class Marked(NamedTuple):
+    """Which processes carry a mark, and of which it cannot be told: they are just becoming another program."""
+
+    found: set[int]
+    unclear: set[int]
 
 
 def uses_proc() -> bool:
@@ -61,14 +71,18 @@ def entry_of(pid: int) -> ProcessEntry | None:
 
 
 def _entry_from_proc(pid: int) -> ProcessEntry | None:
+    fields = _fields_from_proc(pid)
+    if not fields or fields[0] in {b"Z", b"X"}:
+        return None
+    return ProcessEntry(pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[19].decode("ascii"))
+
+
+def _fields_from_proc(pid: int) -> list[bytes]:
     try:
         text = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
-        return None
-    fields = text[text.rindex(b")") + 2 :].split()  # the name before it may hold spaces and brackets
-    if fields[0] in {b"Z", b"X"}:
-        return None
-    return ProcessEntry(pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[19].decode("ascii"))
+        return []
+    return text[text.rindex(b")") + 2 :].split()  # the name before it may hold spaces and brackets
 
 
 def _snapshot_from_ps() -> dict[int, ProcessEntry]:
@@ -89,17 +103,32 @@ def _snapshot_from_ps() -> dict[int, ProcessEntry]:
     return found
 
 
-def marked(pids: Iterable[int], mark: str) -> set[int]:
+def marked(pids: Iterable[int], mark: str) -> Marked:
     """Those of `pids` whose environment carries `mark`; processes of other users cannot be read and are left out."""
     needle = f"{MARK}={mark}"
     if not uses_proc():
-        return _marked_from_ps(set(pids), needle)
-    found = set()
+        return Marked(_marked_from_ps(set(pids), needle), set())
+    found, unclear = set(), set()
     for pid in pids:
         with suppress(OSError):
-            if needle.encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+            environment = _environment(pid)
+            if not environment and _is_between_programs(pid):
+                unclear.add(pid)
+            elif needle.encode() in (environment or _environment(pid)).split(b"\0"):
                 found.add(pid)
-    return found
+    return Marked(found, unclear)
+
+
+def _environment(pid: int) -> bytes:
+    return (_PROC / str(pid) / "environ").read_bytes()
+
+
+def _is_between_programs(pid: int) -> bool:
+    """Whether it is in the middle of `exec`: the old program's memory is gone, the new one has no environment yet."""
+    fields = _fields_from_proc(pid)
+    if len(fields) <= _ENV_START or fields[0] in {b"Z", b"X"}:
+        return False
+    return fields[_ENV_START] == b"0" and not int(fields[_FLAGS]) & (_EXITING | _KERNEL_THREAD)
 
 
 def _marked_from_ps(pids: set[int], needle: str) -> set[int]:

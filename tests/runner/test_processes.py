@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.processes import Process, command_environment, run_command, table
+from runner.processes import Process, command_environment, run_command, table, tree
 from runner.processes.table import entry_of
 from tests.support.tools import need
 from tracer.errors import UsageError
@@ -185,3 +185,59 @@ async def test_without_a_proc_file_system_the_tree_is_found_through_ps(tmp_path,
     assert result.kind == "timeout"
     monkeypatch.undo()
     assert _gone(await _pid_from(tmp_path / "inner"))
+
+
+async def test_a_child_that_is_just_becoming_another_program_is_waited_for_and_ended(tmp_path, monkeypatch):
+    """Between two programs a process shows no environment, so no mark; it must not get away in that moment."""
+    environment, asked = table._environment, []
+
+    def hidden_at_first(pid: int) -> bytes:
+        if entry_of(pid) is not None and str(pid) == _text_of(tmp_path / "pid"):
+            asked.append(pid)
+            if len(asked) <= 3:
+                return b""
+        return environment(pid)
+
+    monkeypatch.setattr(table, "_environment", hidden_at_first)
+    monkeypatch.setattr(table, "_is_between_programs", lambda pid: str(pid) == _text_of(tmp_path / "pid"))
+    command = "(setsid sh -c 'echo $$ > pid; exec sleep 60' &); until [ -s pid ]; do sleep 0.01; done"
+    result = await run_command(command, cwd=tmp_path, grace_s=0.2)
+    assert result.kind == "exit"
+    assert len(asked) > 3
+    assert _gone(await _pid_from(tmp_path / "pid"))
+
+
+async def test_on_a_busy_machine_strangers_that_start_programs_are_not_waited_for(monkeypatch):
+    strangers = (table.ProcessEntry(pid, 1, pid, pid, str(pid)) for pid in range(1, 1_000))
+    looks = []
+
+    def one_stranger_a_look(_tree):
+        looks.append(next(strangers))
+        return tree._Seen([], frozenset(looks[-1:]))
+
+    monkeypatch.setattr(tree, "_look", one_stranger_a_look)
+    assert await tree.wait_until_empty(tree.ProcessTree("a-mark", None, ""), limit_s=5)
+    assert await tree.end_tree(tree.ProcessTree("a-mark", None, ""), grace_s=0)
+    assert len(looks) == 4
+
+
+def test_only_a_process_within_exec_counts_as_between_programs(tmp_path, monkeypatch):
+    def stat(pid: int, *, flags: int, env_start: int, state: str = "R") -> None:
+        fields = ["0"] * 50
+        fields[0], fields[6], fields[47] = state, str(flags), str(env_start)
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) b) {' '.join(fields)}\n")
+        (tmp_path / str(pid) / "environ").write_bytes(b"")
+
+    stat(1, flags=0x400000, env_start=0)
+    stat(2, flags=0x400000, env_start=140_000_000)  # started with an empty environment
+    stat(3, flags=0x200040, env_start=0)  # the kernel's own
+    stat(4, flags=0x400004, env_start=0)  # ending
+    stat(5, flags=0x400000, env_start=0, state="Z")
+    monkeypatch.setattr(table, "_PROC", tmp_path)
+    monkeypatch.setattr(table, "uses_proc", lambda: True)
+    assert table.marked([1, 2, 3, 4, 5, 6], "a-mark") == (set(), {1})
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else ""

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from runner.isolation import Conflict, ConflictPlace, Merged
-from runner.workspace.git import Git, GitError, Stopper, find_repository, git_version
-from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.git import Git, GitError, find_repository, git_version
+from runner.workspace.git_place import Snapshot, SnapshotPlace
+from runner.workspace.git_snapshot import SnapshotMaker
+from runner.workspace.git_stopper import Stopper
 from runner.workspace.merge import MergeConflict, changed_paths, commit_tree, merge_commits
 from runner.workspace.model import ComparisonError, Limits
 from runner.workspace.pointers import copy_media, keep_pointers

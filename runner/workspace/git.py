@@ -7,10 +7,11 @@ never written because every command has an index of its own. Another owner's rep
 from __future__ import annotations
 
 import os
+import re
 import signal
+import stat
 import subprocess
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 from runner.processes.environment import command_environment
 from runner.processes.table import MARK
+from runner.workspace.git_stopper import Stopper, end_process
 from tracer.clock import monotonic
 
 __all__ = [
@@ -26,7 +28,6 @@ __all__ = [
     "GitError",
     "GitStopped",
     "RawEntry",
-    "Stopper",
     "find_repository",
     "git_version",
     "listed",
@@ -50,7 +51,7 @@ _SETTINGS = {
     "core.alternateRefsCommand": "false",
     "core.bare": "false",
     "index.sparse": "false",
-    "index.threads": "true",
+    "index.threads": "false",  # entry after entry, as `git_index` reads it: an index may tell threads something else
     "diff.ignoreSubmodules": "all",
     "diff.renames": "false",
     "gc.auto": "0",
@@ -61,8 +62,13 @@ _SETTINGS = {
     "submodule.recurse": "false",
     "advice.addEmbeddedRepo": "false",
 }
+_HEAD = re.compile(rb"(?:ref: refs/[!-~]+|[0-9a-f]{40}|[0-9a-f]{64})\n?\Z")
 _NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
-_ASK_DRIVERS = ("config", "-z", "--name-only", "--get-regexp", r"^(filter|merge)\..*\.")
+_OBJECT_FORMAT = "extensions.objectformat"
+_IGNORING = ("core.excludesfile", "core.ignorecase")
+_ASKED = r"^(filter|merge)\..*\.|^(extensions\.objectformat|core\.excludesfile|core\.ignorecase)$"
+_ASK_SETTINGS = ("config", "-z", "--get-regexp", _ASKED)
+_ID_BYTES = {("sha1",): 20, (): 20, ("sha256",): 32}
 _TIME_LIMIT_S = 900.0
 _GRACE_S = 5.0
 
@@ -73,6 +79,17 @@ class GitError(Exception):
 
 class GitStopped(GitError):  # noqa: N818 - it names what happened, not a fault
     """We stopped it: the comparison was cancelled or took longer than 15 minutes."""
+
+
+class _Settings(NamedTuple):
+    """What we need to know of a repository's settings: kind and name of every filter and merge program, ids' length.
+
+    `ignoring` are keys and values by which it is decided what to ignore.
+    """
+
+    drivers: tuple[tuple[str, str], ...]
+    id_bytes: int | None
+    ignoring: tuple[tuple[str, str], ...]
 
 
 class RawEntry(NamedTuple):
@@ -123,18 +140,27 @@ class Git:
         self.top = top
         self.index = index
         self.stopper = stopper if stopper is not None else Stopper()
-        self._drivers: tuple[tuple[str, str], ...] | None = None
+        self._known_settings: _Settings | None = None
+        self._more_settings: Mapping[str, str] = {}
 
     def at(self, git_dir: Path, top: Path, *, stopper: Stopper, mark: str) -> Git:
         """The same repository seen from another of its working folders, without asking for its settings again."""
         other = Git(git_dir, top, stopper=stopper, mark=mark)
-        other._drivers = self._driver_names()
+        other._known_settings = self._settings()
         return other
 
     def with_index(self, index: Path | None) -> Git:
         """The same repository with another index."""
         other = Git(self.git_dir, self.top, index=index, stopper=self.stopper, mark=self._mark)
-        other._drivers = self._driver_names()
+        other._known_settings = self._settings()
+        other._more_settings = self._more_settings
+        return other
+
+    def in_passing(self) -> Git:
+        """The same for objects that need not outlast a loss of power: they are sent to the disk but not waited for."""
+        other = Git(self.git_dir, self.top, index=self.index, stopper=self.stopper, mark=self._mark)
+        other._known_settings = self._settings()
+        other._more_settings = {"core.fsyncMethod": "writeout-only"}
         return other
 
     def run(
@@ -144,20 +170,23 @@ class Git:
         env: Mapping[str, str] | None = None,
         ok_codes: Iterable[int] = (0,),
         chosen_index: bool = True,
+        started: Callable[[], None] | None = None,
     ) -> bytes:
         """Standard output of `git <arguments>`; `chosen_index` False lets a command choose its index itself.
+
+        `started` is called once the command runs.
 
         Raises:
             GitError: it ended with another code than `ok_codes`.
             GitStopped: `stop` was called, or the time limit passed.
 
         """
-        settings = {**_SETTINGS, "safe.directory": str(self.top)}
+        settings = {**_SETTINGS, **self._more_settings, "safe.directory": str(self.top)}
         if git_version() < (2, 36):
             settings["core.fsyncObjectFiles"] = (
                 "true"  # the newer name is not known there, the older one warned of here
             )
-        for kind, name in self._driver_names():
+        for kind, name in self._settings().drivers:
             if kind == "filter":
                 settings |= {f"filter.{name}.{part}": "" for part in ("clean", "smudge", "process")}
                 settings[f"filter.{name}.required"] = "false"
@@ -172,7 +201,18 @@ class Git:
             stdin=stdin,
             stopper=self.stopper,
             ok_codes=ok_codes,
+            started=started,
         )
+
+    @property
+    def id_bytes(self) -> int | None:
+        """How many bytes an id has; None where the settings do not say it plainly."""
+        return self._settings().id_bytes
+
+    @property
+    def ignore_settings(self) -> tuple[tuple[str, str], ...]:
+        """Keys and values by which git decides what to ignore."""
+        return self._settings().ignoring
 
     def line(self, *arguments: str) -> str:
         """The output as one line of text."""
@@ -182,11 +222,10 @@ class Git:
         """Whether the repository still holds this tree."""
         return self.run("cat-file", "-t", tree, ok_codes=(0, 128)).strip() == b"tree"
 
-    def _driver_names(self) -> tuple[tuple[str, str], ...]:
-        """Kind and name of every program that the settings give to filters and merges."""
-        if self._drivers is None:
+    def _settings(self) -> _Settings:
+        if self._known_settings is None:
             said = _run(
-                ["--git-dir", str(self.git_dir), *_ASK_DRIVERS],
+                ["--git-dir", str(self.git_dir), *_ASK_SETTINGS],
                 cwd=self.top,
                 settings={"safe.directory": str(self.top)},
                 env={},
@@ -194,13 +233,17 @@ class Git:
                 stopper=self.stopper,
                 ok_codes=(0, 1),
             )
-            self._drivers = _drivers_in(said)
-        return self._drivers
+            self._known_settings = _settings_in(said)
+        return self._known_settings
 
 
-def _drivers_in(said: bytes) -> tuple[tuple[str, str], ...]:
-    keys = [key.split(".", 1) for key in os.fsdecode(said).split("\0") if key]
-    return tuple(sorted({(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}))
+def _settings_in(said: bytes) -> _Settings:
+    pairs = [(key, value) for key, _, value in (pair.partition("\n") for pair in os.fsdecode(said).split("\0")) if key]
+    forms = tuple(value for key, value in pairs if key == _OBJECT_FORMAT)
+    ignoring = tuple((key, value) for key, value in pairs if key in _IGNORING)
+    keys = [key.split(".", 1) for key, _ in pairs if key != _OBJECT_FORMAT and key not in _IGNORING]
+    drivers = {(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}
+    return _Settings(tuple(sorted(drivers)), _ID_BYTES.get(forms), ignoring)
 
 
 def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | None:
@@ -209,7 +252,7 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
     The top is where `.git` stands, whatever `core.worktree` says.
 
     Raises:
-        GitError: git is missing, or there is a repository that it cannot read.
+        GitError: git is missing, or there is a repository that it cannot read; of some the next command says so.
 
     """
     stopper = stopper or Stopper()
@@ -226,15 +269,30 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
         )
         try:
             with ThreadPoolExecutor(1) as pool:
-                drivers = pool.submit(ask, list(_ASK_DRIVERS), ok_codes=(0, 1))
-                out = ask(["rev-parse", "--absolute-git-dir"], ok_codes=(0,))
+                settings = pool.submit(ask, list(_ASK_SETTINGS), ok_codes=(0, 1))
+                git_dir = _usual_git_dir(top)
+                if git_dir is None:
+                    out = ask(["rev-parse", "--absolute-git-dir"], ok_codes=(0,))
+                    git_dir = Path(os.fsdecode(out.rstrip(b"\n")))
         except GitError as error:
             if "not a git repository" in str(error) and not (top / ".git").is_file():
                 continue  # an empty or foreign folder of that name
             raise
-        found = Git(Path(os.fsdecode(out.rstrip(b"\n"))), top, stopper=stopper)
-        found._drivers = _drivers_in(drivers.result())  # noqa: SLF001 - asked for beside, to save a command's time
+        found = Git(git_dir, top, stopper=stopper)
+        found._known_settings = _settings_in(settings.result())  # noqa: SLF001 - asked for beside, to save a command's time
         return found
+    return None
+
+
+def _usual_git_dir(top: Path) -> Path | None:
+    """The repository's folder where it is what nearly all are; None: git has to be asked."""
+    git_dir = top / ".git"
+    try:
+        is_usual = all(stat.S_ISDIR((git_dir / name).lstat().st_mode) for name in ("", "objects", "refs"))
+        if is_usual and not os.path.lexists(git_dir / "commondir") and _HEAD.match((git_dir / "HEAD").read_bytes()):
+            return git_dir.resolve()
+    except OSError:
+        pass
     return None
 
 
@@ -260,39 +318,6 @@ def git_version() -> tuple[int, int]:
         major, minor = said[2].split(".")[:2] if len(said) > 2 else ("0", "0")
         return int(major), int(minor)
     return (0, 0)
-
-
-class Stopper:
-    """Ends whatever git call is running, and every later one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self.stopped = False
-
-    def stop(self) -> None:
-        """End running calls; callable from any thread."""
-        with self._lock:
-            self.stopped = True
-            for process in self._running:
-                _end(process)
-
-    def enter(self, process: subprocess.Popen[bytes]) -> None:
-        """Take note of a running call."""
-        with self._lock:
-            self._running.add(process)
-            if self.stopped:
-                _end(process)
-
-    def leave(self, process: subprocess.Popen[bytes]) -> None:
-        """Forget a call that has ended."""
-        with self._lock:
-            self._running.discard(process)
-
-
-def _end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # git takes its lock files away when it is asked to end
-        os.killpg(process.pid, number)
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -324,11 +349,12 @@ def _run(
     stdin: bytes,
     stopper: Stopper,
     ok_codes: Iterable[int],
+    started: Callable[[], None] | None = None,
 ) -> bytes:
     counted = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
         counted |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    started = monotonic()
+    since = monotonic()
     try:
         process = subprocess.Popen(
             ["git", *arguments],
@@ -342,16 +368,18 @@ def _run(
     except OSError as error:
         raise GitError(f"git could not be started: {error.strerror}") from error
     stopper.enter(process)
+    if started is not None:
+        started()
     try:
         out, err = process.communicate(stdin, timeout=_TIME_LIMIT_S)
     except subprocess.TimeoutExpired as error:
-        _end(process)
+        end_process(process)
         try:
             process.communicate(timeout=_GRACE_S)
         except subprocess.TimeoutExpired:
-            _end(process, signal.SIGKILL)
+            end_process(process, signal.SIGKILL)
             process.communicate()
-        raise GitStopped(f"git {arguments[0]} did not end within {monotonic() - started:.0f} s") from error
+        raise GitStopped(f"git {arguments[0]} did not end within {monotonic() - since:.0f} s") from error
     finally:
         stopper.leave(process)
     if stopper.stopped:

@@ -12,10 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from runner.workspace.git import Git, GitError, Stopper, scratch_repository
+from runner.workspace.git import Git, GitError, scratch_repository
 from runner.workspace.git_changes import TreeChanges
 from runner.workspace.git_entries import Overlay, read_entries
-from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.git_place import Snapshot, SnapshotPlace
+from runner.workspace.git_snapshot import SnapshotMaker
+from runner.workspace.git_stopper import Stopper
 from runner.workspace.git_trees import Entry
 from runner.workspace.model import Change, Side
 

@@ -6,16 +6,19 @@ that index is only read, and nothing the size of the whole repository is written
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from runner.workspace.git import Git, GitError, GitStopped
 from runner.workspace.git_changes import TreeChanges, compare_trees
-from runner.workspace.git_entries import Overlay, put_few, small_index, take_as_known
-from runner.workspace.git_look import ABSENT, Look
-from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
-from runner.workspace.git_trees import Entry
+from runner.workspace.git_entries import Overlay, put_few, small_index
+from runner.workspace.git_folders import walk_again
+from runner.workspace.git_look import ABSENT, Look, look_at_plain
+from runner.workspace.git_place import Snapshot, SnapshotPlace
+from runner.workspace.git_scope import write_tree
+from runner.workspace.git_snapshot import SnapshotMaker
+from runner.workspace.git_trees import Entry, tree_of
 
 __all__ = ["quick_changes"]
 
@@ -24,21 +27,24 @@ def quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPla
     """What differs between the baseline `known` and the disk; None: not this way."""
     maker = SnapshotMaker(git, folder, place=place)
     try:
-        with ThreadPoolExecutor(1) as pool:
-            is_there = pool.submit(git.has, known.tree)
-            look = maker.look(git.with_index(known.index_file), known_plain=True)
-        if not is_there.result() or look.hidden or any(path.endswith(b"/") for path in look.others):
+        index = git.with_index(known.index_file)
+        walked = partial(walk_again, index, maker.scope, known.watched) if known.watched is not None else None
+        look = look_at_plain(index, maker.scope.pathspec, walked=walked)
+        if look.hidden or any(path.endswith(b"/") for path in look.others):
             return None
         paths = {entry.path for entry in look.changed} | look.others | known.overlay.keys()
-        found = maker.sort_out(git, paths, careful=False)
+        found = maker.sorter.sort_out(git, paths, careful=False)
         if not any(found):
-            return TreeChanges([], b"", [])
+            return TreeChanges([], b"", []) if git.has(known.tree) else None
         base = _entries_of(look, known.overlay, maker)
-        with small_index(git, place.store) as then, small_index(git, place.store) as now:
+        brief = git.in_passing()  # the baseline holds what has to last
+        with small_index(brief, place.store) as now:
             with ThreadPoolExecutor(1) as pool:
-                before = pool.submit(_tree_of, maker, then, base)
+                start = len(maker.scope.prefix)
+                then = {path[start:]: entry for path, entry in base.items()}
+                before = pool.submit(tree_of, brief, then, length=len(known.tree))
                 put_few(now, base, found)
-                after = maker.write_tree(now) if maker.is_below_top else None
+                after = write_tree(now, maker.scope) if start else None
             return compare_trees(now, before.result(), after, folder=folder, limits=place.limits)
     except GitStopped:
         raise
@@ -54,9 +60,4 @@ def _entries_of(look: Look, overlay: Overlay, maker: SnapshotMaker) -> dict[byte
         for path, entry in changed.items()
     }
     known |= overlay
-    return {path: entry for path, entry in known.items() if entry is not None and not maker.is_excluded(path)}
-
-
-def _tree_of(maker: SnapshotMaker, git: Git, entries: Mapping[bytes, Entry]) -> str:
-    take_as_known(git, entries)
-    return maker.write_tree(git)
+    return {path: entry for path, entry in known.items() if entry is not None and not maker.scope.is_excluded(path)}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from runner.workspace.git import Git, GitError
 
-__all__ = ["Entry", "Folders", "exchange", "read_folders"]
+__all__ = ["Entry", "Folders", "exchange", "read_folders", "tree_of"]
 
 _TREE = b"40000"
 _TYPES = {_TREE: b"tree", b"160000": b"commit"}
@@ -33,7 +33,7 @@ def read_folders(git: Git, tree: str, paths: Iterable[bytes]) -> Folders:
     """The folders of the tree on the way to `paths`; an empty one for each that is not there or is no folder.
 
     Raises:
-        GitError: one of them cannot be asked for.
+        GitError: one of them cannot be asked for, or the repository has lost it.
 
     """
     names = sorted({folder for path in paths for folder in _on_the_way(path)})
@@ -68,6 +68,19 @@ def exchange(git: Git, folders: Folders, entries: Mapping[bytes, Entry | None], 
     return written[-1].decode("ascii")
 
 
+def tree_of(git: Git, entries: Mapping[bytes, Entry], *, length: int) -> str:
+    """A tree of just these entries.
+
+    Raises:
+        GitError: it cannot be made this way; an index can.
+
+    """
+    if not entries:
+        return git.line("mktree")
+    folders: Folders = {folder: {} for path in entries for folder in _on_the_way(path)}
+    return exchange(git, folders, entries, length=length)
+
+
 def _on_the_way(path: bytes) -> list[bytes]:
     steps = path.split(b"/")[:-1]
     return [b"/".join(steps[:count]) for count in range(len(steps) + 1)]
@@ -84,12 +97,21 @@ def _read(git: Git, tree: str, names: list[bytes]) -> Folders:
         said = raw[at:end]
         at = end + 1
         folders[name] = {}
-        if not said.endswith(b" missing"):
+        if said.endswith(b" missing"):
+            _assure_that_it_never_was(folders, name)
+        else:
             _, kind, size = said.rsplit(b" ", 2)
             if kind == b"tree":
                 folders[name] = _parse(raw[at : at + int(size)], id_bytes=len(tree) // 2)
             at += int(size) + 1
     return folders
+
+
+def _assure_that_it_never_was(folders: Folders, name: bytes) -> None:
+    parent, _, last = name.rpartition(b"/")
+    there = folders[parent].get(last) if name else None
+    if not name or (there is not None and there.mode == _TREE):
+        raise GitError("the repository has lost a folder of the tree")
 
 
 def _parse(content: bytes, *, id_bytes: int) -> _Folder:

@@ -15,11 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from runner.workspace.git import Git, GitError, GitStopped, Stopper, find_repository
+from runner.workspace.git import Git, GitError, GitStopped, find_repository
 from runner.workspace.git_changes import TreeChanges, compare_trees
 from runner.workspace.git_lost import compare_without_repository, index_of, keep_index
+from runner.workspace.git_place import Snapshot, SnapshotPlace
 from runner.workspace.git_quick import quick_changes
-from runner.workspace.git_snapshot import Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.git_snapshot import SnapshotMaker
+from runner.workspace.git_stopper import Stopper
 from runner.workspace.guard import StateGuard, Undone
 from runner.workspace.manifest import Manifest, read_manifest, take_manifest
 from runner.workspace.manifest_changes import compare_with_disk

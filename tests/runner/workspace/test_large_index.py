@@ -221,3 +221,22 @@ async def test_a_folder_whose_name_has_a_line_break_is_compared_through_an_index
     base = await workspace.baseline("t")
     write(project / "two\nlines" / "x.py", "x = 2\n")
     assert len((await workspace.changes(base)).paths) == 1
+
+
+@pytest.mark.parametrize("lost", ["", "sub"])
+def test_a_tree_of_which_a_folder_is_lost_is_not_taken_for_a_smaller_one(project, lost):
+    tree = git(project, "rev-parse", "HEAD^{tree}").strip()
+    name = git(project, "rev-parse", "HEAD^{tree}").strip()
+    (project / ".git" / "objects" / name[:2] / name[2:]).unlink()
+    repo = find_repository(project)
+    assert repo is not None
+    with pytest.raises(GitError, match="has lost"):
+        read_folders(repo, tree, [b"sub/deep/mine.py"])
+
+
+async def test_an_index_that_knows_a_tree_which_the_repository_has_lost_is_written_again(project):
+    tree = git(project, "rev-parse", "HEAD^{tree}").strip()
+    git(project, "stash", "-qu")
+    (project / ".git" / "objects" / tree[:2] / tree[2:]).unlink()  # as the index still names it
+    base = await opened(project).baseline("t")
+    assert listed(project, base) == ["a.py", "gone/d.py", "sub/b.py", "sub/deep/c.py"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.workspace import Workspace, open_workspace
+from runner.workspace.git import find_repository
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 
 
@@ -163,3 +164,42 @@ async def test_a_large_file_is_compared_by_hash_and_not_kept(project):
     write(project / "big.txt", "x" * 4999 + "y")
     file = (await workspace.changes(base)).files[0]
     assert (file.path, file.too_large, len(file.after)) == ("big.txt", True, 1000)
+
+
+def test_only_what_a_baseline_holds_is_waited_for_until_it_is_on_disk(tmp_path):
+    found = find_repository(repository(tmp_path / "project"))
+    assert found is not None
+    asked = ("config", "core.fsyncMethod")
+    assert found.line(*asked) == found.with_index(None).line(*asked) == "batch"
+    passing = found.in_passing()
+    assert passing.line(*asked) == passing.with_index(None).line(*asked) == "writeout-only"
+
+
+@pytest.mark.parametrize("kind", ["plain", "detached", "sha256", "linked", "worktree", "empty", "damaged", "below"])
+def test_a_repository_is_found_where_git_finds_it(tmp_path, kind):
+    folder = repository(tmp_path / "project", {"a.py": "a = 1\n", "sub/b.py": "b = 1\n"})
+    asked = folder
+    if kind == "detached":
+        git(folder, "checkout", "-q", "--detach")
+    elif kind == "sha256":
+        asked = tmp_path / "other"
+        git(tmp_path, "init", "-q", "--object-format=sha256", str(asked))
+    elif kind == "linked":
+        (folder / ".git").rename(tmp_path / "elsewhere")
+        (folder / ".git").symlink_to(tmp_path / "elsewhere")
+    elif kind == "worktree":
+        asked = tmp_path / "tree"
+        git(folder, "worktree", "add", "-q", str(asked))
+    elif kind == "empty":
+        asked = folder / "sub"
+        (asked / ".git").mkdir()
+    elif kind == "damaged":
+        asked = folder / "sub"
+        git(asked, "init", "-q")
+        (asked / ".git" / "HEAD").write_text("what?\n")
+    elif kind == "below":
+        asked = folder / "sub"
+    found = find_repository(asked)
+    assert found is not None
+    assert str(found.git_dir) == git(asked, "rev-parse", "--absolute-git-dir").strip()
+    assert str(found.top) == git(asked, "rev-parse", "--show-toplevel").strip()

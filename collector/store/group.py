@@ -116,8 +116,7 @@ class GroupWriter:
             while True:
                 jobs = self._take()
                 if jobs:
-                    done = _commit(connection, jobs)
-                    self._tell(done, sum(job.size for job in jobs))
+                    self._tell(_commit(connection, jobs), jobs)
                 elif self._closing:
                     return
                 else:
@@ -134,7 +133,9 @@ class GroupWriter:
             size += jobs[-1].size
         return jobs
 
-    def _tell(self, done: list[_Done], size: int) -> None:
+    def _tell(self, done: list[_Done], jobs: list[_Job]) -> None:
+        size = sum(job.size for job in jobs)
+
         def settle() -> None:
             self._waiting_bytes -= size
             for future, result, error in done:
@@ -144,6 +145,7 @@ class GroupWriter:
                     future.set_exception(error)
                 else:
                     future.set_result(result)
+            self._loop.call_soon(jobs.clear)  # what was written is let go when its senders have their answers
 
         try:
             self._loop.call_soon_threadsafe(settle)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from collector.store.port import BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
 from collector.store.postgres_write import Connection
@@ -26,6 +27,7 @@ __all__ = [
     "trace",
 ]
 
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TRACE = (
     "SELECT trace_id::text, status, created_at_ms, metadata_json, finalized_at_ms, final_state_json, seq_last,"
     " event_count, byte_count, clock_skew_ms, final_blob_id, deleted_at_ms FROM traces"
@@ -72,7 +74,9 @@ def _trace(row: tuple[Any, ...]) -> TraceRow:
 
 
 async def trace(connection: Connection, trace_id: str) -> TraceRow | None:
-    """One trace."""
+    """One trace; a text that is no UUID (the beginning of one) names none."""
+    if _UUID.fullmatch(trace_id) is None:
+        return None
     row = await (await connection.execute(_ONE_TRACE, (trace_id,))).fetchone()
     return _trace(row) if row is not None else None
 

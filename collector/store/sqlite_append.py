@@ -164,8 +164,8 @@ def _write(connection: sqlite3.Connection, planned: Sequence[_Planned], heads: d
 
 def _row(trace_id: str, event: StoredEvent) -> tuple[Any, ...]:
     # str and bytearray go to SQLite as they are; for bytes sqlite3 looks for an adapter each time (2,500 instructions).
-    payload, envelope = str(event.payload, "utf-8"), str(event.envelope, "utf-8")
-    return trace_id, event.seq, event.ts_ms, event.type, payload, event.event_id, envelope, bytearray(event.identity)
+    event_id, seq, ts_ms, kind, envelope, payload, identity = event
+    return trace_id, seq, ts_ms, kind, str(payload, "utf-8"), event_id, str(envelope, "utf-8"), bytearray(identity)
 
 
 def _found(

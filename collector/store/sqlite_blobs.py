@@ -3,71 +3,158 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from collector.store.plan import blob_is_gone
 from collector.store.port import NewBlob
+from collector.store.sqlite_lookup import BY_ID, MANY, MAY_NAME, add_ids, many, spot
 from collector.store.sqlite_rows import by_rows, insert_rows
 
-__all__ = ["StoredBlob", "add_blobs", "check_references", "find_blob", "hold", "own"]
+__all__ = ["StoredBlob", "add_blobs", "check_references", "find_blob", "hold", "let_go", "own"]
 
 _BLOBS: Final = by_rows(
     "INSERT INTO blobs"
     " (number, blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)",
     "(?, ?, ?, ?, ?, ?, 1, ?, ?)",
 )
-_HELD: Final = by_rows("INSERT INTO trace_blobs (trace_id, number, used)", "(?, ?, 1)")
-# CROSS JOIN keeps the order: few ids are looked up, not all blobs walked through.
-_STORED: Final = (
-    "SELECT b.blob_id, b.number, b.content_type, b.redaction_json FROM json_each(?) AS sent"
-    " CROSS JOIN blobs AS b INDEXED BY blobs_by_id ON b.blob_id = sent.value"
+_BLOB: Final = "SELECT number, content_type, redaction_json, held_by > 0 FROM blobs"
+_HELD: Final = by_rows("INSERT INTO trace_blobs (trace_id, number, named)", "(?, ?, 1)")
+_OWNED: Final = by_rows(
+    "INSERT INTO trace_blobs (trace_id, number, content_type, redaction_json, named)", "(?, ?, ?, ?, 1)"
+)
+_OWNERS: Final = (
+    "SELECT t.trace_id, t.number, t.named FROM json_each(?) AS sent CROSS JOIN trace_blobs AS t"
+    " ON t.trace_id = json_extract(sent.value, '$[0]') AND t.number = json_extract(sent.value, '$[1]')"
+)
+_OWNERS_FOR_ONE: Final = (
+    "SELECT trace_id, number, named FROM trace_blobs WHERE trace_id = ? AND number IN (SELECT value FROM json_each(?))"
+)
+_USED: Final = "UPDATE trace_blobs SET named = 1 WHERE trace_id = ? AND number = ? AND named = 0"
+# The first trace is counted in the blob's row, the others here: a page takes hundreds of them, but two blobs.
+_MORE: Final = by_rows(
+    "INSERT INTO blob_holds (number, more)", "(?, ?)", "ON CONFLICT (number) DO UPDATE SET more = more + excluded.more"
+)
+_FIRST: Final = "UPDATE blobs SET held_by = held_by + 1 WHERE number = ?"
+_LET_GO: Final = (
+    """
+    UPDATE blobs SET held_by = held_by - 1 WHERE number IN (SELECT value FROM json_each(?))
+        AND number NOT IN (SELECT number FROM blob_holds)
+    """,
+    "UPDATE blob_holds SET more = more - 1 WHERE number IN (SELECT value FROM json_each(?))",
+    "DELETE FROM blob_holds WHERE number IN (SELECT value FROM json_each(?)) AND more = 0",
 )
 
 
+_Known = tuple[int, str, str, int]
+"""A `StoredBlob`; a name for each field takes time where there are many."""
+
+
 class StoredBlob(NamedTuple):
-    """A blob that is there."""
+    """A blob that is there; `held` by a trace, or by none."""
 
     number: int
     content_type: str
     redaction: str
+    held: int
 
 
 def add_blobs(connection: sqlite3.Connection, brought: Sequence[tuple[str, NewBlob, int]]) -> None:
     """Store blobs that come with facts of traces, as held and used by them: (trace, blob, time in ms), in order."""
     if len(brought) == 1:
         there = find_blob(connection, brought[0][1].blob_id)
-        stored = {} if there is None else {brought[0][1].blob_id: there}
+        stored: dict[str, _Known] = {} if there is None else {brought[0][1].blob_id: there}
     else:
-        ids = orjson.dumps([blob.blob_id for _trace_id, blob, _now_ms in brought]).decode("ascii")
-        stored = {row[0]: StoredBlob(*row[1:]) for row in connection.execute(_STORED, (ids,))}
-    (last,) = connection.execute("SELECT max(number) FROM blobs").fetchone()
-    number = last or 0
+        asked = many([blob.blob_id for _trace_id, blob, _now_ms in brought])
+        stored = {row[0]: row[1:] for row in connection.execute(MANY, (asked,))}
+    number = 0
     rows: list[tuple[Any, ...]] = []
     held: list[tuple[str, int]] = []
-    again: list[tuple[str, StoredBlob, NewBlob, str]] = []
+    again: list[tuple[str, _Known, str, str]] = []
     same: dict[str, Any] | None = None  # most blobs of a batch share what they went through
     redaction = ""
     for trace_id, blob, now_ms in brought:
         if blob.redaction is not same:
             same, redaction = blob.redaction, _json(blob.redaction)
-        there = stored.get(blob.blob_id)
-        if there is not None:
-            again.append((trace_id, there, blob, redaction))
+        blob_id, content_type, length, _redaction, data, uri = blob
+        known = stored.get(blob_id)
+        if known is not None:
+            again.append((trace_id, known, content_type, redaction))
             continue
-        number += 1
-        stored[blob.blob_id] = StoredBlob(number, blob.content_type, redaction)
-        uri, data = blob.storage_uri, None
-        if blob.data is not None:
-            uri, data = f"db:{blob.blob_id}", bytearray(blob.data)  # as in the rows of events: no adapter is looked for
-        rows.append((number, blob.blob_id, uri, blob.content_type, blob.byte_len, redaction, now_ms, data))
+        number = (number or _last(connection)) + 1
+        stored[blob_id] = (number, content_type, redaction, 1)
+        kept = None
+        if data is not None:
+            uri, kept = f"db:{blob_id}", bytearray(data)  # as in the rows of events: no adapter is looked for
+        rows.append((number, blob_id, uri, content_type, length, redaction, now_ms, kept))
         held.append((trace_id, number))
-    insert_rows(connection, _BLOBS, rows)
-    insert_rows(connection, _HELD, held)
-    for trace_id, there, blob, redaction in again:
-        own(connection, trace_id, there, blob.content_type, redaction, used=True)
+    if rows:
+        insert_rows(connection, _BLOBS, rows)
+        add_ids(connection, [(row[1], row[0]) for row in rows])
+        insert_rows(connection, _HELD, held)
+    if again:
+        _own_all(connection, again)
+
+
+def _last(connection: sqlite3.Connection) -> int:
+    """The greatest number of a blob; 0 where there is none."""
+    return int(connection.execute("SELECT ifnull(max(number), 0) FROM blobs").fetchone()[0])
+
+
+def _own_all(connection: sqlite3.Connection, blobs: Sequence[tuple[str, _Known, str, str]]) -> None:
+    """As `own` for many (trace, blob, content type, redaction), as used."""
+    owned = _owned(connection, [(trace_id, blob[0]) for trace_id, blob, _content_type, _redaction in blobs])
+    alike: list[tuple[str, int]] = []
+    unlike: list[tuple[str, int, str | None, str | None]] = []
+    more: dict[int, int] = {}
+    unheld: set[int] = set()
+    for trace_id, (number, its_type, its_redaction, held), content_type, redaction in blobs:
+        pair = (trace_id, number)
+        used = owned.get(pair)
+        if used is None:
+            own_type = None if content_type == its_type else content_type
+            own_redaction = None if redaction == its_redaction else redaction
+            if own_type is own_redaction is None:
+                alike.append(pair)
+            else:
+                unlike.append((*pair, own_type, own_redaction))
+            if held or number in unheld:
+                more[number] = more.get(number, 0) + 1
+            else:
+                unheld.add(number)
+        elif not used:
+            connection.execute(_USED, pair)
+        owned[pair] = 1
+    insert_rows(connection, _HELD, alike)
+    insert_rows(connection, _OWNED, unlike)
+    _count(connection, more, unheld)
+
+
+def _owned(connection: sqlite3.Connection, pairs: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Which of the pairs of a trace and a blob's number are there, and whether the trace names the blob."""
+    traces = {trace_id for trace_id, _number in pairs}
+    if len(traces) == 1:
+        numbers = orjson.dumps([number for _trace_id, number in pairs]).decode("ascii")
+        found = connection.execute(_OWNERS_FOR_ONE, (*traces, numbers))
+    else:
+        found = connection.execute(_OWNERS, (orjson.dumps(pairs).decode("ascii"),))
+    return {(trace_id, number): named for trace_id, number, named in found}
+
+
+def _count(connection: sqlite3.Connection, more: Mapping[int, int], unheld: Collection[int]) -> None:
+    """Count how many traces more hold each blob, and one for each of those that none held."""
+    insert_rows(connection, _MORE, tuple(more.items()))
+    for number in unheld:
+        connection.execute(_FIRST, (number,))
+
+
+def let_go(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    """Count for each of the blobs that one trace less holds it."""
+    listed = orjson.dumps(numbers).decode("ascii")
+    for statement in _LET_GO:
+        connection.execute(statement, (listed,))
 
 
 def _json(value: dict[str, Any]) -> str:
@@ -82,12 +169,8 @@ def check_references(connection: sqlite3.Connection, trace_id: str, references: 
 
     """
     for blob_id in references:
-        its_own = connection.execute(
-            "SELECT 1 FROM blobs AS b WHERE b.blob_id = ? AND (b.shared = 1 OR EXISTS"
-            " (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = ? AND t.number = b.number))",
-            (blob_id, trace_id),
-        ).fetchone()
-        if its_own is None:
+        row = connection.execute(f"{_BLOB} WHERE {BY_ID} AND {MAY_NAME}", (*spot(blob_id), trace_id)).fetchone()
+        if row is None:
             raise blob_is_gone(blob_id)
 
 
@@ -108,14 +191,12 @@ def hold(
                 raise blob_is_gone(blob_id)
             continue
         own(connection, trace_id, stored, stored.content_type, stored.redaction, used=used)
-        connection.execute("UPDATE blobs SET touched_ms = max(touched_ms, ?) WHERE blob_id = ?", (now_ms, blob_id))
+        connection.execute("UPDATE blobs SET touched_ms = max(touched_ms, ?) WHERE number = ?", (now_ms, stored.number))
 
 
 def find_blob(connection: sqlite3.Connection, blob_id: str) -> StoredBlob | None:
     """What is known of a blob that is there."""
-    row = connection.execute(
-        "SELECT number, content_type, redaction_json FROM blobs WHERE blob_id = ?", (blob_id,)
-    ).fetchone()
+    row = connection.execute(f"{_BLOB} WHERE {BY_ID}", spot(blob_id)).fetchone()
     return StoredBlob(*row) if row is not None else None
 
 
@@ -124,7 +205,7 @@ def own(
 ) -> None:
     """Make a stored blob the trace's, unless it is already."""
     added = connection.execute(
-        "INSERT OR IGNORE INTO trace_blobs (trace_id, number, content_type, redaction_json, used)"
+        "INSERT OR IGNORE INTO trace_blobs (trace_id, number, content_type, redaction_json, named)"
         " VALUES (?, ?, ?, ?, ?)",
         (
             trace_id,
@@ -135,8 +216,8 @@ def own(
         ),
     )
     if added.rowcount == 1:
-        connection.execute("UPDATE blobs SET held_by = held_by + 1 WHERE number = ?", (blob.number,))
+        _count(connection, {blob.number: 1} if blob.held else {}, () if blob.held else (blob.number,))
     elif used:
         connection.execute(
-            "UPDATE trace_blobs SET used = 1 WHERE trace_id = ? AND number = ? AND used = 0", (trace_id, blob.number)
+            "UPDATE trace_blobs SET named = 1 WHERE trace_id = ? AND number = ? AND named = 0", (trace_id, blob.number)
         )

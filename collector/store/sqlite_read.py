@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from collector.store.port import BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
+from collector.store.sqlite_lookup import BY_ID, MAY_NAME, key_of, spot
 
 __all__ = [
     "blob_data",
@@ -32,10 +33,18 @@ _TRACE = (
     " byte_count, clock_skew_ms, final_blob_id, deleted_at_ms FROM traces"
 )
 _BLOB = "SELECT blob_id, storage_uri, content_type, byte_len, redaction_json FROM blobs"
+_DATA = "SELECT data FROM blobs"
 _HELD = (
     "SELECT b.blob_id, b.storage_uri, coalesce(t.content_type, b.content_type), b.byte_len,"
     " coalesce(t.redaction_json, b.redaction_json) FROM trace_blobs AS t"
-    " JOIN blobs AS b ON b.number = t.number WHERE t.trace_id = ? AND t.used = 1"
+    " JOIN blobs AS b ON b.number = t.number WHERE t.trace_id = ? AND t.named = 1"
+)
+# As many keys as a page has ids, and all ids under the last of them: ids whose hashes begin alike stay together.
+_END = "SELECT key FROM blob_numbers WHERE key >= ? ORDER BY key LIMIT 1 OFFSET ?"
+_HELD_FROM = (
+    "SELECT blob_id FROM blobs WHERE number IN"
+    " (SELECT number FROM blob_numbers WHERE key >= ? AND key <= ifnull(?, key))"
+    " AND held_by > 0 AND blob_id > ? ORDER BY blob_id"
 )
 _SORTED = 4
 _TOKEN = "SELECT token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms FROM tokens"  # noqa: S105
@@ -115,13 +124,13 @@ def facts(connection: sqlite3.Connection, trace_id: str) -> tuple[QaFact, ...]:
 
 def blob_row(connection: sqlite3.Connection, blob_id: str) -> BlobRow | None:
     """See `TraceStore.get_blob_row`."""
-    row = connection.execute(f"{_BLOB} WHERE blob_id = ?", (blob_id,)).fetchone()
+    row = connection.execute(f"{_BLOB} WHERE {BY_ID}", spot(blob_id)).fetchone()
     return _blob(row) if row is not None else None
 
 
 def blob_data(connection: sqlite3.Connection, blob_id: str) -> bytes | None:
     """See `TraceStore.blob_data`."""
-    row = connection.execute("SELECT data FROM blobs WHERE blob_id = ?", (blob_id,)).fetchone()
+    row = connection.execute(f"{_DATA} WHERE {BY_ID}", spot(blob_id)).fetchone()
     return bytes(row[0]) if row is not None and row[0] is not None else None
 
 
@@ -152,13 +161,11 @@ def resolved(connection: sqlite3.Connection, trace_id: str, submitted: Collectio
     """See `TraceStore.resolve_blobs`."""
     found: dict[str, BlobRow] = {}
     for name in submitted:
-        row = connection.execute(
-            "SELECT b.blob_id, b.storage_uri, b.content_type, b.byte_len, b.redaction_json FROM blobs AS b"
-            " WHERE b.blob_id = coalesce((SELECT blob_id FROM blob_aliases WHERE trace_id = ?1 AND submitted_id = ?2),"
-            " ?2) AND (b.shared = 1 OR EXISTS"
-            " (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = ?1 AND t.number = b.number))",
-            (trace_id, name),
+        alias = connection.execute(
+            "SELECT blob_id FROM blob_aliases WHERE trace_id = ? AND submitted_id = ?", (trace_id, name)
         ).fetchone()
+        found_by = spot(alias[0] if alias else name)
+        row = connection.execute(f"{_BLOB} WHERE {BY_ID} AND {MAY_NAME}", (*found_by, trace_id)).fetchone()
         if row is not None:
             found[name] = _blob(row)
     return found
@@ -166,10 +173,13 @@ def resolved(connection: sqlite3.Connection, trace_id: str, submitted: Collectio
 
 def held_ids(connection: sqlite3.Connection, after: str, limit: int) -> list[str]:
     """Ids of blobs that a trace holds, in order, behind `after`."""
-    rows = connection.execute(
-        "SELECT blob_id FROM blobs WHERE blob_id > ? AND held_by > 0 ORDER BY blob_id LIMIT ?", (after, limit)
-    )
-    return [row[0] for row in rows]
+    first = key_of(after)
+    while True:
+        end = connection.execute(_END, (first, limit)).fetchone()
+        rows = connection.execute(_HELD_FROM, (first, end[0] if end else None, after))
+        if (held := [row[0] for row in rows]) or not end:
+            return held
+        first = end[0] + 1
 
 
 def token(connection: sqlite3.Connection, token_hash: str) -> TokenRow | None:

@@ -7,6 +7,8 @@ import sqlite3
 import orjson
 
 from collector.store.port import BlobRow
+from collector.store.sqlite_blobs import let_go
+from collector.store.sqlite_lookup import forget_ids
 from tracer.errors import NotFoundError
 
 __all__ = ["delete", "purge_slice", "revoke_token", "secret", "take_garbage"]
@@ -17,11 +19,12 @@ _PURGE = 2_000
 def take_garbage(connection: sqlite3.Connection, *, before_ms: int, limit: int) -> list[BlobRow]:
     """See `TraceStore.take_garbage`."""
     rows = connection.execute(
-        "SELECT blob_id, storage_uri, content_type, byte_len, redaction_json FROM blobs"
+        "SELECT blob_id, storage_uri, content_type, byte_len, redaction_json, number FROM blobs"
         " WHERE held_by = 0 AND touched_ms < ? ORDER BY touched_ms LIMIT ?",
         (before_ms, limit),
     ).fetchall()
-    connection.executemany("DELETE FROM blobs WHERE blob_id = ?", [(row[0],) for row in rows])
+    forget_ids(connection, [(row[0], row[5]) for row in rows])
+    connection.executemany("DELETE FROM blobs WHERE number = ?", [(row[5],) for row in rows])
     return [BlobRow(row[0], row[1], row[2], row[3], orjson.loads(row[4])) for row in rows]
 
 
@@ -52,10 +55,12 @@ def purge_slice(connection: sqlite3.Connection, trace_id: str) -> bool:
     if gone == _PURGE:
         return True
     held = connection.execute("SELECT number FROM trace_blobs WHERE trace_id = ? LIMIT ?", (trace_id, _PURGE))
-    rows = [(number, trace_id) for (number,) in held.fetchall()]
-    connection.executemany("DELETE FROM trace_blobs WHERE number = ? AND trace_id = ?", rows)
-    connection.executemany("UPDATE blobs SET held_by = held_by - 1 WHERE number = ?", [row[:1] for row in rows])
-    if len(rows) == _PURGE:
+    numbers = [number for (number,) in held]
+    connection.executemany(
+        "DELETE FROM trace_blobs WHERE trace_id = ? AND number = ?", [(trace_id, number) for number in numbers]
+    )
+    let_go(connection, numbers)
+    if len(numbers) == _PURGE:
         return True
     connection.execute("DELETE FROM purges WHERE trace_id = ?", (trace_id,))
     return False

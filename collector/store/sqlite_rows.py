@@ -12,9 +12,9 @@ __all__ = ["by_rows", "insert_rows"]
 _SIZES: Final = (64, 16, 4, 1)  # few texts, so that each is prepared once and kept; 100 rows are four statements
 
 
-def by_rows(insert: str, row: str) -> dict[int, str]:
-    """`insert` for so many rows of the values `row` at once, the most first."""
-    return {size: f"{insert} VALUES {', '.join([row] * size)}" for size in _SIZES}
+def by_rows(insert: str, row: str, end: str = "") -> dict[int, str]:
+    """`insert` for so many rows of the values `row` at once, the most first; `end` follows them."""
+    return {size: f"{insert} VALUES {', '.join([row] * size)} {end}" for size in _SIZES}
 
 
 def insert_rows(connection: sqlite3.Connection, statements: Mapping[int, str], rows: Sequence[Sequence[Any]]) -> None:

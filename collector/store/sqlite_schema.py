@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
+from collector.store.sqlite_lookup import key_of
 from tracer.errors import TraceError
 
 __all__ = ["MIGRATIONS", "migrate"]
@@ -119,7 +120,26 @@ _V1: Final = (
     "CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_V1,)
+_V2: Final = (
+    # See collector.store.sqlite_lookup.
+    "CREATE TABLE blob_ids_new (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID",
+    "CREATE TABLE blob_ids_recent (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID",
+    "CREATE TABLE blob_ids (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID",
+    """
+    CREATE VIEW blob_numbers AS
+        SELECT key, number FROM blob_ids_new
+        UNION ALL SELECT key, number FROM blob_ids_recent
+        UNION ALL SELECT key, number FROM blob_ids
+    """,
+    "INSERT INTO blob_ids SELECT blob_key(blob_id), number FROM blobs ORDER BY 1, 2",
+    "DROP INDEX blobs_by_id",
+    # How many traces hold a blob beside those that its row counts; what is here is counted there too.
+    "CREATE TABLE blob_holds (number INTEGER PRIMARY KEY, more INTEGER NOT NULL)",
+    # So that a program of version 1 that still runs fails where it would store a blob that nobody finds.
+    "ALTER TABLE trace_blobs RENAME COLUMN used TO named",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_V1, _V2)
 """Statements that lead from version n to n + 1. What is here is released: it never changes, new ones follow."""
 
 
@@ -130,6 +150,7 @@ def migrate(connection: sqlite3.Connection) -> int:
         TraceError: the file is of a later version.
 
     """
+    connection.create_function("blob_key", 1, key_of, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()

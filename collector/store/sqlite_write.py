@@ -13,7 +13,8 @@ import orjson
 
 from collector.store.plan import blob_is_gone, check_open
 from collector.store.port import BlobRow, NewBlob, QaFact, TokenRow, TraceRow
-from collector.store.sqlite_blobs import add_blobs, check_references, find_blob, hold, own
+from collector.store.sqlite_blobs import StoredBlob, add_blobs, check_references, find_blob, hold, let_go, own
+from collector.store.sqlite_lookup import add_ids
 from tracer.errors import ConflictError, NotFoundError
 
 __all__ = [
@@ -70,17 +71,14 @@ def finalize(
         add_blobs(connection, [(trace_id, blob, at_ms) for blob in blobs])
     bundle = orjson.loads(found[1]).get("repo", {}).get("bundle_blob_id")
     if bundle is not None:
-        connection.execute(
-            "UPDATE trace_blobs SET used = 1 WHERE trace_id = ?"
-            " AND number = (SELECT number FROM blobs WHERE blob_id = ?)",
-            (trace_id, bundle),
-        )
-    connection.execute(
-        "UPDATE blobs SET held_by = held_by - 1 WHERE number IN"
-        " (SELECT number FROM trace_blobs WHERE trace_id = ? AND used = 0)",
-        (trace_id,),
-    )
-    connection.execute("DELETE FROM trace_blobs WHERE trace_id = ? AND used = 0", (trace_id,))
+        stored = find_blob(connection, bundle)
+        if stored is not None:
+            connection.execute(
+                "UPDATE trace_blobs SET named = 1 WHERE trace_id = ? AND number = ?", (trace_id, stored.number)
+            )
+    unnamed = connection.execute("SELECT number FROM trace_blobs WHERE trace_id = ? AND named = 0", (trace_id,))
+    let_go(connection, [number for (number,) in unnamed])
+    connection.execute("DELETE FROM trace_blobs WHERE trace_id = ? AND named = 0", (trace_id,))
     connection.execute(
         "UPDATE traces SET status = 'finalized', finalized_at_ms = ?, final_state_json = ? WHERE trace_id = ?",
         (at_ms, _json(final_state) if final_state is not None else None, trace_id),
@@ -113,7 +111,7 @@ def put_fact(connection: sqlite3.Connection, trace_id: str, fact: QaFact, named:
     if there is not None:
         return False
     for blob_id in named:
-        if connection.execute("SELECT 1 FROM blobs WHERE blob_id = ?", (blob_id,)).fetchone() is None:
+        if find_blob(connection, blob_id) is None:
             raise blob_is_gone(blob_id)
     hold(connection, trace_id, named, now_ms)
     connection.execute(
@@ -143,17 +141,23 @@ def put_blob(
         _check_there(connection, trace_id)
     redaction = _json(row.redaction)
     uri = f"db:{row.blob_id}" if data is not None else row.storage_uri
-    connection.execute(
-        "INSERT INTO blobs (blob_id, storage_uri, content_type, byte_len, redaction_json, shared, touched_ms, data)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (blob_id) DO UPDATE"
-        " SET touched_ms = max(touched_ms, ?7), shared = max(shared, ?6)",
-        (row.blob_id, uri, row.content_type, row.byte_len, redaction, trace_id is None, now_ms, data),
-    )
+    stored = find_blob(connection, row.blob_id)
+    if stored is None:
+        added = connection.execute(
+            "INSERT INTO blobs (blob_id, storage_uri, content_type, byte_len, redaction_json, shared, touched_ms, data)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (row.blob_id, uri, row.content_type, row.byte_len, redaction, trace_id is None, now_ms, data),
+        )
+        stored = StoredBlob(added.lastrowid or 0, row.content_type, redaction, 0)
+        add_ids(connection, [(row.blob_id, stored.number)])
+    else:
+        connection.execute(
+            "UPDATE blobs SET touched_ms = max(touched_ms, ?), shared = max(shared, ?) WHERE number = ?",
+            (now_ms, trace_id is None, stored.number),
+        )
     if trace_id is None:
         return
-    stored = find_blob(connection, row.blob_id)
-    if stored is not None:
-        own(connection, trace_id, stored, row.content_type, redaction, used=False)
+    own(connection, trace_id, stored, row.content_type, redaction, used=False)
     if submitted_id is not None and submitted_id != row.blob_id:
         connection.execute(
             "INSERT INTO blob_aliases (trace_id, submitted_id, blob_id) VALUES (?, ?, ?)"

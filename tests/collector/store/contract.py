@@ -35,7 +35,9 @@ class StoreContract:
         assert (found.status, found.seq_last, found.event_count) == ("open", 0, 0)
 
     async def test_a_trace_that_never_was_is_none(self, store: TraceStore):
-        assert await store.get_trace(uid(99)) is None
+        await opened(store)
+        for named in (uid(99), T[:8], "", "\u00e9"):
+            assert await store.get_trace(named) is None
 
     async def test_creating_the_same_trace_again_is_harmless_and_adds_its_key(self, store: TraceStore):
         assert await store.create_trace(trace(), ingest_key_hash="one", identity=b"same") is True
@@ -428,6 +430,31 @@ class StoreContract:
         assert [row.blob_id for row in garbage] == [blob_id_of(b"own 1")]
         assert await store.blob_data(blob_id_of(b"own 1")) is None
         assert await store.blob_data(blob_id_of(b"shared")) == b"shared"
+
+    async def test_a_blob_of_many_traces_goes_with_the_last_of_them(self, store: TraceStore):
+        for number in range(1, 5):
+            await opened(store, number)
+            await store.append_events(uid(number), [event(1)], [blob("shared"), blob("shared too")])
+        await store.put_blob_row(row_of("shared too"), trace_id=uid(4))
+        for number in range(1, 5):
+            assert await store.take_garbage(before_ms=1 << 60) == ()
+            await store.delete_trace(uid(number), 77)
+        assert {row.blob_id for row in await store.take_garbage(before_ms=1 << 60)} == {
+            blob_id_of(b"shared"),
+            blob_id_of(b"shared too"),
+        }
+
+    async def test_an_upload_that_traces_begin_and_cease_to_hold_is_garbage_again(self, store: TraceStore):
+        row = row_of("upload")
+        await store.put_blob_row(row)
+        for number in (1, 2):
+            await opened(store, number)
+            await store.append_events(uid(number), [event(1)], references=[row.blob_id])
+        await store.delete_trace(uid(1), 77)
+        assert await store.take_garbage(before_ms=1 << 60) == ()
+        await store.delete_trace(uid(2), 77)
+        assert await store.take_garbage(before_ms=1 << 60) == (row,)
+        assert await store.resolve_blobs(T, [row.blob_id]) == {}
 
     async def test_a_deleted_trace_takes_nothing_and_does_not_come_back(self, store: TraceStore):
         await opened(store)

@@ -17,7 +17,7 @@ from tracer.errors import PmError
 
 OPEN, CLOSED, UNKNOWN = (1, 2, 3), 4, 9
 UPLOADED = blob("uploaded for the first trace")
-TABLES = ("traces", "events", "blobs", "trace_blobs", "trace_gaps")
+TABLES = ("traces", "events", "blobs", "blob_holds", "trace_blobs", "trace_gaps", "blob_numbers")
 
 
 def opened() -> sqlite3.Connection:
@@ -83,7 +83,6 @@ def test_a_conflict_in_the_group_hinders_no_other():
         assert isinstance(conflict, PmError)
         assert again == AppendResult(0, 1, 1)
         assert following == AppendResult(1, 0, 2)
-        assert connection.execute("SELECT held_by FROM blobs WHERE blob_id = ?", (blob("a").blob_id,)).fetchone() == (
-            2,
-        )
+        held_by = "SELECT held_by + more FROM blobs JOIN blob_holds USING (number) WHERE blob_id = ?"
+        assert connection.execute(held_by, (blob("a").blob_id,)).fetchone() == (2,)
         assert connection.execute("SELECT 1 FROM blobs WHERE blob_id = ?", (blob("b").blob_id,)).fetchone() is None

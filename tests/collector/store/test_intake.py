@@ -110,7 +110,8 @@ def test_whole_numbers_written_as_floats_are_integers(redactors):
 
 
 BAD_EVENTS = [
-    ({"type": "screen_recording"}, "events[1]", "union_tag_invalid"),
+    ({"type": "screen_recording"}, "events[1].type", "union_tag_invalid"),
+    ({"type": 5}, "events[1].type", "union_tag_invalid"),
     ({"seq": 0}, "events[1].seq", "greater_than_equal"),
     ({"seq": True}, "events[1].seq", "int_type"),
     ({"seq": "2"}, "events[1].seq", "int_type"),
@@ -143,6 +144,15 @@ def test_what_breaks_the_schema_is_refused_with_index_field_and_rule(change, pla
     error = refused([sent(1), {**sent(2), **change}], redactors)
     assert (error.place, error.rule) == (place, rule)
     assert place in error.what
+    assert "screen_recording" not in f"{error.what} {error.problems}"
+    assert "Value error" not in error.what
+
+
+def test_an_event_without_a_type_is_told_so(redactors):
+    event = sent(1)
+    del event["type"]
+    error = refused([event], redactors)
+    assert (error.place, error.rule) == ("events[0].type", "missing")
 
 
 @pytest.mark.parametrize(

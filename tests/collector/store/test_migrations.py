@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
+import sys
 from pathlib import Path
 
 import psycopg
@@ -20,6 +22,24 @@ from tests.collector.store.samples import blob, event, trace, uid
 from tracer.errors import TraceError
 
 _DATA = Path(__file__).with_name("data")
+_ROOT = Path(__file__).parents[3]
+# Opens the file at argv[1] and dies when it computes the key of blob number argv[2].
+_KILLED = """
+import os, signal, sqlite3, sys
+from collector.store import sqlite_schema
+left = int(sys.argv[2])
+def key(blob_id, key_of=sqlite_schema.key_of):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return key_of(blob_id)
+sqlite_schema.key_of = key
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA journal_mode = WAL")
+connection.execute("PRAGMA cache_size = 1")  # what is not committed goes to the disk too
+sqlite_schema.migrate(connection)
+"""
 
 
 def _shape(connection: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -44,6 +64,89 @@ async def test_each_earlier_sqlite_file_opens_with_what_is_in_it(version, tmp_pa
     assert now.execute("PRAGMA user_version").fetchone() == (len(sqlite_schema.MIGRATIONS),)
     fresh.close()
     now.close()
+
+
+def _of_version_1(path: Path) -> None:
+    """A file as version 1 left it: two traces that share a blob, an alias, a fact, an upload that nobody names."""
+    old = sqlite3.connect(path)
+    old.executescript((_DATA / "sqlite-1.sql").read_text())
+    shared, upload = blob("shared"), blob("upload")
+    blobs = [
+        (2, shared.blob_id, f"db:{shared.blob_id}", 6, 2, shared.data),
+        (3, upload.blob_id, "file:///u", 6, 0, None),
+    ]
+    old.execute(
+        "INSERT INTO traces"
+        " SELECT ?, status, 1001, NULL, metadata_json, NULL, 1, 1, 9, 7, NULL, NULL, x'01' FROM traces",
+        (uid(2),),
+    )
+    old.execute(
+        "INSERT INTO events"
+        " SELECT ?, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity FROM events WHERE seq = 1",
+        (uid(2),),
+    )
+    old.executemany(
+        """
+        INSERT INTO blobs
+            (number, blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)
+            VALUES (?, ?, ?, 'text/plain', ?, '{"applied":true,"rules":["secret_scan"]}', ?, 5, ?)
+        """,
+        blobs,
+    )
+    old.executemany("INSERT INTO trace_blobs VALUES (?, 2, NULL, NULL, ?)", [(uid(1), 1), (uid(2), 0)])
+    old.execute("INSERT INTO blob_aliases VALUES (?, 'sha256:sent', ?)", (uid(2), shared.blob_id))
+    old.execute("INSERT INTO qa_facts VALUES (1, ?, 'schema', 'h', 3, '{\"schema_valid\":true}')", (uid(1),))
+    old.commit()
+    old.close()
+
+
+async def test_everything_in_a_sqlite_file_of_version_1_is_there_and_goes_on(tmp_path):
+    path = tmp_path / "old.sqlite"
+    _of_version_1(path)
+    shared, patch, upload = blob("shared"), blob("a patch"), blob("upload")
+    async with open_sqlite(path) as store:
+        assert [row.blob_id for row in await store.blob_rows(uid(1))] == sorted([patch.blob_id, shared.blob_id])
+        assert await store.blob_rows(uid(2)) == ()
+        assert (await store.resolve_blobs(uid(2), ["sha256:sent"]))["sha256:sent"].blob_id == shared.blob_id
+        assert await store.blob_data(shared.blob_id) == b"shared"
+        assert (await store.get_blob_row(upload.blob_id)).storage_uri == "file:///u"
+        assert [fact.step for fact in await store.qa_facts(uid(1))] == ["schema"]
+        assert (await store.append_events(uid(2), [event(1), event(2)], [shared, patch])).duplicates == 1
+        assert [row.blob_id for row in await store.blob_rows(uid(2))] == sorted([patch.blob_id, shared.blob_id])
+        assert [row.blob_id for row in await store.take_garbage(before_ms=1 << 60)] == [upload.blob_id]
+        await store.delete_trace(uid(1), 9)
+        assert await store.take_garbage(before_ms=1 << 60) == ()
+        await store.delete_trace(uid(2), 9)
+        gone = await store.take_garbage(before_ms=1 << 60)
+        assert {row.blob_id for row in gone} == {patch.blob_id, shared.blob_id}
+        assert await store.get_blob_row(shared.blob_id) is None
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+async def test_a_kill_in_the_middle_of_a_migration_leaves_version_1_whole(calls, tmp_path):
+    path = tmp_path / "old.sqlite"
+    _of_version_1(path)
+    before = sqlite3.connect(path)
+    whole = (_shape(before), list(before.iterdump()))
+    before.close()
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", _KILLED, str(path), str(calls), cwd=_ROOT)
+    assert await killed.wait() == -signal.SIGKILL
+    after = sqlite3.connect(path)
+    assert after.execute("PRAGMA user_version").fetchone() == (1,)
+    assert (_shape(after), list(after.iterdump())) == whole
+    after.close()
+    async with open_sqlite(path) as store:
+        assert await store.blob_data(blob("shared").blob_id) == b"shared"
+
+
+async def test_a_program_of_version_1_that_still_runs_stores_no_blob_that_nobody_finds(tmp_path):
+    path = tmp_path / "one.sqlite"
+    async with open_sqlite(path) as store:
+        await store.create_trace(trace(), ingest_key_hash="h")
+    older = sqlite3.connect(path)
+    with pytest.raises(sqlite3.OperationalError, match="no column named used"):
+        older.execute("INSERT INTO trace_blobs (trace_id, number, used) VALUES (?, 1, 1)", (uid(1),))
+    older.close()
 
 
 async def test_a_sqlite_file_of_a_later_version_is_refused_and_left_alone(tmp_path):

@@ -109,9 +109,9 @@ class GroupWriter:
         try:
             connection = self._connect()
         except (sqlite3.Error, PmError, OSError) as error:
-            self._loop.call_soon_threadsafe(self._opened.set_exception, error)
+            self._tell_opened(error)
             return
-        self._loop.call_soon_threadsafe(self._opened.set_result, None)
+        self._tell_opened(None)
         try:
             while True:
                 jobs = self._take()
@@ -133,6 +133,17 @@ class GroupWriter:
             size += jobs[-1].size
         return jobs
 
+    def _tell_opened(self, error: BaseException | None) -> None:
+        def settle() -> None:
+            if self._opened.done():  # whoever opened the store was cancelled, and closes it
+                return
+            if error is not None:
+                self._opened.set_exception(error)
+            else:
+                self._opened.set_result(None)
+
+        self._on_the_loop(settle)
+
     def _tell(self, done: list[_Done], jobs: list[_Job]) -> None:
         size = sum(job.size for job in jobs)
 
@@ -147,6 +158,9 @@ class GroupWriter:
                     future.set_result(result)
             self._loop.call_soon(jobs.clear)  # what was written is let go when its senders have their answers
 
+        self._on_the_loop(settle)
+
+    def _on_the_loop(self, settle: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(settle)
         except RuntimeError:  # the loop has ended: nobody waits any more

@@ -36,7 +36,7 @@ from collector.store.port import (
     TraceRow,
 )
 from collector.store.sqlite_append import Append, append_together
-from collector.store.sqlite_schema import migrate
+from collector.store.sqlite_schema import migrate, use_wal
 from tracer import clock
 from tracer.durable import ensure_folder
 from tracer.errors import NotFoundError, TraceError
@@ -60,8 +60,8 @@ async def open_sqlite(path: Path | str, *, group: int = MOST_GROUPED) -> AsyncIt
 
     """
     store = SqliteStore(Path(path), group=group)
-    await store.start()
     try:
+        await store.start()
         yield store
     finally:
         await store.close()
@@ -112,15 +112,19 @@ class SqliteStore:
         if not self._path.exists():  # a database and what SQLite puts beside it take the mode of the file
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, cached_statements=256)
-        for pragma in (
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            f"cache_size = -{_CACHE_KIB}",
-            f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
-            "secure_delete = ON",  # what a person asked to be deleted must not stay in free pages
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-        migrate(connection)
+        try:
+            use_wal(connection, patience_s=_BUSY_S)
+            for pragma in (
+                "synchronous = FULL",
+                f"cache_size = -{_CACHE_KIB}",
+                f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
+                "secure_delete = ON",  # what a person asked to be deleted must not stay in free pages
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+            migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _now(self, reading: Callable[..., _Result], *arguments: Any) -> _Result:

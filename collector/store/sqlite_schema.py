@@ -6,13 +6,15 @@ whole. A file of a later version than this program knows is refused, never guess
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import time
 from typing import Final
 
 from collector.store.sqlite_lookup import key_of
 from tracer.errors import TraceError
 
-__all__ = ["MIGRATIONS", "migrate"]
+__all__ = ["MIGRATIONS", "migrate", "use_wal"]
 
 _V1: Final = (
     """
@@ -141,6 +143,28 @@ _V2: Final = (
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_V1, _V2)
 """Statements that lead from version n to n + 1. What is here is released: it never changes, new ones follow."""
+
+
+def use_wal(connection: sqlite3.Connection, *, patience_s: float) -> None:
+    """Let the file keep a write-ahead log.
+
+    Of two connections that turn a fresh file to WAL at the same moment SQLite refuses one at once, whatever its
+    timeout (waiting could be a deadlock), so that this one tries again for up to `patience_s` seconds.
+
+    Raises:
+        sqlite3.OperationalError: the file stayed locked, or cannot be written.
+
+    """
+    give_up_at = time.monotonic() + patience_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                raise
+            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 # not for secrets: so that two do not keep step
+        else:
+            return
 
 
 def migrate(connection: sqlite3.Connection) -> int:

@@ -9,6 +9,8 @@ import asyncio
 import signal
 import sqlite3
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -17,7 +19,7 @@ import pytest
 from collector.store import postgres_schema, sqlite_schema
 from collector.store.postgres import open_postgres
 from collector.store.sqlite import open_sqlite
-from collector.store.sqlite_schema import migrate
+from collector.store.sqlite_schema import migrate, use_wal
 from tests.collector.store.samples import blob, event, trace, uid
 from tracer.errors import TraceError
 
@@ -191,6 +193,46 @@ async def test_two_stores_may_open_a_fresh_file_at_once(tmp_path):
     await asyncio.gather(*(opened(number) for number in range(1, 5)))
     async with open_sqlite(tmp_path / "one.sqlite") as store:
         assert [row.event_count for row in await store.list_traces()] == [5] * 4
+
+
+def test_connections_that_turn_fresh_files_to_wal_at_once_wait_for_each_other(tmp_path):
+    at_once = threading.Barrier(4)
+
+    def opened(number: int) -> str:
+        connection = sqlite3.connect(tmp_path / f"{number}.sqlite", isolation_level=None)
+        try:
+            at_once.wait(60)
+            use_wal(connection, patience_s=30)
+            return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(at_once.parties) as threads:
+        modes = list(threads.map(opened, [number for number in range(100) for _ in range(at_once.parties)]))
+    assert modes == ["wal"] * 100 * at_once.parties
+
+
+def test_a_file_that_stays_locked_is_told_of_when_patience_ends(tmp_path):
+    holding = sqlite3.connect(tmp_path / "one.sqlite", isolation_level=None)
+    holding.execute("BEGIN EXCLUSIVE")
+    waiting = sqlite3.connect(tmp_path / "one.sqlite", isolation_level=None, timeout=0)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        use_wal(waiting, patience_s=0.05)
+    waiting.close()
+    holding.close()
+
+
+async def test_a_store_whose_opening_is_cancelled_leaves_no_thread_behind(tmp_path):
+    async def opened() -> None:
+        async with open_sqlite(tmp_path / "one.sqlite"):
+            await asyncio.sleep(60)
+
+    opening = asyncio.create_task(opened())
+    await asyncio.sleep(0)  # the thread has been started, the file may not be open yet
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert [thread.name for thread in threading.enumerate() if thread.name == "collector-writer"] == []
 
 
 @pytest.mark.parametrize("version", range(1, len(postgres_schema.MIGRATIONS) + 1))

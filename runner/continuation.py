@@ -36,16 +36,29 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         status=status,
         reason=reason,
         detail=detail,
+        next_step=_mend(state) if status == "ERROR" else "",
+        refused=status == "ERROR" and any(answer.get("status") == "BLOCKED" for answer in _answers(state)),
         iterations=state.iterations,
         judgments=state.judgments.items(),
         files_modified=files,
-        cost_usd=totals.cost_usd if totals.answers and totals.cost_known else None,
+        cost_usd=totals.cost,
         usage=totals.usage or None,
         duration_ms=totals.spent_ms,
         trace_file=trace_file,
         subtasks=standings(state),
         chain_head=chain_head,
     )
+
+
+def _answers(state: TaskState) -> list[Mapping[str, Any]]:
+    """The last answer of the task's own loop and of each subtask's."""
+    return [state.main.answer, *(loop.answer for _, loop in sorted(state.subtasks.items()))]
+
+
+def _mend(state: TaskState) -> str:
+    """The next step that the last trouble came with: of the task's own answer, or of a subtask's."""
+    errors = [error for answer in _answers(state) if isinstance(error := answer.get("error"), dict)]
+    return next((str(error["next_step"]) for error in errors if error.get("next_step")), "")
 
 
 def _standing(state: TaskState) -> tuple[TaskStatus, str, str, tuple[str, ...]]:

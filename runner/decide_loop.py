@@ -15,9 +15,8 @@ from tracer.events import Draft
 
 __all__ = ["decide_loop", "end_iteration", "over_limit", "prompt_of", "task_text"]
 
-# Error kinds that the same request may survive, and those of them that are the provider's load.
+# Error kinds that the same request may survive.
 _TRANSIENT: Final = frozenset({"timeout", "network", "rate_limit", "overloaded"})
-_OVERLOAD: Final = frozenset({"rate_limit", "overloaded"})
 
 
 def decide_loop(state: TaskState, request: Request, *, subtask_id: str | None = None) -> Step:
@@ -80,8 +79,8 @@ def prompt_of(state: TaskState, request: Request, loop: LoopState, subtask_id: s
         body = task
     if state.action == "hint" and state.hint:
         body = f"{body}\n\n## Hint from the person who asked\n{state.hint}"
-    if goes_on or not state.rules:
-        return body
+    if (goes_on and loop.modification) or not state.rules:
+        return body  # until an answer was judged, the agent's session may hold nothing of the rules and the task
     return f"{state.rules.rstrip()}\n\n## Task\n{body}"
 
 
@@ -130,8 +129,7 @@ def _after_answer(state: TaskState, request: Request, loop: LoopState, subtask_i
         over = over_limit(state, request)
         if over is not None:
             return over
-        allowed = request.limits.max_overload_retries if kind in _OVERLOAD else request.limits.max_retries
-        if loop.retries >= allowed:
+        if loop.retries >= request.limits.retries_after(kind):
             return Finish("ERROR", "retries", message)
         data = {"judgment": "RETRY", "criteria_results": [], "summary": f"{kind}: {message}" if message else kind}
         return Append(Draft("QUALITY_JUDGMENT", data, loop.iteration_index, subtask_id))
@@ -185,4 +183,13 @@ def _after_iteration(state: TaskState, request: Request, loop: LoopState, subtas
     allowed = request.limits.max_iterations + state.granted
     if loop.retries == 0 and loop.counted >= allowed:
         return AwaitPerson("max_iterations") if asks_person else Finish("INCOMPLETE", "max_iterations")
-    return _ask(state, request, loop, subtask_id)
+    ask = _ask(state, request, loop, subtask_id)
+    return _waits_too_long(state, request, ask) or ask
+
+
+def _waits_too_long(state: TaskState, request: Request, ask: AskAgent) -> Finish | None:
+    """The end of a task whose time would be over before the provider wants to be asked again."""
+    limit_s, wait_s = request.limits.timeout_s, ask.retry_after_s
+    if limit_s is None or wait_s is None or state.totals.spent_ms / 1000 + wait_s < limit_s:
+        return None
+    return Finish("INCOMPLETE", "timeout", f"the provider asks to wait for {wait_s:g} s, which is more than is left")

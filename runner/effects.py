@@ -6,16 +6,15 @@ One instance serves one task. Long work on files runs in threads, so that many t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import importlib
+import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from types import ModuleType
+from typing import Final
 
 from runner.chunking.apart import IsolatedPlaces, choose_isolation
-from runner.criteria.judge import judge
-from runner.criteria.model import CommandKind, Criterion, Kind, Verdict
-from runner.criteria.plugins import team_criteria
-from runner.criteria.registry import criteria_in_force
-from runner.evidence import detect_commands, gather
+from runner.criteria.model import Verdict
 from runner.executors.port import Answer, Ask, Executor, LiveSink
 from runner.isolation import Isolation
 from runner.perform import Changed
@@ -29,6 +28,7 @@ from tracer.statedir import StateDir
 __all__ = ["TaskEffects", "make_effects"]
 
 Distill = Callable[..., Awaitable[str | None]]
+_STARTED_S: Final = 0.2
 _LEAVE_SESSIONS: Final = frozenset({"claude", "codex", "gemini"})
 
 
@@ -42,7 +42,6 @@ class TaskEffects:
         task_id: str,
         executor: Executor,
         state_dir: StateDir,
-        team: tuple[Criterion, ...] = (),
         distill: Distill | None = None,
         family: list[TaskEffects] | None = None,
     ) -> None:
@@ -50,7 +49,6 @@ class TaskEffects:
         self._task_id = task_id
         self._executor = executor
         self._state_dir = state_dir
-        self._team = team
         self._distill = distill
         self._blobs = DirectoryBlobs(state_dir.blobs)
         self._workspace: Workspace | None = None
@@ -75,45 +73,20 @@ class TaskEffects:
         return Changed(tuple(changes.paths), blob)
 
     async def ask(self, request: Ask, live: LiveSink) -> Answer:
-        """The executor's answer."""
-        return await self._executor.ask(request, live=live)
+        """The executor's answer; what judging needs is loaded meanwhile, once the agent has started."""
+        loading = asyncio.get_running_loop().call_later(_STARTED_S, _begin_loading)
+        try:
+            return await self._executor.ask(request, live=live)
+        finally:
+            loading.cancel()
 
     async def judge(self, state: TaskState, step: Judge) -> Verdict:
         """Everything this task changed since its first baseline, and the checks' results, judged."""
         workspace = await self._open()
-        answer, request = step.answer, self._request
-        checks = request.checks
         changes = await workspace.changes(step.first_base or await workspace.baseline(f"{self._task_id}-judge"))
-        commands = await asyncio.to_thread(
-            detect_commands,
-            Path(request.workspace),
-            given=_commands(checks, "given"),
-            configured=_commands(checks, "configured"),
-            trusted=bool(checks.get("detect")),
-        )
-        error = answer.get("error")
-        evidence = await gather(
-            request=_task_text(state, request, step.subtask_id),
-            answer=str(answer.get("output", "")),
-            workspace=Path(request.workspace),
-            changes=changes,
-            status=str(answer.get("status", "COMPLETE")),
-            kind=cast("Kind", request.kind),
-            stop_reason=_text_or_none(answer.get("stop_reason")),
-            error_kind=str(error.get("kind")) if isinstance(error, dict) else None,
-            expected=_expected(state, step.subtask_id),
-            commands=commands,
-            allow_test_changes=bool(checks.get("allow_test_changes")),
-            options=checks.get("options") if isinstance(checks.get("options"), dict) else None,
-            timeout_s=float(checks.get("timeout_s") or 600.0),
-        )
-        selected = checks.get("criteria")
-        criteria = criteria_in_force(
-            commands=[result.kind for result in evidence.commands],
-            selected=selected if isinstance(selected, list) else None,
-            team=self._team,
-        )
-        return await asyncio.to_thread(judge, evidence, criteria)
+        judging = await asyncio.to_thread(_load_judging)
+        verdict: Verdict = await judging.judge_answer(state, step, request=self._request, changes=changes)
+        return verdict
 
     async def distilled(
         self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None
@@ -184,7 +157,6 @@ class TaskEffects:
             task_id=self._task_id,
             executor=self._executor,
             state_dir=self._state_dir,
-            team=self._team,
             distill=self._distill,
             family=self._family,
         )
@@ -199,26 +171,16 @@ class TaskEffects:
 
 def make_effects(*, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> TaskEffects:
     """The effects a supervisor gives to each of its tasks."""
-    return TaskEffects(request=request, task_id=task_id, executor=executor, state_dir=state_dir, team=team_criteria())
+    return TaskEffects(request=request, task_id=task_id, executor=executor, state_dir=state_dir)
 
 
-def _commands(checks: Mapping[str, Any], key: str) -> Mapping[CommandKind, str]:
-    listed = checks.get(key)
-    if not isinstance(listed, dict):
-        return {}
-    return {cast("CommandKind", kind): str(command) for kind, command in listed.items() if command}
+def _begin_loading() -> None:
+    """Load in a thread what judging needs; a failure is met again, and told, by judging itself."""
+    if "runner.judging" not in sys.modules:
+        loading = asyncio.get_running_loop().run_in_executor(None, lambda: _load_judging().team())
+        loading.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-def _task_text(state: TaskState, request: Request, subtask_id: str | None) -> str:
-    if subtask_id is None or state.plan is None:
-        return request.prompt
-    return str(state.plan.subtask(subtask_id).get("description", ""))
-
-
-def _expected(state: TaskState, subtask_id: str | None) -> tuple[str, ...]:
-    files = state.plan.subtask(subtask_id).get("files_expected") if state.plan and subtask_id is not None else None
-    return tuple(str(path) for path in files) if isinstance(files, list) else ()
-
-
-def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+def _load_judging() -> ModuleType:
+    """The module that judges: its word lists and patterns take 300 ms to load, in which no agent should wait."""
+    return importlib.import_module("runner.judging")

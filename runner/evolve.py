@@ -12,6 +12,7 @@ from typing import Any
 
 from runner.state import EMPTY, PLAN_SUFFIX, Limits, LoopState, Plan, Request, TaskState, Totals
 from tracer.events import Entry
+from tracer.unbilled import is_unbilled
 
 __all__ = ["evolve", "fold", "request_of"]
 
@@ -178,6 +179,7 @@ def _llm_request(state: TaskState, entry: Entry) -> TaskState:
     same = loop.phase == "requested" and loop.iteration_index == index
     base = entry.data.get("base")
     base = base if isinstance(base, str) else None
+    spent, until = _stretch(state, entry, entry.data.get("waited_ms"))
     loop = loop._replace(
         phase="requested",
         iteration_index=index,
@@ -187,7 +189,8 @@ def _llm_request(state: TaskState, entry: Entry) -> TaskState:
         fresh=False,
         counted=loop.counted + (entry.data.get("purpose") == "repair"),
     )
-    return _with_loop(state, entry, loop, action="", hint="")
+    totals = state.totals._replace(spent_ms=state.totals.spent_ms + spent) if spent else state.totals
+    return _with_loop(state, entry, loop, totals=totals, worked_until_ms=until, action="", hint="")
 
 
 def _llm_response(state: TaskState, entry: Entry) -> TaskState:
@@ -240,7 +243,8 @@ def _added(totals: Totals, data: Mapping[str, Any], spent_ms: int) -> Totals:
         sums = {key: sums.get(key, 0) + counts.get(key, 0) for key in sums.keys() | counts.keys()}
     return Totals(
         cost_usd=totals.cost_usd + (cost if known and cost is not None else 0.0),
-        cost_known=totals.cost_known and known,
+        cost_known=totals.cost_known and (known or is_unbilled(data)),
+        priced=totals.priced + known,
         answers=totals.answers + 1,
         spent_ms=totals.spent_ms + spent_ms,
         usage=sums,

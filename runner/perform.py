@@ -30,6 +30,9 @@ _BACKOFF_S: Final = 1.0
 _BACKOFF_MAX_S: Final = 60.0
 _PLANNING_S: Final = 600.0  # a plan that takes longer is not worth waiting for: the task runs in one piece
 _SAME_TIME_S: Final = 0.05  # an executor's own clock may run out just before ours
+# An executor ends its agent at the limit and tells what was spent and which session it was: it gets this much longer.
+_TO_END_S: Final = 10.0
+_WORTH_TELLING_MS: Final = 100
 
 
 class Changed(NamedTuple):
@@ -194,7 +197,7 @@ class Performer:
     async def ask(self, step: AskAgent) -> None:
         """Record the request, ask, record the answer."""
         request = self._request()
-        await self._wait(step)
+        waited_ms = await self._wait(step)
         base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
         name, model = _agent_of(self._ledger.state, request, step.subtask_id)
         asked: dict[str, Any] = {"prompt": step.prompt, "attempt": step.attempt, "executor": name, "model": model}
@@ -204,6 +207,8 @@ class Performer:
             asked["base"] = base
         if step.subtask_id is not None:
             asked["subtask_id"] = step.subtask_id
+        if waited_ms >= _WORTH_TELLING_MS:
+            asked["waited_ms"] = waited_ms
         draft = Draft("LLM_REQUEST", asked, step.iteration_index, step.subtask_id)
         if _budget_left(self._ledger.state, request) is not None:
             await self._ask_within(step, draft, base=base)
@@ -245,16 +250,24 @@ class Performer:
     def _label(self, step: AskAgent) -> str:
         return f"{self._ledger.state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
 
-    async def _wait(self, step: AskAgent) -> None:
+    async def _wait(self, step: AskAgent) -> int:
+        """Wait before the same request is sent again, counting down; returns milliseconds."""
+        began = monotonic()
         left = backoff_s(step, spread=random.random())  # noqa: S311 - jitter is no secret
-        task_id = self._ledger.state.task_id
+        waiting = Live(
+            kind="waiting",
+            text=step.retry_kind,
+            attempt=step.retry,
+            attempts=self._request().limits.retries_after(step.retry_kind),
+            task_id=self._ledger.state.task_id,
+            subtask_id=step.subtask_id,
+        )
         while left > 0:
-            self._live(
-                Live(kind="waiting", text=step.retry_kind, wait_s=left, task_id=task_id, subtask_id=step.subtask_id)
-            )
+            self._live(replace(waiting, wait_s=left))
             pause = min(1.0, left)
             await self._sleep(pause)
             left -= pause
+        return int((monotonic() - began) * 1000)
 
     async def _answer(self, step: AskAgent, written: Entry, *, budget_usd: float | None) -> tuple[Answer, int]:
         """The answer to a request that is durable, and how many milliseconds it took."""
@@ -263,15 +276,16 @@ class Performer:
         ask = self._ask_of(step, str(written.data["prompt"]), timeout_s=limit_s, budget_usd=budget_usd)
         started = monotonic()
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(None if limit_s is None else limit_s + _TO_END_S):
                 answer = await self._effects.ask(ask, self._live)
         except TimeoutError:
+            answer = Answer(output="", status="TIMEOUT")
+        took = monotonic() - started
+        if limit_s is not None and answer.status == "TIMEOUT" and took >= limit_s - _SAME_TIME_S:
             limit = f"{self._request().limits.timeout_s:g} s" if limit_s == left_s else f"{limit_s:g} s for a plan"
             error = AnswerError(kind="timeout", message=f"the time limit of {limit} was reached")
-            answer = Answer(output="", status="TIMEOUT", error=error)
-        took = monotonic() - started
-        if left_s is not None and answer.status == "TIMEOUT" and took >= left_s - _SAME_TIME_S:
-            answer = replace(answer, extra={**answer.extra, "time_limit": True})
+            over = {"time_limit": True} if limit_s == left_s else {}
+            answer = replace(answer, error=error, extra={**answer.extra, **over})
         # Rounded up: a call that ran into the task's time limit must count as having used it up.
         return answer, math.ceil(took * 1000)
 

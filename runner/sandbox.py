@@ -39,10 +39,12 @@ class SandboxPolicy:
     """What a program may reach.
 
     `home` hidden: home folders are empty inside but for `readable` and `writable` (e.g. an agent's own settings);
-    `state_dir` is pm's, read-only inside. Paths are absolute; those that do not exist are left out.
+    `state_dir` is pm's, read-only inside; with `read_only` the workspace is too. Paths are absolute; those that do not
+    exist are left out.
     """
 
     workspace: Path
+    read_only: bool = False
     state_dir: Path | None = None
     network: bool = False
     home: Literal["hidden", "read-only"] = "hidden"
@@ -175,8 +177,9 @@ def _places(policy: SandboxPolicy) -> Iterator[str]:
     below = state is not None and policy.workspace.is_relative_to(state)  # a subtask's own working tree
     if state is not None and below:
         yield from _state_places(state)
-    yield from ("--bind", str(policy.workspace), str(policy.workspace))
-    yield from _git_places(policy.workspace)
+    bind = "--ro-bind" if policy.read_only else "--bind"
+    yield from (bind, str(policy.workspace), str(policy.workspace))
+    yield from _git_places(policy.workspace, bind)
     if state is not None and not below:
         yield from _state_places(state)
 
@@ -188,11 +191,11 @@ def _state_places(state: Path) -> Iterator[str]:
             yield from ("--ro-bind", os.devnull, str(state / name))
 
 
-def _git_places(workspace: Path) -> Iterator[str]:
+def _git_places(workspace: Path, bind: str) -> Iterator[str]:
     """Of every repository that the workspace uses: writable so that commits work, but not what git would run."""
     for git_dir in _git_dirs(workspace):
         if not git_dir.is_relative_to(workspace):
-            yield from ("--bind", str(git_dir), str(git_dir))
+            yield from (bind, str(git_dir), str(git_dir))
         for name in ("hooks", "config", "config.worktree", "info/attributes"):
             if (git_dir / name).exists():
                 yield from ("--ro-bind", str(git_dir / name), str(git_dir / name))

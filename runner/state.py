@@ -16,6 +16,7 @@ __all__ = ["EMPTY", "PLAN_SUFFIX", "Limits", "LoopPhase", "LoopState", "Plan", "
 
 # The loop that asks for a plan is `<task>-plan`; it has no judgments.
 PLAN_SUFFIX: Final = "-plan"
+_OVERLOAD: Final = frozenset({"rate_limit", "overloaded"})  # the provider's load, which passes
 LoopPhase = Literal["new", "requested", "answered", "judged", "rejected", "ended"]
 
 
@@ -33,6 +34,10 @@ class Limits(NamedTuple):
     max_overload_retries: int = 5
     max_attempts: int = 3
     parallel: int = 3
+
+    def retries_after(self, kind: str) -> int:
+        """How often in a row the same request is sent again after trouble of this `kind`."""
+        return self.max_overload_retries if kind in _OVERLOAD else self.max_retries
 
 
 class Request(NamedTuple):
@@ -58,13 +63,19 @@ class Request(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Sums over all recorded answers. `cost_usd` is of those whose cost is known; `cost_known` says if all are."""
+    """Sums over all recorded answers. `cost_usd` is of the `priced` ones; `cost_known`: no other cost anything."""
 
     cost_usd: float = 0.0
     cost_known: bool = True
+    priced: int = 0
     answers: int = 0
     spent_ms: int = 0
     usage: Mapping[str, int] = {}
+
+    @property
+    def cost(self) -> float | None:
+        """The whole cost in dollars; None where any of it is unknown."""
+        return self.cost_usd if self.priced and self.cost_known else None
 
 
 class LoopState(NamedTuple):

@@ -61,7 +61,10 @@ class _Running:
 
 
 class Supervisor:
-    """Runs tasks of one state directory; an async context manager that leaves nothing running behind it."""
+    """Runs tasks of one state directory; an async context manager that leaves nothing running behind it.
+
+    `orphans` says, a line each, which agents of killed processes its start has ended.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Supervisor:
         self.state_dir = state_dir
         self.session_id = session_id or f"sess-{short_token()}"
         self.live = live
+        self.orphans: list[str] = []
         self._make_executor = make_executor
         self._make_effects = make_effects
         self._slots = asyncio.Semaphore(concurrency)
@@ -100,8 +104,8 @@ class Supervisor:
 
         for orphan in await end_orphans(self.state_dir.root):
             how = "was ended" if orphan.ended else "could not be ended"
-            text = f"an agent that a killed pm left running {how} (process {orphan.pid})"
-            self.live(Live(kind="notice", text=text, task_id=orphan.label))
+            of_task = f" of {orphan.label}" if orphan.label else ""
+            self.orphans.append(f"an agent{of_task} that a killed pm left running {how} (process {orphan.pid})")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -24,6 +24,7 @@ TaskStatus = Literal[
 class TaskRequest:
     """What is asked for. `workspace` is absolute; `timeout_s` in seconds and `budget_usd` in dollars, None: no limit.
 
+    `fallback` names the executors to ask where `executor` is unavailable.
     `checks` holds `criteria` (a list of ids, or None for all in force), `given` and `configured` (commands by kind:
     test, lint, typecheck; from the command line and from the config), `detect` (whether detected commands may run,
     that is: the folder is trusted), `allow_test_changes`, `timeout_s` for each command, `options` for the criteria,
@@ -42,6 +43,7 @@ class TaskRequest:
     model: str | None = None
     script: str | None = None
     permissions: Permissions = "edit"
+    fallback: tuple[str, ...] = ()
     continue_session: bool = True
     thinking: bool = True
     max_iterations: int = 3
@@ -82,6 +84,7 @@ class TaskRequest:
                 "continue_session": self.continue_session and continues_sessions,
                 "options": dict(self.executor_options),
                 "plans": plans,
+                **({"fallback": list(self.fallback)} if self.fallback else {}),
             },
             "checks": dict(self.checks),
             "chunk": self.chunk,
@@ -101,14 +104,17 @@ class TaskRequest:
 class TaskOutcome:
     """How a run of a task stands when the call returns; `status` may be AWAITING_RESPONSE or UNFINISHED (stopped).
 
-    `subtasks` says how each subtask of a chunked task stands. `chain_head` is the hexadecimal sha256 after the last
-    line, None where nothing was chained.
+    `next_step` is what would mend the trouble that ended it, empty where nobody said; `refused` tells a refused
+    request from a refused key, whose `reason` is the same. `subtasks` says how each subtask of a chunked task stands.
+    `chain_head` is the hexadecimal sha256 after the last line, None where nothing is chained.
     """
 
     task_id: str
     status: TaskStatus
     reason: str = ""
     detail: str = ""
+    next_step: str = ""
+    refused: bool = False
     iterations: int = 0
     judgments: tuple[str, ...] = ()
     files_modified: tuple[str, ...] = ()

@@ -30,6 +30,11 @@ class Tokens:
     cache_write_1h: int = 0
     output: int = 0
 
+    @classmethod
+    def of_prompt(cls, sent: int, *, cached: int, output: int) -> Tokens:
+        """Where `sent` counts what came from the cache too, as OpenAI and Google tell it."""
+        return cls(fresh=max(sent - cached, 0), cached=cached, output=output)
+
     @property
     def prompt(self) -> int:
         """All that was sent, which decides the price tier."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from runner import sandbox
 from runner.executors.agents.conclude import Run, conclude
+from runner.executors.agents.dialect import with_rules
 from runner.executors.agents.progress import Progress
 from runner.executors.agents.trouble import classify_message
 from runner.executors.detection import DIALECTS
@@ -126,6 +127,7 @@ class AcpExecutor:
         argv, readable = sandbox.needed_to_start(self._argv, search=settings.environ.get("PATH"))
         policy = sandbox.SandboxPolicy(
             workspace=Path(os.path.realpath(request.workspace)),
+            read_only=request.permissions == "read",
             state_dir=settings.state_dir,
             network=True,  # the agent itself must reach its model
             home="read-only",
@@ -199,8 +201,7 @@ class AcpExecutor:
         try:
             await client.initialize(connection)
             resumed = await client.open_session(connection, self._known_session(request))
-            prompt = request.prompt if resumed or not request.rules else f"{request.rules}\n\n{request.prompt}"
-            await client.prompt(connection, prompt)
+            await client.prompt(connection, with_rules(request, fresh=not resumed))
         except client.request_error as error:
             progress.finished = False
             progress.error = _error_of(error)

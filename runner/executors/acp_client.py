@@ -122,21 +122,24 @@ class WorkspaceClient:
         if known is not None and self._capabilities is not None and self._capabilities.load_session:
             self._replaying = True
             self._cost_before = None
+            loaded = None
             try:
-                await connection.load_session(cwd=workspace, session_id=known, mcp_servers=[])
+                loaded = await connection.load_session(cwd=workspace, session_id=known, mcp_servers=[])
             except RequestError:
                 self._cost_before = 0.0
-            else:
-                self._progress.session_id = known
-                return True
             finally:
                 self._replaying = False
+            if loaded is not None:
+                self._progress.session_id = known
+                await self._choose_model(connection, loaded, known)  # a new process: it has the choice of none
+                return True
         session = await connection.new_session(cwd=workspace, mcp_servers=[])
         self._progress.session_id = session.session_id
-        await self._choose_model(connection, session)
+        await self._choose_model(connection, session, session.session_id)
         return False
 
-    async def _choose_model(self, connection: Any, session: Any) -> None:
+    async def _choose_model(self, connection: Any, session: Any, session_id: str) -> None:
+        """Set the model that was asked for; `session` holds what the agent offers."""
         wanted = self._request.model
         if not wanted:
             return
@@ -146,7 +149,7 @@ class WorkspaceClient:
                 offered = _offered(inner)
                 if offered and wanted not in offered:
                     raise UnknownModelError(f"{wanted!r} is no model of this agent; it offers {', '.join(offered)}")
-                await connection.set_config_option(config_id=inner.id, session_id=session.session_id, value=wanted)
+                await connection.set_config_option(config_id=inner.id, session_id=session_id, value=wanted)
                 return
         told = f"the agent has no setting for the model: {wanted!r} was not set, name it in the agent's command"
         self._tell(Live(kind="notice", text=told))

@@ -13,9 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from runner.executors.agents.dialect import Launch, Version
+from runner.executors.agents.dialect import Launch, Version, with_rules
 from runner.executors.agents.native import claude_cost_before, claude_session, home_of
-from runner.executors.agents.progress import Progress, Reader, as_mapping, as_text, summarize_arguments, whole_number
+from runner.executors.agents.progress import (
+    Progress,
+    Reader,
+    Spent,
+    as_mapping,
+    as_text,
+    summarize_arguments,
+    whole_number,
+)
 from runner.executors.agents.trouble import classify_message
 from runner.executors.port import AnswerError, Live, Usage
 from tracer.prices import Tokens, cost_usd
@@ -86,9 +94,8 @@ class ClaudeDialect:
 
     def prompt(self, launch: Launch) -> str:
         """See `Dialect.prompt`; rules too long for an argument come first."""
-        request = launch.request
-        long_rules = len(request.rules) >= _LONGEST_ARGUMENT and launch.session is None
-        return f"{request.rules}\n\n{request.prompt}" if long_rules else request.prompt
+        long_rules = len(launch.request.rules) >= _LONGEST_ARGUMENT
+        return with_rules(launch.request, fresh=long_rules and launch.session is None)
 
     def reader(self, launch: Launch, progress: Progress) -> Reader:
         """See `Dialect.reader`."""
@@ -105,6 +112,10 @@ class ClaudeDialect:
     def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
         """See `Dialect.trouble_in`."""
         return None
+
+    def heed(self, stderr: str, progress: Progress) -> str:  # noqa: ARG002 - it tells nothing more
+        """See `Dialect.heed`."""
+        return stderr
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         """See `Dialect.private_folders`."""
@@ -124,6 +135,10 @@ class ClaudeReader:
         self._usage: dict[str, Mapping[str, Any]] = {}
         self._message = ""
         self._wait_s: float | None = None
+
+    def spent(self, path: Path) -> Spent | None:  # noqa: ARG002 - the records tell it as they go
+        """See `Reader.spent`."""
+        return None
 
     def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
         """See `Reader.feed`."""
@@ -255,6 +270,9 @@ class ClaudeReader:
 def _error_of(record: Mapping[str, Any], text: str) -> AnswerError:
     if record.get("subtype") == "error_max_budget_usd":
         return AnswerError(kind="budget", message="Claude Code reached the budget", next_step="raise --budget-usd")
+    if record.get("stop_reason") == "refusal":
+        message = text or "the model refused the request"
+        return AnswerError(kind="refusal", message=message, next_step="put the request differently")
     errors = record.get("errors")
     told = text or "; ".join(str(error) for error in errors) if isinstance(errors, list) else text
     return classify_message(told, status=whole_number(record.get("api_error_status")))

@@ -7,18 +7,31 @@ the whole thread's, so what earlier runs used is read from the thread's file and
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from runner.executors.agents.dialect import Launch, Version
+from runner.executors.agents.dialect import Launch, Version, with_rules
 from runner.executors.agents.native import CodexTotals, codex_home, codex_model, codex_session, codex_totals
-from runner.executors.agents.progress import Progress, Reader, as_mapping, as_text, summarize_arguments, whole_number
+from runner.executors.agents.progress import (
+    Progress,
+    Reader,
+    Spent,
+    as_mapping,
+    as_text,
+    summarize_arguments,
+    whole_number,
+)
 from runner.executors.agents.trouble import classify_message
 from runner.executors.port import AnswerError, Live, Usage
 from tracer.prices import Tokens, cost_usd
 
 __all__ = ["CodexDialect", "CodexReader"]
+
+_ANSWERS_LOG: Final = "codex_http_client::client"
+_RETRY_AFTER: Final = re.compile(r'"(retry-after(?:-ms)?)": "([^"]{1,40})"', re.IGNORECASE)
 
 
 class CodexDialect:
@@ -58,14 +71,13 @@ class CodexDialect:
         network = ["-c", "sandbox_workspace_write.network_access=true"] if launch.network else []
         return ["--sandbox", "workspace-write", *network]
 
-    def environment(self, launch: Launch) -> dict[str, str]:  # noqa: ARG002 - nothing depends on it
-        """See `Dialect.environment`."""
-        return {}
+    def environment(self, launch: Launch) -> dict[str, str]:
+        """See `Dialect.environment`: the headers of answers are told nowhere but in this log, on standard error."""
+        return {} if "RUST_LOG" in launch.environ else {"RUST_LOG": f"error,{_ANSWERS_LOG}=debug"}
 
     def prompt(self, launch: Launch) -> str:
-        """See `Dialect.prompt`; the rules come first in a new thread, and are in it already when it goes on."""
-        request = launch.request
-        return f"{request.rules}\n\n{request.prompt}" if request.rules and launch.session is None else request.prompt
+        """See `Dialect.prompt`; the rules are in a thread already when it goes on."""
+        return with_rules(launch.request, fresh=launch.session is None)
 
     def reader(self, launch: Launch, progress: Progress) -> Reader:
         """See `Dialect.reader`."""
@@ -84,12 +96,19 @@ class CodexDialect:
             progress.model = codex_model(path)
         if usage is not None and progress.cost_usd is None:
             sent, cached = usage.input_tokens or 0, usage.cached_tokens or 0
-            tokens = Tokens(fresh=max(sent - cached, 0), cached=cached, output=usage.output_tokens or 0)
+            tokens = Tokens.of_prompt(sent, cached=cached, output=usage.output_tokens or 0)
             progress.cost_usd = cost_usd(progress.model, tokens, one_request=False)
 
     def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
         """See `Dialect.trouble_in`."""
         return None
+
+    def heed(self, stderr: str, progress: Progress) -> str:
+        """See `Dialect.heed`: how long the provider asked to wait is in no record."""
+        error = progress.error
+        if error is not None and error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
+            progress.error = replace(error, retry_after_s=_asked_wait(stderr))
+        return "\n".join(line for line in stderr.splitlines() if _ANSWERS_LOG not in line)
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         """See `Dialect.private_folders`."""
@@ -97,7 +116,10 @@ class CodexDialect:
 
 
 def _provider_options(base_url: str, environ: Mapping[str, str]) -> list[str]:
-    """A provider of our own for a base URL that is not OpenAI's; the key stays in the environment."""
+    """A provider of our own for a base URL that is not OpenAI's; the key stays in the environment.
+
+    Nothing is tried again by Codex itself: it would sit out a rate limit without a word about how long.
+    """
     key = "CODEX_API_KEY" if environ.get("CODEX_API_KEY") else "OPENAI_API_KEY"
     values = {
         "name": "pm",
@@ -106,8 +128,16 @@ def _provider_options(base_url: str, environ: Mapping[str, str]) -> list[str]:
         "wire_api": "responses",
     }
     inner = ",".join(f"{name}={json.dumps(value)}" for name, value in values.items())
-    table = f"model_providers.pm={{{inner},request_max_retries=1,stream_max_retries=1}}"
+    table = f"model_providers.pm={{{inner},request_max_retries=0,stream_max_retries=0}}"
     return ["-c", 'model_provider="pm"', "-c", table]
+
+
+def _asked_wait(stderr: str) -> float | None:
+    """The provider's `Retry-After`, from the last answer that had one."""
+    found = _RETRY_AFTER.findall(stderr)
+    from runner.executors.retry_after import parse_retry_after  # 10 ms, only after trouble
+
+    return parse_retry_after({found[-1][0].lower(): found[-1][1]}) if found else None
 
 
 class CodexReader:
@@ -166,32 +196,43 @@ class CodexReader:
                     self.progress.note_call(name, summary, ok=ok, edit=name == "file_change")
                     yield Live(kind="tool_finished", tool=name, text=summary, ok=ok)
 
+    def spent(self, path: Path) -> Spent | None:
+        """See `Reader.spent`."""
+        total = codex_totals(path)
+        if total is None or total in {CodexTotals(), self._before}:
+            return None
+        return self._spent_of(total, self.progress.model or codex_model(path))
+
     def _count(self, told: Mapping[str, Any]) -> None:
-        """Count this run: those of the thread less those of its earlier runs; unknown where these are."""
-        before = self._before
-        if before is None or not told:
-            return
+        """Count this run; the price needs a model name."""
         total = CodexTotals(
             whole_number(told.get("input_tokens")) or 0,
             whole_number(told.get("cached_input_tokens")) or 0,
             whole_number(told.get("output_tokens")) or 0,
             whole_number(told.get("reasoning_output_tokens")) or 0,
         )
+        spent = self._spent_of(total, self.progress.model) if told else None
+        if spent is not None:
+            told_all = "reasoning_output_tokens" in told  # not before version 0.146
+            usage = spent.usage if told_all else replace(spent.usage, thinking_tokens=None)
+            self.progress.usage, self.progress.cost_usd = usage, spent.cost_usd
+
+    def _spent_of(self, total: CodexTotals, model: str | None) -> Spent | None:
+        """Counts of the thread less those of its earlier runs; None where these are unknown."""
+        before = self._before
+        if before is None:
+            return None
         spent = total
         if all(now >= then for now, then in zip(total, before, strict=True)):  # else it counts this run only
             spent = CodexTotals(*(now - then for now, then in zip(total, before, strict=True)))
-        self.set_usage(spent)
-
-    def set_usage(self, spent: CodexTotals) -> None:
-        """Record the counts of this run; the price needs a model name."""
-        self.progress.usage = Usage(
+        usage = Usage(
             input_tokens=spent.input,
             output_tokens=spent.output,
             cached_tokens=spent.cached,
             thinking_tokens=spent.reasoning,
         )
-        tokens = Tokens(fresh=max(spent.input - spent.cached, 0), cached=spent.cached, output=spent.output)
-        self.progress.cost_usd = cost_usd(self.progress.model, tokens, one_request=False)
+        tokens = Tokens.of_prompt(spent.input, cached=spent.cached, output=spent.output)
+        return Spent(usage, cost_usd(model, tokens, one_request=False), model)
 
 
 def _named(item: Mapping[str, Any]) -> tuple[str, str] | None:

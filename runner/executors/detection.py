@@ -20,10 +20,11 @@ from runner.executors.agents.dialect import Dialect, Version, parse_version
 from runner.executors.agents.native import codex_home, home_of
 from runner.executors.claude import ClaudeDialect
 from runner.executors.codex import CodexDialect
+from runner.executors.credentials import ApiKey
 from runner.executors.gemini import GeminiDialect
 from runner.processes import agent_environment
 
-__all__ = ["DIALECTS", "Detection", "Login", "Program", "detect", "find_program", "login_state"]
+__all__ = ["DIALECTS", "Detection", "Login", "Program", "detect", "find_program", "key_told", "login_state"]
 
 Login = Literal["yes", "no", "unknown"]
 DIALECTS: Mapping[str, Dialect] = {
@@ -154,6 +155,15 @@ def login_state(name: str, environ: Mapping[str, str]) -> tuple[Login, str]:
 
 def _named(environ: Mapping[str, str], *names: str) -> str | None:
     return next((name for name in names if environ.get(name)), None)
+
+
+def key_told(name: str, environ: Mapping[str, str]) -> str:
+    """`key from ANTHROPIC_API_KEY, ending in cdef`: what a refusal is about; empty where nothing is known of it."""
+    login, detail = login_state(name, environ)
+    if login != "yes":
+        return ""
+    value = environ.get(detail)
+    return f"key from {detail}, ending in {ApiKey(value).ending}" if value else f"log-in from {detail}"
 
 
 def _claude_login(environ: Mapping[str, str]) -> tuple[Login, str]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runner.executors.port import Answer, AnswerError, Ask, Executor, Live, LiveSink, ignore_live
-from tracer.errors import UnavailableError
+from runner.executors.port import Answer, AnswerError, Ask, ErrorKind, Executor, Live, LiveSink, ignore_live
+from tracer.errors import CredentialsError, UnavailableError
 
 __all__ = ["FallbackExecutor"]
 
@@ -48,9 +48,10 @@ class FallbackExecutor:
         try:
             if name not in self._made:
                 self._made[name] = self._make(name)
-        except UnavailableError as error:
+        except (UnavailableError, CredentialsError) as error:
             message = f"{error.what} ({error.why})" if error.why else error.what
-            told = AnswerError(kind="unavailable", message=message, next_step=error.next_step)
+            kind: ErrorKind = "auth" if isinstance(error, CredentialsError) else "unavailable"
+            told = AnswerError(kind=kind, message=message, next_step=error.next_step)
             return Answer(output="", status="ERROR", error=told)
         return await self._made[name].ask(request, live=live)
 

@@ -12,9 +12,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from runner.executors.agents.dialect import Launch, Version
+from runner.executors.agents.dialect import Launch, Version, with_rules
+from runner.executors.agents.gemini_usage import GeminiUsage
 from runner.executors.agents.native import gemini_session, home_of
-from runner.executors.agents.progress import Progress, Reader, as_mapping, as_text, summarize_arguments, whole_number
+from runner.executors.agents.progress import (
+    Progress,
+    Reader,
+    Spent,
+    as_mapping,
+    as_text,
+    summarize_arguments,
+    whole_number,
+)
 from runner.executors.agents.trouble import classify_message
 from runner.executors.port import AnswerError, Live, Usage
 from tracer.prices import Tokens, cost_usd
@@ -69,14 +78,13 @@ class GeminiDialect:
         return values
 
     def prompt(self, launch: Launch) -> str:
-        """See `Dialect.prompt`; the rules come first in a new session."""
-        request = launch.request
-        return f"{request.rules}\n\n{request.prompt}" if request.rules and launch.session is None else request.prompt
+        """See `Dialect.prompt`; the rules are in a session already when it goes on."""
+        return with_rules(launch.request, fresh=launch.session is None)
 
     def reader(self, launch: Launch, progress: Progress) -> Reader:
         """See `Dialect.reader`."""
         progress.model = launch.request.model
-        return GeminiReader(progress)
+        return GeminiReader(progress, session=launch.session.path if launch.session is not None else None)
 
     def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:  # noqa: ARG002 - ids are unique
         """See `Dialect.find_session`."""
@@ -91,6 +99,10 @@ class GeminiDialect:
         error = classify_message(found[0]) if found is not None else None
         return error if error is not None and error.kind in {"rate_limit", "overloaded"} else None
 
+    def heed(self, stderr: str, progress: Progress) -> str:  # noqa: ARG002 - it tells nothing more
+        """See `Dialect.heed`."""
+        return stderr
+
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         """See `Dialect.private_folders`."""
         return (home_of(environ) / ".gemini",)
@@ -99,8 +111,10 @@ class GeminiDialect:
 class GeminiReader:
     """Folds stream-json records."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, *, session: Path | None = None) -> None:
+        """`session` is the file of the session that goes on, None of a new one."""
         self.progress = progress
+        self._usage = GeminiUsage(session)
         self._open: dict[str, tuple[str, str]] = {}
         self._text = ""
         self._last_error = ""
@@ -132,6 +146,10 @@ class GeminiReader:
                 yield from self._result(record)
             case _:
                 pass
+
+    def spent(self, path: Path) -> Spent | None:
+        """See `Reader.spent`."""
+        return self._usage.read(path)
 
     def _tool_result(self, record: Mapping[str, Any]) -> Live:
         name, summary = self._open.pop(as_text(record.get("tool_id")), ("tool", ""))
@@ -174,20 +192,23 @@ class GeminiReader:
         self.progress.by_model = {name: {**row, "cost_usd": _cost(name, row)} for name, row in rows.items()}
 
 
-def _row(stats: Mapping[str, Any]) -> dict[str, int]:
+def _row(stats: Mapping[str, Any]) -> dict[str, int | None]:
+    """Counts; `cached_tokens` None in versions that do not tell them."""
     sent = whole_number(stats.get("input_tokens")) or 0
     said = whole_number(stats.get("output_tokens")) or 0
     total = whole_number(stats.get("total_tokens")) or 0
     return {
         "input_tokens": sent,
         "output_tokens": said,
-        "cached_tokens": whole_number(stats.get("cached")) or 0,
+        "cached_tokens": whole_number(stats.get("cached")),
         "thinking_tokens": max(total - sent - said, 0),
     }
 
 
-def _cost(model: str, row: Mapping[str, int]) -> float | None:
-    cached = row["cached_tokens"]
-    fresh = max(row["input_tokens"] - cached, 0)
-    tokens = Tokens(fresh=fresh, cached=cached, output=row["output_tokens"] + row["thinking_tokens"])
-    return cost_usd(model, tokens, one_request=False)
+def _cost(model: str, row: Mapping[str, int | None]) -> float | None:
+    """The price of a row; None too where nobody tells how much of it came cheaper from the cache."""
+    sent, cached = row["input_tokens"] or 0, row["cached_tokens"]
+    if cached is None:
+        return None
+    output = (row["output_tokens"] or 0) + (row["thinking_tokens"] or 0)
+    return cost_usd(model, Tokens.of_prompt(sent, cached=cached, output=output), one_request=False)

@@ -116,7 +116,8 @@ class Answer:
 class Live:
     """One live update: `text` carries the delta, the tool's name and summary, or the notice.
 
-    `usage` is cumulative for this answer; `wait_s` is the countdown of a `waiting` notice.
+    `usage` is cumulative for this answer; `wait_s` is the countdown of a `waiting` notice, `attempt` of `attempts` the
+    try that follows it (None where that is not told).
     """
 
     kind: Literal["text", "thinking", "tool_started", "tool_finished", "usage", "notice", "waiting"]
@@ -126,6 +127,8 @@ class Live:
     usage: Usage | None = None
     cost_usd: float | None = None
     wait_s: float | None = None
+    attempt: int | None = None
+    attempts: int | None = None
     task_id: str = ""
     subtask_id: str | None = None
 

@@ -105,11 +105,14 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
         from runner.executors.fallback import FallbackExecutor
 
         alone = replace(settings, fallback=())
-        with contextlib.suppress(
-            UnavailableError
-        ):  # a mistake in the first name is told at once, its absence is not one
+        for one in (name, *settings.fallback):
+            _require_known(one, alone)
+        with contextlib.suppress(UnavailableError):  # the first one's mistakes are told at once, its absence is not one
             make_executor(name, alone)
-        return FallbackExecutor((name, *settings.fallback), functools.partial(make_executor, settings=alone))
+        others = replace(alone, model=None)  # a model's name belongs to one provider
+        return FallbackExecutor(
+            (name, *settings.fallback), lambda one: make_executor(one, alone if one == name else others)
+        )
     kind, _, agent = name.partition(":")
     factories: Mapping[str, Callable[[ExecutorSettings, str], Executor]] = {
         "scripted": _scripted,
@@ -119,8 +122,23 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
         "acp": _acp,
     }
     if kind not in factories:
-        raise UsageError(f"there is no executor {name!r}", next_step=f"choose one of {', '.join(EXECUTOR_NAMES)}")
+        _require_known(name, settings)
     return factories[kind](settings, agent)
+
+
+def _require_known(name: str, settings: ExecutorSettings) -> None:
+    """Refuse a name that nothing could ever answer to.
+
+    Raises:
+        UsageError: there is no such executor.
+        ConfigError: there is no agent of that name.
+
+    """
+    kind, _, agent = name.partition(":")
+    if kind not in EXECUTOR_NAMES:
+        raise UsageError(f"there is no executor {name!r}", next_step=f"choose one of {', '.join(EXECUTOR_NAMES)}")
+    if kind == "acp":
+        _acp(settings, agent)
 
 
 def _need_script(settings: ExecutorSettings, name: str) -> Path:

@@ -180,8 +180,13 @@ class ScriptedExecutor:
         self._in_flight.add(reply.line)
         try:
             if reply.delay_ms:
-                await asyncio.sleep(reply.delay_ms / 1000)
+                async with asyncio.timeout(request.timeout_s):
+                    await asyncio.sleep(reply.delay_ms / 1000)
             return self._answer(reply, request, live)
+        except TimeoutError:
+            self._in_flight.discard(reply.line)
+            error = AnswerError(kind="timeout", message=f"no reply within {request.timeout_s or 0:g} s")
+            return Answer(output="", status="TIMEOUT", error=error)
         except asyncio.CancelledError:
             self._in_flight.discard(reply.line)
             raise

@@ -32,6 +32,8 @@ __all__ = [
     "user_file",
 ]
 
+# What a file that many people share may not decide for any of them, however well it is trusted.
+_NOT_FOR_PROJECTS = {("run.permissions", "full")}
 _SECRET_WORDS = ("api_key", "apikey", "token", "secret", "password", "passwd", "credential")
 
 
@@ -52,10 +54,11 @@ class Layered(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """A guarded setting in a project file that is not trusted."""
+    """A guarded setting in a project file that is left out, and why: want of trust, or nothing a project may say."""
 
     key: str
     path: str
+    why: str = "the folder is not trusted"
 
 
 class Settings:
@@ -89,10 +92,11 @@ class Settings:
 
     def ignored_line(self) -> str:
         """One line about settings that were left out for want of trust, or an empty text."""
-        if not self.ignored:
-            return ""
-        keys = ", ".join(item.key for item in self.ignored)
-        return f"ignored until you trust this folder: {keys} (pm config trust)"
+        untrusted = [item.key for item in self.ignored if item.why == Ignored("", "").why]
+        parts = [f"ignored: {item.key}, {item.why}" for item in self.ignored if item.key not in untrusted]
+        if untrusted:
+            parts.append(f"ignored until you trust this folder: {', '.join(untrusted)} (pm config trust)")
+        return "; ".join(parts)
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
@@ -164,6 +168,9 @@ def _from_project(project: Path, name: str, store: Path, ignored: list[Ignored])
                 vouched = trusted_file(store, project, name, path.read_bytes())
             if not vouched:
                 ignored.append(Ignored(key, str(path)))
+                continue
+            if layer == "project" and (key, value) in _NOT_FOR_PROJECTS:
+                ignored.append(Ignored(key, str(path), "full is given by a flag or your own configuration only"))
                 continue
         yield key, value, origin
 

@@ -89,6 +89,22 @@ def test_guarded_settings_of_a_project_count_only_while_its_file_is_trusted_as_i
     assert "config trust" in pm("config", "show", cwd=project).err
 
 
+def test_a_project_s_shared_file_never_gives_full_permissions_however_well_it_is_trusted(project: Path) -> None:
+    written(project, "[run]\npermissions = 'full'\nexecutor = 'codex'\n")
+    assert pm("config", "trust", cwd=project).code == 0
+    assert pm("config", "get", "run.permissions", cwd=project).out == "edit\n"
+    assert pm("config", "get", "run.executor", cwd=project).out == "codex\n"
+    assert "by a flag or your own configuration only" in pm("config", "show", "run.permissions", cwd=project).out
+    ran = pm("config", "validate", cwd=project)
+    assert ran.code == 3
+    assert "run.permissions" in ran.err
+    written(project, "[run]\npermissions = 'read'\n")
+    pm("config", "trust", cwd=project)
+    assert pm("config", "get", "run.permissions", cwd=project).out == "read\n"
+    pm("config", "set", "run.permissions", "full", cwd=project)
+    assert pm("config", "get", "run.permissions", cwd=project).out == "full\n", "the person's own file may"
+
+
 def test_trust_can_be_taken_back(project: Path) -> None:
     written(project, "[run]\ntest = 'true'\n")
     pm("config", "trust", cwd=project)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from runner.continuation import continuation_data, outcome_of
 from runner.decide import decide
 from runner.evolve import evolve, fold
-from runner.executors.port import Answer, AnswerError
+from runner.executors.port import Answer, AnswerError, Ask, Live
+from runner.loop import TaskLoop
 from runner.state import EMPTY
-from tests.runner.memory import Record, World, person, request, run
+from tests.runner.memory import Record, World, no_sleep, person, request, run
 from tracer.events import EVENT_NAMES, Entry
 
 GOOD = Answer(output="done", status="COMPLETE", cost_usd=0.01)
@@ -108,6 +110,94 @@ async def test_passing_trouble_is_retried_with_the_same_prompt_a_bounded_number_
     assert (state.final["status"], state.final["reason"]) == ("ERROR", "retries")
 
 
+async def test_after_passing_trouble_the_same_prompt_goes_to_the_agents_own_session() -> None:
+    """The session of a request that failed may hold nothing of it: the rules and the task are said again."""
+    begun = Answer(
+        output="", status="ERROR", session_ref="codex:1", error=AnswerError(kind="network", message="no luck")
+    )
+    started = request()
+    executor = {"name": "codex", "continue_session": True}
+    record = Record([replace(started, data={**started.data, "executor": executor})])
+    rejected = replace(GOOD, session_ref="codex:1")
+    world = World([begun, rejected, begun, rejected], ["PASS", "REJECT", "PASS", "PASS"])
+    await run(record, world)
+    first, second, third, fourth = world.asked
+    assert (first.session_ref, second.session_ref, third.session_ref) == (None, "codex:1", "codex:1")
+    assert first.prompt == second.prompt
+    assert "Mandatory Rules" in first.prompt
+    assert third.prompt == fourth.prompt
+    assert "Mandatory Rules" not in third.prompt
+
+
+async def test_a_wait_that_the_time_limit_does_not_allow_is_not_begun() -> None:
+    record = Record([request(timeout_s=60.0)])
+    world = World([failed("rate_limit", retry_after_s=61.0)], ["PASS"])
+    state = await run(record, world)
+    assert len(world.asked) == 1
+    assert state.final is not None
+    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "timeout")
+    assert "61 s" in state.final["detail"]
+
+
+async def test_time_spent_waiting_counts_against_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+
+    async def sleeping(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr("runner.perform.monotonic", lambda: now)
+    record = Record([request(timeout_s=60.0)])
+    world = World([failed("rate_limit", retry_after_s=25.0)], ["PASS"])
+    loop = TaskLoop(append=record.append, effects=world, live=lambda _update: None, sleep=sleeping)
+    state = await loop.run(fold(record.entries))
+    assert [entry.data.get("waited_ms") for entry in record.entries if entry.event == "LLM_REQUEST"] == [
+        None, 25_000, 25_000,
+    ]  # fmt: skip
+    assert state.final is not None
+    assert (state.final["reason"], state.final["duration_ms"]) == ("timeout", 50_000)
+
+
+async def test_while_it_waits_it_counts_down_and_says_which_try_comes() -> None:
+    live: list[Live] = []
+    record, world = Record([request()]), World([failed("rate_limit", retry_after_s=2.5), GOOD], ["PASS", "PASS"])
+    loop = TaskLoop(append=record.append, effects=world, live=live.append, sleep=no_sleep)
+    await loop.run(fold(record.entries))
+    waits = [(update.wait_s, update.attempt, update.attempts) for update in live if update.kind == "waiting"]
+    assert waits == [(2.5, 1, 5), (1.5, 1, 5), (0.5, 1, 5)]
+
+
+async def test_an_agent_that_is_ended_at_the_time_limit_still_tells_what_it_did() -> None:
+    class Ended(World):
+        async def ask(self, request: Ask, live: Any) -> Answer:
+            await asyncio.sleep((request.timeout_s or 0) + 0.1)  # it ends its own process, which takes a moment
+            return replace(GOOD, output="half", status="TIMEOUT", session_ref="codex:1")
+
+    record = Record([request(timeout_s=0.2)])
+    state = await run(record, Ended([], []))
+    (answer,) = (entry.data for entry in record.entries if entry.event == "LLM_RESPONSE")
+    assert (answer["status"], answer["session_ref"], answer["cost_usd"]) == ("TIMEOUT", "codex:1", 0.01)
+    assert answer["error"]["message"] == "the time limit of 0.2 s was reached"
+    assert state.final is not None
+    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "timeout")
+
+
+@pytest.mark.parametrize(("status", "refused"), [("BLOCKED", True), ("ERROR", False)])
+async def test_a_refused_request_is_told_from_a_refused_key(status: Any, *, refused: bool) -> None:
+    error = AnswerError(kind="refusal" if refused else "auth", message="no")
+    state = await run(Record([request()]), World([Answer(output="", status=status, error=error)], ["PASS"]))
+    outcome = outcome_of(state, trace_file="", chain_head=None)
+    assert (outcome.status, outcome.reason, outcome.refused) == ("ERROR", "auth", refused)
+
+
+async def test_an_error_comes_with_what_would_mend_it() -> None:
+    error = AnswerError(kind="auth", message="Invalid API key", next_step="set ANTHROPIC_API_KEY")
+    record = Record([request()])
+    state = await run(record, World([Answer(output="", status="ERROR", error=error)], ["PASS"]))
+    outcome = outcome_of(state, trace_file="", chain_head=None)
+    assert (outcome.detail, outcome.next_step) == ("Invalid API key", "set ANTHROPIC_API_KEY")
+
+
 async def test_a_retry_does_not_count_against_the_iterations_but_counts_in_the_total() -> None:
     record, world = Record([request(max_iterations=1)]), World([failed("network"), GOOD], ["PASS"])
     state = await run(record, world)
@@ -139,6 +229,18 @@ async def test_the_budget_stops_before_the_next_call() -> None:
     assert state.final is not None
     assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "budget")
     assert len(world.asked) == 1
+
+
+async def test_a_request_that_the_provider_refused_costs_nothing_and_one_that_was_cut_off_costs_nobody_knows() -> None:
+    cut = replace(failed("network"), extra={"tool_call_count": 3})
+    late = replace(failed("rate_limit"), extra={"tool_call_count": 3})
+    for trouble, cost in ((failed("rate_limit"), 0.01), (failed("overloaded"), 0.01), (cut, None), (late, None)):
+        state = await run(Record([request()]), World([trouble, GOOD], ["PASS", "PASS"]))
+        assert state.final is not None
+        assert state.final["cost_usd"] == cost
+    state = await run(Record([request()]), World([failed("auth")], ["PASS"]))
+    assert state.final is not None
+    assert state.final["cost_usd"] is None, "nobody told any"
 
 
 async def test_an_unknown_cost_is_null_in_the_summary_never_zero() -> None:

@@ -35,6 +35,18 @@ async def test_the_workspace_is_writable_and_nothing_else_is(workspace, tmp_path
     assert not (tmp_path / "outside").exists()
 
 
+async def test_a_workspace_that_may_only_be_read_is_read_only_to_every_program(workspace):
+    repository(workspace, {"a.py": "a = 1\n"})
+    script = (
+        "echo b > b.py || echo refused; echo b >> a.py || echo refused; git add -A || echo refused; git log | head -1"
+    )
+    result = await inside(script, SandboxPolicy(workspace=workspace, read_only=True))
+    assert result.text.count("refused") == 3, result.text
+    assert "commit" in result.text, "reading it works"
+    assert (workspace / "a.py").read_text() == "a = 1\n"
+    assert not (workspace / "b.py").exists()
+
+
 async def test_home_is_hidden_unless_asked_for(workspace, tmp_path, monkeypatch):
     home = tmp_path / "home"
     (home / ".ssh").mkdir(parents=True)

@@ -4,7 +4,7 @@ Started as `python fake_acp_agent.py STEPS.json`. Steps of one prompt: {"say": t
 {"write": [path, content]}, {"edit": [path, content]} (asks leave first), {"run": command} (asks leave first),
 {"read": path}, {"cost": dollars}, {"sleep": seconds}, {"stop": reason}, {"error": [code, message]}, {"stderr": text},
 {"garbage": text}, {"die": signal}, {"child": seconds}, {"fill": bytes}, {"offer_always": name} (a third option from
-then on).
+then on), {"models": [name]} (a choice of them from the beginning; the one that is set is left in `.seen.json`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ from acp.schema import (
     Implementation,
     LoadSessionResponse,
     PermissionOption,
+    SessionConfigOptionSelect,
+    SessionConfigSelectOption,
+    SetSessionConfigOptionResponse,
     ToolCallLocation,
     ToolCallUpdate,
     Usage,
@@ -53,6 +56,25 @@ class Fake(Agent):
         self.steps = steps
         self.connection: Any = None
         self.options = [*OPTIONS]
+        self.model = ""
+
+    def choices(self) -> list[Any] | None:
+        """The choice of models, where the steps hold one."""
+        steps = json.loads(self.steps.read_text())
+        names = next((step["models"] for step in steps if "models" in step), None)
+        if names is None:
+            return None
+        models = [SessionConfigSelectOption(value=name, name=name) for name in names]
+        current = self.model or names[0]
+        return [
+            SessionConfigOptionSelect(
+                id="model", name="Model", category="model", type="select", current_value=current, options=models
+            )
+        ]
+
+    async def set_config_option(self, config_id: str, session_id: str, value: Any, **kwargs: Any) -> Any:
+        self.model = value
+        return SetSessionConfigOptionResponse(config_options=self.choices() or [])
 
     def on_connect(self, conn: Any) -> None:
         self.connection = conn
@@ -65,7 +87,7 @@ class Fake(Agent):
         )
 
     async def new_session(self, cwd: str, mcp_servers: Any = None, **kwargs: Any) -> NewSessionResponse:
-        return NewSessionResponse(session_id=f"session-{os.getpid()}")
+        return NewSessionResponse(session_id=f"session-{os.getpid()}", config_options=self.choices())
 
     async def load_session(self, cwd: str, session_id: str, mcp_servers: Any = None, **kwargs: Any) -> Any:
         if session_id == "gone":
@@ -75,14 +97,15 @@ class Fake(Agent):
         await self.connection.session_update(
             session_id, UsageUpdate(session_update="usage_update", used=1, size=2, cost=cost)
         )
-        return LoadSessionResponse()
+        return LoadSessionResponse(config_options=self.choices())
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
         pass
 
     async def prompt(self, session_id: str, prompt: Any, **kwargs: Any) -> PromptResponse:
         with Path(f"{self.steps}.seen.json").open("a") as file:
-            file.write(json.dumps({"session": session_id, "prompt": prompt[0].text, "env": dict(os.environ)}) + "\n")
+            told = {"session": session_id, "prompt": prompt[0].text, "env": dict(os.environ), "model": self.model}
+            file.write(json.dumps(told) + "\n")
         stop = "end_turn"
         for number, step in enumerate(json.loads(self.steps.read_text())):
             ((kind, value),) = step.items()

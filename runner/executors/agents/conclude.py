@@ -28,7 +28,7 @@ class Run:
     """One finished run.
 
     `why_ended` says why we ended it: "budget", "output", "lingering" (it went on after its result), "answered" (it is
-    a server that waits for more); "" where it ended by itself.
+    a server that waits for more); "" where it ended by itself. `credentials` says which key it used, for a refusal.
     """
 
     name: str
@@ -41,14 +41,16 @@ class Run:
     native_path: str | None = None
     silence_s: float | None = None
     login_hint: str = ""
+    credentials: str = ""
 
 
 def conclude(run: Run, request: Ask) -> Answer:
     """The answer that is recorded."""
     status, error = _verdict(run, request)
     progress = run.progress
-    if error is not None and error.kind == "auth" and not error.next_step:
-        error = replace(error, next_step=run.login_hint)
+    if error is not None and error.kind == "auth":
+        message = f"{error.message} ({run.credentials})" if run.credentials else error.message
+        error = replace(error, message=message, next_step=error.next_step or run.login_hint)
     if status == "COMPLETE" and progress.edits and progress.failed_edits == progress.edits:
         status = "INCOMPLETE"
     reference = f"{run.name}:{progress.session_id}" if progress.session_id else None
@@ -144,5 +146,6 @@ def _no_record(run: Run) -> AnswerError:
 
 
 def _last_words(stderr: str) -> str:
-    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith("    at ")]
+    told = stderr.partition("\nStack backtrace:")[0]
+    lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("    at ")]
     return " ".join(lines[-6:])[-800:]

@@ -15,7 +15,7 @@ from runner.executors.agents.progress import Progress, Reader
 from runner.executors.port import AnswerError, Ask
 from runner.processes.environment import Provider
 
-__all__ = ["Dialect", "Launch", "Session", "Version", "parse_version"]
+__all__ = ["Dialect", "Launch", "Session", "Version", "parse_version", "with_rules"]
 
 Confinement = Literal["own", "ours", "none"]
 
@@ -70,6 +70,17 @@ class Launch:
     schema_file: Path | None = None
 
 
+def with_rules(request: Ask, *, fresh: bool) -> str:
+    """The prompt, after the rules where a session begins that would not hold them otherwise.
+
+    A task's first prompt holds them itself; a correction is written for a session that does, which may have gone.
+    """
+    rules = request.rules.rstrip()
+    if not fresh or not rules or request.prompt.startswith(rules):
+        return request.prompt
+    return f"{rules}\n\n{request.prompt}"
+
+
 class Dialect(Protocol):
     """One command line."""
 
@@ -109,6 +120,10 @@ class Dialect(Protocol):
 
     def trouble_in(self, stderr: str) -> AnswerError | None:
         """Trouble told on standard error alone while the program goes on trying; None where there is none."""
+        ...
+
+    def heed(self, stderr: str, progress: Progress) -> str:
+        """Take what the end of standard error tells of a run that is over; returns what of it is for people."""
         ...
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:

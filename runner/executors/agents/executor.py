@@ -18,11 +18,12 @@ from runner import sandbox
 from runner.executors.agents.conclude import Run, conclude
 from runner.executors.agents.dialect import Confinement, Dialect, Launch, Session
 from runner.executors.agents.own_sandbox import probe_own_sandbox
-from runner.executors.agents.progress import Progress, Reader
-from runner.executors.detection import find_program, login_state
+from runner.executors.agents.progress import Progress, Reader, Spent
+from runner.executors.agents.trouble import is_lost_session
+from runner.executors.detection import find_program, key_told, login_state
 from runner.executors.port import Answer, AnswerError, Ask, ErrorKind, Live, LiveSink, ignore_live
 from runner.executors.registry import ExecutorSettings
-from runner.processes import Process, agent_environment
+from runner.processes import Process, agent_environment, uninterrupted
 
 __all__ = ["AgentExecutor"]
 
@@ -30,6 +31,7 @@ _MAX_OUTPUT_BYTES = 1 << 30
 _LINE_LIMIT = 32 << 20
 _LINGER_S = 10.0
 _STDERR_EVERY_S = 0.5
+_SPENT_EVERY_S = 1.0
 
 
 class _Refusal(Exception):  # noqa: N818 - becomes an answer
@@ -60,7 +62,12 @@ class AgentExecutor:
             live(replace(update, task_id=request.task_id, subtask_id=request.subtask_id))
 
         try:
-            return await self._run(launch, tell)
+            answer = await self._run(launch, tell)
+            if launch.session is not None and _refused_session(answer):
+                # Gemini CLI keeps nothing of a session whose only request failed, but its file.
+                tell(Live(kind="notice", text=f"{self.name} cannot go on in its session: a new one begins"))
+                answer = await self._run(replace(launch, session=None), tell)
+            return answer  # noqa: TRY300 - the two runs belong together
         except (FileNotFoundError, PermissionError) as error:
             message = f"{self.name} could not be started: {error}"
             return Answer(output="", status="ERROR", error=self._error("unavailable", message, "`pm doctor`"))
@@ -148,6 +155,7 @@ class AgentExecutor:
                 folder.mkdir(parents=True, exist_ok=True)
         policy = sandbox.SandboxPolicy(
             workspace=Path(launch.request.workspace),
+            read_only=launch.request.permissions == "read",
             state_dir=self._settings.state_dir,
             network=True,  # the agent itself must reach its model
             home="read-only",
@@ -177,12 +185,18 @@ class AgentExecutor:
             label=request.task_id,
         )
         async with process, asyncio.TaskGroup() as group:
-            watcher = group.create_task(self._watch_stderr(process, progress))
+            watchers = [
+                group.create_task(self._watch_stderr(process, progress)),
+                group.create_task(self._watch_spent(launch, process, reader, tell)),
+            ]
             why = await self._watch(process, reader, request, tell)
-            watcher.cancel()
+            for watcher in watchers:
+                watcher.cancel()
             ending = await process.wait()
             stderr = (await process.stderr_tail()).decode("utf-8", "replace")
-        path = await asyncio.to_thread(self._after, launch, progress)
+        stderr = self._dialect.heed(stderr, progress)
+        why = why or ("budget" if _over_budget(request, progress) else "")
+        path = await asyncio.to_thread(self._after, launch, reader)
         run = Run(
             name=self.name,
             version=str(launch.version),
@@ -194,6 +208,7 @@ class AgentExecutor:
             native_path=path,
             silence_s=settings.silence_s,
             login_hint=self._dialect.login_hint,
+            credentials=key_told(self.name, settings.environ),
         )
         return conclude(run, request)
 
@@ -204,6 +219,25 @@ class AgentExecutor:
             error = self._dialect.trouble_in((await process.stderr_tail()).decode("utf-8", "replace"))
             if error is not None and progress.finished is None:
                 progress.finished, progress.error = False, error
+                await process.end()
+                return
+
+    async def _watch_spent(self, launch: Launch, process: Process, reader: Reader, tell: LiveSink) -> None:
+        """Follow what the run uses in the session's own file where its records tell it too late for a budget."""
+        progress = reader.progress
+        path: Path | None = None
+
+        def look() -> tuple[Path | None, Spent | None]:
+            found = path or self._session_file(launch, progress)
+            return found, reader.spent(found) if found is not None else None
+
+        while True:
+            await asyncio.sleep(_SPENT_EVERY_S)
+            path, spent = await uninterrupted(asyncio.to_thread(look))
+            if spent is None or not progress.take_spent(spent):
+                continue
+            tell(Live(kind="usage", usage=progress.usage, cost_usd=progress.cost_usd))
+            if _over_budget(launch.request, progress):
                 await process.end()
                 return
 
@@ -230,14 +264,21 @@ class AgentExecutor:
                 lingering.cancel()
         return "lingering" if ended else ""
 
-    def _after(self, launch: Launch, progress: Progress) -> str | None:
-        """The session's own file, and what only it tells."""
+    def _session_file(self, launch: Launch, progress: Progress) -> Path | None:
         if progress.session_id is None:
             return None
-        path = self._dialect.find_session(self._settings.environ, progress.session_id, launch.request.workspace)
-        if path is not None:
-            self._dialect.complete(progress, path)
-        return str(path) if path is not None else None
+        return self._dialect.find_session(self._settings.environ, progress.session_id, launch.request.workspace)
+
+    def _after(self, launch: Launch, reader: Reader) -> str | None:
+        """The session's own file, and what only it tells."""
+        path = self._session_file(launch, reader.progress)
+        if path is None:
+            return None
+        spent = reader.spent(path)  # of a run that was ended before it told a result
+        if spent is not None:
+            reader.progress.take_spent(spent)
+        self._dialect.complete(reader.progress, path)
+        return str(path)
 
     def _error(self, kind: ErrorKind, message: str, next_step: str) -> AnswerError:
         return AnswerError(kind=kind, message=message, next_step=next_step)
@@ -267,6 +308,12 @@ def _take(reader: Reader, data: bytes, *, whole: bool, tell: LiveSink) -> None:
     reader.progress.records += 1
     for update in reader.feed(record):
         tell(update)
+
+
+def _refused_session(answer: Answer) -> bool:
+    """Whether the run ended before it began, for want of the session it was to go on in."""
+    worked = answer.output or answer.extra.get("tool_call_count")
+    return answer.error is not None and not worked and is_lost_session(answer.error.message)
 
 
 def _over_budget(request: Ask, progress: Progress) -> bool:

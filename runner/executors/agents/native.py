@@ -9,7 +9,7 @@ import glob
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ __all__ = [
     "codex_totals",
     "gemini_session",
     "home_of",
+    "records_in",
 ]
 
 _TAIL = 4 << 20
@@ -128,7 +129,12 @@ def _records_from_end(path: Path) -> Iterator[dict[str, Any]]:
             data = file.read(_TAIL)
     except OSError:
         return
-    for line in reversed(data.split(b"\n")):
+    yield from records_in(reversed(data.split(b"\n")))
+
+
+def records_in(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The JSON objects among lines, in order; what is none is passed over."""
+    for line in lines:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 from runner.executors.port import AnswerError, Live, Usage
 
-__all__ = ["Progress", "Reader", "as_mapping", "as_text", "summarize_arguments", "whole_number"]
+__all__ = ["Progress", "Reader", "Spent", "as_mapping", "as_text", "summarize_arguments", "whole_number"]
 
 _KEPT_CALLS = 200
 _SUMMARY = 500
@@ -41,6 +42,14 @@ class Progress:
     failed_edits: int = 0
     denied: int = 0
 
+    def take_spent(self, spent: Spent) -> bool:
+        """Take what the session's file told, unless the result has told it; whether that is news."""
+        if (self.finished is not None and self.usage is not None) or spent.usage == self.usage:
+            return False
+        self.usage, self.cost_usd = spent.usage, spent.cost_usd
+        self.model = self.model or spent.model
+        return True
+
     def note_call(self, name: str, summary: str, *, ok: bool | None, edit: bool) -> None:
         """A finished tool call; `ok` None where nobody can tell."""
         self.call_count += 1
@@ -57,10 +66,25 @@ class Progress:
             self.unreadable.append(line[:300].decode("utf-8", "replace"))
 
 
+class Spent(NamedTuple):
+    """What a run has used so far; `cost_usd` None where the price is unknown."""
+
+    usage: Usage
+    cost_usd: float | None
+    model: str | None
+
+
 class Reader(Protocol):
     """Folds the records of one run."""
 
     progress: Progress
+
+    def spent(self, path: Path) -> Spent | None:
+        """What the session's own file tells of this run's usage, where the records tell it only with their end.
+
+        None where they tell it as they go, or the file does not. Reads the file; changes nothing.
+        """
+        ...
 
     def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
         """Take one record; gives the live updates that follow from it."""

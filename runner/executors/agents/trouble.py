@@ -11,13 +11,16 @@ from typing import Final
 from runner.executors.http_status import KIND_BY_STATUS
 from runner.executors.port import AnswerError, ErrorKind
 
-__all__ = ["classify_message", "seconds_to_wait"]
+__all__ = ["classify_message", "is_lost_session", "seconds_to_wait"]
 
 _STATUS: Final = re.compile(r"(?:status(?: code)?[: ]+|\bAPI Error:? |\bcode\"?: ?|\()(\d{3})\b", re.IGNORECASE)
+_SPAN: Final = r"\d+(?:\.\d+)? ?(?:ms|milliseconds?|s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?|d|days?)?\b"
 _WAIT: Final = re.compile(
-    r"(?:retry[- ]after|try again in|retry in|retrying (?:after|in)|retryDelay\"?:)\D{0,3}(\d+(?:\.\d+)?) ?(ms|s|m)?",
+    r"(?:retry[- ]after|(?:try again|retry|resets?) (?:in|after)|retrying (?:after|in)|retryDelay\"?:)\D{0,3}"
+    rf"((?:{_SPAN}(?:,? (?:and )?)?)+|(?:\d+(?:\.\d+)?(?:ms|[dhms]))+)",
     re.IGNORECASE,
 )
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|millisecond|s|m|h|d)?", re.IGNORECASE)
 _WORDS: Final[tuple[tuple[ErrorKind, tuple[str, ...]], ...]] = (
     ("crash", ("root/sudo privileges", "unknown option", "unexpected argument")),
     (
@@ -69,15 +72,26 @@ _NEXT: Final[dict[str, str]] = {
     "unavailable": "check --model",
     "refusal": "put the request differently",
 }
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_LOST_SESSION: Final = re.compile(
+    r"error resuming session|no previous sessions found|no conversation found with session id|no rollout found for",
+    re.IGNORECASE,
+)
+_LONGEST_WAIT_S: Final = 7 * 86400.0  # limits by the week are the longest that providers have
+_UNITS: Final = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def seconds_to_wait(message: str) -> float | None:
-    """The wait that `message` asks for, e.g. 3.5 for `try again in 3.5s`."""
+    """The wait that `message` asks for, e.g. 3.5 for `try again in 3.5s`, 12420.0 for `in 3 hours 27 minutes`."""
     found = _WAIT.search(message)
     if found is None:
         return None
-    return float(found[1]) * _UNITS[(found[2] or "s").lower()]
+    seconds = sum(float(number) * _UNITS[unit.lower() or "s"] for number, unit in _PART.findall(found[1]))
+    return min(seconds, _LONGEST_WAIT_S)
+
+
+def is_lost_session(message: str) -> bool:
+    """Whether the program says that it cannot go on in the session it was named."""
+    return _LOST_SESSION.search(message) is not None
 
 
 def classify_message(message: str, *, status: int | None = None, default: ErrorKind = "crash") -> AnswerError:

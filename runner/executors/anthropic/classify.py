@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from runner.executors.http_status import KIND_BY_STATUS
 from runner.executors.port import AnswerError, ErrorKind
-from tracer import clock
+from runner.executors.retry_after import parse_retry_after
 
-__all__ = ["classify_error", "is_context_overflow", "parse_retry_after"]
+__all__ = ["classify_error", "is_context_overflow"]
 
 _BY_TYPE: Final[Mapping[str, ErrorKind]] = {
     "authentication_error": "auth",
@@ -39,28 +38,6 @@ _NEXT: Final[Mapping[str, str]] = {
 }
 _CREDIT = re.compile(r"credit balance|billing|payment", re.IGNORECASE)
 _OVERFLOW = re.compile(r"prompt is too long|context (?:window|length|limit)|too many (?:input )?tokens", re.IGNORECASE)
-
-
-def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the provider asks for: `retry-after-ms`, else `retry-after` as a number or an HTTP date."""
-    millis = headers.get("retry-after-ms")
-    if millis is not None:
-        try:
-            return max(float(millis) / 1000, 0.0)
-        except ValueError:
-            pass
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        return max(float(value), 0.0)
-    except ValueError:
-        pass
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max(moment.timestamp() - clock.now_epoch_ms() / 1000, 0.0)
 
 
 def is_context_overflow(status: int | None, message: str) -> bool:

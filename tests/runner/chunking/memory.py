@@ -74,10 +74,12 @@ class MemoryEffects:
         world.asking.add(request.subtask_id)
         world.most_asking = max(world.most_asking, len(world.asking))
         try:
-            if world.delay_s:
+            async with asyncio.timeout(request.timeout_s):
                 await asyncio.sleep(world.delay_s)
             folder = self.folder() if request.answer_schema is None else {}
             return world.work(request, folder)
+        except TimeoutError:
+            return Answer(output="", status="TIMEOUT")
         finally:
             world.asking.discard(request.subtask_id)
 

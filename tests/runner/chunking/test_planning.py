@@ -93,6 +93,7 @@ async def test_analysis_that_fails_leaves_one_task_and_the_reason(answers: tuple
 
 async def test_a_planner_that_does_not_answer_in_time_leaves_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.perform._PLANNING_S", 0.02)
+    monkeypatch.setattr("runner.perform._TO_END_S", 0.01)
 
     class Slow(MemoryEffects):
         async def ask(self, request: Ask, live: LiveSink) -> Answer:

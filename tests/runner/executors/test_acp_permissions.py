@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,15 @@ async def test_a_refusal_is_told_while_it_happens(project: Path, tmp_path: Path)
         Ask(task_id="t", prompt="please", workspace=str(project)), live=updates.append
     )
     assert "refused: Run touch made" in [update.text for update in updates if update.kind == "notice"]
+
+
+async def test_the_model_is_chosen_in_a_session_that_goes_on_too(project: Path, tmp_path: Path) -> None:
+    script = tmp_path / "steps.json"
+    script.write_text(json.dumps([{"models": ["small", "large"]}, {"say": "Done."}]))
+    executor = make_executor("acp:fake", ExecutorSettings(agents={"fake": (sys.executable, str(AGENT), str(script))}))
+    asking = Ask(task_id="task-001", prompt="please", workspace=str(project), model="large")
+    first = await executor.ask(asking)
+    second = await executor.ask(replace(asking, session_ref=first.session_ref))
+    assert second.extra["session_resumed"] is True
+    seen = [json.loads(line) for line in Path(f"{script}.seen.json").read_text().splitlines()]
+    assert [one["model"] for one in seen] == ["large", "large"]

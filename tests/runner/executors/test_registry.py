@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from runner.executors.anthropic.executor import DEFAULT_MODEL
 from runner.executors.fallback import FallbackExecutor
 from runner.executors.port import Answer, AnswerError, Ask, ErrorKind, Live, LiveSink, ignore_live
 from runner.executors.registry import AGENT_NAMES, EXECUTOR_NAMES, ExecutorSettings, make_executor
 from tests.support import fake_agent
+from tests.support.model_server import ModelServer, Turn
 from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
 
 
@@ -123,3 +125,38 @@ async def test_a_real_missing_program_falls_back(tmp_path: Path) -> None:
     assert answer.error is not None
     assert (answer.error.kind, answer.extra["executor"]) == ("unavailable", "gemini")
     assert "npm install -g @google/gemini-cli" in answer.error.next_step
+
+
+def test_a_fallback_that_nothing_could_answer_to_is_told_before_a_task_begins(tmp_path: Path) -> None:
+    environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    with pytest.raises(UsageError, match="nonsense"):
+        make_executor("claude", ExecutorSettings(environ=environ, fallback=("nonsense",)))
+    with pytest.raises(ConfigError, match="acp:goose"):
+        make_executor("claude", ExecutorSettings(environ=environ, fallback=("codex", "acp:goose")))
+
+
+async def test_a_fallback_that_is_logged_out_ends_the_search_as_a_matter_of_credentials(tmp_path: Path) -> None:
+    program = fake_agent.install(tmp_path, "codex", [], version="0.169.0", package="@openai/codex")
+    environ = {"PATH": str(tmp_path / "nothing"), "HOME": str(tmp_path)}
+    programs = {"codex": str(program)}
+    settings = ExecutorSettings(environ=environ, programs=programs, fallback=("codex", "gemini"))
+    answer = await make_executor("claude", settings).ask(
+        Ask(task_id="task-001", prompt="please", workspace=str(tmp_path))
+    )
+    assert answer.error is not None
+    assert answer.error.kind == "auth"
+    assert "codex login" in answer.error.next_step
+    assert [entry["executor"] for entry in answer.extra["fallback_from"]] == ["claude"]
+
+
+async def test_a_fallback_is_not_asked_for_the_first_ones_model(tmp_path: Path) -> None:
+    with ModelServer([Turn(text="Hello.")]) as server:
+        environ = {"PATH": str(tmp_path), "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "sk-ant-test-0123456789"}
+        settings = ExecutorSettings(
+            environ=environ, model="gpt-5.5", base_url=server.url, fallback=("anthropic",), state_dir=tmp_path / "state"
+        )
+        executor = make_executor("codex", settings)
+        answer = await executor.ask(Ask(task_id="task-001", prompt="please", workspace=str(tmp_path), model="gpt-5.5"))
+        await executor.close()
+    assert answer.status == "COMPLETE"
+    assert server.requests[0].body["model"] == DEFAULT_MODEL

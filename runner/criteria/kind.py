@@ -7,14 +7,13 @@ from typing import Literal
 
 from runner.criteria.claims import requested_paths
 from runner.criteria.model import Evidence
+from runner.criteria.orders import WORK_VERBS, orders_at_the_end
 
 __all__ = ["asks_for_change", "asks_for_code", "effective_kind"]
 
 _CHANGE = re.compile(
     r"^\W*(?:(?:please|now|then|also|first|next|could you|can you|would you|i want you to|i need you to|let's|we need to|you must|your task is to)[\s,:]+)*"
-    r"(?:add|implement|create|write|fix|build|change|update|refactor|rename|remove|delete|make|port|convert|migrate|replace|extend|"
-    r"improve|optimi[sz]e|complete|finish|set up|move|introduce|rewrite|correct|repair|generate|develop|support|bump|upgrade|integrate|"
-    r"wire|clean up|split|extract|enable|disable|configure|install|patch|resolve|handle)\b",
+    rf"(?:{WORK_VERBS}|set up|set)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _CHANGE_ELSEWHERE = re.compile(
@@ -54,7 +53,7 @@ def asks_for_code(request: str) -> bool:
 
 def asks_for_change(request: str) -> bool:
     """Whether the request, read alone, asks for something to be changed or made."""
-    return bool(_CHANGE.search(request) or _CHANGE_ELSEWHERE.search(request))
+    return any(pattern.search(request) for pattern in (_CHANGE, _CHANGE_ELSEWHERE)) or orders_at_the_end(request)
 
 
 def effective_kind(evidence: Evidence) -> Literal["change", "question", "investigation"]:

@@ -10,7 +10,15 @@ import re
 
 from runner.criteria.claims import requested_paths
 
-__all__ = ["names_marks", "ordered_refusals", "orders_change", "orders_skeleton", "wants_advice"]
+__all__ = [
+    "WORK_VERBS",
+    "names_marks",
+    "ordered_refusals",
+    "orders_at_the_end",
+    "orders_change",
+    "orders_skeleton",
+    "wants_advice",
+]
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
 _LONGEST = 2_000
@@ -18,15 +26,28 @@ _POLITE = (
     r"^\W*(?:(?:please|now|then|also|first|next|and|ok|okay|hi|hello|could you|can you|would you|will you|i want you to|"
     r"i need you to|i'd like you to|let's|we need to|you must|your task is to|go ahead and|task|ticket|goal)[\s,:]+)*"
 )
+WORK_VERBS = (
+    r"add|implement|create|write|fix|build|change|update|refactor|rename|remove|delete|make|port|convert|migrate|replace|extend|"
+    r"improve|optimi[sz]e|complete|finish|move|introduce|rewrite|correct|repair|generate|develop|support|bump|upgrade|integrate|"
+    r"wire|clean up|split|extract|enable|disable|configure|install|patch|resolve|handle|mend|adjust|adapt|modify|edit|revise|rework|"
+    r"restore|revert|undo|tidy|simplify|speed up|reduce|increase|append|insert|prepend|wrap|drop|put|get rid of|strip|inline|"
+    r"dedupe|deduplicate|merge|reformat|annotate|apply|harden"
+)
+"""Alternatives of a pattern: the English words for work on what is there."""
 _ENGLISH = re.compile(
-    _POLITE
-    + r"(?:add|implement|create|write|fix|build|change|update|refactor|rename|remove|delete|make|port|convert|migrate|replace|"
-    r"extend|improve|optimi[sz]e|complete|finish|set(?= (?:up|the|an?|all|this|that|its?|every|each|our|my|`|[\w.]+ (?:to|on|in)\b))|move|introduce|rewrite|correct|repair|generate|develop|support|bump|"
-    r"upgrade|downgrade|integrate|wire|clean up|tidy|split|extract|enable|disable|configure|install|patch|resolve|handle|translate|"
-    r"switch|turn|adapt|adjust|merge|simplify|speed up|restructure|rework|redesign|revert|restore|reduce|increase|lower|raise|"
-    r"shorten|restrict|protect|harden|drop|get rid of|put|reformat|format|modernize|localize|document|deduplicate|make sure|ensure)\b",
+    rf"{_POLITE}(?:{WORK_VERBS}|set(?= (?:up|the|an?|all|this|that|its?|every|each|our|my|`|[\w.]+ (?:to|on|in)\b))|"
+    r"downgrade|translate|switch|turn|restructure|redesign|lower|raise|"
+    r"shorten|restrict|protect|format|modernize|localize|document|make sure|ensure)\b",
     re.IGNORECASE,
 )
+# The order behind what is told of the trouble: "half() in calc.py is wrong, correct it".
+_ORDER_AT_THE_END = re.compile(
+    r"[,;:.!—-]\s*(?:(?:please|so|and|then|now|just|can you|could you)[\s,]+)*"
+    r"(?:fix|correct|mend|repair|change|update|adjust|improve|rewrite|rework|remove|delete|replace|rename|complete|finish|solve)\s+"
+    r"(?:it|this|that|them|these|those)\b",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(r"\b(?:if|unless|when|whether|before|don['’]t|do not|how)\b", re.IGNORECASE)
 _SPANISH = re.compile(
     r"^\W*(?:(?:por favor|ahora|luego|después|también|y|puedes|podrías|hay que|necesito que)[\s,]+)*"
     r"(?:añad[ae]|agreg(?:a|ue)|implement[ae]|cre[ae]|corri(?:ge|ja)|arregl[ae]|cambi[ae]|actuali(?:za|ce)|escrib[ae]|refactori(?:za|ce)|elimin[ae]|"
@@ -146,6 +167,11 @@ def orders_change(request: str) -> bool:
     )
 
 
+def orders_at_the_end(request: str) -> bool:
+    """Whether a change of what was spoken of is ordered behind it: "half() in calc.py is wrong, correct it"."""
+    return _ORDER_AT_THE_END.search(request) is not None and _CONDITION.search(request) is None
+
+
 def wants_advice(request: str) -> bool:
     """Whether a plan, a guide or the like is what a request wants, and no change beside it."""
     return _ADVICE_WANTED.search(request) is not None and not orders_change(request)
@@ -155,6 +181,8 @@ def _is_order(sentence: str) -> bool:
     if _QUESTION.match(sentence) or (sentence.rstrip().endswith("?") and not _ASKED.match(sentence)):
         return False
     if any(pattern.search(sentence) for pattern in (_ENGLISH, _SPANISH, _GERMAN, _FRENCH)):
+        return True
+    if orders_at_the_end(sentence):
         return True
     return any(
         pattern.search(sentence) and not asks.search(sentence)

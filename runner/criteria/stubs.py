@@ -335,7 +335,7 @@ def _raising(source: Source) -> Iterator[Stub]:
 
 
 def _is_own(source: Source, node: tree_sitter.Node, words: bytes, own: frozenset[bytes]) -> bool:
-    """Whether the word is the program's own (`own`) and not the standard stub: an enum constant, a function, a macro."""
+    """Whether the word is the program's own (`own`) and not that of the language: an enum constant, a function, a macro."""
     if source.language.name == "kotlin" and words.startswith(b"TODO"):
         return b"TODO" in own or node.parent is None or node.parent.type != "call_expression"
     return any(words.startswith(word) for word in own)

@@ -157,6 +157,9 @@ def test_an_order_is_told_in_every_language(request_: str) -> None:
         "The exporter leaks. Fix it.",
         "Could you please rename the column?",
         "Corrige el error, pero no cambies nada más.",
+        "Mend half() in calc.py",
+        "half() in calc.py is wrong, correct it",
+        "The tax in calc.py is added twice - please fix that",
     ],
 )
 def test_a_limit_on_an_order_leaves_it_an_order(request_: str) -> None:
@@ -170,6 +173,9 @@ def test_a_limit_on_an_order_leaves_it_an_order(request_: str) -> None:
         "List all TODO comments.",
         "Translate into French: the door is open.",
         "Summarize the module.",
+        "Run the tests; if they fail, fix them",
+        "calc.py is broken, how do I fix it",
+        "Say what is wrong in calc.py, don't change it",
     ],
 )
 def test_words_that_are_wanted_are_no_order(request_: str) -> None:

@@ -1,12 +1,15 @@
 """What the catalogue keeps of a file: a fold over its lines, resumable at any line, as one JSON-able dict. Pure.
 
-Written for the start-up path: it knows dicts, not the event classes, and imports nothing. It never raises on a line of
-the wrong shape: such a line counts as damaged and is otherwise passed over. The awaiting rule is `runner.decide`'s.
+Written for the start-up path: it knows dicts, not the event classes, and imports next to nothing. It never raises on a
+line of the wrong shape: such a line counts as damaged and is otherwise passed over. The awaiting rule is
+`runner.decide`'s.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from tracer.unbilled import is_unbilled
 
 __all__ = ["awaiting", "cost_of", "fold_fact", "iterations_of", "judgments_of", "title_of"]
 
@@ -110,6 +113,8 @@ def _chunking_plan(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, 
 def _llm_response(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
     cost = data.get("cost_usd")
     known = type(cost) in {int, float}
+    if not known and is_unbilled(data):
+        return
     fold["cost"] = fold.get("cost", 0.0) + (cost if known else 0.0)
     fold["cost_known"] = fold.get("cost_known", True) and known
 

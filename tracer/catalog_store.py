@@ -23,7 +23,7 @@ from tracer.statedir import StateDir, parse_trace_name
 
 __all__ = ["SCHEMA_VERSION", "open_catalog", "refresh"]
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _SETTLED_NS = 2_000_000_000
 _MARK = 64
 _SCHEMA = """

@@ -154,6 +154,9 @@ async def test_status_tells_running_from_unfinished_and_waiting(tmp_path: Path) 
         await tracer.log_user_request("x", extra={"limits": {"max_iterations": 1, "on_limit": "ask"}})
         assert status() == "RUNNING"
         await tracer.log_llm_request("p", 0)
+        refused = {"cost_usd": None, "usage": None, "error": {"kind": "rate_limit", "message": "wait"}}
+        await tracer.log_llm_response("", "ERROR", [], 0, extra=refused)
+        assert list_tasks(state_dir)[0].cost_usd is None
         await tracer.log_llm_response("o", "COMPLETE", [], 0, extra={"cost_usd": 0.25})
         await tracer.log_quality_judgment("REJECT", [], 0)
         await tracer.log_iteration_end(0, "REJECT")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import orjson
 
@@ -22,9 +22,9 @@ from tracer.distill.model import AVAILABILITIES, Availability
 from tracer.distill.prompts import Prompts
 from tracer.distill.records import mend_surrogates
 from tracer.distill.spool import Spool
-from tracer.distill.summarize import Call, describe, window_of
+from tracer.distill.summarize import Call, Window, describe, window_of
 
-__all__ = ["Assembly", "Usage"]
+__all__ = ["FILE_OPERATIONS", "Assembly", "Usage"]
 
 _SEEN_LIMIT: Final = 100_000
 _PENDING_LIMIT: Final = 20_000
@@ -32,6 +32,11 @@ _PENDING_CHARS: Final = 16 * 1024 * 1024
 _DONE_LIMIT: Final = 512
 _MOST_TOKENS: Final = 1 << 53
 _EARLY_BYTES: Final = 8 * 1024 * 1024
+
+_SECONDS: Final = tuple(f":{second:02d}" for second in range(60))
+
+FILE_OPERATIONS: Final = frozenset({"read", "write", "edit"})
+"""What gives back files: their contents are left out."""
 
 Key = tuple[str | None, str]
 
@@ -48,7 +53,10 @@ class Usage:
 
     def add(self, name: str, count: int) -> None:
         """Add `count` to one of the totals; from then on it is known. Totals no session can have are left alone."""
-        total = (getattr(self, name) or 0) + count
+        known = getattr(self, name)
+        if known is not None and not count:
+            return
+        total = (known or 0) + count
         if 0 <= total < _MOST_TOKENS:
             setattr(self, name, total)
 
@@ -64,6 +72,7 @@ class Pending(NamedTuple):
     at_ms: int
     name: str
     call: Call
+    chars: int
 
 
 @dataclass(slots=True)
@@ -77,7 +86,7 @@ class Result:
     output: str = ""
     failed: bool = False
     at_ms: int | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] | None = None
     silent: bool = False
     lines_read: int | None = None
     whole_file: bool = False
@@ -85,6 +94,9 @@ class Result:
 
 class Assembly:
     """The growing trace of one session."""
+
+    wants_silent_output: ClassVar[bool] = False
+    """Whether readers are to fill in the output of a `silent` result too."""
 
     def __init__(self, spool: Spool, cleaner: Cleaner, *, since_ms: int | None = None) -> None:
         self.spool = spool
@@ -105,7 +117,9 @@ class Assembly:
         self.first_ms: int | None = None
         self.last_ms: int | None = None
         self._now_ms = 0
-        self._seen: dict[int, None] = {}
+        # Two generations: taking the oldest out of one dictionary, again and again, means walking over the gaps.
+        self._seen: set[int] = set()
+        self._seen_before: set[int] = set()
         self._pending: dict[Key, Pending] = {}
         self._pending_chars = 0
         # Answered calls whose status may still turn out wrong, and unanswered ones that were too many to wait for.
@@ -117,6 +131,8 @@ class Assembly:
         """The moment to file a record under (without a time: that of the record before), None if it is too early."""
         if at_ms is None:
             at_ms = self._now_ms
+        elif at_ms == self._now_ms and self.since_ms is None:
+            return at_ms  # the same record's next part
         else:
             self._now_ms = at_ms
         if self.since_ms is not None and at_ms < self.since_ms:
@@ -144,11 +160,11 @@ class Assembly:
             number = hash(key)
         except TypeError:  # a stranger's list or object where an id belongs
             number = hash(repr(key))
-        if number in self._seen:
+        if number in self._seen or number in self._seen_before:
             return False
-        self._seen[number] = None
-        if len(self._seen) > _SEEN_LIMIT:
-            del self._seen[next(iter(self._seen))]
+        self._seen.add(number)
+        if len(self._seen) >= _SEEN_LIMIT:
+            self._seen_before, self._seen = self._seen, set()
         return True
 
     def thought(self, at_ms: int | None, text: str, availability: Availability, *, agent: str | None = None) -> None:
@@ -156,24 +172,14 @@ class Assembly:
         if (moment := self.at(at_ms)) is None:
             return
         self.thoughts[availability] += 1
-        number = self.spool.reserve(moment)
-
-        def done(cleaned: Sequence[str]) -> None:
-            fields = {"type": "thought", "ts": _ts(moment), "text": cleaned[0], "availability": availability}
-            self._put(number, moment, fields, agent)
-
-        self.cleaner.submit((text,), done)
+        fields = {"type": "thought", "ts": _ts(moment), "text": "", "availability": availability}
+        self._submit(moment, fields, text, agent)
 
     def message(self, at_ms: int | None, role: str, text: str, *, agent: str | None = None) -> None:
         """A message in the conversation."""
         if not text.strip() or (moment := self.at(at_ms)) is None:
             return
-        number = self.spool.reserve(moment)
-
-        def done(cleaned: Sequence[str]) -> None:
-            self._put(number, moment, {"type": "message", "ts": _ts(moment), "role": role, "text": cleaned[0]}, agent)
-
-        self.cleaner.submit((text,), done)
+        self._submit(moment, {"type": "message", "ts": _ts(moment), "role": role, "text": ""}, text, agent)
 
     def error(self, at_ms: int | None, text: str, *, agent: str | None = None) -> None:
         """Trouble that is no tool's result: a failed request, a damaged record."""
@@ -181,12 +187,19 @@ class Assembly:
             return
         self.errors += 1
         self.error_lines += 1
-        number = self.spool.reserve(moment)
+        # A file's name may stand in it.
+        self._submit(moment, {"type": "error", "ts": _ts(moment), "text": ""}, mend_surrogates(text), agent)
 
-        def done(cleaned: Sequence[str]) -> None:
-            self._put(number, moment, {"type": "error", "ts": _ts(moment), "text": cleaned[0]}, agent)
+    def _submit(self, moment: int, fields: dict[str, Any], text: str, agent: str | None) -> None:
+        """Write the line `fields` in the next place, once its `text` is clean."""
+        if agent is not None:
+            fields["agent"] = agent
+        self.cleaner.submit((text,), self._cleaned, (self.spool.reserve(moment), moment, fields))
 
-        self.cleaner.submit((mend_surrogates(text),), done)  # a file's name may stand in it
+    def _cleaned(self, cleaned: Sequence[str], at: int, context: tuple[int, int, dict[str, Any]]) -> None:
+        number, moment, fields = context
+        fields["text"] = cleaned[at]
+        self.spool.put(number, moment, _encode(fields))
 
     def prompt(self, at_ms: int | None, text: str) -> None:
         """What a person asked: the first one is the task, later ones are messages."""
@@ -204,19 +217,22 @@ class Assembly:
             return
         call = describe(name, arguments, self.cleaner)
         self.tools += 1
-        self._pending[key] = Pending(self.spool.reserve(moment), moment, name[:200], call)
-        self._pending_chars += sum(map(len, call.pieces))
+        chars = sum(map(len, call.pieces))
+        self._pending[key] = Pending(self.spool.reserve(moment), moment, name[:200], call, chars)
+        self._pending_chars += chars
         while len(self._pending) > _PENDING_LIMIT or self._pending_chars > _PENDING_CHARS:
             oldest = next(iter(self._pending))
             self._settle(oldest, self._take(oldest), None)
-        early = self._early.pop(key, None)
+        early = self._early.pop(key, None) if self._early else None
         if early is not None:
             self._early_bytes -= len(early.output)
+            # Its reader did not know yet what had been asked for.
+            early.silent = early.silent or (call.operation in FILE_OPERATIONS and not early.failed)
             self.result(call_id, early, agent=agent)
 
     def _take(self, key: Key) -> Pending:
         pending = self._pending.pop(key)
-        self._pending_chars -= sum(map(len, pending.call.pieces))
+        self._pending_chars -= pending.chars
         return pending
 
     def pending_call(self, call_id: str, *, agent: str | None = None) -> Call | None:
@@ -258,48 +274,50 @@ class Assembly:
         self.cleaner.flush()
 
     def _settle(self, key: Key, pending: Pending, result: Result | None) -> None:
-        call, pieces = pending.call, (pending.name, *pending.call.pieces)
-        window = None
+        pieces, window = (pending.name, *pending.call.pieces), None
         if result is not None and result.output and not result.silent:
             window = window_of(result.output, failed=result.failed)
         if result is not None:
             result.output = ""
+        texts = pieces if window is None else (*pieces, *window.pieces)
+        self.cleaner.submit(texts, self._settled, (key, pending, result, window))
 
-        def done(cleaned: Sequence[str]) -> None:
-            own = cleaned[1 : len(pieces)]
-            fields: dict[str, Any] = {
-                "type": "tool",
-                "ts": _ts(pending.at_ms),
-                "name": cleaned[0],
-                "args_summary": call.summary(own),
-                "status": "no_result" if result is None else "error" if result.failed else "ok",
-            }
-            if window is not None:
-                tail, diagnostics = window.digest(cleaned[len(pieces) :])
-                fields["output_tail"] = tail
-                if diagnostics:
-                    fields["diagnostics"] = diagnostics
-            if call.has_path and (call.operation != "shell" or (result is not None and result.whole_file)):
-                fields["path"] = own[-1]
-            if call.offset:
-                fields["offset"] = call.offset
-            if result is not None:
-                _add_result(fields, pending, result)
-            self._put(pending.number, pending.at_ms, fields, key[0])
-            self._done[key] = (pending.number, pending.at_ms, fields)
-            if len(self._done) > _DONE_LIMIT:
-                del self._done[next(iter(self._done))]
-
-        self.cleaner.submit((*pieces, *window.pieces) if window is not None else pieces, done)
-
-    def _put(self, number: int, moment: int, fields: dict[str, Any], agent: str | None) -> None:
-        if agent is not None:
-            fields["agent"] = agent
-        self.spool.put(number, moment, _encode(fields))
+    def _settled(
+        self, cleaned: Sequence[str], at: int, context: tuple[Key, Pending, Result | None, Window | None]
+    ) -> None:
+        key, pending, result, window = context
+        call = pending.call
+        end = at + 1 + len(call.pieces)
+        own = cleaned[at + 1 : end]
+        fields: dict[str, Any] = {
+            "type": "tool",
+            "ts": _ts(pending.at_ms),
+            "name": cleaned[at],
+            "args_summary": call.summary(own),
+            "status": "no_result" if result is None else "error" if result.failed else "ok",
+        }
+        if window is not None:
+            tail, diagnostics = window.digest(cleaned[end : end + len(window.pieces)])
+            fields["output_tail"] = tail
+            if diagnostics:
+                fields["diagnostics"] = diagnostics
+        if call.has_path and (call.operation != "shell" or (result is not None and result.whole_file)):
+            fields["path"] = own[-1]
+        if call.offset:
+            fields["offset"] = call.offset
+        if result is not None:
+            _add_result(fields, pending, result)
+        if key[0] is not None:
+            fields["agent"] = key[0]
+        self.spool.put(pending.number, pending.at_ms, _encode(fields))
+        self._done[key] = (pending.number, pending.at_ms, fields)
+        if len(self._done) > _DONE_LIMIT:
+            del self._done[next(iter(self._done))]
 
 
 def _add_result(fields: dict[str, Any], pending: Pending, result: Result) -> None:
-    fields.update(result.extra)
+    if result.extra:
+        fields.update(result.extra)
     if result.lines_read is not None and pending.call.operation == "read":
         fields["args_summary"] += f" ({result.lines_read} lines)"
     if result.at_ms is not None and result.at_ms >= pending.at_ms:
@@ -308,7 +326,7 @@ def _add_result(fields: dict[str, Any], pending: Pending, result: Result) -> Non
 
 def _ts(moment: int) -> str:
     minute, second = divmod(moment // 1000, 60)
-    return f"{_minute_text(minute)}:{second:02d}"
+    return _minute_text(minute) + _SECONDS[second]
 
 
 @lru_cache(maxsize=64)

@@ -7,11 +7,10 @@ passed over, most of it without being parsed. A reply's usage stands on each of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tracer.distill.assembly import Assembly, Result
+from tracer.distill.assembly import FILE_OPERATIONS, Assembly, Result
 from tracer.distill.model import Availability, NativeSession
 from tracer.distill.records import (
     DENSE_FROM,
@@ -20,7 +19,7 @@ from tracer.distill.records import (
     decode_record,
     epoch_ms,
     open_native,
-    read_lines,
+    read_batches,
     too_dense,
 )
 from tracer.distill.summarize import fingerprint, line_count
@@ -39,6 +38,13 @@ _NOISE: Final = (
     b'{"type":"api-request', b'{"type":"queue-operation"', b'{"type":"last-prompt"', b'{"type":"summary"',
     b'{"type":"file-history-snapshot"', b'{"type":"tools-used"', b'{"type":"atis-latch"', b'{"type":"mode"',
 )  # fmt: skip
+_TYPE: Final = b'{"type":"'
+_ATTACHMENT: Final = b'"attachment":{'
+_COUNTS: Final = (
+    ("input", "input_tokens"), ("cached", "cache_read_input_tokens"), ("cache_write", "cache_creation_input_tokens"),
+    ("output", "output_tokens"),
+)  # fmt: skip
+_REPLIES: Final = 512
 _ENDINGS: Final = {"end_turn": True, "stop_sequence": True, "refusal": False, "max_tokens": False}
 _TAIL_BYTES: Final = 64 * 1024
 _SIDECHAINS: Final = 50_000
@@ -81,37 +87,32 @@ class _Reader:
     def read(self, path: Path) -> None:
         """Every record of the file, in file order; damage becomes one `error` line."""
         with open_native(path) as stream:
-            for record in self._records(stream):
-                kind = record.get("type")
-                if kind == "assistant":
-                    self._assistant(record)
-                elif kind == "user":
-                    self._user(record)
-                elif kind == "cost-state":
-                    self._cost(record)
+            for lines in read_batches(stream, self._source):
+                for line in lines:
+                    if isinstance(line, Unreadable):
+                        self._left_out(line.length, "too large", agent=self._agent)
+                    elif (line.startswith(_TYPE) and line.startswith(_NOISE)) or line.find(_ATTACHMENT, 0, 200) > 0:
+                        continue
+                    elif len(line) > DENSE_FROM and too_dense(line):
+                        self._left_out(len(line.removesuffix(b"\n")), "too many values", agent=None)
+                    elif (record := decode_record(line)) is not None:
+                        kind = record.get("type")
+                        if kind == "assistant":
+                            self._assistant(record)
+                        elif kind == "user":
+                            self._user(record)
+                        elif kind == "cost-state":
+                            self._cost(record)
+                    else:
+                        self._damaged += 1
         if self._damaged:
             self._assembly.error(None, f"{self._damaged} damaged records left out of {path.name}", agent=self._agent)
 
-    def _records(self, stream: Any) -> Iterator[dict[str, Any]]:
-        for line in read_lines(stream, self._source):
-            if isinstance(line, Unreadable):
-                self._assembly.error(None, f"a record of {line.length} bytes left out: too large", agent=self._agent)
-                continue
-            if line.startswith(_NOISE) or line.find(b'"attachment":{', 0, 200) > 0:
-                continue
-            if len(line) > DENSE_FROM and too_dense(line):
-                self._assembly.error(None, f"a record of {len(line)} bytes left out: too many values")
-                continue
-            record = decode_record(line)
-            if record is None:
-                self._damaged += 1
-            else:
-                yield record
+    def _left_out(self, length: int, why: str, *, agent: str | None) -> None:
+        self._assembly.error(None, f"a record of {length} bytes left out: {why}", agent=agent)
 
     def _agent_of(self, record: dict[str, Any]) -> str | None:
-        """The subagent a line belongs to: the file's, or in version 1.0 the chain that began with its prompt."""
-        if self._agent is not None or not record.get("isSidechain"):
-            return self._agent
+        """The subagent that a line of the main file belongs to: in version 1.0 the chain that began with its prompt."""
         uuid, parent = record.get("uuid"), record.get("parentUuid")
         if isinstance(record.get("agentId"), str):
             agent: str = record["agentId"]
@@ -128,7 +129,9 @@ class _Reader:
         message = record.get("message")
         if not isinstance(message, dict):
             return
-        assembly, agent, at_ms = self._assembly, self._agent_of(record), epoch_ms(record.get("timestamp"))
+        assembly, agent, at_ms = self._assembly, self._agent, epoch_ms(record.get("timestamp"))
+        if agent is None and record.get("isSidechain"):
+            agent = self._agent_of(record)
         version = record.get("version")
         if isinstance(version, str):
             assembly.cli_version = version
@@ -136,14 +139,16 @@ class _Reader:
         blocks = [{"type": "text", "text": content}] if type(content) is str else content
         if type(blocks) is not list:
             return
-        if record.get("isApiErrorMessage") or message.get("model") == "<synthetic>":
+        model = message.get("model")
+        if record.get("isApiErrorMessage") or model == "<synthetic>":
             self._synthetic(record, blocks, at_ms, agent)
             return
         if assembly.at(at_ms) is None:
             return  # an earlier run's: neither its words nor its model
         reply = str(message.get("id") or record.get("uuid") or "")
-        assembly.used_model(message.get("model"), agent=agent)
-        self._count_usage(reply, agent, message.get("usage"), at_ms)
+        if model != assembly.model or agent is not None:
+            assembly.used_model(model, agent=agent)
+        self._count_usage(agent, reply, message.get("usage"))
         for index, block in enumerate(blocks):
             if isinstance(block, dict):
                 place = record.get("apiBlockIndex") if len(blocks) == 1 else index
@@ -190,35 +195,38 @@ class _Reader:
             if len(self._kinds) > _SPAWNED:
                 del self._kinds[next(iter(self._kinds))]
 
-    def _count_usage(self, reply: str, agent: str | None, usage: Any, at_ms: int | None) -> None:
+    def _count_usage(self, agent: str | None, reply: str, usage: Any) -> None:
+        """Add what `usage` tells beyond what was known of the same reply."""
         if not isinstance(usage, dict):
             return
         mark = (agent, reply, usage.get("output_tokens"))
-        if mark == self._last_usage or self._assembly.at(at_ms) is None:
-            return  # the same reply's next block, or before the window
+        if mark == self._last_usage:
+            return  # the same reply's next block
         self._last_usage = mark
+        total = self._assembly.usage
         details = usage.get("output_tokens_details")
-        counts = {
-            "input": usage.get("input_tokens"),
-            "cached": usage.get("cache_read_input_tokens"),
-            "cache_write": usage.get("cache_creation_input_tokens"),
-            "output": usage.get("output_tokens"),
-            "thinking": details.get("thinking_tokens") if isinstance(details, dict) else None,
-        }
-        before = self._outputs.setdefault((agent, reply), {})
-        for name, count in counts.items():
-            known = before.get(name, 0)
-            if type(count) is int and count >= known:
-                self._assembly.usage.add(name, count - known)
+        before = self._outputs.get((agent, reply))
+        if before is None:
+            before = self._outputs[agent, reply] = {}
+            if len(self._outputs) > _REPLIES:
+                del self._outputs[next(iter(self._outputs))]
+        for name, key in _COUNTS:
+            count = usage.get(key)
+            if type(count) is int and count >= (known := before.get(name, 0)):
+                total.add(name, count - known)
                 before[name] = count
-        if len(self._outputs) > 512:
-            del self._outputs[next(iter(self._outputs))]
+        thinking = details.get("thinking_tokens") if isinstance(details, dict) else None
+        if type(thinking) is int and thinking >= (known := before.get("thinking", 0)):
+            total.add("thinking", thinking - known)
+            before["thinking"] = thinking
 
     def _user(self, record: dict[str, Any]) -> None:
         message = record.get("message")
         if not isinstance(message, dict):
             return
-        agent, at_ms = self._agent_of(record), epoch_ms(record.get("timestamp"))
+        agent, at_ms = self._agent, epoch_ms(record.get("timestamp"))
+        if agent is None and record.get("isSidechain"):
+            agent = self._agent_of(record)
         content = message.get("content")
         if isinstance(content, str):
             self._said(record, content, at_ms, agent)
@@ -255,12 +263,14 @@ class _Reader:
         call_id = str(block.get("tool_use_id") or "")
         call = self._assembly.pending_call(call_id, agent=agent)
         rich = record.get("toolUseResult") if alone else None
-        result = Result(output=_text_of(block.get("content")), failed=block.get("is_error") is True, at_ms=at_ms)
-        if isinstance(rich, dict):
-            result.failed = result.failed or rich.get("interrupted") is True
-            self._enrich(result, rich, agent)
-        if call is not None and call.operation in {"read", "write", "edit"} and not result.failed:
+        failed = block.get("is_error") is True or (isinstance(rich, dict) and rich.get("interrupted") is True)
+        result = Result("", failed, at_ms)
+        if call is not None and call.operation in FILE_OPERATIONS and not failed:
             result.silent = True
+        if not result.silent or self._assembly.wants_silent_output:
+            result.output = _text_of(block.get("content"))
+        if isinstance(rich, dict):
+            self._enrich(result, rich, agent)
         self._assembly.result(call_id, result, agent=agent)
         if agent is None:
             self._assembly.success = None
@@ -272,7 +282,7 @@ class _Reader:
             text = file["content"]
             result.lines_read = line_count(text)
             if file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines"):
-                result.extra = fingerprint(text, result.lines_read) or {}
+                result.extra = fingerprint(text, result.lines_read)
         elif isinstance(rich.get("stdout"), str):
             stderr = rich.get("stderr")
             tail = self._spilled(rich.get("persistedOutputPath"))

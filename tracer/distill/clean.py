@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from tracer.redaction.port import Redactor
 
@@ -30,10 +30,11 @@ _OPEN_MARK: Final = re.compile(r"\[REDACTED:[^\]\s]{0,80}$")
 class _ManyTexts(Protocol):
     """What the project's own redactor can do besides: one search tells which of many texts hold something at all."""
 
-    def redact_rows(self, rows: Sequence[Sequence[str]]) -> tuple[dict[int, list[str]], dict[str, int]]: ...
+    def redact_texts(self, texts: Sequence[str]) -> tuple[dict[int, str], dict[str, int]]: ...
 
 
-Done = Callable[[Sequence[str]], None]
+Done = Callable[[Sequence[str], int, Any], None]
+"""Takes cleaned texts: (those of many, the place of its own first one, what was handed in with them)."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -67,13 +68,13 @@ class Cleaner:
             for path, variable in sorted(replacements, key=lambda pair: -len(pair[0]))
         ]
         self._texts: list[str] = []
-        self._waiting: list[tuple[int, Done]] = []
+        self._waiting: list[tuple[int, Done, Any]] = []
         self._chars = 0
 
-    def submit(self, texts: Sequence[str], done: Done) -> None:
-        """Clean `texts` with others, sooner or later, and hand them to `done` in their order."""
+    def submit(self, texts: Sequence[str], done: Done, context: Any) -> None:
+        """Clean `texts` with others, sooner or later, and hand them to `done` in their order, with `context`."""
         self._texts.extend(texts)
-        self._waiting.append((len(texts), done))
+        self._waiting.append((len(texts), done, context))
         self._chars += len(texts[0]) if len(texts) == 1 else sum(map(len, texts))
         if self._chars > _BATCH_CHARS or len(self._texts) > _BATCH_TEXTS:
             self.flush()
@@ -84,8 +85,8 @@ class Cleaner:
         self._texts, self._waiting, self._chars = [], [], 0
         cleaned = self._clean_all(texts)
         at = 0
-        for count, done in waiting:
-            done(cleaned[at : at + count])
+        for count, done, context in waiting:
+            done(cleaned, at, context)
             at += count
 
     def _clean_all(self, texts: list[str]) -> list[str]:
@@ -96,8 +97,8 @@ class Cleaner:
             pieces = shortened.split(_BETWEEN)
             if len(pieces) != len(texts):
                 pieces = [self._shorten(text) for text in texts]
-            changed, found = self._redactor.redact_rows([(piece,) for piece in pieces])
-            for place, (cleaned,) in changed.items():
+            changed, found = self._redactor.redact_texts(pieces)
+            for place, cleaned in changed.items():
                 pieces[place] = cleaned
             self.counts.update(found)
             return pieces

@@ -71,7 +71,7 @@ class ToolBook:
                 result.silent = True
             elif call.operation == "shell" and call.has_path and whole is not None:
                 result.silent = result.whole_file = True
-                result.extra = fingerprint(whole) or {}
+                result.extra = fingerprint(whole)
         self._assembly.result(call_id, result, agent=self._agent)
 
     def event(self, event: dict[str, Any], at_ms: int | None) -> None:

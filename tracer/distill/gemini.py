@@ -269,4 +269,4 @@ def _whole_file(result: Result, arguments: Any) -> None:
     if not partial and not text.startswith(
         ("IMPORTANT: The file content has been truncated", "[File content truncated")
     ):
-        result.extra.update(fingerprint(text) or {})
+        result.extra = fingerprint(text)

@@ -25,6 +25,7 @@ __all__ = [
     "provider_root",
     "session_at",
     "session_by_id",
+    "session_named",
     "with_agents",
 ]
 
@@ -102,6 +103,34 @@ def session_by_id(
             next_step=f"`pm sessions --provider {provider}` lists what is there",
         )
     return with_agents(found)
+
+
+def session_named(
+    name: str, provider: Provider | None = None, *, cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> NativeSession:
+    """The session (of any provider, if none is given) whose id is `name`, else the only one whose id begins so.
+
+    Raises:
+        UsageError: the name is no plain one, or several ids begin so.
+        NotFoundError: no id is or begins so.
+
+    """
+    for asked in (provider,) if provider else PROVIDERS:
+        try:
+            return session_by_id(asked, name, cwd=cwd, environ=environ)
+        except NotFoundError:
+            continue
+    begun = [session for session in find_sessions(provider, environ=environ) if session.session_id.startswith(name)]
+    if not begun:
+        raise NotFoundError(f"no session {name!r}", next_step="`pm sessions` lists every session found")
+    if len(begun) > 1:
+        named = ", ".join(session.session_id for session in begun[:3])
+        raise UsageError(
+            f"{len(begun)} session ids begin with {name!r}",
+            why=named if len(begun) <= 3 else f"{named}, …",
+            next_step="give more of the id",
+        )
+    return with_agents(begun[0])
 
 
 def session_at(path: Path, provider: Provider | None = None) -> NativeSession:

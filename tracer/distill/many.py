@@ -17,6 +17,8 @@ __all__ = ["Outcome", "distill_many"]
 
 # Below this many bytes starting processes (150 ms each) costs more than it saves.
 _WORTH_IT = 8 * 1024 * 1024
+# From here on each of two workers is sure to want the gate of all rules.
+_WORTH_A_GATE = 128 * 1024 * 1024
 
 
 class Outcome(NamedTuple):
@@ -32,13 +34,15 @@ def distill_many(
 ) -> Iterator[Outcome]:
     """Distill every session, yielding each as it is done, in no order. `workers` defaults to the number of cores."""
     count = min(workers or os.cpu_count() or 1, len(sessions))
-    if count < 2 or (workers is None and sum(session.size for session in sessions) < _WORTH_IT):
+    size = sum(session.size for session in sessions)
+    if count < 2 or (workers is None and size < _WORTH_IT):
         for session in sessions:
             yield _one(session, request)
         return
     # Not fork: the caller may have threads. What all workers need is loaded once, where they are forked from.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "tracer.distill.warm"])
+    warm = ["tracer.distill.warm", "tracer.distill.warm_gate"] if size > _WORTH_A_GATE else ["tracer.distill.warm"]
+    context.set_forkserver_preload(["__main__", *warm])
     with ProcessPoolExecutor(count, mp_context=context) as pool:
         # The largest first, so that no core waits for one that was started last.
         ordered = sorted(sessions, key=lambda session: -session.size)

@@ -8,6 +8,7 @@ through the hash that becomes the trace's provenance.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import stat
@@ -31,6 +32,7 @@ __all__ = [
     "epoch_ms",
     "mend_surrogates",
     "open_native",
+    "read_batches",
     "read_lines",
     "too_dense",
 ]
@@ -41,6 +43,9 @@ _CHUNK: Final = 1 << 18  # stays in the processor's cache while it is hashed and
 _MAX_VALUES: Final = 400_000
 DENSE_FROM: Final = 1 << 20
 _LAST_MS: Final = 253_402_300_799_999
+# Milliseconds of each `:SS` and `.mmmZ`: looking up is faster than converting.
+_SECONDS: Final = {f":{second:02d}": second * 1000 for second in range(60)}
+_FRACTIONS: Final = {f".{fraction:03d}Z": fraction for fraction in range(1000)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,36 +91,41 @@ def open_native(path: Path) -> IO[bytes]:
 
 def read_lines(stream: IO[bytes], source: Source) -> Iterator[bytes | Unreadable]:
     """Each line without its newline, empty ones left out; the last one also where its newline is missing."""
+    for batch in read_batches(stream, source):
+        for line in batch:
+            yield line if isinstance(line, Unreadable) else line.removesuffix(b"\n")
+
+
+def read_batches(stream: IO[bytes], source: Source) -> Iterator[list[bytes | Unreadable]]:
+    """The lines of `read_lines`, each with its newline, as many at a time as one reading of the file brought."""
     parts: list[bytes] = []
     held = 0
     while chunk := stream.read(_CHUNK):
         source.digest.update(chunk)
         source.size += len(chunk)
-        if b"\n" not in chunk:
-            held += len(chunk)
+        pieces = io.BytesIO(chunk).readlines()  # shares the bytes; `split` takes seven times as long
+        tail = b"" if pieces[-1].endswith(b"\n") else pieces.pop()
+        if not pieces:
+            held += len(tail)
             if held <= MAX_LINE:
-                parts.append(chunk)
+                parts.append(tail)
             else:
                 parts.clear()
             continue
-        lines = chunk.split(b"\n")
-        tail = lines.pop()
-        held += len(lines[0])
-        if held > MAX_LINE:
-            source.records += 1
-            yield Unreadable(held)
-        elif held:
-            source.records += 1
-            yield b"".join((*parts, lines[0])) if parts else lines[0]
-        for line in lines[1:]:
-            if line:
-                source.records += 1
-                yield line
+        held += len(pieces[0]) - 1
+        too_long = held > MAX_LINE
+        if parts and not too_long:
+            pieces[0] = b"".join((*parts, pieces[0]))
+        lines: list[bytes | Unreadable] = [piece for piece in (pieces[1:] if too_long else pieces) if piece != b"\n"]
+        if too_long:
+            lines.insert(0, Unreadable(held))
+        source.records += len(lines)
+        yield lines
         parts = [tail] if tail else []
         held = len(tail)
     if held:
         source.records += 1
-        yield Unreadable(held) if held > MAX_LINE else b"".join(parts)
+        yield [Unreadable(held) if held > MAX_LINE else b"".join(parts)]
 
 
 def too_dense(line: bytes) -> bool:
@@ -165,13 +175,14 @@ def _minute(text: str) -> int:
 def epoch_ms(value: Any) -> int | None:
     """Milliseconds since 1970 UTC of an ISO 8601 text (without a zone: UTC) or a number of milliseconds."""
     if type(value) is str:
-        if len(value) == 24 and value[16] == ":" and value[19] == "." and value[23] == "Z":  # as all three write it
-            inside = value[17:19] + value[20:23]
-            try:
-                exact = _minute(value[:16]) + int(inside)
-            except ValueError:
-                return None
-            return exact if exact >= 0 and inside.isdecimal() and inside < "60000" else None
+        if len(value) == 24:  # as all three write it
+            second, fraction = _SECONDS.get(value[16:19]), _FRACTIONS.get(value[19:])
+            if second is not None and fraction is not None:
+                try:
+                    exact = _minute(value[:16]) + second + fraction
+                except ValueError:
+                    return None
+                return exact if exact >= 0 else None
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:

@@ -15,6 +15,7 @@ from typing import Final, Self
 __all__ = ["Spool"]
 
 _HELD_BYTES: Final = 4 * 1024 * 1024
+_HELD_LINES: Final = 50_000
 
 
 class Spool:
@@ -49,7 +50,11 @@ class Spool:
 
     def put(self, number: int, at_ms: int, line: bytes) -> None:
         """Put `line` in the place `number`, reserved for the time `at_ms`; a second one replaces the first."""
-        self._hold(number, at_ms, line)
+        old = self._held.get(number)
+        self._held[number] = (at_ms, line)
+        self._held_bytes += len(line) - (len(old[1]) if old is not None else 0)
+        if self._held_bytes > _HELD_BYTES or len(self._held) > _HELD_LINES:
+            self._spill()
 
     def lines(self) -> Iterator[bytes]:
         """All lines, by time and then by order of arrival."""
@@ -62,13 +67,6 @@ class Spool:
         order = "number" if self._in_order else "at_ms, number"
         for (line,) in self._database.execute(f"SELECT line FROM lines ORDER BY {order}"):  # noqa: S608 - two constants
             yield line
-
-    def _hold(self, number: int, at_ms: int, line: bytes) -> None:
-        old = self._held.get(number)
-        self._held[number] = (at_ms, line)
-        self._held_bytes += len(line) - (len(old[1]) if old else 0)
-        if self._held_bytes > _HELD_BYTES or len(self._held) > 50_000:
-            self._spill()
 
     def _spill(self) -> None:
         if self._database is None:

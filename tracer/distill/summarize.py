@@ -10,19 +10,22 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
 from tracer.distill.clean import MARGIN, Cleaner, cut
 
-__all__ = ["Call", "Digest", "Window", "as_json", "describe", "fingerprint", "line_count", "window_of"]
+__all__ = ["Call", "Window", "as_json", "describe", "fingerprint", "line_count", "window_of"]
 
 Operation = Literal["read", "write", "edit", "shell", "agent", "other"]
 
 _COMMAND_LIMIT: Final = 500
 _VALUE_LIMIT: Final = 80
 _LAST_LINE: Final = 1 << 53
+_NAME_LIMIT: Final = 200
+_CONTENT_KEYS: Final = ("content", "file_text", "new_source")
 _PATH_KEYS: Final = ("file_path", "absolute_path", "notebook_path", "filePath", "path")
 _READS: Final = re.compile(r"read|view|open|cat|notebookread", re.IGNORECASE)
 _AGENT_TOOLS: Final = frozenset({"Task", "Agent", "invoke_agent", "spawn_agent", "delegate_to_agent"})
@@ -54,7 +57,7 @@ def describe(name: str, arguments: Any, cleaner: Cleaner) -> Call:
         if "*** Begin Patch" in arguments:
             return _patch(arguments, cleaner)
         return Call((arguments[: _COMMAND_LIMIT + MARGIN],), _first)
-    if not isinstance(arguments, Mapping):
+    if not isinstance(arguments, dict):
         return Call(("",), _first)
     command = arguments.get("command") or arguments.get("cmd")
     if command:
@@ -91,20 +94,28 @@ def _command(command: Any, cleaner: Cleaner) -> Call:
 
 def _file(name: str, path: str, arguments: Mapping[str, Any], cleaner: Cleaner) -> Call:
     pieces = (cleaner.relative(path),)
-    content = next((arguments[key] for key in ("content", "file_text", "new_source") if key in arguments), None)
-    if isinstance(content, str):
-        return Call(pieces, _counted(line_count(content), "lines"), "write", has_path=True)
+    for key in _CONTENT_KEYS:
+        if key in arguments:
+            if isinstance(content := arguments[key], str):
+                return Call(pieces, _counted(line_count(content), "lines"), "write", has_path=True)
+            break
     edits = arguments.get("edits")
     if isinstance(edits, list) or "old_string" in arguments or "new_string" in arguments or "old_str" in arguments:
         expected = arguments.get("expected_replacements")
         count = len(edits) if isinstance(edits, list) else expected if isinstance(expected, int) else 1
         return Call(pieces, _counted(count, "replacements"), "edit", has_path=True)
-    if _READS.search(name):
+    if _reads(name[:_NAME_LIMIT]):
         begins = arguments.get("offset")
         offset = begins if type(begins) is int and 0 < begins < _LAST_LINE else 0
         return Call(pieces, _first, "read", has_path=True, offset=offset)
     others = {key: value for key, value in arguments.items() if value != path}
     return Call((*_pairs(name, others), *pieces), _path_and_pairs, has_path=True)
+
+
+@lru_cache(maxsize=64)
+def _reads(name: str) -> bool:
+    """Whether a tool of this name reads files."""
+    return _READS.search(name) is not None
 
 
 def _counted(count: int, what: str) -> Callable[[Sequence[str]], str]:
@@ -192,13 +203,6 @@ _REPORT: Final = re.compile(
 )
 
 
-class Digest(NamedTuple):
-    """What is kept of an output: its tail and, from before the tail, the lines that report trouble."""
-
-    tail: str
-    diagnostics: list[str]
-
-
 class Window(NamedTuple):
     """The parts of an output that are kept, each with its 4 KB of surroundings; the last one holds the tail."""
 
@@ -206,10 +210,13 @@ class Window(NamedTuple):
     failed: bool
     whole: bool
 
-    def digest(self, cleaned: Sequence[str]) -> Digest:
-        """The tail and the diagnostic lines of the cleaned pieces."""
+    def digest(self, cleaned: Sequence[str]) -> tuple[str, list[str]]:
+        """What is kept of the cleaned pieces: the tail and, from before the tail, the lines that report trouble."""
         chars = _TAIL_CHARS[self.failed]
         lines = cleaned[-1].split("\n")
+        fits = self.whole and len(lines) <= _TAIL_LINES[self.failed] and len(cleaned[-1]) <= chars
+        if fits and max(map(len, lines)) <= _DIAGNOSTIC_CHARS:
+            return cleaned[-1], []  # every line stands in the tail
         tail = "\n".join(lines[-_TAIL_LINES[self.failed] :])
         if len(tail) > chars:
             tail = "…" + tail[-chars:]
@@ -218,7 +225,7 @@ class Window(NamedTuple):
             for line in _reports(piece):
                 if line not in tail:
                     found[line] = None
-        return Digest(tail, list(found)[: _DIAGNOSTICS[self.failed]])
+        return tail, list(found)[: _DIAGNOSTICS[self.failed]]
 
 
 def window_of(output: str, *, failed: bool) -> Window | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXTRA_NAMES", "EXTRA_RULES", "ProjectRedactor", "Touched", "build_redactor"]
 
-_BETWEEN = b"\n\0\n"  # between texts that are searched together: no rule matches across it
+_BETWEEN = "\n\0\n"  # between texts that are searched together: no rule matches across it
 # The setting `redaction.extra_names` by its environment name: how every writer of records hears of it.
 EXTRA_NAMES = "PM_REDACTION_EXTRA_NAMES"
 # `redaction.extra_rules` likewise: a JSON object of names and RE2 patterns.
@@ -164,27 +164,41 @@ class ProjectRedactor:
 
         One look over all of them tells which hold nothing, usually nearly all; the others are looked at singly.
         """
-        raws = ["".join(row).encode("utf-8", "surrogatepass") for row in rows]
-        data = _BETWEEN.join(raws)
-        found: set[int] = set()
-        suspects = self._scanner.suspects(data)
-        if suspects:
-            starts = [0]
-            for raw in raws:
-                starts.append(starts[-1] + len(raw) + len(_BETWEEN))
-            for start, end in suspects:
-                found.update(range(max(bisect_right(starts, start) - 1, 0), max(bisect_left(starts, end), 1)))
-        if _MARKER in data:
-            found.update(at for at, raw in enumerate(raws) if _MARKER in raw)
         changed: dict[int, list[str]] = {}
         counts: Counter[str] = Counter()
-        for at in sorted(found):
-            if at < len(rows):
-                pieces, more = self.redact_chunks(rows[at])
-                counts.update(more)
-                if pieces != list(rows[at]):
-                    changed[at] = pieces
+        for at in self._suspicious(["".join(row) for row in rows]):
+            pieces, more = self.redact_chunks(rows[at])
+            counts.update(more)
+            if pieces != list(rows[at]):
+                changed[at] = pieces
         return changed, dict(counts)
+
+    def redact_texts(self, texts: Sequence[str]) -> tuple[dict[int, str], dict[str, int]]:
+        """As `redact_rows`, for texts that are each in one piece."""
+        changed: dict[int, str] = {}
+        counts: Counter[str] = Counter()
+        for at in self._suspicious(texts):
+            (text,), more = self.redact_chunks(texts[at : at + 1])
+            counts.update(more)
+            if text != texts[at]:
+                changed[at] = text
+        return changed, dict(counts)
+
+    def _suspicious(self, texts: Sequence[str]) -> list[int]:
+        """The places of those texts that hold something; found by one look over all of them."""
+        data = _BETWEEN.join(texts).encode("utf-8", "surrogatepass")
+        suspects = self._scanner.suspects(data)
+        if not suspects and _MARKER not in data:
+            return []
+        starts, found = [0], set()
+        for at, text in enumerate(texts):
+            raw = text.encode("utf-8", "surrogatepass")
+            starts.append(starts[-1] + len(raw) + len(_BETWEEN))
+            if _MARKER in raw:
+                found.add(at)
+        for start, end in suspects:
+            found.update(range(max(bisect_right(starts, start) - 1, 0), max(bisect_left(starts, end), 1)))
+        return sorted(at for at in found if at < len(texts))
 
     def touched(self, text: str) -> list[Touched]:
         """What `redact_text` would mark in `text`, for reports and for the second look at exports."""

@@ -56,11 +56,13 @@ class RedactedFile(NamedTuple):
 def redact_file(redactor: ProjectRedactor, source: Path, target: Path) -> RedactedFile:
     """Write a redacted copy of `source` to `target`, whole or not at all; the two may be the same file.
 
-    The copy's mode is 0600, or that of the file it replaces.
+    A link stays one: the file behind it is written, else the secrets would stay there. The copy's mode is 0600, or
+    that of the file it replaces.
     JSON Lines are taken line by line, each string judged with its key, and stay JSON; any other text is taken as a
     stream. Raises `NotFoundError` when `source` cannot be read and `TraceError` when `target` cannot be written.
     """
     counts: Counter[str] = Counter()
+    target = target.resolve() if target.is_symlink() else target
     aside = target.with_name(f".{target.name}.{short_token()}")
     try:
         pieces = redacted_pieces(redactor, source, counts)

@@ -88,6 +88,17 @@ def test_shuffled_records_give_the_same_thoughts_in_ascending_time(natives, scen
     assert times == sorted(times)
 
 
+@pytest.mark.parametrize("scenario", [name for name in JSONL if name.startswith("claude/")])
+def test_answers_before_their_calls_show_no_contents_of_files_either(natives, scenario):
+    content, name, native = natives[scenario]
+
+    def told(content: bytes) -> list[dict]:
+        lines = of_type(distilled(native.provider, name, content), "tool")
+        return sorted(lines, key=lambda line: (line["ts"], json.dumps(line)))
+
+    assert told(b"\n".join(reversed(content.split(b"\n")[:-1]))) == told(content)
+
+
 @pytest.mark.parametrize("scenario", [name for name in JSONL if "@0.50.0" not in name])
 def test_a_file_that_repeats_itself_is_told_once(natives, scenario):
     content, name, native = natives[scenario]

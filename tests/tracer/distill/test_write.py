@@ -189,6 +189,26 @@ def test_many_sessions_use_several_processes_and_one_bad_file_spoils_none(tmp_pa
     assert [outcome.session.path for outcome in outcomes if outcome.error] == [bad]
 
 
+_WARMED = """
+import sys
+from pathlib import Path
+import tracer.distill.warm_gate
+from tracer.redaction.engine import build_redactor
+redactor = build_redactor(state_dir=Path(sys.argv[1]), environ={"HOME": sys.argv[1], "USER": "janedoe"})
+from tracer.redaction.gate import Gate
+compiled = []
+Gate.open, whole = lambda gate: compiled.append(gate) or whole(gate), Gate.open
+redactor.prepare()
+print(len(compiled), redactor.redact_text("ghp_" + "aB3" * 12 + " by janedoe")[1])
+"""
+
+
+def test_what_much_to_read_has_loaded_beforehand_serves_every_project(tmp_path):
+    """Only the project's own words are compiled after it, not the rules."""
+    told = subprocess.run([sys.executable, "-c", _WARMED, str(tmp_path)], check=True, capture_output=True, text=True)
+    assert told.stdout.strip() == "1 {'github-token': 1, 'user-name': 1}"
+
+
 async def test_the_runner_gets_the_path_to_link_and_never_an_exception(native, tmp_path):
     state_dir = StateDir(tmp_path / ".pm-orchestrator")
     common = {"workspace": "/home/dev/proj", "state_dir": state_dir, "task_id": "task-001", "redactor": NoRedactor()}

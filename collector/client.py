@@ -31,6 +31,7 @@ _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 8.0
 _TIMEOUT_S: Final = 60.0
 _ABSENT_S: Final = 2.0
+_PAGE: Final = 500
 
 
 def checked_address(address: str, *, allow_http: bool = False) -> str:
@@ -112,9 +113,23 @@ class CollectorClient:
         """GET /traces/{id}?view=metadata."""
         return await self._json("GET", f"/traces/{trace_id}?view=metadata", key=key, doing="the question for the trace")
 
-    async def listing(self) -> dict[str, Any]:
-        """GET /traces: what the collector has, newest first."""
-        return await self._json("GET", "/traces", key=self.token, doing="the list")
+    async def listing(self) -> AsyncIterator[dict[str, Any]]:
+        """GET /traces: what the collector has, newest first, page after page."""
+        after = ""
+        while True:
+            path = f"/traces?limit={_PAGE}{f'&after={after}' if after else ''}"
+            found = await self._json("GET", path, key=self.token, doing="the list")
+            for trace in found.get("traces") or []:
+                if isinstance(trace, dict):
+                    yield trace
+            following = found.get("next")
+            if not isinstance(following, str) or following == after:
+                return
+            after = following
+
+    async def delete(self, trace_id: str, *, key: str) -> None:
+        """DELETE /traces/{id}: all but its id and the time; harmless when repeated."""
+        await self._answer("DELETE", f"/traces/{trace_id}", key=key, body=b"", headers={}, doing="the deletion")
 
     async def put_blob(self, blob_id: str, path: Path, *, key: str) -> None:
         """PUT /blobs/{sha256}: the file's bytes."""

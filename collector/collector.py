@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any, BinaryIO, Final
 
 import orjson
 
 from collector.answers import Created, EventsPage, OpenBlob
-from collector.blobs import CollectorBlobs, open_blobs
-from collector.config import CollectorSettings, collector_settings
+from collector.blobs import CollectorBlobs
+from collector.config import CollectorSettings
 from collector.contents import StoredContents
 from collector.errors import IntakeError
 from collector.garbage import Garbage, collect_garbage
@@ -32,18 +30,15 @@ from collector.redact_code import TraceMap
 from collector.redacting import CaptureRedactors
 from collector.shown import shown_qa, shown_row
 from collector.store.port import AppendResult, BlobRow, QaFact, TraceRow, TraceStore
-from collector.store.sqlite import open_sqlite
 from collector.together import Together
 from collector.tokens import Issued, Tokens, draw_token, hash_token
 from collector.uploading import StoredBlob, Upload, Uploads, row_of
 from collector.uploads import checked_type
-from runner.settings.layers import Settings
 from tracer.clock import new_id, now_epoch_ms
-from tracer.errors import ConfigError, ConflictError, NotFoundError
-from tracer.redaction.engine import ProjectRedactor, build_redactor
-from tracer.statedir import StateDir
+from tracer.errors import ConflictError, NotFoundError
+from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["Collector", "Created", "EventsPage", "OpenBlob", "StoredBlob", "open_collector"]
+__all__ = ["Collector", "Created", "EventsPage", "OpenBlob", "StoredBlob"]
 
 _KNOWN_TRACES: Final = 10_000
 _OPEN_MAPS: Final = 64  # of at most 8 MB each; a trace whose map is gone goes on with hashes that cannot be checked
@@ -52,7 +47,7 @@ _MOST_EVENTS: Final = 1000
 
 
 class Collector:
-    """The collector over its store and blobs; see `open_collector`.
+    """The collector over its store and blobs; see `collector.opening`.
 
     `due` is set whenever a trace's quality checks became due; a worker clears it and looks at `store.pending_traces`.
     """
@@ -157,7 +152,7 @@ class Collector:
         skew = None if batch.sent_at_ms is None else batch.sent_at_ms - received_ms
         large = any(blob.byte_len > IN_DATABASE for blob in batch.blobs)
         async with self.store.blob_gate() if large else nullcontext():
-            return await self.store.append_events(
+            result = await self.store.append_events(
                 trace_id,
                 batch.events,
                 [await self._uploads.placed(blob) for blob in batch.blobs] if large else batch.blobs,
@@ -165,6 +160,9 @@ class Collector:
                 skew_ms=skew,
                 limits=self.settings.limits.trace,
             )
+        # A batch is thousands of objects: the loop lets them go when its sender has the answer.
+        asyncio.get_running_loop().call_soon([parsed, asked, batch].clear)
+        return result
 
     async def finalize(self, trace_id: str, sent: bytes | Mapping[str, Any] | None = None) -> TraceRow:
         """Close the trace for events and make its quality checks due; harmless when repeated.
@@ -355,47 +353,3 @@ class Collector:
 
 def _no_trace(trace_id: str) -> NotFoundError:
     return NotFoundError(f"no trace {trace_id!r}", next_step="GET /traces lists them")
-
-
-@asynccontextmanager
-async def open_collector(
-    state_dir: StateDir, settings: Settings, *, environ: Mapping[str, str] = os.environ
-) -> AsyncIterator[Collector]:
-    """The collector of a state directory, while the block runs.
-
-    Raises:
-        ConfigError: `collector.database` or `collector.blobs` names no place.
-        UnavailableError: the database cannot be reached.
-
-    """
-    state_dir.ensure()
-    chosen = collector_settings(settings)
-    blobs = open_blobs(chosen.blobs, default=state_dir.root / "collector-blobs", environ=environ)
-    redactor = build_redactor(
-        state_dir=state_dir.root,
-        environ=environ,
-        extra_names=settings.get("redaction.extra_names") or (),
-        extra_rules=settings.family("redaction.extra_rules"),
-    )
-    async with _open_store(state_dir, chosen.database) as store:
-        yield Collector(store=store, blobs=blobs, redactor=redactor, settings=chosen)
-
-
-@asynccontextmanager
-async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
-    if database.startswith(("postgresql://", "postgres://")):
-        from collector.store.postgres import open_postgres  # psycopg and pgqueuer (700 ms): for their users alone
-        from collector.worker_queue import enqueue, install_queue
-
-        await install_queue(database)
-        async with open_postgres(database, on_finalize=enqueue) as store:
-            yield store
-    elif "://" in database:
-        raise ConfigError(
-            "collector.database names no database we know",  # the address may hold a password: it is not repeated
-            next_step="name a SQLite file, or a postgresql:// address",
-        )
-    else:
-        path = Path(database).expanduser() if database else state_dir.root / "collector.sqlite"
-        async with open_sqlite(path) as store:
-            yield store

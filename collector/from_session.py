@@ -6,13 +6,14 @@ recorded the base commit, so the first edit of a file that was there before has 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from collector.imported import NO_COMMIT, FileStates, Imported, SessionDraft, Unknown, stable_uuid
+from collector.recorder.recognise import read_line
+from collector.recorder.test_runs import test_run
 from collector.session_edits import changes_of, payload_of
 from collector.session_reading import Item, ReadSession
 from tracer.distill.model import PROVIDER_NAMES, NativeSession
@@ -20,13 +21,6 @@ from tracer.distill.model import PROVIDER_NAMES, NativeSession
 __all__ = ["imported_session"]
 
 _TITLE: Final = 200
-_TESTS: Final = (
-    ("pytest", re.compile(r"(?:^|[\s/;&|(])(?:pytest|py\.test)(?:\s|$)")),
-    ("go test", re.compile(r"(?:^|[\s;&|(])go test(?:\s|$)")),
-    ("npm test", re.compile(r"(?:^|[\s;&|(])npm (?:run )?test(?:\s|$|:)")),
-    ("make test", re.compile(r"(?:^|[\s;&|(])make (?:\S+ )*(?:test|check)(?:\s|$)")),
-    ("custom", re.compile(r"(?:^|[\s;&|(])(?:cargo test|python3? -m unittest|tox|jest|vitest|rspec)(?:\s|$)")),
-)
 _PATHS: Final = ("file_path", "filePath", "path", "absolute_path", "dir_path", "notebook_path")
 _QUERIES: Final = ("pattern", "query", "regex", "glob")
 _READS: Final = frozenset({"read", "list"})
@@ -141,17 +135,17 @@ class _Fold:
         if item.output:
             output = {"stream": "stdout", "chunk": item.output, "is_truncated": False}
             self.draft.add("terminal_output", output, ts_ms=ended, actor_id=who, parent=parent)
-        runner = next((name for name, sign in _TESTS if sign.search(str(command))), None)
-        if runner is not None and item.output is not None:
-            run = {
-                "command": str(command),
-                "runner": runner,
-                "exit_code": 1 if item.failed else 0,
-                "duration_ms": max(ended - item.at_ms, 0),
-                "passed": not item.failed,
-                "exit_code_from": "whether the tool call failed",
-            }
-            self.draft.add("test_run", run, ts_ms=item.at_ms, actor_id=who, parent=parent)
+        self._test(str(command), item, who, parent=parent, ended=ended)
+
+    def _test(self, command: str, item: Item, who: str, *, parent: str, ended: int) -> None:
+        test = read_line(command).test
+        if test is None or item.output is None:
+            return
+        status = 1 if item.failed else 0
+        told = test_run(test, status=status, pipe=(), printed=item.output, took=(item.at_ms, ended))
+        if told is not None:
+            payload = {"command": command, **told, "exit_code_from": "whether the tool call failed"}
+            self.draft.add("test_run", payload, ts_ms=item.at_ms, actor_id=who, parent=parent)
 
     def _look(self, item: Item, arguments: Mapping[str, Any], who: str) -> None:
         path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)

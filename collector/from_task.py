@@ -199,7 +199,10 @@ class _Fold:
             self.notes.append(f"a diff of the task cannot be read: {error.what}")
             return
         for file in files:
-            path = file.path.decode("utf-8", "surrogateescape")
+            path = file.path.decode("utf-8", "backslashreplace")
+            if path.encode() != file.path:
+                self.notes.append(f"left out: {path!r}: its name is no text")
+                continue
             if file.binary or (not file.hunks and not (file.creates or file.deletes)):
                 self.notes.append(f"left out: {path!r}: {'binary' if file.binary else 'only its mode changed'}")
                 continue

@@ -18,6 +18,7 @@ from collector.exporting import ExportFormat, export_pieces
 from collector.store.port import TraceRow, TraceStore
 from tracer.export.audit import Audit, LookedAt, as_it_is
 from tracer.export.pieces import Leaf, written
+from tracer.redaction.verify import LeakError
 
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
@@ -65,7 +66,12 @@ async def write_export(
             if audit.take(piece):
                 size += await asyncio.to_thread(put, last=False)
     size += await asyncio.to_thread(put, last=True)
-    audit.close()
+    try:
+        audit.close()
+    except LeakError as error:
+        if form == "json":  # whose blobs are named by their hashes
+            error.next_step = "leave the trace out, or take --format atif, chat or otlp with --redact"
+        raise
     return size + file.write(b"\n")
 
 

@@ -214,23 +214,28 @@ class _Storing:
 
     def __init__(self, rules: IntakeRules, resolved: Mapping[str, BlobRow], *, hide_hashes: bool) -> None:
         self.rules = rules
+        self.withholding = rules.withholding
+        self.redaction = _SEARCHED if rules.redacting else _AS_SENT
         self.hide_hashes = hide_hashes
         self.resolved = resolved
         self.blobs: dict[str, NewBlob] = {}
         self.references: set[str] = set()
 
     def stored(self, draft: Draft, at: int) -> StoredEvent:
-        event, kind, payload = draft.parsed.event, draft.parsed.type, draft.payload
-        for name in draft.inline:
-            payload[name] = self._inline(draft, name)
-        for name, sent in draft.parsed.references.items():
+        event, kind, _inline, references, identity = draft.parsed
+        payload = draft.payload
+        for name, text in draft.inline.items():
+            blob = self._inline(kind, name, text, draft.originals[name])
+            self.blobs[blob.blob_id] = blob
+            payload[name] = blob.blob_id
+        for name, sent in references.items():
             payload[name] = self._reference(kind, name, sent, at)
         for name in TEXTS[kind]:
             text = payload[name]
             if text is not None and len(text) > SPILL:
                 self._spill(payload, name)
         if kind == "file_edit" and self.rules.redacting:
-            uploaded = draft.parsed.references.get("patch_blob_id")
+            uploaded = references.get("patch_blob_id")
             if self.hide_hashes or uploaded not in {None, payload["patch_blob_id"]}:  # an upload that was changed
                 self._hide_hashes(payload)
         return StoredEvent(
@@ -240,22 +245,19 @@ class _Storing:
             kind,
             orjson.dumps({"actor": draft.actor, "context": draft.context}, option=orjson.OPT_SORT_KEYS),
             orjson.dumps(payload, option=orjson.OPT_SORT_KEYS),
-            draft.parsed.identity,
+            identity,
         )
 
-    def _inline(self, draft: Draft, name: str) -> str:
-        """Make the blob of inline content (or its tombstone); its id."""
-        if self.rules.withholding and (reason := self.rules.withheld(draft.parsed.type, name)):
-            original = draft.originals[name].encode("utf-8")
-            content_id = f"sha256:{hashlib.sha256(original).hexdigest()}"
-            blob = tombstone(reason=reason, content_id=content_id, byte_length=len(original), key=self.rules.key)
-        else:
-            blob = self._blob(draft.inline[name], truncated=draft.inline[name] is not draft.originals[name])
-        self.blobs[blob.blob_id] = blob
-        return blob.blob_id
+    def _inline(self, kind: str, name: str, text: str, original: str) -> NewBlob:
+        """The blob of inline content, or its tombstone; `text` is what became of `original`."""
+        if self.withholding and (reason := self.rules.withheld(kind, name)):
+            data = original.encode("utf-8")
+            content_id = f"sha256:{hashlib.sha256(data).hexdigest()}"
+            return tombstone(reason=reason, content_id=content_id, byte_length=len(data), key=self.rules.key)
+        return self._blob(text, truncated=text is not original)
 
     def _blob(self, text: str, *, truncated: bool = False) -> NewBlob:
-        redaction = _SEARCHED if self.rules.redacting else _AS_SENT
+        redaction = self.redaction
         if truncated and self.rules.redacting and "\n[TRUNCATED: " in text:
             redaction = _SHORTENED
         return _blob_of(text.encode("utf-8"), redaction)

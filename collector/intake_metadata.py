@@ -28,7 +28,7 @@ __all__ = ["PreparedEnd", "PreparedTrace", "prepare_blob", "prepare_create", "pr
 _Model = TypeVar("_Model", bound=BaseModel)
 _IDENTITY_BYTES: Final = 16
 # Identifiers that are looked up again: redacting them would cut the trace off from what they name.
-_KEPT: Final = frozenset({"commit_base", "commit_head", "bundle_blob_id", "diff_blob_id", "client_session_id"})
+_KEPT: Final = frozenset({"commit_base", "commit_head", "bundle_blob_id", "diff_blob_id"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,7 +90,7 @@ def parse_events(raw: bytes | Sequence[Any], *, key: bytes, limits: IntakeLimits
         raise TooLargeError(
             f"the batch has {len(sent)} events", place="events", rule="batch_events", limit=limits.batch_events
         )
-    identities = [_identity(event, key) for event in sent]
+    identities = _identities(sent, key)
     shaped = [_shaped(event, at, limits) for at, event in enumerate(sent)]
     try:
         events = checked_events(sent)
@@ -189,13 +189,20 @@ def _check_inline(text: Any, place: str, field: str, limits: IntakeLimits) -> No
         )
 
 
-def _identity(sent: Any, key: bytes) -> bytes:
-    """Empty where the event is nested so deeply that it cannot be written: the schema or `check_json` refuse that."""
-    try:
-        written = orjson.dumps(sent, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:
-        return b""
-    return hashlib.blake2b(written, key=key, digest_size=_IDENTITY_BYTES).digest()
+def _identities(sent: Sequence[Any], key: bytes) -> list[bytes]:
+    """Empty where an event is nested so deeply that it cannot be written: the schema or `check_json` refuse that."""
+    keyed = hashlib.blake2b(key=key, digest_size=_IDENTITY_BYTES)  # taking in the key takes as long as 128 bytes
+    identities = []
+    for event in sent:
+        try:
+            written = orjson.dumps(event, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:
+            identities.append(b"")
+            continue
+        digest = keyed.copy()
+        digest.update(written)
+        identities.append(digest.digest())
+    return identities
 
 
 def refusal(error: ValidationError, *, prefix: tuple[str, ...] = ()) -> IntakeError:
@@ -224,6 +231,14 @@ def _problem(item: dict[str, Any], prefix: tuple[str, ...]) -> tuple[str, str, s
     rule, why = item["type"], item["msg"]
     if rule == "missing" and isinstance(names[-1], str) and names[-1].endswith("_blob_id"):
         why = f"Field required, or {inline_name(names[-1])} inline"
+    if rule.startswith("union_tag_"):
+        names.append("type")
+        if rule == "union_tag_not_found":
+            rule, why = "missing", "Field required"
+        else:  # pydantic's words repeat what was sent
+            why = f"must be one of {item['ctx']['expected_tags']}"
+    if rule == "value_error":
+        why = why.removeprefix("Value error, ")
     if rule in {"recursion_loop", "recursion_depth_exceeded"}:
         names, rule, why = names[:5], "depth", "nested too deeply"
     return spelled(*names) or BODY, rule, why

@@ -33,7 +33,6 @@ _CODE: Final = {
     "pr_metadata": "diff_blob_id",
 }
 _PLACES: Final = ("workspace_root", "branch")
-_UUIDS: Final = ("correlation_id", "parent_event_id")
 
 
 class Draft:
@@ -54,10 +53,12 @@ class Draft:
 def draft_of(parsed: ParsedEvent) -> Draft:
     """The draft of a checked event, its UUIDs in lower case."""
     draft = Draft(parsed)
-    for name in _UUIDS:
-        value = draft.context[name]
-        if value is not None and not value.islower():
-            draft.context = {**draft.context, name: value.lower()}
+    context = draft.context
+    correlation, parent = context["correlation_id"], context["parent_event_id"]
+    if correlation is not None and not correlation.islower():
+        draft.context = {**draft.context, "correlation_id": correlation.lower()}
+    if parent is not None and not parent.islower():
+        draft.context = {**draft.context, "parent_event_id": parent.lower()}
     payload = draft.payload
     if parsed.type == "file_edit" and payload["reason_ref"] is not None:
         payload["reason_ref"] = payload["reason_ref"].lower()

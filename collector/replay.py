@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
 from collector.patches import FilePatch, PatchError, apply_patch, parse_patch
@@ -54,11 +54,15 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class FileState:
-    """A touched file as replayed so far; `redacted` once a placeholder may stand in it. `mode` is git's."""
+    """A touched file as replayed so far; `redacted` once a placeholder may stand in it. `mode` is git's.
+
+    `why` says what keeps a content from being known, where it is not the base that is missing.
+    """
 
     content: Content
     redacted: bool = False
     mode: str | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,12 @@ class Replay:
             self._differs(seq, edit.file_path, state, f"its patch cannot be used: {_said(error)}")
             return
         self._before(seq, edit, state, change, before)
+        if change.binary:
+            why = edit.extra.get("content_left_out")
+            self._cannot_tell(seq, edit.file_path, state, why if isinstance(why, str) and why else "binary")
+            return
         if isinstance(state.content, Unknown):
-            self._note(seq, edit.file_path, "not_testable", REDACTED if state.redacted else NO_BASE)
+            self._note(seq, edit.file_path, "not_testable", _why_unknown(state))
             return
         try:
             state.content = apply_patch(state.content, change)
@@ -141,7 +149,7 @@ class Replay:
         if state.content == expected:
             self._counts["checked"] += 1
         elif isinstance(state.content, Unknown):
-            self._note(0, path, "not_testable", REDACTED if state.redacted or redacted else NO_BASE)
+            self._note(0, path, "not_testable", REDACTED if redacted else _why_unknown(state))
         elif state.redacted or redacted:
             self._note(0, path, "not_testable", REDACTED)
         else:
@@ -153,7 +161,7 @@ class Replay:
 
     def contents(self) -> dict[str, FileState]:
         """A copy of the touched files as they are now (a commit's state, to compare later)."""
-        return {path: FileState(state.content, state.redacted, state.mode) for path, state in self.files.items()}
+        return {path: replace(state) for path, state in self.files.items()}
 
     def wrong(self, seq: int, path: str, reason: str) -> None:
         """Note that something about `path` does not agree."""
@@ -219,7 +227,7 @@ class Replay:
 
     def _cannot_tell(self, seq: int, path: str, state: FileState, reason: str) -> None:
         self._note(seq, path, "not_testable", reason)
-        state.content = UNKNOWN
+        state.content, state.why = UNKNOWN, reason
 
     def _note(self, seq: int, path: str, kind: Literal["mismatch", "not_testable"], reason: str) -> None:
         self._counts[kind] += 1
@@ -234,6 +242,10 @@ class Replay:
 def content_hash(content: Content) -> str | None:
     """`sha256:<hex>` of a file's bytes; None where there is no file or it is not known."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}" if isinstance(content, bytes) else None
+
+
+def _why_unknown(state: FileState) -> str:
+    return REDACTED if state.redacted else state.why or NO_BASE
 
 
 def _only(files: tuple[FilePatch, ...]) -> FilePatch:

@@ -89,6 +89,8 @@ def read_session(session: NativeSession, *, redactor: Redactor) -> ReadSession:
 class _Reading(Assembly):
     """An Assembly that keeps what it is told."""
 
+    wants_silent_output = True
+
     def __init__(self, spool: Spool, cleaner: Cleaner) -> None:
         super().__init__(spool, cleaner)
         self.items: list[Item] = []
@@ -176,7 +178,7 @@ class _Reading(Assembly):
 
 def _whole_content(result: Result) -> bytes | None:
     """The file's bytes, if what was shown can be turned into those whose hash the session tells."""
-    expected = result.extra.get("sha256")
+    expected = (result.extra or {}).get("sha256")
     if not isinstance(expected, str):
         return None
     bare = _LINE_NUMBER.sub("", result.output)

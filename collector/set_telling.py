@@ -1,33 +1,27 @@
-"""What makes one session like another: its report and its patches, not the frame of the format. Pure."""
+"""What makes one session like another: its report and its patches, not the frame of the format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from contextlib import aclosing
+from typing import Final, Literal
 
-from collector.exported_document import inline_text
-from collector.exporting import ExportFormat
-from collector.store.port import TraceRow
-from tracer.capture.document import Task
+from collector.contents import Contents
+from collector.exporting import export_pieces
+from collector.store.port import TraceRow, TraceStore
 from tracer.export.pieces import Leaf
 
-__all__ = ["telling", "told_first"]
+__all__ = ["TrainingFormat", "telling", "told_apart"]
+
+TrainingFormat = Literal["atif", "chat", "otlp"]
 
 _ATTRIBUTES: Final = frozenset({"gen_ai.input.messages", "gen_ai.tool.call.arguments", "pm.text"})
 _FIRST_MESSAGE: Final = "/messages/0"
 
 
-def told_first(row: TraceRow, form: ExportFormat) -> list[str]:
-    """What counts before anything that is written: in the final document the report stands last."""
-    if form != "json":
-        return []
-    report = Task.model_validate(row.metadata["task"]).bug_report.model_dump()
-    return [str(report[name]) for name in sorted(report)]
-
-
-def telling(form: ExportFormat, take: Callable[[str], None]) -> Callable[[Leaf], None]:
+def telling(form: TrainingFormat, take: Callable[[str], None]) -> Callable[[Leaf], None]:
     """Called with each value of an export, hands `take` the texts in it that tell."""
-    texts = {"chat": _of_chat, "atif": _of_atif, "otlp": _of_otlp, "json": _of_document}[form]
+    texts = {"chat": _of_chat, "atif": _of_atif, "otlp": _of_otlp}[form]
 
     def each(leaf: Leaf) -> None:
         for text in texts(leaf):
@@ -36,8 +30,21 @@ def telling(form: ExportFormat, take: Callable[[str], None]) -> Callable[[Leaf],
     return each
 
 
+async def told_apart(row: TraceRow, take: Callable[[str], None], *, store: TraceStore, contents: Contents) -> None:
+    """Hand `take` what tells of a trace whose final document is exported: it holds much more, and in another order.
+
+    Raises as `export_pieces`.
+    """
+    each = telling("chat", take)
+    async with aclosing(export_pieces(row, "chat", store=store, contents=contents)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Leaf):
+                each(piece)
+
+
 def _of_chat(leaf: Leaf) -> Iterator[str]:
-    if leaf.pointer.startswith("/messages/") and leaf.pointer != _FIRST_MESSAGE:
+    """Of a message that is neither the frame's nor what a command printed."""
+    if leaf.pointer.startswith("/messages/") and leaf.pointer != _FIRST_MESSAGE and leaf.value.get("role") != "tool":
         yield str(leaf.value.get("content") or "")
         yield from (call["function"]["arguments"] for call in leaf.value.get("tool_calls") or ())
 
@@ -57,10 +64,3 @@ def _of_otlp(leaf: Leaf) -> Iterator[str]:
     for pair in attributes:
         if pair["key"] in _ATTRIBUTES:
             yield str(pair["value"].get("stringValue"))
-
-
-def _of_document(leaf: Leaf) -> Iterator[str]:
-    if leaf.pointer.startswith("/artifacts/blobs/"):
-        text = inline_text(leaf.value["storage_uri"])
-        if not text.startswith("blob:"):
-            yield text

@@ -25,7 +25,7 @@ from collector.exporting import ExportFormat, fields_of, redaction_version
 from collector.handing_on import write_export
 from collector.qa_fold import fold_qa
 from collector.set_shards import Shards
-from collector.set_telling import telling, told_first
+from collector.set_telling import telling, told_apart
 from collector.store.port import TraceRow, TraceStore
 from collector.where import parse_where
 from tracer.capture.document import TRACE_VERSION
@@ -164,8 +164,6 @@ async def _write(
                 continue
             split = split_of(row.metadata["repo"]["repo_id"], request.shares)
             sketching = Sketching()
-            for text in told_first(row, request.form):
-                sketching.take(text)
             with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
                 try:
                     await write_export(
@@ -177,8 +175,10 @@ async def _write(
                         redactor=redactor,
                         redact=request.redact,
                         what=f"trace {trace_id}",
-                        each=telling(request.form, sketching.take),
+                        each=None if request.form == "json" else telling(request.form, sketching.take),
                     )
+                    if request.form == "json":
+                        await told_apart(row, sketching.take, store=store, contents=contents)
                 except ConflictError as error:
                     left_out[trace_id] = error.why or error.what
                     continue

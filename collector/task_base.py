@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from collector.imported import Unknown
-from runner.workspace.git import Git, GitError, Stopper, find_repository, scratch_repository
+from runner.workspace.git import Git, GitError, find_repository, scratch_repository
+from runner.workspace.git_stopper import Stopper
 from tracer.errors import TraceError
 
 __all__ = ["TaskBase", "task_base"]

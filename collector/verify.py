@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,8 +19,9 @@ import orjson
 
 from collector.materialize import document_chunks
 from collector.patches import PatchError, apply_patch, parse_patch
-from collector.replay import NO_BASE, REDACTED, UNKNOWN, Content, FileState, Finding, Replay
+from collector.replay import NO_BASE, REDACTED, UNKNOWN, Content, FileState, Finding, Replay, Unknown
 from collector.store.port import TraceStore
+from collector.verify_commits import CommitDiff, Commits, content_by_commits, read_diff
 from collector.verify_source import Source
 from collector.verify_tree import CommitTree, Trees
 from tracer.capture.canonical import canonical_json
@@ -120,6 +122,7 @@ class _Run:
         self.base: CommitTree | None = None
         self.base_text = "none: the trace has no bundle of the base commit"
         self.replay = Replay(self._base_content)
+        self.commits = Commits()
         self.at_commit: dict[str, FileState] | None = None
         self.count = 0
 
@@ -192,18 +195,24 @@ class _Run:
                 if content is not None and content.startswith(_TOMBSTONE):
                     content = None
                 self.replay.snapshot(event.seq, event.payload, content, redacted=redacted)
-            elif isinstance(event, CommitEvent) and event.payload.commit_sha == head:
-                self.at_commit = self.replay.contents()
+            elif isinstance(event, CommitEvent):
+                self.commits.take(event.payload)
+                if event.payload.commit_sha == head:
+                    self.at_commit = self.replay.contents()
 
     async def _compare_end(self, base: CommitTree, trees: Trees) -> str | None:
-        """Compare with the final commit where its bundle is here, else with the final diff; the commit if reached."""
+        """Compare with the final commit where its bundle is here, else with the final diff; the commit if reached.
+
+        A commit that no event tells of was there before, or nothing was committed: it need not be where the edits led.
+        """
         state = self.source.final_state
         if state is None:
             return None
         if state.commit_head is not None:
             head = await self._final_commit(trees, state.commit_head, state.bundle_blob_id)
-            if head is not None:
-                return await asyncio.to_thread(self._compare_commit, base, head, trees)
+            if head is not None and (head.commit in self.commits or not await self._ends_elsewhere(base, head, trees)):
+                diffs = await self._commit_diffs(head.commit)
+                return await asyncio.to_thread(self._compare_commit, base, head, trees, diffs)
         if state.pr.diff_blob_id is not None:
             diff = await self.source.read(state.pr.diff_blob_id)
             if diff is None:
@@ -212,6 +221,23 @@ class _Run:
                 redacted = _is_redacted(diff)
                 await asyncio.to_thread(self._compare_diff, base, diff, redacted=redacted)
         return None
+
+    async def _ends_elsewhere(self, base: CommitTree, head: CommitTree, trees: Trees) -> bool:
+        """Whether the edits lead past the commit that was checked out at the end, which nobody made in the session."""
+        state = self.source.final_state
+        if state is None or (state.pr.diff_blob_id is None and head.commit != base.commit):
+            return False
+        return await asyncio.to_thread(trees.rebuilt, base, self.replay.files) != head.tree_id
+
+    async def _commit_diffs(self, head: str) -> list[CommitDiff]:
+        """The diffs of the commits that lead to `head`; none where one of them is not here."""
+        found: list[CommitDiff] = []
+        for commit in self.commits.leading_to(head):
+            diff = None if commit.diff_blob_id is None else await self.source.read(commit.diff_blob_id)
+            if diff is None:
+                return []
+            found.append(read_diff(diff, redacted=_is_redacted(diff)))
+        return found
 
     async def _final_commit(self, trees: Trees, sha: str, bundle_id: str | None) -> CommitTree | None:
         if bundle_id is not None:
@@ -230,31 +256,59 @@ class _Run:
         except TraceError:
             return None
 
-    def _compare_commit(self, base: CommitTree, head: CommitTree, trees: Trees) -> str | None:
-        """Every file that the commit changed must end as the edits up to it lead; the commit if all do."""
+    def _compare_commit(
+        self, base: CommitTree, head: CommitTree, trees: Trees, diffs: Sequence[CommitDiff]
+    ) -> str | None:
+        """Every file that the commit changed must end as the edits, or the commits' diffs, say; the commit if all do.
+
+        What was edited and not committed is held to its own hashes alone.
+        """
         files = self.at_commit if self.at_commit is not None else self.replay.contents()
         before = self.replay.result()
-        changed = {
-            path
-            for path in {*base.entries, *head.entries}
-            if base.entries.get(path) != head.entries.get(path) or path in files
-        }
-        for path in sorted(changed):
-            expected = head.read(path)
-            state = files.get(path)
-            if isinstance(expected, bytes) and b"\0" in expected[:_BINARY_PROBE] and state is None:
-                self.replay.cannot_test(0, path, "binary")
-            elif not (isinstance(expected, bytes) or expected is None):
-                self.replay.cannot_test(0, path, "a link or a submodule")
+        start = self._start(base, head, trees)
+        committed: dict[str, FileState] = {}
+        for path in sorted({*base.entries, *head.entries}):
+            if base.entries.get(path) == head.entries.get(path):
+                continue
+            expected, state = head.read(path), files.get(path)
+            if why := self._not_kept(path, expected, state):
+                self.replay.cannot_test(0, path, why)
             elif state is None and self._same(base, head, path):
                 continue  # only its mode changed
             elif state is None:
                 self.replay.wrong(0, path, "the final commit changed it, but no event says how")
             else:
-                self.replay.final(path, state, expected, redacted=False, what="the final commit")
+                known = not state.redacted and not isinstance(state.content, Unknown)
+                if known and diffs and state.content != expected:  # committed in part
+                    state = FileState(*content_by_commits(path, start.read(path), diffs), state.mode)
+                committed[path] = state
+                self.replay.final(path, state, expected, redacted=state.redacted, what="the final commit")  # type: ignore[arg-type]  # _not_kept has links
         after = self.replay.result()
         agreed = (before.mismatches, before.not_testable) == (after.mismatches, after.not_testable)
-        return head.commit if agreed and trees.rebuilt(base, files) == head.tree_id else None
+        return head.commit if agreed and trees.rebuilt(base, committed) == head.tree_id else None
+
+    def _start(self, base: CommitTree, head: CommitTree, trees: Trees) -> CommitTree:
+        """Where the commits that lead to the final one began: the base, or a commit that was fetched meanwhile."""
+        chain = self.commits.leading_to(head.commit)
+        parent = chain[0].parent_sha if chain else None
+        if parent is None or parent == base.commit:
+            return base
+        try:
+            return trees.commit(parent, what="a commit")
+        except TraceError:
+            return base
+
+    def _not_kept(self, path: str, expected: Content, state: FileState | None) -> str:
+        """Why nothing is known of a file that the final commit changed; empty where something should be."""
+        if isinstance(expected, Unknown):
+            return "a link or a submodule"
+        if state is not None:
+            return ""
+        if path in self.commits.left_out:
+            return "left out by the recorder"
+        if isinstance(expected, bytes) and b"\0" in expected[:_BINARY_PROBE]:
+            return "binary"
+        return "" if path.isprintable() or path.encode("utf-8", "replace").decode() == path else "its name is no text"
 
     @staticmethod
     def _same(base: CommitTree, head: CommitTree, path: str) -> bool:

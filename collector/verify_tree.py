@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from collector.replay import UNKNOWN, Content, FileState
-from runner.workspace.git import Git, GitError, Stopper, scratch_repository
+from runner.workspace.git import Git, GitError, scratch_repository
+from runner.workspace.git_stopper import Stopper
 from tracer.errors import TraceError, UsageError
 
 __all__ = ["CommitTree", "Entry", "Trees"]

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from collector.collector import Collector, open_collector
+from collector.collector import Collector
+from collector.opening import open_collector
 from collector.qa.judge_choice import choose_judge
 from collector.qa.judge_pace import LocalPace, Pace
 from collector.qa.pipeline import run_qa

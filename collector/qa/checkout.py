@@ -64,7 +64,8 @@ class Checkout:
             "head_tree": self.head,
             "source": self.source,
             "patch": self.patch,
-            "files_changed": list(self.changed[:_MOST_PATHS]),
+            # a name that is no UTF-8 has no form in JSON
+            "files_changed": [os.fsencode(path).decode("utf-8", "replace") for path in self.changed[:_MOST_PATHS]],
             "files_changed_count": len(self.changed),
         }
 

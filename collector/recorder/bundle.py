@@ -6,6 +6,7 @@ repository that is too large goes without: the capture then stands on its snapsh
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from collector.spool import Spool
@@ -14,6 +15,8 @@ from runner.workspace.git import Git, GitError
 __all__ = ["ensure_base_bundle", "final_bundle"]
 
 _LARGEST: Final = 100 << 20
+_HEADER: Final = 4096
+_REFS: Final = "refs/pm-orchestrator/record/"
 
 
 def ensure_base_bundle(spool: Spool, git: Git) -> str:
@@ -32,8 +35,7 @@ def ensure_base_bundle(spool: Spool, git: Git) -> str:
     try:
         if _size(git) > _LARGEST:
             return f"the repository is larger than {_LARGEST >> 20} MB"
-        git.run("merge-base", "--is-ancestor", repo["commit_base"], "HEAD")
-        data = git.run("bundle", "create", "--quiet", "-", "HEAD", chosen_index=False)
+        data = _bundled(git, repo["commit_base"], name=f"{_REFS}{spool.trace_id}")
     except GitError as error:
         return str(error).splitlines()[0] if str(error) else "git could not make it"
     blob_id = spool.blobs.put_bytes(data)
@@ -53,6 +55,25 @@ def final_bundle(spool: Spool, git: Git, *, head: str) -> str | None:
     except GitError:
         return None
     return spool.blobs.put_bytes(data) if len(data) <= _LARGEST else None
+
+
+def _bundled(git: Git, commit: str, *, name: str) -> bytes:
+    """A bundle that holds `commit`: HEAD's, else one of its own, which needs a ref for as long as it is made.
+
+    Raises:
+        GitError: git could not make it.
+
+    """
+    data = git.run("bundle", "create", "--quiet", "-", "HEAD", chosen_index=False)
+    head = re.search(rb"^([0-9a-f]{40,64}) HEAD\n", data[:_HEADER], re.MULTILINE)
+    shared = git.run("merge-base", head[1].decode(), commit, ok_codes=(0, 1)) if head else b""
+    if shared.decode("ascii").strip() == commit:
+        return data
+    git.run("update-ref", name, commit)  # a rebase or a checkout has led away from it already
+    try:
+        return git.run("bundle", "create", "--quiet", "-", name, chosen_index=False)
+    finally:
+        git.run("update-ref", "-d", name)
 
 
 def _size(git: Git) -> int:

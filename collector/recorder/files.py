@@ -82,6 +82,7 @@ class FileTracker:
         self._limit = limit
         self._snapshots = snapshots
         self.known: dict[str, Known] = {}
+        self.untouched_ns: int | None = None
 
     def learn(self, event: Mapping[str, Any]) -> None:
         """Take over what an event in the spool says of a file (our own, another process's, or before a crash)."""
@@ -104,18 +105,35 @@ class FileTracker:
             self.known[path] = Known(blob_id=blob_id, why=why)
 
     def changed_paths(self) -> list[str]:
-        """What differs from the base commit by git's word, untracked files included, and every file known so far."""
-        found: set[str] = set(self.known)
-        for words in (
-            ("diff", "--name-only", "--no-renames", "-z", self._base, "--"),
-            ("ls-files", "--others", "--exclude-standard", "-z"),
-        ):
-            try:
-                said = self._git.run(*words, chosen_index=False)
-            except GitError:
-                continue
-            found.update(_text(name) for name in said.split(b"\0") if name)
-        return sorted(path for path in found if path)
+        """What differs from the base commit by git's word, untracked files included, and every file known so far.
+
+        Untracked files that nobody touched since `untouched_ns` (their ctime) are left alone.
+        """
+        tracked = self._named_by("diff", "--name-only", "--no-renames", "-z", self._base, "--")
+        untracked = self._named_by("ls-files", "--others", "--exclude-standard", "-z") - self.known.keys()
+        if self.untouched_ns is not None:
+            untracked = {path for path in untracked if self._changed_ns(path) >= self.untouched_ns}
+        return sorted({*self.known, *tracked, *untracked})
+
+    def untracked(self) -> tuple[int, int]:
+        """How many untracked files there are that would be recorded, and their bytes."""
+        named = self._named_by("ls-files", "--others", "--exclude-standard", "-z")
+        sizes = [_look(self._full(path))[1] for path in named if not self._left_out(path)]
+        return len(sizes), sum(sizes)
+
+    def _named_by(self, *words: str) -> set[str]:
+        try:
+            said = self._git.run(*words, chosen_index=False)
+        except GitError:
+            return set()
+        return {path for path in map(_text, said.split(b"\0")) if path}
+
+    def _changed_ns(self, path: str) -> int:
+        look = _look(self._full(path))[0]
+        return look[2] if look is not None else 0
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self._git.top, path)  # noqa: PTH118 - many files, each time
 
     def difference(self) -> bytes:
         """The unified diff from the base commit to what was last recorded of every file, in the stored form."""
@@ -129,12 +147,18 @@ class FileTracker:
                 parts.append(make_patch(path, before, after))
         return b"".join(parts)
 
-    def commit_diff(self, parent: str, commit: str) -> bytes:
-        """The diff of a commit in the stored form; binary and large files are only named."""
+    def commit_diff(self, parent: str, commit: str) -> tuple[bytes, list[str]]:
+        """The diff of a commit in the stored form, and the files that are never recorded.
+
+        Binary and large files are only named in the diff.
+        """
         words = ["diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", "--root"]
-        parts = []
+        parts: list[bytes] = []
+        left_out: list[str] = []
         for entry in parse_raw(self._git.run(*words, *([parent] if parent else []), commit))[:_MOST_FILES]:
             path = _text(entry.path)
+            if path and self._left_out(path):
+                left_out.append(path)
             if not path or self._left_out(path):
                 continue
             before, why = self._object(entry.ids[0])
@@ -144,7 +168,7 @@ class FileTracker:
                 parts.append(b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4))
             elif before != after:
                 parts.append(make_patch(path, before, after))
-        return b"".join(parts)
+        return b"".join(parts), left_out
 
     def _object(self, object_id: str) -> tuple[bytes | None, str]:
         if not object_id.strip("0"):
@@ -271,7 +295,7 @@ class FileTracker:
 
     def _read(self, path: str, known: Known | None) -> Content | None:
         """The file now; None where it looks as it did when it was last recorded, or is no file of ours to record."""
-        full = os.path.join(self._git.top, path)  # noqa: PTH118 - many files, each time
+        full = self._full(path)
         for _try in range(_TRIES):
             look, size, kind = _look(full)
             if kind == "other":

@@ -43,13 +43,27 @@ _CUSTOM: Final = frozenset(
     }
 )
 _TEST_WORDS: Final = frozenset({"test", "tests", "check", "unittest", "test-unit", "unit"})
-_CUSTOM_SUBCOMMANDS: Final = {
-    "cargo": {"test", "nextest", "t"}, "mvn": {"test", "verify"}, "mvnw": {"test", "verify"},
-    "gradle": {"test", "check"}, "gradlew": {"test", "check"}, "dotnet": {"test"},
-    "swift": {"test"}, "bazel": {"test"}, "mix": {"test"},
-    "deno": {"test"}, "bun": {"test"}, "rake": {"test", "spec"}, "sbt": {"test"}, "zig": {"test"}, "stack": {"test"},
-    "cabal": {"test"}, "just": _TEST_WORDS, "task": _TEST_WORDS, "ninja": _TEST_WORDS, "meson": {"test"},
+# The first word says what is done (`cargo run test` runs a program) ...
+_CUSTOM_SUBCOMMANDS: Final[Mapping[str, frozenset[str]]] = {
+    "cargo": frozenset({"test", "nextest", "t"}), "rake": frozenset({"test", "spec"}),
+    **dict.fromkeys(("dotnet", "swift", "bazel", "mix", "deno", "bun", "stack", "cabal", "meson", "rails", "manage.py"),
+                    frozenset({"test"})),
 }  # fmt: skip
+# ... or each word is a goal of its own (`mvn clean test`).
+_CUSTOM_GOALS: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("mvn", "mvnw"), frozenset({"test", "verify"})),
+    **dict.fromkeys(("gradle", "gradlew"), frozenset({"test", "check"})),
+    **dict.fromkeys(("sbt", "zig"), frozenset({"test"})),
+    **dict.fromkeys(("just", "task", "ninja"), _TEST_WORDS),
+}
+# What only asks, or builds, and runs no test.
+_NO_RUN: Final[Mapping[str, frozenset[str]]] = {
+    "pytest": frozenset({"--version", "-V", "--help", "-h", "--collect-only", "--co", "--fixtures", "--markers"}),
+    "go test": frozenset({"-list", "-c", "-h", "--help"}),
+    "npm test": frozenset({"--help", "--listTests"}),
+    "make test": frozenset({"-n", "--dry-run", "--just-print", "-q", "--question", "-h", "--help", "--version"}),
+    "custom": frozenset({"--version", "--help", "-h", "--no-run", "--list", "--listTests", "--dry-run"}),
+}
 _DEBUGGERS: Final = frozenset({"gdb", "lldb", "dlv", "pdb", "ipdb", "pudb", "rdbg", "delve", "jdb"})
 _VIEWERS: Final = frozenset({"less", "more", "cat", "bat", "head", "tail", "view"})
 _EDITORS: Final = frozenset(
@@ -73,6 +87,18 @@ _EDITORS: Final = frozenset(
         "mcedit",
     }
 )
+# Options whose value stands before the word that says what is done (`npm --prefix web test`, `uv run --with x pytest`).
+_BEFORE: Final[Mapping[str, frozenset[str]]] = {
+    "git": frozenset({"-C", "-c"}),
+    "go": frozenset({"-C"}),
+    "npm": frozenset({"--prefix", "-C", "-w", "--workspace"}),
+    "yarn": frozenset({"--cwd"}),
+    "pnpm": frozenset({"-C", "--dir", "-F", "--filter"}),
+    "cargo": frozenset({"-C", "-Z", "--config"}),
+    "uv": frozenset({"--with", "--extra", "--group", "--python", "-p", "--directory", "--project", "--package"}),
+}
+# Left of `&&` these leave no doubt that the tests were run (that `cd` failed is seen by what it printed).
+_HARMLESS: Final = frozenset({"cd", "pushd", "popd", "source", ".", "set", "echo", "printf", "true", ":", "clear"})
 _COUNTED: Final = frozenset({"-n", "-c", "--lines", "--bytes"})
 _AROUND: Final = frozenset({"-A", "-B", "-C", "-m", "--max-count", "--context", "-g", "--glob", "-t", "--type"})
 _WITH_VALUE: Final[Mapping[str, frozenset[str]]] = {
@@ -90,6 +116,13 @@ _WITH_VALUE: Final[Mapping[str, frozenset[str]]] = {
 _SEARCHERS: Final = frozenset({"grep", "rg", "ag", "ack", "egrep", "fgrep", "git-grep"})
 # The grammar's scanner gives every character to isdigit(), which crashes on large ones: it sees letters instead.
 _AS_ASCII: Final = bytes(range(128)) + b"x" * 128
+_COMMITTERS: Final = frozenset({"gh", "hub", "tig", "lazygit", "gitui", "jj", "g"})
+_NO_COMMIT: Final = frozenset(
+    {
+        *("add", "status", "diff", "log", "show", "push", "fetch", "checkout", "switch", "restore", "branch", "tag"),
+        *("remote", "clone", "init", "config", "reset", "rm", "mv", "clean", "blame", "grep", "bisect", "worktree"),
+    }
+)
 _OURS: Final = frozenset({"think", "record", "snapshot"})
 
 
@@ -107,7 +140,10 @@ class TestCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What a line is for. `program` is its first program's name; `viewed` (kind, path, line, query) if it looks."""
+    """What a line is for. `program` is its first program's name; `viewed` (kind, path, line, query) if it looks.
+
+    `ours`: it holds nothing but commands about the recording itself. `commits`: it may make a commit.
+    """
 
     program: str = ""
     test: TestCommand | None = None
@@ -115,6 +151,7 @@ class Line:
     viewed: tuple[Literal["open", "search"], str, int | None, str] | None = None
     editor: bool = False
     ours: bool = False
+    commits: bool = False
 
 
 def read_line(text: str) -> Line:
@@ -122,7 +159,12 @@ def read_line(text: str) -> Line:
     commands = list(_commands(text))
     if not commands:
         return Line()
-    found = Line(program=_base(commands[0][0]))
+    others = [words for words, _standing, _place in commands if not _is_ours(words)]
+    found = Line(
+        program=_base((others or [commands[0][0]])[0]),
+        ours=not others,
+        commits=any(_may_commit(words) for words in others),
+    )
     for words, standing, place in commands:
         base, rest = _base(words), words[1:]
         runner = _runner(base, rest)
@@ -133,8 +175,6 @@ def read_line(text: str) -> Line:
             found = _changed(found, debugger=" ".join(words))
         if base in _EDITORS:
             found = _changed(found, editor=True)
-        if base == "pm" and any(word in _OURS for word in rest[:1]):
-            found = _changed(found, ours=True)
         viewed = _viewed(base, rest)
         if viewed is not None and found.viewed is None:
             found = _changed(found, viewed=viewed)
@@ -164,6 +204,17 @@ def junit_path(words: Sequence[str]) -> str | None:
     return None
 
 
+def _is_ours(words: Sequence[str]) -> bool:
+    return _base(words) == "pm" and words[1:2] != [] and words[1] in _OURS
+
+
+def _may_commit(words: Sequence[str]) -> bool:
+    if _base(words) != "git":
+        return _base(words) in _COMMITTERS
+    plain = [word for word in _without_values("git", words[1:], _BEFORE) if not word.startswith("-")]
+    return plain[:1] != [] and plain[0] not in _NO_COMMIT
+
+
 def _changed(line: Line, **changes: Any) -> Line:
     from dataclasses import replace
 
@@ -175,31 +226,40 @@ def _base(words: Sequence[str]) -> str:
 
 
 def _runner(base: str, rest: Sequence[str]) -> Runner | None:
-    first = next((word for word in rest if not word.startswith(("-", "+"))), "")
+    found = _runner_named(base, _without_values(base, rest, _BEFORE))
+    return None if found is None or not _NO_RUN[found].isdisjoint(rest) else found
+
+
+def _runner_named(base: str, rest: Sequence[str]) -> Runner | None:
+    plain = [word for word in rest if not word.startswith(("-", "+"))]
+    first = plain[0] if plain else ""
     if base in {"pytest", "py.test", "pytest-3"}:
         return "pytest"
     if base.startswith("python"):
         module = rest[rest.index("-m") + 1] if "-m" in rest and rest.index("-m") + 1 < len(rest) else ""
         if module == "pytest":
             return "pytest"
-        return "custom" if module in _CUSTOM else None
+        return "custom" if module in _CUSTOM or (_base([first]), *plain[1:2]) == ("manage.py", "test") else None
     if base == "go":
         return "go test" if first == "test" else None
     if base in {"npm", "yarn", "pnpm"}:
-        plain = [word for word in rest if not word.startswith("-")]
-        target = plain[1] if plain[:1] == ["run"] and len(plain) > 1 else first
-        return "npm test" if target in {"test", "t", "tst"} or target.startswith("test:") else None
+        target = plain[1] if first == "run" and len(plain) > 1 else first
+        if target in {"test", "t", "tst"} or target.startswith("test:"):
+            return "npm test"
+        return "custom" if target in _CUSTOM else None
     if base in {"make", "gmake"}:
         return "make test" if any(word in _TEST_WORDS or word.startswith("test-") for word in rest) else None
-    if base in _CUSTOM:
-        return "custom"
-    if base in _CUSTOM_SUBCOMMANDS and any(word in _CUSTOM_SUBCOMMANDS[base] for word in rest[:3]):
-        return "custom"
-    return None
+    custom = (
+        base in _CUSTOM
+        or first in _CUSTOM_SUBCOMMANDS.get(base, ())
+        or not _CUSTOM_GOALS.get(base, frozenset()).isdisjoint(plain)
+        or (base == "node" and "--test" in rest)
+    )
+    return "custom" if custom else None
 
 
 def _viewed(base: str, rest: Sequence[str]) -> tuple[Literal["open", "search"], str, int | None, str] | None:
-    rest = _without_values(base, rest)
+    rest = _without_values(base, rest, _WITH_VALUE)
     plain = [word for word in rest if not word.startswith(("-", "+"))]
     if base in _SEARCHERS or (base == "git" and rest[:1] == ["grep"]):
         plain = plain[1:] if base == "git" else plain
@@ -210,9 +270,9 @@ def _viewed(base: str, rest: Sequence[str]) -> tuple[Literal["open", "search"], 
     return None
 
 
-def _without_values(base: str, rest: Sequence[str]) -> list[str]:
-    """Without the numbers and patterns that stand after an option (`head -n 20 a.py`, `grep -A 3 word`)."""
-    options = _WITH_VALUE.get(base, frozenset())
+def _without_values(base: str, rest: Sequence[str], table: Mapping[str, frozenset[str]]) -> list[str]:
+    """Without what stands after the options that `table` gives a value (`head -n 20 a.py`, `grep -A 3 word`)."""
+    options = table.get(base, frozenset())
     return [word for at, word in enumerate(rest) if at == 0 or rest[at - 1] not in options]
 
 
@@ -220,7 +280,7 @@ def _commands(text: str) -> Iterator[tuple[list[str], Standing, int]]:
     """Every simple command of the line, outside substitutions: words without prefixes, standing, place in its pipe."""
     original = text.encode("utf-8", "replace")
     tree = _parser().parse(original.translate(_AS_ASCII))
-    last = tree.root_node.named_children[-1] if tree.root_node.named_children else None
+    last = next((child for child in reversed(tree.root_node.named_children) if child.type != "comment"), None)
     waiting = [tree.root_node]
     found = []
     while waiting:
@@ -234,7 +294,7 @@ def _commands(text: str) -> Iterator[tuple[list[str], Standing, int]]:
     for node in found:
         words = _unwrapped(_words(node, original))
         if words:
-            yield words, *_standing(node, last)
+            yield words, *_standing(node, last, original)
 
 
 def _words(node: Any, original: bytes) -> list[str]:
@@ -257,6 +317,7 @@ def _unwrapped(words: list[str]) -> list[str]:
         base = _base(words)
         if base in _RUNNING and _RUNNING[base] in words[1:3]:
             rest = words[words.index(_RUNNING[base], 1) + 1 :]
+            rest = _without_values(base, rest, _BEFORE)
             if base == "coverage" and rest[:1] == ["-m"]:
                 rest = ["python", *rest]
         elif base in _PREFIXES and len(words) > 1:
@@ -274,19 +335,24 @@ def _unwrapped(words: list[str]) -> list[str]:
     return words
 
 
-def _standing(node: Any, last: Any) -> tuple[Standing, int]:
+def _standing(node: Any, last: Any, original: bytes) -> tuple[Standing, int]:
     """How the exit code of `node` shows in what the shell reports for the whole line."""
     place, zero_only = -1, False
-    while node.parent is not None and node.parent.type != "program":
+    while True:
+        if node.next_sibling is not None and node.next_sibling.type == "&":
+            return "unknown", 0  # in the background: the line ends before it
         parent = node.parent
+        if parent is None or parent.type == "program":
+            break
         if parent.type == "pipeline":
             place = next(number for number, child in enumerate(parent.named_children) if child.id == node.id)
         elif parent.type == "list":
-            is_left = parent.named_children[0].id == node.id
-            operator = next((child.type for child in parent.children if child.type in {"&&", "||"}), "")
-            if is_left and operator == "&&":
-                zero_only = True
-            elif is_left:
+            clear = _in_list(node, parent, original)
+            if clear is None:
+                return "unknown", 0
+            zero_only = zero_only or not clear
+        elif parent.type in {"subshell", "compound_statement"}:
+            if place >= 0 or parent.named_children[-1].id != node.id:
                 return "unknown", 0
         elif parent.type != "redirected_statement":
             return "unknown", 0
@@ -296,6 +362,23 @@ def _standing(node: Any, last: Any) -> tuple[Standing, int]:
     if zero_only:
         return ("zero_only", 0) if place < 0 else ("unknown", 0)
     return ("pipe", place) if place >= 0 else ("line", 0)
+
+
+def _in_list(node: Any, parent: Any, original: bytes) -> bool | None:
+    """Whether the exit code of `a && b` is that of its part `node`; False: only 0 is; None: nobody can tell."""
+    if any(child.type == "||" for child in parent.children):
+        return None
+    left = parent.named_children[0]
+    return left.id != node.id and _is_harmless(left, original)
+
+
+def _is_harmless(node: Any, original: bytes) -> bool:
+    if node.type == "command":
+        return _base(_words(node, original)) in _HARMLESS
+    if node.type in {"list", "redirected_statement"}:
+        parts = node.named_children if node.type == "list" else node.named_children[:1]
+        return all(_is_harmless(child, original) for child in parts)
+    return node.type in {"variable_assignment", "variable_assignments", "declaration_command", "unset_command"}
 
 
 @cache

@@ -17,11 +17,16 @@ from collector.recorder.bundle import final_bundle
 from collector.recorder.commits import Head
 from collector.recorder.files import FileTracker, body
 from collector.spool import Draft, Spool
+from collector.verify_commits import LEFT_OUT
 from runner.workspace.git import Git
+from tracer.clock import now_epoch_ms
 from tracer.redaction.engine import ProjectRedactor
 
 __all__ = ["PERSON", "TOOL", "RecordWriter", "ScribeOptions"]
 
+_LEFT_ALONE: Final = "untracked_before"
+_MOST_UNTRACKED: Final = 300
+_UNTRACKED_BYTES: Final = 16 << 20
 PERSON: Final[Mapping[str, Any]] = {"kind": "human", "id": None}
 TOOL: Final[Mapping[str, Any]] = {"kind": "tool", "id": "pm record"}
 
@@ -54,6 +59,7 @@ class RecordWriter:
         self._redactor = options.redactor
         begun = int(spool.header.get("created_at_ms") or 0) if spool.last_event() else None
         self.head = Head(git, since_ms=begun)
+        self._text_only = options.text_only
         self._base = str(spool.header["request"]["repo"]["commit_base"])
         self.files = FileTracker(
             git,
@@ -65,7 +71,20 @@ class RecordWriter:
             snapshots=options.snapshots,
             text_only=options.text_only,
         )
+        self.files.untouched_ns = (spool.header.get(_LEFT_ALONE) or {}).get("since_ns")
         self._committed: set[str] = set()
+
+    def leave_alone(self) -> str:
+        """Leave the untracked files of a new recording out until they are touched, where they are many; what to say."""
+        if self.spool.last_event() or self.files.untouched_ns is not None:
+            return ""
+        files, size = self.files.untracked()
+        if files <= _MOST_UNTRACKED and size <= _UNTRACKED_BYTES:
+            return ""
+        self.files.untouched_ns = now_epoch_ms() * 1_000_000
+        noted = {"files": files, "bytes": size, "since_ns": self.files.untouched_ns}
+        self.spool.update_header(**{_LEFT_ALONE: noted})
+        return f"{files:,} untracked files ({size / 1e6:,.0f} MB) are recorded only once you change them"
 
     def stored(self, data: bytes) -> bytes:
         """The stored form of a file's bytes: secrets replaced unless this recording is raw."""
@@ -112,18 +131,22 @@ class RecordWriter:
 
         self.record(make)
 
-    def commits(self, *, command: str = "") -> None:
-        """Record the commits that were made since the last look."""
-        for made in self.head.moved():
-            if made.sha in self._committed or made.sha == self._base:
-                continue
+    def commits(self, actor: Mapping[str, Any] = PERSON, *, command: str = "") -> None:
+        """Record the commits that were made since the last look, after the edits that are in them."""
+        found = [made for made in self.head.moved() if made.sha not in self._committed and made.sha != self._base]
+        if found:
+            self.sweep(actor, command=command)
+        for made in found:
             self._committed.add(made.sha)
+            diff, left_out = self.files.commit_diff(made.parent, made.sha)
             payload: dict[str, Any] = {
                 "commit_sha": made.sha,
                 "parent_sha": made.parent or None,
                 "message": self.clean(made.message),
-                **body("diff", self.files.commit_diff(made.parent, made.sha), self.spool.blobs),
+                **body("diff", diff, self.spool.blobs),
             }
+            if left_out:  # who may see the bundle sees their names there; others only how many they are
+                payload[LEFT_OUT] = len(left_out) if self._text_only else left_out
             self.record(lambda said=payload: [Draft(type="commit", payload=said, context=self.context(command))])  # type: ignore[misc] # mypy cannot infer a default of a lambda
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.recorder.bundle import ensure_base_bundle
@@ -20,7 +21,7 @@ from collector.recorder.marks import Mark
 from collector.recorder.output import CommandOutput
 from collector.recorder.recognise import Line, read_line
 from collector.recorder.record_writer import PERSON, TOOL, RecordWriter, ScribeOptions
-from collector.recorder.shell_words import looks
+from collector.recorder.shell_words import looks, placed
 from collector.recorder.test_runs import report_of, test_run
 from collector.spool import Draft, Spool
 from runner.workspace.git import Git
@@ -92,6 +93,7 @@ class Scribe:
         self._running: _Running | None = None
         self._cwd = str(git.top)
         self._was_paused = False
+        self._prompts_put = self._prompts_taken = self._prompts_done = 0
         self.failed: PmError | None = None
         self.begun = threading.Event()
 
@@ -102,6 +104,9 @@ class Scribe:
             RecordError: the spool cannot be written.
 
         """
+        left_alone = self._writer.leave_alone()
+        if left_alone:
+            self._tell(left_alone)
         self._writer.sweep(TOOL, found="before_recording")
 
     def start(self) -> None:
@@ -111,6 +116,7 @@ class Scribe:
     def put(self, item: Item) -> None:
         """Hand over something that happened; waits where the scribe is far behind."""
         if self._thread.is_alive() or not self._thread.ident:
+            self._prompts_put += item.kind == "mark" and item.data.kind != "command"
             self._items.put(item)
 
     def join(self) -> None:
@@ -132,7 +138,10 @@ class Scribe:
                 if item.kind == "end":
                     self._close()
                     return
+                is_prompt = item.kind == "mark" and item.data.kind != "command"
+                self._prompts_taken += is_prompt
                 self._take(item)
+                self._prompts_done += is_prompt
         except PmError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - top of the thread: a defect here must be told, not lost with it
@@ -226,7 +235,8 @@ class Scribe:
         ]
         if not begins:
             return drafts
-        drafts += looks(running.line, self._writer.clean, context=context, ts_ms=running.began_ms)
+        place = partial(placed, cwd=self._cwd, top=str(self._git.top))
+        drafts += looks(running.line, self._writer.clean, place=place, context=context, ts_ms=running.began_ms)
         if running.line.test is not None:
             drafts += self.files.snapshot(sorted(self.files.known), "pre_test", context=context)
         return drafts
@@ -275,7 +285,8 @@ class Scribe:
         self._entered.prompt()
         running = self._running
         if running is None:
-            self._writer.commits(command=self._command_id)
+            if not self._behind:
+                self._writer.commits()
             return
         self._end_output()
         code = int(status) if status.lstrip("-").isdigit() else 0
@@ -285,7 +296,8 @@ class Scribe:
             self._stopped.stop(running.doing, running.line)
         elif running.line.test is not None:
             self._test(running, code, statuses, ts_ms)
-        self._writer.commits(command=self._command_id)
+        if not self._behind or running.line.commits:
+            self._writer.commits(self._actor(running), command=running.event_id)
         self._running = None
 
     def _actor(self, running: _Running) -> Mapping[str, Any]:
@@ -324,6 +336,15 @@ class Scribe:
             self._writer.commits(command=self._command_id)
         self._running = None
         self._writer.close()
+
+    def settled(self) -> bool:
+        """Whether what came before the last prompt is recorded, or nothing is any more; from any thread."""
+        return self._prompts_done == self._prompts_put or self.failed is not None
+
+    @property
+    def _behind(self) -> bool:
+        """Whether later commands have ended already: a commit that is seen now may be theirs."""
+        return self._prompts_put > self._prompts_taken
 
     @property
     def _command_id(self) -> str:

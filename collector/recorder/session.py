@@ -96,7 +96,7 @@ async def _recorded(
         else:
             scribe.put(Item("output", now_epoch_ms(), token))
 
-    terminal = PtyShell(ready, cwd=cwd, nonce=nonce, on_token=on_token)
+    terminal = PtyShell(ready, cwd=cwd, nonce=nonce, on_token=on_token, settled=lambda: scribe.settled())  # noqa: PLW0108 - made below
     scribe = Scribe(spool, git, options, tell=terminal.say, gave_up=gave_up)
     watcher = Watcher(
         git.top,

@@ -31,6 +31,10 @@ _TYPED: Final = 16
 _DRAIN_S: Final = 0.3
 _HANG_UP_S: Final = 2.0
 _NUDGE_S: Final = 0.3
+_SETTLE_S: Final = 5.0
+_LOOK_AGAIN_S: Final = 0.01
+_CONTINUED_S: Final = 0.1
+_UNANSWERED_S: Final = 1.0
 _DEFAULT_SIZE: Final = (24, 80)
 _END_OF_INPUT: Final = b"\x04"
 
@@ -49,6 +53,7 @@ class PtyShell:
         cwd: str,
         nonce: str,
         on_token: Callable[[Token, bytes], None],
+        settled: Callable[[], bool] = lambda: True,
         stdin: int = 0,
         stdout: int = 1,
     ) -> None:
@@ -61,6 +66,11 @@ class PtyShell:
         self._master = -1
         self._pid = 0
         self._waiting = b""
+        self._script = b""
+        self._settled = settled
+        self._next_line: asyncio.TimerHandle | None = None
+        self._running = False
+        self._typed_at = 0.0
         self._typed = b""
         self._prompted = False
         self._script_over = False
@@ -240,9 +250,13 @@ class PtyShell:
             asyncio.get_running_loop().call_later(_NUDGE_S, self._end_script)
         if len(self._typed) < _TYPED:
             self._typed = (self._typed + data)[:_TYPED]
-        self._waiting += data
-        if self._prompted or os.isatty(self._in):
+        if os.isatty(self._in):
+            self._waiting += data
             self._to_shell()
+            return
+        self._script += data
+        if self._prompted and self._next_line is None:
+            self._type_after(0)
 
     def _to_shell(self) -> None:
         """Write what the shell takes now; it reads at its own pace."""
@@ -286,6 +300,8 @@ class PtyShell:
     def _hand_on(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
             self._on_token(token, self._typed)
+            if isinstance(token, Mark):
+                self._running = token.kind == "command"
             if isinstance(token, Mark) and token.kind == "prompt":
                 self._typed = b""
                 self._feed_script()
@@ -293,14 +309,40 @@ class PtyShell:
     def _feed_script(self) -> None:
         """A script is typed from the first prompt on; before it the shell's terminal would swallow it."""
         self._prompted = True
-        if self._waiting:
-            self._to_shell()
+        if self._script:
+            self._type_after(0)
+
+    def _type_after(self, pause_s: float, *, until: float = 0) -> None:
+        if self._next_line is not None:
+            self._next_line.cancel()
+        self._next_line = asyncio.get_running_loop().call_later(pause_s, self._type_line, until)
+
+    def _type_line(self, until: float) -> None:
+        """Type the script's next line once what came before it is recorded, as a person would who looks first.
+
+        A line that begins no command (a loop, a here-document) is followed by the next one soon, one that a command has
+        begun with after a while: it may read what comes.
+        """
+        now = asyncio.get_running_loop().time()
+        until = until or now + _SETTLE_S
+        self._next_line = None
+        if self._master < 0:
+            return
+        if (now < until and not self._settled()) or (self._running and now < self._typed_at + _UNANSWERED_S):
+            self._type_after(_LOOK_AGAIN_S, until=until)
+            return
+        line, end, self._script = self._script.partition(b"\n")
+        self._waiting += line + end
+        self._typed_at = now
+        self._to_shell()
+        if self._script:
+            self._type_after(_CONTINUED_S)
 
     def _end_script(self) -> None:
         """Type Ctrl+D until the shell is gone: between a command and the next prompt it means nothing."""
         if self._master < 0 or self._ended is None or self._ended.done():
             return
-        if self._prompted and not self._waiting:
+        if self._prompted and not self._waiting and not self._script:
             self._waiting = _END_OF_INPUT
             self._to_shell()
         asyncio.get_running_loop().call_later(_NUDGE_S, self._end_script)

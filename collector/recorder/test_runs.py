@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,8 @@ from collector.recorder.shell_words import told_by_summary
 __all__ = ["report_of", "test_run"]
 
 _LARGEST_REPORT: Final = 5 << 20
+_NOT_STARTED: Final = (126, 127)  # the shell found no such program, or may not run it
+_NO_FOLDER: Final = re.compile(r"\S+ cd: [^\n]+|cd: [^\n]+")  # all that `cd nowhere && pytest` prints
 
 
 def test_run(
@@ -23,9 +26,9 @@ def test_run(
     the run began and ended (ms).
     """
     code = status_of(test, line_status=status, pipe=pipe)
-    if code is None:
+    if code is None or (code and _NO_FOLDER.fullmatch(printed.strip())):
         code = told_by_summary(printed)
-    if code is None:
+    if code is None or code in _NOT_STARTED:
         return None
     began_ms, ended_ms = took
     return {

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from collector.collector import Collector, open_collector
+from collector.collector import Collector
+from collector.opening import open_collector
 from runner.settings.layers import load_settings
 from tests.collector.final.sessions import Session, stable_id
 from tracer.statedir import StateDir

@@ -158,16 +158,17 @@ class Session:
             "tool",
         )
 
-    def commit(self, *, bundle: bool = True) -> str:
+    def commit(self, *, bundle: bool = True, staged: bool = False, **extra: Any) -> str:
+        """Commit everything, or what was `staged`."""
         parent = self.git("rev-parse", "HEAD")
-        self.git("add", "-A")
+        if not staged:
+            self.git("add", "-A")
         self.git("commit", "-q", "-m", "Fix the bug")
         sha = self.git("rev-parse", "HEAD")
         diff = self.git("diff", "--no-renames", self.base, sha).encode() + b"\n"
-        self.event(
-            "commit",
-            {"commit_sha": sha, "parent_sha": parent, "message": "Fix the bug", "diff_blob_id": self.put(diff)},
-        )
+        payload = {"commit_sha": sha, "parent_sha": parent, "message": "Fix the bug", "extra": extra}
+        self.event("commit", {**payload, "diff_blob_id": self.put(self.git("show", "--format=", sha).encode() + b"\n")})
+        self.put(diff)
         self.final_state = {
             "commit_head": sha,
             "pr": {"title": "Fix the bug", "description": None, "diff_blob_id": blob_id(diff)},

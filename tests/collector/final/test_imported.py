@@ -19,7 +19,7 @@ from collector.from_task import imported_task
 from collector.imported import FileStates, Unknown
 from collector.patches import make_patch
 from collector.session_edits import changes_of, payload_of
-from collector.session_reading import read_session
+from collector.session_reading import Item, ReadSession, read_session
 from repl.cli import main
 from tests.tracer.distill.support import SCENARIOS, unpack
 from tracer.capture.schema import trace_schema
@@ -228,3 +228,31 @@ def test_of_a_task_split_into_subtasks_the_whole_change_is_taken_at_its_end() ->
     assert edit["post_hash"] == f"sha256:{hashlib.sha256(b'3' + bytes([10])).hexdigest()}"
     assert imported.final_state is not None
     assert imported.final_state["pr"]["diff"] == whole.decode()
+
+
+def test_a_file_whose_name_is_no_text_is_left_out_and_told() -> None:
+    entries = [
+        Entry("2026-01-02T03:04:05.000Z", "USER_REQUEST", "s", "task-001", {"prompt": "do"}),
+        Entry("2026-01-02T03:04:05.000Z", "FINAL_SUMMARY", "s", "task-001", {"status": "COMPLETE", "diff_blob": "it"}),
+    ]
+    diff = make_patch("a.py", b"1\n", b"2\n") + make_patch("caf\udce9.py", None, b"1\n")
+    said = Entry("2026-01-02T03:04:05.000Z", "LLM_RESPONSE", "s", "task-001",
+                 {"output": "done", "status": "COMPLETE", "diff_blob": "it"})  # fmt: skip
+    told = imported_task(
+        [entries[0], said, entries[1]], consent={}, read_blob={"it": diff}.get, base=lambda _path: Unknown()
+    )
+    assert [event["payload"]["file_path"] for event in told.events if event["type"] == "file_edit"] == ["a.py"]
+    assert told.notes == ("left out: 'caf\\\\xe9.py': its name is no text",)
+
+
+def test_a_command_that_only_names_a_test_runner_is_no_test_run(tmp_path: Path) -> None:
+    commands = ("pip install pytest", "cd app && python -m pytest -q", "make && make test", "grep -rn pytest .")
+    items = [
+        Item("call", 1, name="Bash", operation="shell", arguments={"command": command}, output="said\n", failed=True)
+        for command in commands
+    ]
+    session = session_at(unpack(SCENARIOS[0], tmp_path / "home").path)
+    read = ReadSession(items=tuple(items), model=None, cli_version="1", first_ms=1, left_out=0)
+    imported = imported_session(session, read, consent={})
+    runs = [event["payload"] for event in imported.events if event["type"] == "test_run"]
+    assert [(run["command"], run["exit_code"]) for run in runs] == [("cd app && python -m pytest -q", 1)]

@@ -134,6 +134,7 @@ async def test_near_duplicates_are_reported_with_their_splits(
         session = Session(tmp_path / str(number), f"twin{number}", repo_id=f"acme/{number}").begin({"a.py": b"x = 1\n"})
         session.think(" ".join(f"word{at}" for at in range(400)))
         session.edit("a.py", f"x = {number}2\n".encode())
+        session.command("pytest", " ".join(f"run{number}at{at}" for at in range(2000)).encode())
         await collect(collector, session)
     manifest = await exported(collector, redactor, tmp_path / "set", SetRequest(where="", form=form))
     (pair,) = json.loads((tmp_path / "set" / "near_duplicates.json").read_bytes())
@@ -256,6 +257,7 @@ async def test_a_leak_stops_the_export_and_is_named_by_its_place(
         await exported(collector, redactor, tmp_path / "set", SetRequest(where="", form=form))
     assert trace_id in refused.value.what
     assert place in refused.value.why
+    assert ("--format atif" in refused.value.next_step) == (form == "json")
     assert TOKEN not in refused.value.why + refused.value.what
     assert not (tmp_path / "set").exists()
 

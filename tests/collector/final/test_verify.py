@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from collector.patches import make_patch
 from collector.redact_code import TraceMap
 from collector.verify import Report, document_hash_agrees, verify_source
 from collector.verify_source import DocumentSource
@@ -82,6 +83,90 @@ async def test_edits_after_the_final_commit_do_not_count_against_it(tmp_path: Pa
     session.edit("src/calc.py", b"# later\n")
     report = await verified(session)
     assert (report.status, report.reaches) == ("verified", session.final_state["commit_head"])
+
+
+async def test_what_was_edited_and_not_committed_does_not_count_against_the_commit(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n", "b.py": b"1\n"})
+    session.edit("a.py", b"2\n")
+    session.edit("b.py", b"print()\n")
+    session.edit("notes.txt", b"mine\n")
+    session.git("add", "a.py")
+    head = session.commit(staged=True)
+    report = await verified(session)
+    assert (report.status, report.reaches, report.findings) == ("verified", head, ())
+
+
+async def test_a_file_that_was_committed_in_part_is_proved_by_the_diffs_of_the_commits(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n"})
+    session.edit("a.py", b"2\n")
+    session.commit()
+    session.edit("a.py", b"3\n")
+    session.git("add", "a.py")
+    session.edit("a.py", b"3\nprint()\n")
+    head = session.commit(staged=True)
+    session.final_state["bundle_blob_id"] = session._bundle(f"{session.base}..main")
+    report = await verified(session)
+    assert (report.status, report.reaches, report.findings) == ("verified", head, ())
+    told = session.events[-1]["payload"]
+    told["diff_blob_id"] = session.put(session.blobs[told["diff_blob_id"]].replace(b"+3", b"+4"))
+    report = await verified(session)
+    assert [finding.reason for finding in report.findings] == ["it does not end as the final commit says"]
+
+
+async def test_where_nothing_was_committed_the_final_diff_is_what_is_compared(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n"})
+    session.edit("a.py", b"2\n")
+    diff = session.put(make_patch("a.py", b"1\n", b"2\n"))
+    session.final_state = {"commit_head": session.base, "pr": {"diff_blob_id": diff}}
+    assert ((report := await verified(session)).status, report.findings) == ("verified", ())
+    session.edit("a.py", b"3\n")
+    assert (await verified(session)).findings[0].reason == "it does not end as the final diff says"
+
+
+async def test_a_commit_that_was_only_checked_out_need_not_be_where_the_edits_led(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n"})
+    (session.folder / "a.py").write_bytes(b"2\n")
+    head = session.commit()
+    del session.events[:]
+    (session.folder / "a.py").write_bytes(b"1\n")
+    session.edit("a.py", b"2\n")
+    assert ((report := await verified(session)).status, report.reaches) == ("verified", head)
+    session.edit("a.py", b"2\n3\n")
+    session.final_state["pr"]["diff_blob_id"] = session.put(make_patch("a.py", b"1\n", b"2\n3\n"))
+    assert ((report := await verified(session)).status, report.reaches, report.findings) == ("verified", None, ())
+
+
+async def test_a_file_that_is_not_kept_is_not_testable_and_never_a_failure(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n", "icon.png": b"\0"})
+    session.edit("a.py", b"2\n")
+    (session.folder / "icon.png").write_bytes(b"\0\1")
+    (session.folder / "big.txt").write_bytes(b"big\n")
+    for path, why in (("icon.png", "binary"), ("big.txt", "larger than 2 bytes")):
+        patch = f"diff --git a/{path} b/{path}\nBinary files a/{path} and b/{path} differ\n".encode()
+        payload = {"file_path": path, "edit_kind": "patch", "patch_blob_id": session.put(patch)}
+        session.event("file_edit", {**payload, "extra": {"content_left_out": why}})
+    session.commit()
+    found = {(finding.path, finding.kind, finding.reason) for finding in (await verified(session)).findings}
+    assert found == {
+        ("icon.png", "not_testable", "binary"),
+        ("big.txt", "not_testable", "larger than 2 bytes"),
+    }
+
+
+async def test_a_file_that_the_recorder_leaves_out_or_cannot_name_is_no_failure(tmp_path: Path) -> None:
+    session = Session(tmp_path / "repo").begin({"a.py": b"1\n"})
+    session.edit("a.py", b"2\n")
+    (session.folder / "a.orig").write_bytes(b"1\n")
+    (session.folder / "caf\udce9.txt").write_bytes(b"1\n")
+    (session.folder / "silent.txt").write_bytes(b"1\n")
+    session.commit(left_out=["a.orig"])
+    report = await verified(session)
+    assert {(finding.path, finding.reason) for finding in report.findings} == {
+        ("a.orig", "left out by the recorder"),
+        ("caf\udce9.txt", "its name is no text"),
+        ("silent.txt", "the final commit changed it, but no event says how"),
+    }
+    assert report.mismatches == 1
 
 
 async def test_without_a_base_an_edit_is_not_testable_until_a_snapshot_shows_the_file(tmp_path: Path) -> None:

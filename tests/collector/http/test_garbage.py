@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from collector.blobs import FolderBlobs
-from collector.collector import Collector, open_collector
+from collector.collector import Collector
+from collector.opening import open_collector
 from runner.settings.layers import load_settings
 from tests.collector.http.support import event, new_trace
 from tests.support.s3 import BUCKET, s3_environment

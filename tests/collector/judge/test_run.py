@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from collector.collector import Collector, open_collector
+from collector.collector import Collector
+from collector.opening import open_collector
 from collector.qa.judge import RubricJudge
 from collector.qa.judge_port import Question
 from collector.qa.judge_recorded import RecordedJudgeModel, RecordedReply

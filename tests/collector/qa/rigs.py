@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from collector.collector import Collector, open_collector
+from collector.collector import Collector
+from collector.opening import open_collector
 from collector.qa.pipeline_settings import QaSettings, qa_settings
 from collector.qa.sandbox import Limits
 from runner.settings.layers import load_settings

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from collector.collector import Collector
@@ -21,6 +22,7 @@ from collector.qa.session_end import SessionEnd, session_end
 from collector.replay import Content
 from collector.verify_source import StoreSource
 from tests.collector.qa.rigs import Repository, a_collector, a_repository, send_session
+from tracer.capture.canonical import canonical_json
 from tracer.errors import UnavailableError
 
 
@@ -311,3 +313,9 @@ async def test_another_user_s_git_settings_are_not_asked(
         trace_id = await send_session(collector, repository, bundle=b"", remote_url=f"{address}calc.git")
         found = await _checkout(collector, trace_id, tmp_path / "git", remotes=(address,))
     assert not isinstance(found, Refusal), found
+
+
+def test_a_file_whose_name_is_no_text_can_be_recorded() -> None:
+    names = (os.fsdecode(b"caf\xe9.txt"), "ünï.txt")
+    found = Checkout(base="1", tested_base="1", head="2", changed=names, source="bundle", patch="the final diff")
+    assert orjson.loads(canonical_json(found.as_json()))["files_changed"] == ["caf\ufffd.txt", "ünï.txt"]

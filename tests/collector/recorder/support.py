@@ -108,6 +108,7 @@ class Wire:
     answers: list[Callable[[Asked], tuple[int, dict[str, str], bytes] | None]] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
     finalized: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
     key: str = "admin-token-of-the-test"
 
     def answer(self, asked: Asked) -> tuple[int, dict[str, str], bytes]:
@@ -125,6 +126,11 @@ class Wire:
         if asked.method == "POST" and path == "/traces":
             self.created.append(asked.json()["trace_id"])
             return ok({"trace_id": self.created[-1], "ingest_key": "ingest-key-of-the-test"}, 201)
+        if asked.method == "DELETE":
+            self.deleted.append(path.split("/")[2])
+            return 204, {}, b""
+        if asked.method == "GET" and path == "/traces":
+            return self._page(asked.path)
         if asked.method == "PUT":
             self.blobs.add(path.rsplit("/", 1)[1])
             return ok({}, 201)
@@ -134,6 +140,14 @@ class Wire:
             self.finalized.append(path.split("/")[2])
             return ok({"status": "finalized"}, 202)
         return ok({"status": "finalized" if self.finalized else "open", "ingestion": {"seq_last": self.last}})
+
+    def _page(self, path: str) -> tuple[int, dict[str, str], bytes]:
+        """Two traces a page, whatever was asked for."""
+        after = path.partition("after=")[2]
+        start = self.created.index(after) + 1 if after else 0
+        shown = self.created[start : start + 2]
+        rows = [{"trace_id": trace_id, "status": "open", "event_count": 3} for trace_id in shown]
+        return ok({"traces": rows, "next": shown[-1] if start + 2 < len(self.created) else None})
 
     def _append(self, events: list[dict[str, Any]]) -> tuple[int, dict[str, str], bytes]:
         fresh = [event for event in events if event["event_id"] not in self.events]
@@ -179,7 +193,7 @@ def wire() -> Iterator[Wire]:
             self.end_headers()
             self.wfile.write(answer)
 
-        do_GET = do_POST = do_PUT = _do  # noqa: N815 - the names that http.server calls
+        do_GET = do_POST = do_PUT = do_DELETE = _do  # noqa: N815 - the names that http.server calls
 
         def log_message(self, *_arguments: Any) -> None:
             pass

@@ -212,6 +212,33 @@ def test_get_writes_the_document_whole_or_not_at_all(at: Desk, tmp_path: Path) -
     assert not (tmp_path / "u.json").exists()
 
 
+def test_a_capture_is_deleted_at_its_collector_after_a_yes(at: Desk) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        refused = capture(at, server, "delete", spool.trace_id[:8])
+        assert (refused.code, server.deleted) == (2, [])
+        assert "--yes" in refused.err
+        deleted = capture(at, server, "delete", spool.trace_id[:8], "--yes")
+        assert (deleted.code, server.deleted) == (0, [spool.trace_id])
+        assert "pm record discard" in deleted.err
+    assert spool.folder.is_dir()
+
+
+def test_the_collectors_list_is_shown_whole(at: Desk) -> None:
+    with wire() as server:
+        server.created = [new_id() for _ in range(5)]
+        listed = capture(at, server, "list", "--remote")
+        assert [line.split()[0] for line in listed.out.splitlines()] == server.created
+
+
+def test_get_with_a_dash_writes_to_stdout(at: Desk) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        got = capture(at, server, "get", spool.trace_id, "-o", "-")
+    assert json.loads(got.out)["status"] == "open"
+    assert not (at.repo / "-").exists()
+
+
 def test_an_unknown_capture_is_exit_7_and_an_empty_list_says_how_to_begin(at: Desk) -> None:
     assert capture(at, None, "append", "ffff", "--offline").code == 7
     listed = capture(at, None, "list")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.patches import apply_patch, parse_patch
+from collector.recorder.bundle import ensure_base_bundle
 from collector.recorder.facts import (
     developer_block,
     environment_block,
@@ -21,7 +22,7 @@ from collector.recorder.facts import (
 from collector.recorder.files import INLINE, FileTracker
 from collector.recorder.watching import left_out_by
 from collector.spool import Draft
-from tests.collector.recorder.support import BUGGY, git, repository
+from tests.collector.recorder.support import BUGGY, create_request, git, repository, spool_in
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.errors import UsageError
 
@@ -157,7 +158,8 @@ def test_the_difference_and_a_commits_diff_are_of_the_stored_form(tmp_path: Path
     files.observe(["cart.py"], actor=ACTOR, context={})
     parent = git(repo, "rev-parse", "HEAD")
     git(repo, "commit", "-qam", "with a secret")
-    told = files.commit_diff(parent, git(repo, "rev-parse", "HEAD"))
+    told, left_out = files.commit_diff(parent, git(repo, "rev-parse", "HEAD"))
+    assert left_out == []
     assert SECRET not in told
     assert told == files.difference()
     assert b"+[REDACTED:test:000000]\n" in told
@@ -220,3 +222,30 @@ def test_a_repository_without_a_commit_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no commit") as caught:
         open_repository(tmp_path)
     assert "git commit" in caught.value.next_step
+
+
+def test_the_base_is_bundled_also_where_a_rebase_has_led_away_from_it(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    git(repo, "switch", "-qc", "topic")
+    (repo / "a.txt").write_text("a\n", encoding="ascii")
+    git(repo, "add", "a.txt")
+    git(repo, "commit", "-qm", "a")
+    base = git(repo, "rev-parse", "HEAD")
+    git(repo, "switch", "-q", "main")
+    (repo / "b.txt").write_text("b\n", encoding="ascii")
+    git(repo, "add", "b.txt")
+    git(repo, "commit", "-qm", "b")
+    git(repo, "switch", "-q", "topic")
+    git(repo, "rebase", "-q", "main")
+    request = create_request(repo={"repo_id": "shop", "commit_base": base})
+    request["developer"]["consent_flags"]["store_raw_code"] = True
+    spool = spool_in(tmp_path / "state", **request)
+    assert ensure_base_bundle(spool, open_repository(repo)) == ""
+    bundle = tmp_path / "bundle"
+    bundle.write_bytes(spool.blobs.read(spool.header["request"]["repo"]["bundle_blob_id"]))
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    git(fresh, "init", "-q", ".")
+    git(fresh, "bundle", "unbundle", str(bundle))
+    assert git(fresh, "show", f"{base}:a.txt") == "a"
+    assert "refs/pm-orchestrator" not in git(repo, "for-each-ref")

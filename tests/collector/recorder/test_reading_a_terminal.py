@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -10,6 +12,8 @@ from collector.recorder.marks import Cut, Mark
 from collector.recorder.output import CommandOutput
 from collector.recorder.plain_text import PlainText
 from collector.recorder.recognise import junit_path, read_line, status_of
+from collector.recorder.shell_words import placed, told_by_summary
+from collector.recorder.test_runs import test_run as ended
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 
 NONCE = "0123456789abcdef"
@@ -189,6 +193,16 @@ def test_memory_stays_bounded_for_output_without_end() -> None:
         ("python -m unittest", "custom"),
         ("npx jest", "custom"),
         ("timeout 60 tox -e py311", "custom"),
+        ("cargo +nightly test -p cart", "custom"),
+        ("mvn -q clean test", "custom"),
+        ("go -C api test ./...", "go test"),
+        ("npm --prefix web test", "npm test"),
+        ("uv run --with pytest-cov pytest", "pytest"),
+        ("yarn vitest run", "custom"),
+        ("./manage.py test cart", "custom"),
+        ("python3 manage.py test", "custom"),
+        ("bin/rails test", "custom"),
+        ("node --test", "custom"),
     ],
 )
 def test_test_runs_are_recognised(line: str, runner: str) -> None:
@@ -210,6 +224,14 @@ def test_test_runs_are_recognised(line: str, runner: str) -> None:
         "go build",
         "cat <<X\npytest\nX",
         "'unclosed",
+        "pytest --version",
+        "pytest --collect-only -q",
+        "go test -list .",
+        "make -n test",
+        "cargo run test",
+        "cargo run -- test",
+        "cargo new test",
+        "cargo test --no-run",
     ],
 )
 def test_other_commands_are_no_test_runs(line: str) -> None:
@@ -228,7 +250,17 @@ def test_other_commands_are_no_test_runs(line: str) -> None:
         ("pytest; echo done", 0, [0], None),
         ("pytest || true", 0, [0], None),
         ("! pytest", 0, [0], None),
-        ("(pytest)", 1, [1], None),
+        ("(pytest)", 1, [1], 1),
+        ("(cd api && go test ./...)", 1, [1], 1),
+        ("{ cd api; make test; }", 2, [2], 2),
+        ("(pytest; echo done)", 0, [0], None),
+        ("go test ./... # once more", 1, [1], 1),
+        ("export A=1 && . .venv/bin/activate && pytest", 1, [1], 1),
+        ("make && make test", 2, [2], None),
+        ("make && make test", 0, [0], 0),
+        ("grep -q x y || pytest", 0, [0], None),
+        ("pytest &", 0, [0], None),
+        ("sleep 9 & pytest", 1, [1], 1),
     ],
 )
 def test_a_tests_own_exit_code_is_told_or_not_guessed(line: str, status: int, pipe: list[int], own: int | None) -> None:
@@ -257,6 +289,68 @@ def test_looking_and_debugging_are_told() -> None:
     assert read_line("python -m pdb app.py").debugger == "python -m pdb app.py"
     assert read_line("pm think x").ours
     assert not read_line("pm run x").ours
+    assert not read_line("pm think x && pytest").ours
+    assert read_line("pm think x; pm snapshot").ours
+    assert read_line("make; git -C . ci -m x").commits
+    assert not read_line("git -c a.b=c add -A && make").commits
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("cart.py", "shop/cart.py"),
+        ("./cart.py", "shop/cart.py"),
+        ("../tests", "tests"),
+        ("../../other/x.py", "{above}/other/x.py"),
+        ("/etc/hosts", "/etc/hosts"),
+        ("{top}/shop/cart.py", "shop/cart.py"),
+        ("~/notes", "~/notes"),
+        ("..", "."),
+    ],
+)
+def test_a_looked_at_file_is_named_from_the_workspace(tmp_path: Path, path: str, told: str) -> None:
+    above, top = str(tmp_path), str(tmp_path / "repo")
+    (tmp_path / "repo" / "shop").mkdir(parents=True)
+    named = placed(path.format(top=top), cwd=f"{top}/shop", top=top)
+    assert named == told.format(above=above)
+
+
+@pytest.mark.parametrize(
+    ("printed", "code"),
+    [
+        ("== 1 failed, 2 passed in 0.10s ==\n", 1),
+        ("3 passed in 0.1s\n", 0),
+        ("Ran 3 tests in 0.001s\n\nFAILED (failures=1)\n", 1),
+        ("Ran 1 test in 0.001s\n\nOK (skipped=1)\n", 0),
+        ("ok  \texample.com/x\t0.003s\nFAIL\texample.com/y\t0.003s\nFAIL\n", 1),
+        ("ok  \texample.com/x\t(cached)\n", 0),
+        ("test result: ok. 3 passed; 0 failed\n\ntest result: FAILED. 0 passed; 1 failed\n", 1),
+        ("test result: ok. 3 passed; 0 failed; 0 ignored\n", 0),
+        ("Tests:       1 failed, 2 passed, 3 total\n", 1),
+        (" Tests  2 passed (2)\n", 0),
+        ("  3 passing (10ms)\n  1 failing\n", 1),
+        ("# pass 3\n# fail 0\n# skipped 0\n", 0),
+        ("FAILED to connect\nbuild OK\n", None),
+        ("", None),
+    ],
+)
+def test_a_runners_summary_is_read(printed: str, code: int | None) -> None:
+    assert told_by_summary(printed) == code
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "printed"),
+    [
+        ("cd nowhere && pytest", 1, "bash: cd: nowhere: No such file or directory\n"),
+        ("cd nowhere && pytest", 1, "cd: no such file or directory: nowhere\n"),
+        ("pytest", 127, "bash: pytest: command not found\n"),
+        ("make && make test", 2, "cart.c:3: error: expected ';'\n"),
+    ],
+)
+def test_where_no_test_was_run_none_is_made_up(line: str, status: int, printed: str) -> None:
+    test = read_line(line).test
+    assert test is not None
+    assert ended(test, status=status, pipe=[status], printed=printed, took=(0, 9)) is None
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,33 @@ def test_a_bug_is_fixed_in_a_recorded_shell_and_the_record_proves_it(
         assert told["status"] == "verified"
 
 
+UNFINISHED = (
+    "head -c 2000 /dev/urandom > icon.png",
+    "sed -i 's/prices\\[1:\\]/prices/' cart.py",
+    "echo 'print(1)' >> test_cart_unit.py",
+    "git add cart.py icon.png; echo '# more' >> cart.py",
+    "touch kept.tmp; ln -s cart.py link; git add -A kept.tmp link",
+    "git commit -qm 'Sum all prices'",
+    "echo note > note.txt",
+)
+
+
+@pytest.mark.parametrize("lines", [UNFINISHED, UNFINISHED[:3]], ids=["committed in part", "nothing committed"])
+def test_a_session_with_unfinished_business_is_proved_too(at: Desk, lines: tuple[str, ...]) -> None:
+    with serving(at) as address:
+        with Recording(at, "bash", "--no-upload", "--server", address, consent="all") as recording:
+            for line in lines:
+                recording.run(line)
+            assert recording.leave() == 0
+        assert run(at, "record", "upload", "--server", address).code == 0
+    verified = run(at, "capture", "verify", at.spool.trace_id, "--json")
+    told = json.loads(verified.out)
+    assert (verified.code, told["status"], told["mismatches"]) == (0, "verified", 0), verified.out
+    assert {found["reason"] for found in told["findings"]} <= {
+        "binary", "left out by the recorder", "a link or a submodule"
+    }  # fmt: skip
+
+
 def test_what_is_recorded_live_is_there_before_the_shell_ends_and_a_restart_loses_nothing(
     at: Desk, tmp_path: Path
 ) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.collector import Collector, open_collector
+from collector.collector import Collector
+from collector.opening import open_collector
 from runner.settings.layers import load_settings
 from tests.collector.judge.captures import a_capture, uid
 from tests.collector.judge.command import environment, pm_command

@@ -1,0 +1,64 @@
+"""Opens the collector of a state directory: its store, its blobs and its redactor, as the settings name them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from collector.blobs import open_blobs
+from collector.collector import Collector
+from collector.config import collector_settings
+from collector.store.port import TraceStore
+from collector.store.sqlite import open_sqlite
+from runner.settings.layers import Settings
+from tracer.errors import ConfigError
+from tracer.redaction.engine import build_redactor
+from tracer.statedir import StateDir
+
+__all__ = ["open_collector"]
+
+
+@asynccontextmanager
+async def open_collector(
+    state_dir: StateDir, settings: Settings, *, environ: Mapping[str, str] = os.environ
+) -> AsyncIterator[Collector]:
+    """The collector of a state directory, while the block runs.
+
+    Raises:
+        ConfigError: `collector.database` or `collector.blobs` names no place.
+        UnavailableError: the database cannot be reached.
+
+    """
+    state_dir.ensure()
+    chosen = collector_settings(settings)
+    blobs = open_blobs(chosen.blobs, default=state_dir.root / "collector-blobs", environ=environ)
+    redactor = build_redactor(
+        state_dir=state_dir.root,
+        environ=environ,
+        extra_names=settings.get("redaction.extra_names") or (),
+        extra_rules=settings.family("redaction.extra_rules"),
+    )
+    async with _open_store(state_dir, chosen.database) as store:
+        yield Collector(store=store, blobs=blobs, redactor=redactor, settings=chosen)
+
+
+@asynccontextmanager
+async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
+    if database.startswith(("postgresql://", "postgres://")):
+        from collector.store.postgres import open_postgres  # psycopg and pgqueuer (700 ms): for their users alone
+        from collector.worker_queue import enqueue, install_queue
+
+        await install_queue(database)
+        async with open_postgres(database, on_finalize=enqueue) as store:
+            yield store
+    elif "://" in database:
+        raise ConfigError(
+            "collector.database names no database we know",  # the address may hold a password: it is not repeated
+            next_step="name a SQLite file, or a postgresql:// address",
+        )
+    else:
+        path = Path(database).expanduser() if database else state_dir.root / "collector.sqlite"
+        async with open_sqlite(path) as store:
+            yield store

@@ -14,7 +14,8 @@ from pathlib import Path
 import orjson
 
 from benchmarks._collector_load import batches_of, create_body
-from collector.collector import Collector, open_collector
+from collector.collector import Collector
+from collector.opening import open_collector
 from runner.settings.layers import load_settings
 from tracer.statedir import StateDir
 

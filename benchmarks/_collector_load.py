@@ -35,11 +35,16 @@ def create_body(trace_id: str, *, store: str = "redacted") -> bytes:
     })  # fmt: skip
 
 
-def event(seq: int, *, size: int = 2_000) -> dict[str, Any]:
-    """An output of about `size` bytes, its content inline: it becomes a blob of its own."""
+def event(seq: int, *, size: int = 2_000, unique: bool = False) -> dict[str, Any]:
+    """An output of about `size` bytes, its content inline: it becomes a blob of its own.
+
+    The contents are pieces of one source, so that some come again; `unique` ones never do.
+    """
     start = _RANDOM.randrange(len(_SOURCE) - size)
+    event_id = str(uuid.UUID(int=_RANDOM.getrandbits(128)))
+    chunk = _SOURCE[start : start + size - 440]
     return {
-        "event_id": str(uuid.UUID(int=_RANDOM.getrandbits(128))),
+        "event_id": event_id,
         "seq": seq,
         "ts_ms": 1_700_000_000_000 + seq,
         "type": "terminal_output",
@@ -50,14 +55,19 @@ def event(seq: int, *, size: int = 2_000) -> dict[str, Any]:
             "commit_head": "a" * 40,
             "correlation_id": str(uuid.UUID(int=_RANDOM.getrandbits(128))),
         },
-        "payload": {"stream": "stdout", "chunk": _SOURCE[start : start + size - 440], "is_truncated": False},
+        "payload": {
+            "stream": "stdout",
+            "chunk": f"{event_id}{chunk[len(event_id) :]}" if unique else chunk,
+            "is_truncated": False,
+        },
     }
 
 
-def batches_of(count: int, size: int, *, first: int = 1) -> list[bytes]:
-    """`count` bodies of `size` events each, with seq from `first` on."""
+def batches_of(count: int, size: int, *, first: int = 1, unique: bool = False) -> list[bytes]:
+    """`count` bodies of `size` events each, with seq from `first` on; see `event`."""
     return [
-        orjson.dumps({"events": [event(first + number * size + at) for at in range(size)]}) for number in range(count)
+        orjson.dumps({"events": [event(first + number * size + at, unique=unique) for at in range(size)]})
+        for number in range(count)
     ]
 
 

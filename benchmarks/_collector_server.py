@@ -6,11 +6,11 @@ import os
 import sys
 from functools import partial
 
-from collector import collector
+from collector import opening
 from repl.cli import main
 
 if group := os.environ.get("PM_BENCH_GROUP"):
-    collector.open_sqlite = partial(collector.open_sqlite, group=int(group))
+    opening.open_sqlite = partial(opening.open_sqlite, group=int(group))
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from playwright.async_api import async_playwright  # noqa: E402 - the checkout comes first on the path
 
-from collector.collector import open_collector  # noqa: E402
+from collector.opening import open_collector  # noqa: E402
 from runner.settings.layers import load_settings  # noqa: E402
 from service.security import OneTimeCodes  # noqa: E402
 from tests.collector.http.scene import checked, events, opening  # noqa: E402

@@ -36,3 +36,7 @@ def _print_version(version: str) -> int:
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone: the last flush must not fail
     return 0
+
+
+if __name__ == "__main__":  # python -m repl.cli
+    sys.exit(main())

@@ -131,14 +131,17 @@ def _credentials(context: Context) -> Check:
 
 
 def _executors(context: Context) -> Check:
-    """Each agent command line with version, log-in state and what keeps it from being used."""
+    """Each agent command line with version, log-in state and what keeps it from being used; configured ACP agents."""
+    from repl.executor_choice import acp_agents
     from runner.executors.detection import detect
     from runner.executors.registry import AGENT_NAMES
 
     programs = {name: str(path) for name, path in context.settings().family("executors").items()}
     found = [detect(name, context.environ, programs=programs) for name in AGENT_NAMES]
     parts = [one_line(_agent_text(agent, context), 200) for agent in found]
-    usable = any(agent.usable for agent in found)
+    acp = acp_agents(context.settings(), context.environ)
+    parts += [one_line(f"{name} {path or '(not found)'}", 200) for name, path in acp]
+    usable = any(agent.usable for agent in found) or any(path for _, path in acp)
     hint = next((agent.next_step for agent in found if agent.path and agent.problem), "")
     step = "" if usable else hint or "install one of them, or use --executor anthropic with a key"
     return Check("executors", "ok" if usable else "warn", ", ".join(parts), step)
@@ -155,10 +158,24 @@ def _agent_text(agent: Detection, context: Context) -> str:
         return f"{text} ({agent.problem})"
     text += f" (log-in: {agent.login_detail})" if agent.login == "yes" else f" (log-in {agent.login})"
     version = parse_version(agent.version or "") or Version()
-    own = probe_own_sandbox(
-        agent.name, agent.path, version, environ=context.environ, cache=context.state_dir.root / "control"
-    )
+    cache = context.state_dir.root / "control" if context.state_dir.root.is_dir() else None  # nothing is made here
+    own = probe_own_sandbox(agent.name, agent.path, version, environ=context.environ, cache=cache)
     return text if own.works else f"{text}; {own.why}"
+
+
+def _sandbox(context: Context) -> Check:
+    """Whether agents and their commands can be put into bubblewrap, as the settings want it."""
+    from runner.sandbox import probe
+
+    mode = str(context.settings().get("sandbox.mode"))
+    if mode == "off":
+        return Check("sandbox", "ok", "sandbox.mode is off: agents run as you do, within their permissions")
+    capability = probe()
+    if capability.available:
+        return Check("sandbox", "ok", f"bubblewrap works: agents run inside it (sandbox.mode is {mode})")
+    if mode == "on":
+        return Check("sandbox", "fail", f"sandbox.mode is on, and {capability.why}", capability.next_step)
+    return Check("sandbox", "warn", f"{capability.why}: agents run within their permissions", capability.next_step)
 
 
 def _online(context: Context) -> Check:
@@ -311,6 +328,7 @@ CHECKS: dict[str, Callable[[Any], Check]] = {
     "config": _config,
     "credentials": _credentials,
     "executors": _executors,
+    "sandbox": _sandbox,
     "online": _online,
     "terminal": _terminal,
     "git": _git,

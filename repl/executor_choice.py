@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runner.executors.credentials import ApiKey
     from runner.settings.layers import Settings
 
-__all__ = ["AUTO", "AgentFound", "choose_executor", "find_key", "found_agents", "no_credentials"]
+__all__ = ["AUTO", "AgentFound", "acp_agents", "choose_executor", "find_key", "found_agents", "no_credentials"]
 
 AUTO = "auto"
 
@@ -34,6 +34,15 @@ def found_agents(settings: Settings, environ: Mapping[str, str]) -> list[AgentFo
     configured = settings.family("executors")
     search = environ.get("PATH")
     return [AgentFound(name, shutil.which(str(configured.get(name) or name), path=search)) for name in AGENT_NAMES]
+
+
+def acp_agents(settings: Settings, environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    """The configured ACP agents as `acp:NAME`, each with its program's path (None: not found)."""
+    agents = sorted(settings.family("agents").items())
+    return [
+        (f"acp:{name}", shutil.which(str(command[0]), path=environ.get("PATH")) if command else None)
+        for name, command in agents
+    ]
 
 
 def find_key(settings: Settings, environ: Mapping[str, str]) -> ApiKey | None:

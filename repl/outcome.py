@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from repl.present.escape import one_line
 from repl.present.progress import short_id
 from repl.present.words import count_text
 from runner.task import TaskOutcome
@@ -65,19 +66,21 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
                 f"{outcome.task_id} stopped", why="nothing is lost", next_step=f"{prefix}resume {short}"
             )
         case _:
-            kind = {"auth": CredentialsError, "retries": UnavailableError, "record": TraceError}.get(outcome.reason)
-            return (kind or NotAcceptedError)(
-                f"{outcome.task_id} ended ERROR: {outcome.reason or 'unknown reason'}",
-                why=detail,
-                next_step=f"{prefix}trace {short}   then   {prefix}resume {short}",
+            kinds = {"auth": CredentialsError, "retries": UnavailableError, "record": TraceError}
+            kind = NotAcceptedError if outcome.refused else kinds.get(outcome.reason, NotAcceptedError)
+            reason = "the provider refused the request" if outcome.refused else outcome.reason or "unknown reason"
+            return kind(
+                f"{outcome.task_id} ended ERROR: {reason}",
+                why=one_line(detail, 500),
+                next_step=f"{outcome.next_step or f'{prefix}trace {short}'}   then   {prefix}resume {short}",
             )
 
 
 def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError:
     short, last = short_id(outcome.task_id), outcome.judgments[-1] if outcome.judgments else "none"
     what, flag = {
-        "budget": ("the budget is used up", "--budget-usd"),
-        "timeout": ("the time is used up", "--timeout"),
+        "budget": ("the budget is used up", "--budget-usd USD"),
+        "timeout": ("the time is used up", "--timeout TIME"),
     }.get(outcome.reason, ("", ""))
     if not flag:
         counted = sum(judgment != "RETRY" for judgment in outcome.judgments)

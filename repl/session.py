@@ -130,6 +130,8 @@ class Session:
 
     async def __aenter__(self) -> Self:
         await self.supervisor.__aenter__()
+        for line in self.supervisor.orphans:
+            self.context.output.note(line)
         return self
 
     async def __aexit__(
@@ -366,6 +368,7 @@ class Session:
             environ=self.environ,
             script=recorded.get("script"),
             model=recorded.get("model"),
+            fallback=tuple(map(str, recorded.get("fallback") or self.settings.get("run.fallback") or ())),
             ask_person=self.permissions.ask if self._person else None,
         )
         return make_executor(name, made)

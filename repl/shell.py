@@ -18,13 +18,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 from repl.commands.complete import resolve_slash
 from repl.commands.context import Context
 from repl.commands.parse import parse_arguments
-from repl.commands.registry import find_command, split_words
+from repl.commands.registry import commands_for, find_command, split_words
 from repl.commands.spec import Command
 from repl.dispatch import load_handler, refuse_to_agents
 from repl.exit_codes import ExitCode, code_of
 from repl.permissions import answer_of
 from repl.present.output import Output
-from repl.present.progress import short_id
+from repl.present.progress import permissions_text, short_id
 from repl.present.report import report_defect
 from repl.session import Session
 from tracer.errors import PmError, UsageError
@@ -89,9 +89,14 @@ def interpret(line: str) -> Typed:
     name, _, rest = text[1:].partition(" ")
     if "\n" in name:
         name, _, rest = text[1:].partition("\n")
+    family = _of_family(name, rest)
+    if family is not None:
+        rest = rest.strip().partition(" ")[2]
+        return _taken_whole(text, family, rest) or Typed("command", text, family, tuple(_split(rest, family)))
     command, echo = _command(name)
-    if command.arguments and command.arguments[0].rest:
-        return Typed("command", text, command, (rest.strip(),) if rest.strip() else (), echo)
+    whole = _taken_whole(text, command, rest, echo)
+    if whole is not None:
+        return whole
     if command.name == "run" and rest.strip() and not rest.lstrip().startswith("-"):
         return Typed("task", rest.strip())  # as typed: apostrophes and quotes are the person's own
     words = _split(rest, command)
@@ -101,6 +106,33 @@ def interpret(line: str) -> Typed:
     if deeper is not None and "slash" in deeper.surfaces:
         command, words = deeper, left
     return Typed("command", text, command, tuple(words), echo)
+
+
+def _taken_whole(text: str, command: Command, rest: str, echo: str = "") -> Typed | None:
+    """The command with all of `rest` as one word, if that is how it takes its arguments."""
+    if not (command.arguments and command.arguments[0].rest):
+        return None
+    return Typed("command", text, command, (rest.strip(),) if rest.strip() else (), echo)
+
+
+def _of_family(name: str, rest: str) -> Command | None:
+    """The command of two words, where no command has the first of them for its name (`/record status`).
+
+    Raises:
+        UsageError: there is no such second word.
+
+    """
+    own = find_command(name)
+    if own is not None and "slash" in own.surfaces:
+        return None
+    family = [one.name.removeprefix(f"{name} ") for one in commands_for("slash") if one.name.startswith(f"{name} ")]
+    second = rest.strip().partition(" ")[0]
+    if second in family:
+        return find_command(f"{name} {second}")
+    if not family or (not second and resolve_slash(name)[0] is not None):  # /capture alone lists them
+        return None
+    what = f"/{name} needs a second word" if not second else f"/{name} has no {second!r}"
+    raise UsageError(what, why=", ".join(family), next_step=f"/help {name} {family[0]}")
 
 
 def _one_word(command: Command) -> str:
@@ -229,7 +261,8 @@ class Shell:
         criteria = self.session.chosen("criteria")[0]
         shown = ",".join(criteria) if criteria else "Q1-Q6"
         current = f"last {short_id(self.session.current)}" if self.session.current else ""
-        return " · ".join(part for part in (executor, f"max {limit}", shown, current) if part)
+        level = permissions_text(self.session.chosen("permissions")[0])
+        return " · ".join(part for part in (executor, level, f"max {limit}", shown, current) if part)
 
 
 async def run_handler(command: Command, context: Context) -> int:

@@ -78,6 +78,7 @@ def task_request(
         model=value("model"),
         script=str((folder / Path(script).expanduser()).absolute()) if script else None,
         permissions=value("permissions"),
+        fallback=tuple(value("fallback") or ()),
         continue_session=bool(value("continue_session")),
         thinking=bool(value("thinking")),
         timeout_s=value("timeout"),
@@ -139,9 +140,13 @@ def executor_settings(
     environ: Mapping[str, str],
     script: str | None,
     model: str | None,
+    fallback: tuple[str, ...] = (),
     ask_person: PermissionAsker | None = None,
 ) -> ExecutorSettings:
-    """What an executor is made from; without `ask_person`, what the permissions do not settle is refused."""
+    """What an executor is made from; without `ask_person`, what the permissions do not settle is refused.
+
+    `script`, `model` and `fallback` are the task's own, which a resumed one finds in its record.
+    """
     key_file = settings.get("anthropic.key_file")
     return ExecutorSettings(
         state_dir=state_dir,
@@ -156,7 +161,7 @@ def executor_settings(
         sandbox=str(settings.get("sandbox.mode")),
         network=bool(settings.get("sandbox.network")),
         silence_s=settings.get("run.silence"),
-        fallback=tuple(settings.get("run.fallback") or ()),
+        fallback=fallback,
         extra_environment=tuple(settings.get("environment.allow") or ()),
         ask_person=ask_person,
     )

@@ -1,4 +1,4 @@
-"""`pm capture new|append|finalize|get|list`: a collector's client for programs and people, with a spool behind it.
+"""`pm capture new|append|finalize|get|delete|list`: a collector's client for programs and people, with a spool.
 
 What was taken is on this machine's disk before anything is sent; a collector that is away is told as an error with
 exit 5 after the spool is safe, and the next call sends what is left.
@@ -22,11 +22,11 @@ from collector.recorder.begin import begin_capture, check_store, create_request
 from collector.recorder.consent import Consent
 from collector.spool import Spool
 from collector.spools import find_spool, list_spools
-from repl.commands.capture_bug import bug_from, person_from
+from repl.commands.capture_bug import ask_yes, bug_from, can_ask, person_from
 from repl.commands.capture_keep import note_unsent, prune_by_itself
 from repl.commands.capture_server import capture_redactor, client_for, server_address
 from repl.present.escape import escape
-from repl.present.words import age_text
+from repl.present.words import age_text, count_text
 from tracer.clock import now_epoch_ms
 from tracer.errors import NotFoundError, UsageError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from repl.commands.context import Context
 
-__all__ = ["append", "finalize", "get", "list_", "new", "send_now", "spool_state"]
+__all__ = ["append", "delete", "finalize", "get", "list_", "new", "send_now", "spool_state"]
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -114,7 +114,7 @@ async def append(context: Context, arguments: Namespace) -> int:
         redactor = None if spool.header["request"].get("store") == "raw" else capture_redactor(context)
         drafts = list(checked_drafts(read_events(_pieces(context, arguments.file)), spool, redactor=redactor))
         taken = len(spool.append(drafts))
-        context.output.line(f"{taken} events taken")
+        context.output.line(f"{count_text(taken, 'event')} taken")
     sending = None if arguments.offline else await send_now(context, arguments, spool)
     fields = {"trace_id": spool.trace_id, "taken": taken, **spool_state(spool), **_sent_fields(sending)}
     context.output.result("capture append", fields)
@@ -167,7 +167,7 @@ async def send_now(context: Context, arguments: Namespace, spool: Spool) -> Send
     async with client_for(context, arguments, spool=spool) as client:
         sending = await send_spool(spool, client)
     word = "finalized" if sending.finalized else "sent"
-    text = f"{word} {spool.trace_id[:8]} · {sending.accepted} events"
+    text = f"{word} {spool.trace_id[:8]} · {count_text(sending.accepted, 'event')}"
     if sending.duplicates:
         text += f" ({sending.duplicates} were there already)"
     context.output.note(f"{text} · {client.address}")
@@ -183,7 +183,7 @@ async def get(context: Context, arguments: Namespace) -> int:
         key = client.token or (spool.ingest_key if spool is not None else "")
         view, blobs = arguments.view or "full", arguments.blobs or "ref"
         async with client.get(trace_id, key=key, view=view, blobs=blobs) as pieces:
-            if arguments.output:
+            if arguments.output and arguments.output != "-":
                 size = await _to_file(context.folder / Path(arguments.output).expanduser(), pieces)
                 context.output.line(f"{arguments.output}   {size:,} bytes")
                 context.output.result("capture get", {"trace_id": trace_id, "path": arguments.output, "bytes": size})
@@ -192,6 +192,23 @@ async def get(context: Context, arguments: Namespace) -> int:
                     context.output.data(piece)
                 context.output.data(b"\n")
                 context.output.ended = True
+    return 0
+
+
+async def delete(context: Context, arguments: Namespace) -> int:
+    """Delete a trace at its collector."""
+    spool, trace_id = _local(context, arguments.trace)
+    short = trace_id[:8]
+    async with client_for(context, arguments, spool=spool) as client:
+        if not can_ask(context) and not context.arguments.yes:
+            raise UsageError("deleting a capture needs a yes", why="it cannot be taken back", next_step="--yes")
+        if not ask_yes(context, f"Delete {short} at {client.address}?", default=False):
+            raise UsageError("nothing was deleted")
+        await client.delete(trace_id, key=client.token or (spool.ingest_key if spool is not None else ""))
+    context.output.line(f"deleted {short} at {client.address}: its id and the time of this stay")
+    if spool is not None:
+        context.output.note(f"pm record discard {short} deletes what is here")
+    context.output.result("capture delete", {"trace_id": trace_id})
     return 0
 
 
@@ -231,10 +248,10 @@ async def list_(context: Context, arguments: Namespace) -> int:
     """The captures here, or at the collector."""
     if arguments.remote:
         async with client_for(context, arguments) as client:
-            found = await client.listing()
-        traces = [trace for trace in found.get("traces") or [] if isinstance(trace, dict)]
-        for trace in traces:
-            context.output.line(escape(f"{trace.get('trace_id')}  {trace.get('status')}"))
+            traces = [trace async for trace in client.listing()]
+        context.output.lines([_remote_line(trace) for trace in traces])
+        if not traces:
+            context.output.note(f"{client.address} has no captured sessions")
         context.output.result("capture list", {"traces": traces})
         return 0
     rows = [_listed(spool) for spool in list_spools(context.state_root)]
@@ -249,6 +266,13 @@ async def list_(context: Context, arguments: Namespace) -> int:
         context.output.note("  next:  pm record   or   pm capture new")
     context.output.result("capture list", {"captures": rows})
     return 0
+
+
+def _remote_line(trace: Mapping[str, Any]) -> str:
+    report = (trace.get("task") or {}).get("bug_report") or {}
+    age = age_text(now_epoch_ms() - int(trace.get("created_at_ms") or 0))
+    told = f"{trace.get('status') or '':<12} {trace.get('event_count') or 0:>6} events  {age:>6}"
+    return escape(f"{trace.get('trace_id')}  {told}  {report.get('title') or ''}")
 
 
 def _listed(spool: Spool) -> dict[str, Any]:

@@ -97,7 +97,7 @@ async def from_session(context: Context, arguments: Namespace) -> int:
 
 
 def _session(context: Context, arguments: Namespace) -> NativeSession:
-    from tracer.distill.locate import latest_session, session_at, session_by_id
+    from tracer.distill.locate import latest_session, session_at, session_named
 
     project = context.folder / Path(arguments.project_root).expanduser() if arguments.project_root else context.folder
     if arguments.session is None:
@@ -109,7 +109,7 @@ def _session(context: Context, arguments: Namespace) -> NativeSession:
         return session_at(path, arguments.provider)
     if arguments.provider is None:
         raise UsageError(f"whose session is {arguments.session!r}?", next_step="name the agent with --provider")
-    return session_by_id(arguments.provider, arguments.session, cwd=project)
+    return session_named(arguments.session, arguments.provider, cwd=project)
 
 
 def _consent(text: str | None) -> dict[str, bool]:

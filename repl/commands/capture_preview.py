@@ -53,6 +53,7 @@ def preview_fields(spool: Spool) -> dict[str, Any]:
         "bytes": size,
         "blob_bytes": blobs,
         "bundle": bool(spool.header["request"]["repo"].get("bundle_blob_id")),
+        "commits_bundle": bool(((spool.final or {}).get("final_state") or {}).get("bundle_blob_id")),
     }
 
 
@@ -72,7 +73,8 @@ def preview_lines(spool: Spool) -> list[str]:
     raw = spool.header["request"].get("store") == "raw"
     lines.append(f"  replaced  {'nothing: raw mode' if raw else marks or 'nothing was found'}")
     if facts["bundle"]:
-        lines.append("  bundle    the repository's history up to where you began, as it is")
+        since = ", and your commits" if facts["commits_bundle"] else ""
+        lines.append(f"  bundle    the repository's history up to where you began{since}, as it is")
     return lines
 
 

@@ -30,7 +30,7 @@ _VERDICTS: Final = {
 
 async def qa(context: Context, arguments: Namespace) -> int:
     """Run what is due, show it as it happens, then the results."""
-    from collector.collector import open_collector  # pydantic, the store and the intake: 300 ms
+    from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms
     from collector.qa.pipeline import request_step, run_qa
     from collector.qa.pipeline_settings import qa_settings
     from collector.qa.sandbox_choose import SandboxChooser

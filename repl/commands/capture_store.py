@@ -30,7 +30,7 @@ async def opened_collector(context: Context, *, create: bool = False) -> AsyncIt
         NoCollectorError: there is none yet, and `create` is not asked for: looking makes nothing.
 
     """
-    from collector.collector import open_collector  # pydantic, orjson: 150 ms, for these commands alone
+    from collector.opening import open_collector  # pydantic, orjson: 150 ms, for these commands alone
 
     settings = context.settings()
     own = not settings.get("collector.database")

@@ -70,8 +70,9 @@ def _show(context: Context, report: Report, *, limit: int) -> None:
     differ, untold = f"{report.mismatches} differ", f"{report.not_testable} cannot be told"
     output.line(f"  checks    {report.checked} agree, {differ}, {untold}")
     if report.tree is not None:
-        reached = f", the tree of commit {report.reaches}" if report.reaches else ""
-        output.line(f"  final     tree {report.tree}{reached}")
+        output.line(f"  final     tree {report.tree}")
+    if report.reaches is not None:
+        output.line(f"  commit    {report.reaches} holds what the edits up to it led to")
     if report.document is not None:
         output.line(f"  document  {'is what the trace makes' if report.document else 'is NOT what the trace makes'}")
     shown = sorted(report.findings, key=lambda found: (found.kind != "mismatch", found.seq))

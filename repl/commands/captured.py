@@ -27,7 +27,7 @@ def schema(context: Context, arguments: Namespace) -> int:
 
 async def gc(context: Context, arguments: Namespace) -> int:
     """`pm capture gc`: remove uploads that no capture names, older than a day."""
-    from collector.collector import open_collector
+    from collector.opening import open_collector
 
     del arguments
     async with open_collector(context.state_dir, context.settings()) as collector:

@@ -32,7 +32,7 @@ def show(context: Context, arguments: Namespace) -> int:
             if origin.layer != "default":
                 context.output.line(f"{'':<26} {_text(value):<24} overridden: {_place(row.key, origin)}")
     for item in settings.ignored:
-        context.output.line(f"{item.key:<26} {'(ignored)':<24} {item.path}: the folder is not trusted")
+        context.output.line(f"{item.key:<26} {'(ignored)':<24} {item.path}: {item.why}")
     if settings.ignored:
         context.output.note("next: read the file, then pm config trust")
     context.output.result(
@@ -97,7 +97,7 @@ def validate(context: Context, _arguments: Namespace) -> int:
     if settings.ignored:
         raise ConfigError(
             "valid, but settings are ignored: " + ", ".join(item.key for item in settings.ignored),
-            why="the folder is not trusted, or its configuration has changed since",
+            why=settings.ignored_line(),
             next_step="read the files (pm config path), then pm config trust",
         )
     context.output.line("configuration is valid")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from repl.commands.tasks import epoch_ms_of, since_iso
 from repl.present.escape import one_line
 from repl.present.words import count_text
-from tracer.distill.locate import PROVIDERS, find_sessions, latest_session, session_at, session_by_id
+from tracer.distill.locate import find_sessions, latest_session, session_at, session_named
 from tracer.distill.many import distill_many
 from tracer.distill.model import Distilled, NativeSession, Request
 from tracer.distill.session import distill as distill_one
@@ -71,18 +71,9 @@ def _session(context: Context, arguments: Namespace) -> NativeSession:
         path = context.folder / Path(arguments.session).expanduser()
         if path.exists() or path.is_symlink() or "/" in arguments.session:
             return session_at(path, arguments.provider)
-        return _by_id(context, arguments)
+        return session_named(arguments.session, arguments.provider, cwd=context.folder, environ=context.environ)
     project = context.folder / Path(arguments.project_root).expanduser() if arguments.project_root else context.folder
     return latest_session(arguments.provider, project=project, environ=context.environ)
-
-
-def _by_id(context: Context, arguments: Namespace) -> NativeSession:
-    for name in (arguments.provider,) if arguments.provider else PROVIDERS:
-        try:
-            return session_by_id(name, arguments.session, cwd=context.folder, environ=context.environ)
-        except NotFoundError:
-            continue
-    raise NotFoundError(f"no session {arguments.session!r}", next_step="`pm sessions` lists every session found")
 
 
 def _all(context: Context, arguments: Namespace, request: Request) -> int:

@@ -12,7 +12,7 @@ from repl.commands.tasks import since_iso
 from repl.present.escape import one_line, width_cut
 from repl.present.words import count_text
 from tracer.errors import NotFoundError, UsageError
-from tracer.insights.compare import TOO_FEW, Comparison, Measured, Row, compare
+from tracer.insights.compare import TOO_FEW, Comparison, Measured, compare
 from tracer.insights.files import judgments, read_agentic
 from tracer.insights.summary import FailedCommand, Insights, Omen, PhaseShare, Rejections, insights
 
@@ -160,14 +160,12 @@ def _print_comparison(context: Context, told: Comparison, a: str, b: str) -> Non
     output.line(f"A: {one_line(a)}  ({count_text(told.a_runs, 'run')})")
     output.line(f"B: {one_line(b)}  ({count_text(told.b_runs, 'run')})")
     output.line()
-    output.line(f"{'':<14} {'A: median [95 %]':<30} {'B: median [95 %]':<30} B against A")
-    output.lines([_row(row) for row in told.rows])
+    cells = [(row.measure, _value(row.a, row.unit), _value(row.b, row.unit), row.verdict) for row in told.rows]
+    table = [("", "A: median [95 %]", "B: median [95 %]", "B against A"), *cells]
+    first, second, third = (max(len(line[column]) for line in table) for column in range(3))
+    output.lines([f"{line[0]:<{first}} {line[1]:<{second}} {line[2]:<{third}} {line[3]}" for line in table])
     if any(row.verdict == TOO_FEW for row in told.rows):
         output.note(f"{TOO_FEW}: under 5 a side, a difference says nothing about the prompts")
-
-
-def _row(row: Row) -> str:
-    return f"{row.measure:<14} {_value(row.a, row.unit):<30} {_value(row.b, row.unit):<30} {row.verdict}"
 
 
 def _value(measured: Measured, unit: str) -> str:

@@ -165,7 +165,7 @@ def _agreement_line(row: Agreement) -> str:
 
 @asynccontextmanager
 async def _collector(context: Context) -> AsyncIterator[Collector]:
-    from collector.collector import open_collector  # pydantic, orjson and the store: 300 ms
+    from collector.opening import open_collector  # pydantic, orjson and the store: 300 ms
 
     async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
         yield collector

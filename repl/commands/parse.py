@@ -92,7 +92,8 @@ def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
     name, rest = split_words(words[lead:])
     command = find_command(name)
     if command is None:
-        raise unknown_command(words[lead] if lead < len(words) else "", prefix="pm ")
+        named = [*words[lead:], "", ""]
+        raise unknown_command(named[0], second=named[1], prefix="pm ")
     if "cli" not in command.surfaces:
         raise UsageError(
             f"{command.name!r} belongs to a session", why=command.summary, next_step=f"pm   then   /{name}"
@@ -100,12 +101,14 @@ def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
     return command, parse_arguments(command, [*words[:lead], *rest])
 
 
-def unknown_command(word: str, *, prefix: str) -> UsageError:
+def unknown_command(word: str, *, second: str = "", prefix: str) -> UsageError:
     """The error for a name nobody answers to, with the nearest one, or all that begin with it (`pm capture`)."""
     family = [command.name for command in COMMANDS if not command.hidden and command.name.startswith(f"{word} ")]
     if family:
-        second = ", ".join(name.removeprefix(f"{word} ") for name in family)
-        return UsageError(f"{word!r} needs a second word", why=second, next_step=f"{prefix}{family[0]} --help")
+        known = ", ".join(name.removeprefix(f"{word} ") for name in family)
+        asked = second and not second.startswith("-")
+        what = f"there is no {prefix}{word} {second}" if asked else f"{word!r} needs a second word"
+        return UsageError(what, why=known, next_step=f"{prefix}{family[0]} --help")
     names = [command.name for command in COMMANDS if not command.hidden and "cli" in command.surfaces]
     like = nearest(word, names)
     hint = f"did you mean {prefix}{like}?" if like else ""

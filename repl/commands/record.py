@@ -75,6 +75,8 @@ async def record_into(
     _greet(context, spool, greet, live=arguments.live)
     if arguments.live:
         async with client_for(context, arguments, spool=spool, patience_s=1.0) as client:
+            if not client.token and not spool.ingest_key:
+                context.output.note(f"nothing is sent meanwhile: no key for {client.address} (PM_CAPTURE_TOKEN)")
             ended = await _run(context, spool, git, shell, options, client)
     else:
         ended = await _run(context, spool, git, shell, options, None)

@@ -72,7 +72,7 @@ def think(context: Context, arguments: Namespace) -> int:
         text = redactor.redact_text(text)[0]
     payload = {"content": text, "kind": arguments.kind or "interpretation", "links_to": _checked_links(spool, links)}
     event = spool.append([Draft(type="thought", payload=payload)])[0]
-    context.output.line(f"noted as {payload['kind']}, linked to {len(payload['links_to'])} events")
+    context.output.line(f"noted as {payload['kind']}, linked to {count_text(len(payload['links_to']), 'event')}")
     context.output.result("think", {"event_id": event["event_id"], "seq": event["seq"], **payload})
     return 0
 

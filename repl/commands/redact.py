@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repl.present.escape import one_line
+from repl.present.words import count_text
 from tracer.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ def redact(context: Context, arguments: Namespace) -> int:
     from tracer.redaction.files import redact_file  # google-re2 and orjson, 55 ms
 
     target = source if arguments.in_place else _inside(context, arguments.output)
+    names = source.stat().st_nlink if arguments.in_place and source.exists() else 1
     path, counts = redact_file(_redactor(context), source, target)
+    if names > 1 and counts:
+        others = count_text(names - 1, "other name")
+        context.output.note(f"the file has {others} (hard links), where the secrets still stand")
     context.output.note(f"{one_line(str(path))}: {_told(counts)}")
     context.output.result("redact", {"path": str(path), "redactions": counts})
     return 0

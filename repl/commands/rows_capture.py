@@ -204,10 +204,21 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         flags=(
             Flag("--view", "full (default) or metadata", "VIEW", choices=("full", "metadata")),
             Flag("--blobs", "ref (default) or inline", "HOW", choices=("ref", "inline")),
-            Flag("--output", "write here instead of stdout", "PATH", "-o", values="file"),
+            Flag("--output", "write here instead of stdout (-)", "PATH", "-o", values="file"),
             *_SERVER,
         ),
         exits=(3, 4, 5, 7, 8),
+    ),
+    Command(
+        "capture delete",
+        "sessions",
+        "delete a capture at its collector, on the developer's request",
+        "repl.commands.capture:delete",
+        "pm capture delete 3f9a1c02",
+        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
+        flags=_SERVER,
+        exits=(2, 3, 4, 5, 7, 8),
+        description="Only its id and the time stay there. What is on this machine stays: see pm record discard.",
     ),
     Command(
         "capture list",

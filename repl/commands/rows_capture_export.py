@@ -71,7 +71,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         "pm capture from-session --latest --provider claude",
         flags=(
             Flag("--provider", "whose session it is", "NAME", choices=("claude", "codex", "gemini")),
-            Flag("--session", "this session: its file, or its id", "PATH", values="file"),
+            Flag("--session", "this session: its file, its id, or how the id begins", "PATH", values="file"),
             Flag("--latest", "the newest session of this project"),
             Flag("--project-root", "the project the session worked in (default: this one)", "DIR", values="folder"),
             _CONSENT,

@@ -15,7 +15,7 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
         "pm tokens new --label laptop",
         flags=(
             Flag("--label", "what it is for, shown by pm tokens list", "TEXT"),
-            Flag("--trace", "an ingest key for this capture instead of an admin token", "ID"),
+            Flag("--trace", "an ingest key for this capture (the beginning of its id is enough), no admin token", "ID"),
         ),
         exits=(3, 5, 7, 8),
         surfaces=("cli",),

@@ -19,7 +19,7 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         "pm distill --provider claude --latest --label sync:scheduler",
         flags=(
             _PROVIDER,
-            Flag("--session", "this session: its file, or its id", "PATH", values="file"),
+            Flag("--session", "this session: its file, its id, or how the id begins", "PATH", values="file"),
             Flag("--latest", "the newest session of this project"),
             Flag("--all", "every session found, of every project"),
             Flag("--since", "with --all: only sessions used since (30d, 2h, 2026-01-31)", "WHEN"),

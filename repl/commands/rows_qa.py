@@ -26,7 +26,7 @@ QA_COMMANDS: tuple[Command, ...] = (
             Flag("--table", "every test before and after the fix"),
         ),
         exits=(1, 3, 4, 5, 7, 8, 9),
-        surfaces=("cli",),
+        aliases=("qa", "qa run"),
         description=(
             "Steps whose inputs have not changed are not done again. Works on the collector's own database, as the "
             "worker does. Exit 0: the tests pass on the fix; 1: they fail, or nothing could be tested; 9: no sandbox."

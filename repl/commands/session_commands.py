@@ -7,7 +7,7 @@ from typing import Any
 
 from repl.commands.context import Context
 from repl.commands.parse import duration_seconds
-from repl.executor_choice import AUTO, find_key, found_agents
+from repl.executor_choice import AUTO, acp_agents, find_key, found_agents
 from repl.permissions import choices_text, question_text
 from repl.present.escape import escape, one_line
 from repl.present.words import cost_text, count_text
@@ -59,7 +59,7 @@ def executor(context: Context, arguments: Namespace) -> int:
     """`/executor [NAME]`: show or choose for this session."""
     session, output = context.session, context.output
     if arguments.name:
-        session.choose("executor", None if arguments.name == AUTO else arguments.name)
+        session.choose("executor", None if arguments.name in {AUTO, "default"} else arguments.name)
         output.line(f"executor {session.executor_name()} for this session   (default: pm config set run.executor NAME)")
         return 0
     value, origin = session.chosen("executor")
@@ -68,6 +68,8 @@ def executor(context: Context, arguments: Namespace) -> int:
     output.line(f"  anthropic  {'key from ' + key.source if key else 'no key'}")
     for agent in found_agents(session.settings, session.environ):
         output.line(f"  {agent.name:<10} {agent.path or 'not found'}")
+    for name, command in acp_agents(session.settings, session.environ):
+        output.line(f"  {escape(name):<10} {escape(command or 'not found')}")
     return 0
 
 

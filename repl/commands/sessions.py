@@ -19,6 +19,7 @@ __all__ = ["sessions"]
 
 _LIMIT = 50
 _PROJECT = 34
+_SHORT_ID, _LONG_ID = 8, 36
 
 
 def sessions(context: Context, arguments: Namespace) -> int:
@@ -32,7 +33,7 @@ def sessions(context: Context, arguments: Namespace) -> int:
     output = context.output
     for row in rows[:limit]:
         output.record(row.to_dict())
-    output.lines(_table(rows[:limit]))
+    output.lines(_table(rows[:limit], shown=_shown_of_ids([one_line(row.session.session_id) for row in rows])))
     if not rows:
         searched = (arguments.provider,) if arguments.provider else PROVIDERS
         output.note(
@@ -46,20 +47,28 @@ def sessions(context: Context, arguments: Namespace) -> int:
     return 0
 
 
-def _table(rows: list[NativeRow]) -> list[str]:
+def _table(rows: list[NativeRow], *, shown: int) -> list[str]:
+    """The list; `shown` characters of each id."""
     if not rows:
         return []
-    lines = [f"{'agent':<7} {'session':<9} {'project':<{_PROJECT}} {'age':>7} {'size':>9}  {'distilled':<9} deleted in"]
+    head = f"{'agent':<7} {'session':<{shown}} {'project':<{_PROJECT}} {'age':>7} {'size':>9}"
+    lines = [f"{head}  {'distilled':<9} deleted in"]
     now = now_epoch_ms()
     for row in rows:
         session = row.session
         project = width_cut(one_line(session.cwd or "?"), _PROJECT)
         left = "kept" if row.days_left is None else f"{row.days_left} d"
         lines.append(
-            f"{session.provider:<7} {one_line(session.session_id)[:8]:<9} {project:<{_PROJECT}} "
+            f"{session.provider:<7} {one_line(session.session_id)[:shown]:<{shown}} {project:<{_PROJECT}} "
             f"{age_text(now - session.modified_ms):>7} {_size(session.size):>9}  {row.distilled:<9} {left}"
         )
     return lines
+
+
+def _shown_of_ids(ids: list[str]) -> int:
+    """How many characters of the ids tell them apart: what is shown can be given to `pm distill --session`."""
+    apart = len(set(ids))
+    return next((size for size in range(_SHORT_ID, _LONG_ID) if len({text[:size] for text in ids}) == apart), _LONG_ID)
 
 
 def _size(count: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from repl.commands.capture_store import find_row
 from repl.present.escape import one_line
 from tracer.clock import from_epoch_ms
 
@@ -16,11 +17,11 @@ __all__ = ["listed", "new", "revoke"]
 
 async def new(context: Context, arguments: Namespace) -> int:
     """`pm tokens new [--label TEXT] [--trace ID]`: make a token and print it, the only time."""
-    from collector.collector import open_collector  # pydantic models and the intake: 150 ms
+    from collector.opening import open_collector  # pydantic models and the intake: 150 ms
 
     async with open_collector(context.state_dir, context.settings()) as collector:
         if arguments.trace:
-            trace_id = (await collector.row(arguments.trace)).trace_id
+            trace_id = (await find_row(collector.store, arguments.trace)).trace_id
             issued = await collector.tokens.new_ingest(trace_id, arguments.label or "")
         else:
             issued = await collector.tokens.new_admin(arguments.label or "")
@@ -32,7 +33,7 @@ async def new(context: Context, arguments: Namespace) -> int:
 
 async def listed(context: Context, arguments: Namespace) -> int:
     """`pm tokens list [--all]`: what tokens there are, never their text."""
-    from collector.collector import open_collector
+    from collector.opening import open_collector
 
     async with open_collector(context.state_dir, context.settings()) as collector:
         rows = await collector.tokens.listed()
@@ -66,7 +67,7 @@ async def listed(context: Context, arguments: Namespace) -> int:
 
 async def revoke(context: Context, arguments: Namespace) -> int:
     """`pm tokens revoke ID`."""
-    from collector.collector import open_collector
+    from collector.opening import open_collector
 
     async with open_collector(context.state_dir, context.settings()) as collector:
         done = await collector.tokens.revoke(arguments.token)

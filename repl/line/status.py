@@ -25,10 +25,9 @@ def running_parts(progress: Progress, *, others: int, queued: int, budget: float
     if progress.max_iterations and not progress.board.standings:
         parts.append(f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}")
     parts.append(progress.subtasks_text())
-    parts.extend(
-        (tokens_text(progress.tokens or None, short=True), _money(progress.cost if progress.tokens else None, budget))
-    )
-    parts.append(progress.executor)
+    tokens = progress.tokens_so_far
+    parts.extend((tokens_text(tokens or None, short=True), _money(progress.cost_so_far if tokens else None, budget)))
+    parts.extend((progress.executor, progress.permissions))
     if others:
         parts.append(f"{others} more running")
     if queued:

@@ -7,6 +7,7 @@ the same. Everything recorded is escaped here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +16,9 @@ from repl.present.stream import LiveStream
 from repl.present.subtasks import SubtaskBoard
 from repl.present.words import cost_text, count_text, seconds_text, token_count, tokens_text
 from runner.executors.port import Live
+from tracer.unbilled import is_unbilled
 
-__all__ = ["Progress", "failed_text", "short_id"]
+__all__ = ["Progress", "failed_text", "permissions_text", "short_id"]
 
 _WAITS = {"rate_limit": "rate limited", "overloaded": "provider overloaded", "network": "network trouble"}
 
@@ -25,6 +27,11 @@ def short_id(task_id: str) -> str:
     """What people type for a task: `15` for `task-015`, else the id."""
     digits = task_id.removeprefix("task-")
     return str(int(digits)) if task_id.startswith("task-") and digits.isdigit() else task_id
+
+
+def permissions_text(level: object) -> str:
+    """`permissions full`: what an agent may do, where it is not the usual `edit`."""
+    return f"permissions {escape(str(level))}" if level not in {None, "edit"} else ""
 
 
 def failed_text(data: Mapping[str, Any]) -> str:
@@ -48,6 +55,7 @@ class Progress:
         self.task_id = task_id
         self.prefix = prefix
         self.executor = ""
+        self.permissions = ""
         self.max_iterations = 0
         self.iteration = 0
         self.tokens = 0
@@ -57,7 +65,9 @@ class Progress:
         self.board = SubtaskBoard()
         self.final: Mapping[str, Any] | None = None
         self.stream = LiveStream()
-        self._waiting = ""
+        self._answering: dict[str | None, Live] = {}
+        self._waiting: Live | None = None
+        self._waits_until: float | None = None
         self._mend = ""
 
     def fact(self, fact: Mapping[str, Any], *, now: float) -> list[str]:
@@ -68,7 +78,7 @@ class Progress:
         handler = getattr(self, f"_{str(fact.get('event', '')).lower()}", None)
         if handler is None:
             return []
-        self.since, self._waiting = now, ""
+        self.since, self._waiting = now, None
         index, subtask = fact.get("iteration_index"), fact.get("subtask_id")
         if subtask is None:
             self.iteration = index if isinstance(index, int) else self.iteration
@@ -81,9 +91,12 @@ class Progress:
     def live(self, update: Live) -> None:
         """A live update: decoration for the status line only."""
         self.stream.feed(update)
+        if update.kind != "notice":
+            self._waiting, self._waits_until = None, None  # whatever was waited for goes on
         if update.kind == "waiting":
-            word = _WAITS.get(update.text, update.text or "waiting")
-            self._waiting = f"{word}, next try in {max(1, round(update.wait_s or 0))} s"
+            self._waiting = update
+        elif update.kind == "usage":
+            self._answering[update.subtask_id] = update
         elif update.kind == "tool_started":
             number = self.board.numbered(update.subtask_id)
             self.phase = one_line(f"{f'{number}: ' if number else ''}{update.tool} {update.text}", 60)
@@ -92,17 +105,49 @@ class Progress:
         elif update.kind == "notice":
             self.phase = one_line(update.text, 100)
 
-    def status(self, now: float) -> str:
-        """The moving line: what is going on, for how long, and after a while how to get out."""
+    @property
+    def tokens_so_far(self) -> int:
+        """The tokens of all answers, and of those that are still being given as far as they tell."""
+        told = (update.usage for update in self._answering.values() if update.usage is not None)
+        return self.tokens + sum(token_count(usage.to_dict()) or 0 for usage in told)
+
+    @property
+    def cost_so_far(self) -> float | None:
+        """The money of all answers and of those being given, as far as they tell; None where one is unknown."""
+        told = (update.cost_usd for update in self._answering.values())
+        return None if self.cost is None else self.cost + sum(cost or 0.0 for cost in told)
+
+    def status(self, now: float, *, spent: bool = False) -> str:
+        """The moving line: what is going on, for how long, and after a while how to get out.
+
+        `spent` adds the tokens, for a view that shows them nowhere else.
+        """
+        waiting = self._waiting_text(now)
+        if waiting:
+            return waiting
         elapsed = max(0.0, now - self.since)
-        if self._waiting:
-            return self._waiting
         text = f"{self.phase} · {int(elapsed)} s"
+        if spent and self._answering:
+            text += f" · {tokens_text(self.tokens_so_far)}"
         if elapsed >= 60:
             text += " · Esc stops, nothing is lost" if self.prefix == "/" else " · Ctrl+C stops, nothing is lost"
         elif elapsed >= 10:
             text += " · still waiting"
         return text
+
+    def _waiting_text(self, now: float) -> str:
+        """`rate limited, next try in 8 s (2/5)`; empty where nothing is waited for, or no longer."""
+        waiting = self._waiting
+        if waiting is None:
+            return ""
+        if self._waits_until is None:
+            self._waits_until = now + (waiting.wait_s or 0.0)
+        left = self._waits_until - now
+        if left <= 0 and waiting.attempt is None:
+            return ""  # an agent's own pause, whose end nobody tells
+        count = f" ({waiting.attempt}/{waiting.attempts})" if waiting.attempt and waiting.attempts else ""
+        word = _WAITS.get(waiting.text, one_line(waiting.text, 60) or "waiting")
+        return f"{word}, next try in {max(1, math.ceil(left))} s{count}"
 
     def table(self, now: float | None = None, *, most: int = 12) -> list[str]:
         """One line for each subtask and how it stands, in the plan's order; `most` lines at most."""
@@ -125,7 +170,8 @@ class Progress:
         count = limits.get("max_iterations") if isinstance(limits, dict) else None
         self.max_iterations = count if isinstance(count, int) else 0
         self.phase = "preparing"
-        parts = [f"{self.task_id} started", self.executor]
+        self.permissions = permissions_text(executor.get("permissions")) if isinstance(executor, dict) else ""
+        parts = [f"{self.task_id} started", self.executor, self.permissions]
         if self.max_iterations:
             parts.append(f"up to {count_text(self.max_iterations, 'iteration')}")
         return [" · ".join(part for part in parts if part)]
@@ -155,6 +201,7 @@ class Progress:
             self.phase = self._working() or f"asking {agent} for a plan"
         if subtask is None or not self.board.standings:
             self.stream.reset()
+        self._answering.pop(subtask, None)
         return []
 
     def _working(self) -> str:
@@ -166,15 +213,20 @@ class Progress:
         self.phase = "judging" if subtask is None else self._working() or "planning"
         if subtask is None:
             self.stream.reset()  # the answered line stands for what was streamed
+        self._answering.pop(subtask, None)
         tokens = token_count(data.get("usage"))
         self.tokens += tokens or 0
         cost = data.get("cost_usd")
-        known = isinstance(cost, int | float) and self.cost is not None
-        self.cost = self.cost + cost if known and self.cost is not None and isinstance(cost, int | float) else None
+        if isinstance(cost, int | float) and self.cost is not None:
+            self.cost += cost
+        elif not is_unbilled(data):
+            self.cost = None
         if subtask is not None:
             return []
         status = str(data.get("status", ""))
         word = "answered" if status == "COMPLETE" else f"answered {escape(status)}"
+        if data.get("fallback_from"):
+            word += f" by {escape(str(data.get('executor', 'another')))}"
         error = data.get("error")
         if isinstance(error, dict):
             kind, message = escape(str(error.get("kind", "error"))), one_line(str(error.get("message", "")), 120)

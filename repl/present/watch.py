@@ -147,7 +147,7 @@ async def _paint(moving: _MovingLines, progress: Progress) -> None:
             moving.show([f"  {moving.question}"])
         else:
             bar = progress.bar(now)
-            moving.show([*progress.table(now), *([f"  {bar}"] if bar else []), "  " + progress.status(now)])
+            moving.show([*progress.table(now), *([f"  {bar}"] if bar else []), "  " + progress.status(now, spent=True)])
         await asyncio.sleep(_REPAINT_S)
 
 

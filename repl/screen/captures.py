@@ -84,7 +84,7 @@ def view_stored(state_dir: StateDir, settings: Settings, trace_id: str) -> Path:
 
 
 async def _write_events(state_dir: StateDir, settings: Settings, trace_id: str, file: Any) -> None:
-    from collector.collector import open_collector
+    from collector.opening import open_collector
 
     async with open_collector(state_dir, settings) as collector:
         after = 0
@@ -122,7 +122,7 @@ def _stored(state_dir: StateDir, settings: Settings) -> list[dict[str, Any]]:
 
 
 async def _listing(state_dir: StateDir, settings: Settings) -> list[dict[str, Any]]:
-    from collector.collector import open_collector  # pydantic models, the store and the intake: 150 ms
+    from collector.opening import open_collector  # pydantic models, the store and the intake: 150 ms
 
     async with open_collector(state_dir, settings) as collector:
         traces, _following = await collector.listing(limit=_MOST)

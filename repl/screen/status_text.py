@@ -14,8 +14,8 @@ __all__ = ["head_text", "session_cost", "status_text"]
 
 def status_text(progress: Progress, *, now: float, budget: float | None = None) -> str:
     """`task-015 · it 1/3 · 2/6 subtasks · 14.2k tok · $0.12 · claude · asking claude · 12 s`; `!` near the budget."""
-    money = cost_text(progress.cost) if progress.tokens or progress.cost else ""
-    if budget and progress.cost is not None and progress.cost > 0.8 * budget:
+    money = cost_text(progress.cost_so_far) if progress.tokens_so_far or progress.cost_so_far else ""
+    if budget and progress.cost_so_far is not None and progress.cost_so_far > 0.8 * budget:
         money = f"! {money} of {cost_text(budget)}"
     parts = [
         progress.task_id,
@@ -23,9 +23,10 @@ def status_text(progress: Progress, *, now: float, budget: float | None = None) 
         if progress.max_iterations and not progress.board.standings
         else "",
         progress.subtasks_text(),
-        tokens_text(progress.tokens, short=True) if progress.tokens else "",
+        tokens_text(progress.tokens_so_far, short=True) if progress.tokens_so_far else "",
         money,
         progress.executor,
+        progress.permissions,
         progress.status(now).replace("Esc stops", "Ctrl+C stops"),
     ]
     return " · ".join(part for part in parts if part)

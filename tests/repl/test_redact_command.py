@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.collector import open_collector
+from collector.opening import open_collector
 from repl.commands.capture_server import capture_redactor
 from repl.commands.context import Context
 from repl.present.output import Output
@@ -37,6 +37,21 @@ def test_an_audit_fails_until_the_file_is_redacted_in_its_place(project: Path) -
     assert pm("redact", "t.jsonl", "--in-place", cwd=project).code == 0
     clean = pm("redact", "--audit", ".", cwd=project)
     assert (clean.code, clean.out) == (0, f"nothing found in {project}\n")
+
+
+def test_a_file_behind_a_link_is_redacted_itself_and_other_names_of_it_are_told(project: Path) -> None:
+    (project / "kept").mkdir()
+    file = project / "kept" / "log.txt"
+    file.write_text(f"key {KEY}\n")
+    (project / "link.txt").symlink_to(file)
+    ran = pm("redact", "link.txt", "--in-place", cwd=project)
+    assert ran.code == 0
+    assert (project / "link.txt").is_symlink()
+    assert "[REDACTED:" in file.read_text()
+    assert KEY not in file.read_text()
+    file.write_text(f"key {KEY}\n")
+    (project / "second.txt").hardlink_to(file)
+    assert "1 other name" in pm("redact", "second.txt", "--in-place", cwd=project).err
 
 
 def test_a_missing_file_is_not_found_and_no_file_is_a_usage_error(project: Path) -> None:

@@ -7,13 +7,16 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from repl.dispatch import INSIDE_RUN
-from runner.processes.table import MARK
+from repl.outcome import outcome_error
+from runner.processes.table import MARK, entry_of
+from runner.task import TaskOutcome
 from tests.repl.scripts import BAD, GOOD, USAGE, run_scripted, script
 from tests.repl.support import command_line, environment, pm
 from tests.repl.terminal import Terminal
@@ -100,6 +103,82 @@ def test_accepting_a_waiting_task_ends_0_and_stopping_it_ends_1(project: Path) -
     assert pm("respond", "1", "accept", cwd=project).code == 0
     run_scripted(project, BAD, words=words)
     assert pm("respond", "2", "stop", cwd=project).code == 1
+
+
+def test_the_executors_that_stand_in_are_part_of_the_task_and_still_there_when_it_is_resumed(
+    project: Path, tmp_path: Path
+) -> None:
+    words = ("--executor", "claude", "--fallback", "scripted", "--script", str(script(tmp_path, BAD, GOOD)))
+    ran = pm("run", *words, "--max-iterations", "1", "write hello.py", cwd=project, PATH=_without_agents())
+    assert ran.code == 6, ran.err
+    assert "  [0] answered by scripted " in ran.err
+    ran = pm("resume", "1", "--max-iterations", "2", cwd=project, PATH=_without_agents())
+    assert ran.code == 0, ran.err
+    answers = _data(project, "LLM_RESPONSE")
+    assert [answer["executor"] for answer in answers] == ["scripted", "scripted"]
+
+
+def _without_agents() -> str:
+    return os.pathsep.join(
+        folder
+        for folder in os.environ["PATH"].split(os.pathsep)
+        if not any(Path(folder, name).exists() for name in ("claude", "codex", "gemini"))
+    )
+
+
+def _data(project: Path, event: str) -> list[dict[str, object]]:
+    traces = sorted((project / ".pm-orchestrator" / "traces").glob("*.jsonl"))
+    facts = [json.loads(line) for path in traces for line in path.read_text().splitlines()]
+    return [fact["data"] for fact in facts if fact["event"] == event]
+
+
+def test_the_end_of_a_task_tells_what_would_mend_its_trouble() -> None:
+    ended = TaskOutcome(task_id="task-003", status="ERROR", reason="auth", detail="Invalid API key", next_step="log in")
+    error = outcome_error(ended)
+    assert error is not None
+    assert (error.code, error.why, error.next_step) == (
+        "credentials", "Invalid API key", "log in   then   pm resume 3",
+    )  # fmt: skip
+
+
+def test_a_request_that_the_provider_refuses_is_no_matter_of_credentials() -> None:
+    told = "I cannot help with this.\nLearn more elsewhere."
+    ended = TaskOutcome(task_id="task-003", status="ERROR", reason="auth", detail=told, next_step="", refused=True)
+    error = outcome_error(ended)
+    assert error is not None
+    assert (error.code, error.what) == ("not_accepted", "task-003 ended ERROR: the provider refused the request")
+    assert "\n" not in error.why
+
+
+_LEAVES_ONE_BEHIND = """
+import asyncio, sys
+from pathlib import Path
+from runner.processes import Process
+
+async def main():
+    async with Process(["sleep", "300"], cwd=".", state_dir=Path(sys.argv[1]), label="task-007") as process:
+        print(process.pid, flush=True)
+        await process.wait()
+
+asyncio.run(main())
+"""
+
+
+def test_the_next_pm_ends_an_agent_that_a_killed_one_left_and_says_so(project: Path) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", _LEAVES_ONE_BEHIND, str(project / ".pm-orchestrator")],
+        stdout=subprocess.PIPE,
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert owner.stdout is not None
+    pid = int(owner.stdout.readline())
+    owner.kill()
+    owner.communicate()
+    ran = run_scripted(project, GOOD)
+    assert ran.code == 0, ran.err
+    assert f"an agent of task-007 that a killed pm left running was ended (process {pid})" in ran.err
+    assert entry_of(pid) is None
 
 
 def test_retry_starts_a_new_task_with_the_same_request(project: Path) -> None:

@@ -11,7 +11,9 @@ from repl.line.paste import Pastes
 from repl.line.search import HistorySearch
 from repl.line.status import fit, running_parts, status_lines
 from repl.present.progress import Progress
+from repl.screen.status_text import status_text
 from repl.shell import for_session, interpret
+from runner.executors.port import Live, Usage
 from tracer.errors import ConfigError, NotFoundError, UsageError
 
 
@@ -29,6 +31,12 @@ from tracer.errors import ConfigError, NotFoundError, UsageError
         ("/config set run.model 'a b'", "command", "config set", ("run.model", "a b")),
         ("/respond 15 hint don't rename it", "command", "respond", ("15", "hint", "don't", "rename", "it")),
         ("/quit", "command", "exit", ()),
+        ("/record status", "command", "record status", ()),
+        ("/capture verify 3f9a 'a b'", "command", "capture verify", ("3f9a", "a b")),
+        ("/capture qa 3f9a --step tests", "command", "capture qa", ("3f9a", "--step", "tests")),
+        ("/qa 3f9a", "command", "capture qa", ("3f9a",)),
+        ("/capture", "command", "capture list", ()),
+        ("/captures --remote", "command", "capture list", ("--remote",)),
     ],
 )
 def test_a_line_means(line: str, kind: str, name: str, words: tuple[str, ...]) -> None:
@@ -55,6 +63,13 @@ def test_a_command_word_that_many_begin_with_runs_nothing_and_lists_them() -> No
         interpret("/re 15")
     assert "/resume" in caught.value.what
     assert "/retry" in caught.value.what
+
+
+@pytest.mark.parametrize("line", ["/record", "/record begin", "/capture verfy 3f9a"])
+def test_a_family_without_a_command_of_its_own_lists_what_it_has(line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        interpret(line)
+    assert ("status" if "record" in line else "verify") in caught.value.why.split(", ")
 
 
 def test_a_misspelt_command_runs_nothing_and_names_the_nearest() -> None:
@@ -165,6 +180,54 @@ def test_the_status_line_says_more_the_longer_it_waits() -> None:
     assert progress.status(105) == "asking claude · 5 s"
     assert progress.status(112) == "asking claude · 12 s · still waiting"
     assert progress.status(170) == "asking claude · 70 s · Esc stops, nothing is lost"
+
+
+def waiting(left: float, *, attempt: int | None = None, of: int | None = None) -> Live:
+    return Live(kind="waiting", text="rate_limit", wait_s=left, attempt=attempt, attempts=of)
+
+
+def test_a_wait_before_the_next_try_counts_down_and_says_which_try_it_is() -> None:
+    progress = chunked()
+    progress.live(waiting(7.6, attempt=2, of=5))
+    assert progress.status(100.0) == "rate limited, next try in 8 s (2/5)"
+    progress.live(waiting(6.6, attempt=2, of=5))
+    assert progress.status(101.0) == "rate limited, next try in 7 s (2/5)"
+
+
+def test_an_agents_own_wait_counts_down_by_itself_and_ends_when_it_goes_on() -> None:
+    progress = chunked()
+    progress.live(waiting(5.0))
+    assert progress.status(100.0) == "rate limited, next try in 5 s"
+    assert progress.status(103.2) == "rate limited, next try in 2 s"
+    assert "next try" not in progress.status(105.0), "nobody tells when it ends"
+    progress.live(waiting(5.0))
+    progress.live(Live(kind="notice", text="still there"))
+    assert "next try" in progress.status(106.0)
+    progress.live(Live(kind="text", text="So"))
+    assert "next try" not in progress.status(106.0)
+
+
+def test_what_an_answer_has_cost_so_far_is_shown_before_it_ends_and_counted_once() -> None:
+    progress = chunked()
+    progress.tokens, progress.cost = 1_000, 0.5
+    progress.live(Live(kind="usage", usage=Usage(input_tokens=200, output_tokens=50), cost_usd=0.25, subtask_id="a"))
+    assert "1,250 tok" in progress.status(1.0, spent=True)
+    parts = running_parts(progress, others=0, queued=0, budget=None)
+    assert {"1,250 tok", "$0.75"} <= set(parts)
+    usage = {"input_tokens": 200, "output_tokens": 50}
+    progress.fact(fact("LLM_RESPONSE", "a", 0, output="", status="COMPLETE", usage=usage, cost_usd=0.25), now=2)
+    assert (progress.tokens_so_far, progress.cost_so_far) == (1_250, 0.75)
+
+
+def test_permissions_other_than_the_usual_are_shown_as_long_as_the_task_runs() -> None:
+    for level, told in (("edit", []), ("full", ["permissions full"]), ("read", ["permissions read"])):
+        progress = Progress("task-015")
+        asked = {"prompt": "x", "workspace": "/w", "executor": {"name": "claude", "permissions": level}}
+        (line,) = progress.fact(fact("USER_REQUEST", **asked), now=0)
+        assert line.split(" · ")[2:] == told
+        parts = running_parts(progress, others=0, queued=0, budget=None)
+        assert [part for part in parts if "permissions" in part] == told
+        assert (f"permissions {level}" in status_text(progress, now=0)) is bool(told)
 
 
 def test_a_budget_nearly_spent_is_marked_with_more_than_colour() -> None:

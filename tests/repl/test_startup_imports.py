@@ -96,3 +96,32 @@ def test_line_mode_s_first_prompt_loads_nothing_that_only_a_task_needs(project: 
     assert "prompt_toolkit.shortcuts" in loaded
     unwanted = {"textual", "pydantic", "anthropic", "re2", "watchfiles", "tree_sitter", "rich", "runner.processes"}
     assert loaded & (unwanted | {"runner.worktrees", "runner.workspace", "runner.loop", "runner.continuation"}) == set()
+
+
+def test_the_criteria_are_loaded_while_the_agent_works_and_not_before(project: Path) -> None:
+    """They take 300 ms, which a session of a second hides."""
+    code = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from runner.effects import TaskEffects\n"
+        "from runner.executors.port import Answer, Ask\n"
+        "from runner.state import Request\n"
+        "from tracer.statedir import StateDir\n"
+        "class Agent:\n"
+        "    async def ask(self, request, *, live):\n"
+        "        for _ in range(300):\n"
+        "            yet.append('runner.criteria.registry' in sys.modules)\n"
+        "            if 'runner.judging' in sys.modules and yet[-1]: break\n"
+        "            await asyncio.sleep(0.1)\n"
+        "        return Answer(output='', status='COMPLETE')\n"
+        "async def go():\n"
+        "    effects = TaskEffects(request=Request(), task_id='t', executor=Agent(), state_dir=StateDir(Path('s')))\n"
+        "    await effects.ask(Ask(task_id='t', prompt='p', workspace='.'), lambda _update: None)\n"
+        "yet = []\n"
+        "asyncio.run(go())\n"
+        "print(yet[0], yet[-1])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=True, env=environment()
+    )
+    assert done.stdout == "False True\n"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import httpx2
 import uvicorn
 
-from collector.collector import open_collector
+from collector.opening import open_collector
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
 from runner.settings.layers import load_settings

@@ -13,7 +13,7 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from collector.collector import open_collector
+from collector.opening import open_collector
 from runner.settings.layers import load_settings
 from service.security import OneTimeCodes
 from tests.collector.http.scene import checked, events, opening

@@ -9,7 +9,7 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from collector.collector import open_collector
+from collector.opening import open_collector
 from collector.spool import Draft, Spool
 from repl.screen.app import PmApp
 from repl.screen.capture_screen import CaptureScreen

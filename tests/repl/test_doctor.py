@@ -1,0 +1,72 @@
+"""`pm doctor`: who could do the work here, in which version, logged in or not, and in which sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from repl.exit_codes import ExitCode
+from runner.sandbox import SandboxCapability
+from tests.repl.support import pm
+from tests.support import fake_agent
+
+
+def found(project: Path, check: str, **extra: str) -> dict[str, str]:
+    ran = pm("doctor", "--json", cwd=project, **extra)
+    checks = {one["name"]: one for one in json.loads(ran.out)["checks"]}
+    return checks[check]
+
+
+def agents(folder: Path) -> str:
+    """A PATH with an old Claude Code, a Gemini CLI that is not logged in, and no Codex."""
+    old = fake_agent.install(folder, "claude", [], version="0.2.9", package="@anthropic-ai/claude-code")
+    out = fake_agent.install(folder, "gemini", [], version="0.61.0", package="@google/gemini-cli")
+    return os.pathsep.join([str(old.parent), str(out.parent), "/usr/bin", "/bin"])
+
+
+def test_each_executor_is_shown_with_its_version_and_what_keeps_it_from_being_used(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    pm("config", "set", "agents.goose", '["sh", "-c", "exit"]', cwd=project)
+    pm("config", "set", "agents.gone", '["no-such-program-here"]', cwd=project)
+    row = found(project, "executors", PATH=agents(tmp_path / "bin"), HOME=str(tmp_path))
+    text = row["found"]
+    assert "claude 0.2.9 (claude 0.2.9 is too old" in text
+    assert "gemini 0.61.0 (gemini is not logged in)" in text
+    assert "codex (not found)" in text
+    assert "acp:gone (not found)" in text
+    assert "acp:goose /" in text
+    assert row["status"] == "ok", "one that could be asked is enough"
+
+
+def test_looking_changes_nothing(project: Path, tmp_path: Path) -> None:
+    before = sorted(path.name for path in project.iterdir())
+    program = fake_agent.install(tmp_path, "codex", [], version="0.169.0", package="@openai/codex")
+    environ = {"PATH": f"{program.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "OPENAI_API_KEY": "sk-test-0123456789"}
+    text = found(project, "executors", **environ)["found"]
+    assert "codex 0.169.0" in text
+    assert "log-in" in text
+    assert sorted(path.name for path in project.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("mode", "works", "status"),
+    [("auto", True, "ok"), ("auto", False, "warn"), ("on", True, "ok"), ("on", False, "fail"), ("off", False, "ok")],
+)
+def test_the_sandbox_is_tried_and_a_missing_one_told_as_the_settings_want_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, mode: str, *, works: bool, status: str
+) -> None:
+    told = SandboxCapability(works, "" if works else "bubblewrap (bwrap) is not installed", "install it")
+    monkeypatch.setattr("runner.sandbox.probe", lambda: told)
+    pm("config", "set", "sandbox.mode", mode, cwd=project)
+    row = found(project, "sandbox")
+    assert row["status"] == status
+    if not works and mode != "off":
+        assert "bwrap" in row["found"]
+        assert row["next_step"] == "install it"
+        assert pm("doctor", cwd=project).code == (ExitCode.CONFIG if mode == "on" else ExitCode.OK)

@@ -16,15 +16,12 @@ from collector.store.sqlite_rows import by_rows, insert_rows
 __all__ = ["StoredBlob", "add_blobs", "check_references", "find_blob", "hold", "let_go", "own"]
 
 _BLOBS: Final = by_rows(
-    "INSERT INTO blobs"
-    " (number, blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)",
+    "blobs (number, blob_id, storage_uri, content_type, byte_len, redaction_json, held_by, touched_ms, data)",
     "(?, ?, ?, ?, ?, ?, 1, ?, ?)",
 )
 _BLOB: Final = "SELECT number, content_type, redaction_json, held_by > 0 FROM blobs"
-_HELD: Final = by_rows("INSERT INTO trace_blobs (trace_id, number, named)", "(?, ?, 1)")
-_OWNED: Final = by_rows(
-    "INSERT INTO trace_blobs (trace_id, number, content_type, redaction_json, named)", "(?, ?, ?, ?, 1)"
-)
+_HELD: Final = by_rows("trace_blobs (trace_id, number, named)", "(?, ?, 1)")
+_OWNED: Final = by_rows("trace_blobs (trace_id, number, content_type, redaction_json, named)", "(?, ?, ?, ?, 1)")
 _OWNERS: Final = (
     "SELECT t.trace_id, t.number, t.named FROM json_each(?) AS sent CROSS JOIN trace_blobs AS t"
     " ON t.trace_id = json_extract(sent.value, '$[0]') AND t.number = json_extract(sent.value, '$[1]')"
@@ -35,7 +32,7 @@ _OWNERS_FOR_ONE: Final = (
 _USED: Final = "UPDATE trace_blobs SET named = 1 WHERE trace_id = ? AND number = ? AND named = 0"
 # The first trace is counted in the blob's row, the others here: a page takes hundreds of them, but two blobs.
 _MORE: Final = by_rows(
-    "INSERT INTO blob_holds (number, more)", "(?, ?)", "ON CONFLICT (number) DO UPDATE SET more = more + excluded.more"
+    "blob_holds (number, more)", "(?, ?)", "ON CONFLICT (number) DO UPDATE SET more = more + excluded.more"
 )
 _FIRST: Final = "UPDATE blobs SET held_by = held_by + 1 WHERE number = ?"
 _LET_GO: Final = (

@@ -36,7 +36,7 @@ MANY: Final = " UNION ALL ".join(
 
 # A batch writes the first table's few pages; the second's 200 once in 2,000 blobs, the third's once in 32,000.
 _POURS: Final = ((32_000, LEVELS[1], LEVELS[2]), (2_000, LEVELS[0], LEVELS[1]))
-_ADD: Final = by_rows(f"INSERT INTO {LEVELS[0]} (key, number)", "(?, ?)")
+_ADD: Final = by_rows(f"{LEVELS[0]} (key, number)", "(?, ?)")
 _DIGITS: Final = slice(7, 19)
 _HALF: Final = 1 << 47
 
@@ -65,7 +65,7 @@ def add_ids(connection: sqlite3.Connection, rows: Sequence[tuple[str, int]]) -> 
     first, last = rows[0][1], rows[-1][1]
     for size, source, target in _POURS:
         if (first - 1) // size != last // size:
-            connection.execute(f"INSERT INTO {target} SELECT key, number FROM {source}")  # noqa: S608 # our own names
+            connection.execute(f"INSERT OR FAIL INTO {target} SELECT key, number FROM {source}")  # noqa: S608 # our own names
             connection.execute(f"DELETE FROM {source}")  # noqa: S608
 
 

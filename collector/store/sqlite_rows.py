@@ -12,13 +12,25 @@ __all__ = ["by_rows", "insert_rows"]
 _SIZES: Final = (64, 16, 4, 1)  # few texts, so that each is prepared once and kept; 100 rows are four statements
 
 
-def by_rows(insert: str, row: str, end: str = "") -> dict[int, str]:
-    """`insert` for so many rows of the values `row` at once, the most first; `end` follows them."""
-    return {size: f"{insert} VALUES {', '.join([row] * size)} {end}" for size in _SIZES}
+def by_rows(into: str, row: str, end: str = "") -> dict[int, str]:
+    """Statements that insert so many rows of the values `row` at once, the most first; `end` follows them.
+
+    OR FAIL: a statement that could be undone by itself has SQLite copy each page it changes into a temporary file,
+    which took a sixth of an append. Here whatever fails has the whole transaction undone (`GroupWriter`).
+    """
+    return {
+        size: f"INSERT OR FAIL INTO {into} VALUES {', '.join([row] * size)} {end}"  # noqa: S608 # our own names
+        for size in _SIZES
+    }
 
 
 def insert_rows(connection: sqlite3.Connection, statements: Mapping[int, str], rows: Sequence[Sequence[Any]]) -> None:
-    """Insert `rows`, in order, by the statements that `by_rows` made."""
+    """Insert `rows`, in order, by the statements that `by_rows` made.
+
+    Raises:
+        sqlite3.Error: a row is refused; those before it are in, so that the transaction must be rolled back.
+
+    """
     at = 0
     for size, statement in statements.items():
         while len(rows) - at >= size:

@@ -12,6 +12,7 @@ from collector.errors import OverloadedError
 from collector.store import group as group_module
 from collector.store.group import GroupWriter
 from collector.store.sqlite import open_sqlite
+from collector.store.sqlite_rows import by_rows, insert_rows
 from tests.collector.store.samples import blob, event, trace, uid
 from tracer.errors import PmError, RecordError, UnavailableError, UsageError
 
@@ -69,6 +70,22 @@ async def test_work_at_fault_fails_alone(writer):
     assert isinstance(results[1], RecordError)
     assert isinstance(results[2], UsageError)
     assert await writer.write(count) == 3
+
+
+async def test_rows_of_which_one_is_refused_leave_nothing_and_hinder_no_other(writer):
+    statements = by_rows("t (a)", "(?)")
+
+    def rows(*values):
+        return lambda connection: insert_rows(connection, statements, [(value,) for value in values])
+
+    results = await asyncio.gather(
+        writer.write(rows(*range(10))),
+        writer.write(rows(*range(10, 80), 10, *range(80, 90))),
+        writer.write(rows(*range(100, 110))),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [type(None), RecordError, type(None)]
+    assert await writer.write(count) == 20
 
 
 async def test_a_caller_that_went_away_leaves_its_work_done_and_the_others_alone(writer):

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from runner.processes.environment import command_environment
 from tracer.errors import SandboxError
 
-__all__ = ["SandboxCapability", "SandboxPolicy", "needed_to_start", "probe", "wrap"]
+__all__ = ["SandboxCapability", "SandboxPolicy", "needed_to_start", "probe", "wrap", "wrap_agent"]
 
 _PROGRAM = "bwrap"
 _PROBE_LIMIT_S = 15
@@ -75,6 +75,39 @@ def wrap(argv: Sequence[str], policy: SandboxPolicy) -> list[str]:
             next_step=capability.next_step,
         )
     return _command_line(argv, policy)
+
+
+def wrap_agent(
+    argv: Sequence[str],
+    *,
+    workspace: str,
+    read_only: bool,
+    state_dir: Path | None,
+    readable: tuple[Path, ...],
+    own: Iterable[Path],
+) -> list[str]:
+    """As `wrap`, for an agent: it reaches the network, where its model is, and the home folder can be read.
+
+    `own` is what its kind keeps in the home folder: it is writable, and folders (what has no suffix) are made.
+
+    Raises:
+        SandboxError: as `wrap`.
+
+    """
+    kept = tuple(own)
+    for folder in kept:
+        if not folder.suffix:
+            folder.mkdir(parents=True, exist_ok=True)
+    policy = SandboxPolicy(
+        workspace=Path(os.path.realpath(workspace)),
+        read_only=read_only,
+        state_dir=state_dir,
+        network=True,
+        home="read-only",
+        readable=readable,
+        writable=kept,
+    )
+    return wrap(argv, policy)
 
 
 def needed_to_start(argv: Sequence[str], *, search: str | None) -> tuple[list[str], tuple[Path, ...]]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from runner import sandbox
@@ -115,26 +113,20 @@ class AcpExecutor:
         if settings.sandbox == "off" or (settings.sandbox == "auto" and (full or not sandbox.probe().available)):
             return self._argv
         provider = self._provider()
-        folders = [
-            folder
-            for dialect in DIALECTS.values()
-            if dialect.provider == provider
-            for folder in dialect.private_folders(settings.environ)
-        ]
-        for folder in folders:
-            if not folder.suffix:
-                folder.mkdir(parents=True, exist_ok=True)
         argv, readable = sandbox.needed_to_start(self._argv, search=settings.environ.get("PATH"))
-        policy = sandbox.SandboxPolicy(
-            workspace=Path(os.path.realpath(request.workspace)),
+        return sandbox.wrap_agent(
+            argv,
+            workspace=request.workspace,
             read_only=request.permissions == "read",
             state_dir=settings.state_dir,
-            network=True,  # the agent itself must reach its model
-            home="read-only",
             readable=readable,
-            writable=tuple(folders),
+            own=(
+                folder
+                for dialect in DIALECTS.values()
+                if dialect.provider == provider
+                for folder in dialect.private_folders(settings.environ)
+            ),
         )
-        return sandbox.wrap(argv, policy)
 
     async def _run(
         self, request: Ask, client_class: Callable[..., WorkspaceClient], progress: Progress, tell: LiveSink

@@ -149,20 +149,14 @@ class AgentExecutor:
         if launch.confinement != "ours":
             return argv
         argv[0] = os.path.realpath(argv[0])  # a link may lead through folders that the sandbox hides
-        folders = self._dialect.private_folders(launch.environ)
-        for folder in folders:
-            if not folder.suffix:
-                folder.mkdir(parents=True, exist_ok=True)
-        policy = sandbox.SandboxPolicy(
-            workspace=Path(launch.request.workspace),
+        return sandbox.wrap_agent(
+            argv,
+            workspace=launch.request.workspace,
             read_only=launch.request.permissions == "read",
             state_dir=self._settings.state_dir,
-            network=True,  # the agent itself must reach its model
-            home="read-only",
             readable=_install_folders(launch.program),
-            writable=folders,
+            own=self._dialect.private_folders(launch.environ),
         )
-        return sandbox.wrap(argv, policy)
 
     async def _run(self, launch: Launch, tell: LiveSink) -> Answer:
         request, settings = launch.request, self._settings

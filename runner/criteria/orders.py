@@ -42,12 +42,18 @@ _ENGLISH = re.compile(
 )
 # The order behind what is told of the trouble: "half() in calc.py is wrong, correct it".
 _ORDER_AT_THE_END = re.compile(
-    r"[,;:.!—-]\s*(?:(?:please|so|and|then|now|just|can you|could you)[\s,]+)*"
+    r"(?:^|[,;:.!—-])\s*(?:(?:please|so|and|then|now|just|can you|could you)[\s,]+)*"
     r"(?:fix|correct|mend|repair|change|update|adjust|improve|rewrite|rework|remove|delete|replace|rename|complete|finish|solve)\s+"
     r"(?:it|this|that|them|these|those)\b",
     re.IGNORECASE,
 )
 _CONDITION = re.compile(r"\b(?:if|unless|when|whether|before|don['’]t|do not|how)\b", re.IGNORECASE)
+# Told before it, the trouble is there: "half() is wrong when n is odd, correct it" waits for nothing.
+_TROUBLE = re.compile(
+    r"\b(?:wrong|broken|incorrect|buggy|faulty|a bug|bugs?|fails?|failing|crash(?:es|ing)?|throws?|raises?|hangs?|leaks?|"
+    r"(?:does|do|did)(?:n['’]t| not) work|returns?|gives?)\b",
+    re.IGNORECASE,
+)
 _SPANISH = re.compile(
     r"^\W*(?:(?:por favor|ahora|luego|después|también|y|puedes|podrías|hay que|necesito que)[\s,]+)*"
     r"(?:añad[ae]|agreg(?:a|ue)|implement[ae]|cre[ae]|corri(?:ge|ja)|arregl[ae]|cambi[ae]|actuali(?:za|ce)|escrib[ae]|refactori(?:za|ce)|elimin[ae]|"
@@ -169,7 +175,14 @@ def orders_change(request: str) -> bool:
 
 def orders_at_the_end(request: str) -> bool:
     """Whether a change of what was spoken of is ordered behind it: "half() in calc.py is wrong, correct it"."""
-    return _ORDER_AT_THE_END.search(request) is not None and _CONDITION.search(request) is None
+    return any(_is_ordered_at_the_end(sentence[:_LONGEST]) for sentence in _SENTENCE.split(request) if sentence)
+
+
+def _is_ordered_at_the_end(sentence: str) -> bool:
+    if _ORDER_AT_THE_END.search(sentence) is None:
+        return False
+    condition = _CONDITION.search(sentence)
+    return condition is None or _TROUBLE.search(sentence[: condition.start()]) is not None
 
 
 def wants_advice(request: str) -> bool:

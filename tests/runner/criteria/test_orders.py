@@ -7,6 +7,7 @@ import pytest
 from runner.criteria.answer import read_answer
 from runner.criteria.endings import early_ends
 from runner.criteria.evidence_checks import q6_termination
+from runner.criteria.kind import asks_for_change
 from runner.criteria.model import ChangedFile, Evidence
 from runner.criteria.orders import orders_change
 from runner.criteria.review import q2_marks, q3_omissions, review_file
@@ -160,10 +161,17 @@ def test_an_order_is_told_in_every_language(request_: str) -> None:
         "Mend half() in calc.py",
         "half() in calc.py is wrong, correct it",
         "The tax in calc.py is added twice - please fix that",
+        "half() in calc.py is wrong when n is odd, correct it",
+        "If I see it right half() is off by one. It crashes if n is 0, so fix it",
     ],
 )
 def test_a_limit_on_an_order_leaves_it_an_order(request_: str) -> None:
     assert orders_change(request_)
+
+
+def test_a_condition_in_one_sentence_says_nothing_of_an_order_in_another() -> None:
+    assert asks_for_change("Don't touch the API. half() in calc.py is wrong, correct it.")
+    assert not asks_for_change("half() in calc.py looks odd. If it is wrong, correct it.")
 
 
 @pytest.mark.parametrize(
@@ -174,6 +182,8 @@ def test_a_limit_on_an_order_leaves_it_an_order(request_: str) -> None:
         "Translate into French: the door is open.",
         "Summarize the module.",
         "Run the tests; if they fail, fix them",
+        "When half() is wrong, correct it",
+        "Check whether half() in calc.py fails, then fix it",
         "calc.py is broken, how do I fix it",
         "Say what is wrong in calc.py, don't change it",
     ],

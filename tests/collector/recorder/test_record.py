@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -575,37 +576,34 @@ def test_nobody_asked_is_nobody_who_consented(at: Desk) -> None:
     assert not (at.state / "captures").exists()
 
 
+def _record_a_script(at: Desk, **stdin: Any) -> None:
+    """`pm record` of what comes on standard input; `stdin` is how, as `subprocess.run` takes it."""
+    done = subprocess.run(
+        [str(at.bin / "pm"), "record", "--consent", "all", "--title", "scripted", "--no-upload"],
+        **stdin,
+        cwd=at.repo,
+        env={**os.environ, **at.environ("bash")},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @SLOW
 @pytest.mark.parametrize("kind", ["pipe", "file"])
 def test_a_script_on_stdin_is_recorded_as_if_it_were_typed(at: Desk, tmp_path: Path, kind: str) -> None:
     script = tmp_path / "script"
     script.write_bytes(b"sleep 0.5\necho from a script\n")
     with script.open("rb") as file:
-        done = subprocess.run(
-            [str(at.bin / "pm"), "record", "--consent", "output", "--title", "scripted", "--no-upload"],
-            **({"stdin": file} if kind == "file" else {"input": script.read_bytes()}),
-            cwd=at.repo,
-            env={**os.environ, **at.environ("bash")},
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
+        _record_a_script(at, **({"stdin": file} if kind == "file" else {"input": script.read_bytes()}))
     assert at.output_of("echo") == "from a script\n"
 
 
 @SLOW
 def test_lines_that_come_at_once_keep_edits_before_the_commit_and_the_commit_after_its_command(at: Desk) -> None:
     script = b"echo '# a' >> cart.py\necho b > b.txt\ngit add -A\ngit commit -qm both\necho last\n"
-    subprocess.run(
-        [str(at.bin / "pm"), "record", "--consent", "all", "--title", "at once", "--no-upload"],
-        input=script,
-        cwd=at.repo,
-        env={**os.environ, **at.environ("bash")},
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    _record_a_script(at, input=script)
     told = [(event["type"], event["payload"].get("command", "")) for event in at.events()]
     assert [command for kind, command in told if kind in {"terminal_command", "file_edit"}] == [
         "echo '# a' >> cart.py", "", "echo b > b.txt", "", "git add -A", "git commit -qm both", "echo last",
@@ -622,15 +620,7 @@ def test_a_script_feeds_loops_here_documents_and_commands_that_read(at: Desk) ->
     loop, reading = b'for i in 1 2; do\necho "n $i"\ndone\n', b'read answer\nyes\necho "said $answer"\n'
     script = loop + b"cat <<X\n" + here + b"X\n" + reading
     began = time.monotonic()
-    subprocess.run(
-        [str(at.bin / "pm"), "record", "--consent", "output", "--title", "script", "--no-upload"],
-        input=script,
-        cwd=at.repo,
-        env={**os.environ, **at.environ("bash")},
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    _record_a_script(at, input=script)
     assert time.monotonic() - began < 30
     assert at.output_of("for") == "n 1\nn 2\n"
     assert at.output_of("cat") == here.decode()

@@ -18,7 +18,7 @@ from runner.executors.agents.trouble import classify_message, seconds_to_wait
 from runner.executors.claude import ClaudeReader
 from runner.executors.codex import CodexReader
 from runner.executors.gemini import GeminiReader
-from runner.executors.port import Ask, Live, Usage
+from runner.executors.port import Ask, Executor, Live, Usage
 from tests.runner.executors.rigs import ClaudeRig, CodexRig, CommandLineRig, GeminiRig
 from tracer.prices import Tokens, cost_usd
 
@@ -211,15 +211,21 @@ def _session_so_far(rig: CommandLineRig, dollars_worth: int) -> dict[str, Any]:
     return {"files": {str(path): "".join(json.dumps(line) + "\n" for line in lines)}}
 
 
+def _that_keeps_on(rig: CommandLineRig, *, dollars_worth: int) -> Executor:
+    """An agent that has used so much, as its session file says, and goes on for a minute."""
+    executor = rig.executor((("wait", 60), ("say", "late")))
+    play = json.loads(Path(f"{rig.program}.json").read_text())
+    play[0].insert(1, _session_so_far(rig, dollars_worth))
+    Path(f"{rig.program}.json").write_text(json.dumps(play))
+    return executor
+
+
 @pytest.mark.parametrize("kind", [CodexRig, GeminiRig])
 async def test_the_budget_ends_a_run_whose_records_tell_its_tokens_only_with_their_end(
     kind: type[CommandLineRig], project: Path, tmp_path: Path
 ) -> None:
     rig = kind(project, tmp_path / "far-end")
-    executor = rig.executor((("wait", 60), ("say", "late")))
-    play = json.loads(Path(f"{rig.program}.json").read_text())
-    play[0].insert(1, _session_so_far(rig, 2))
-    Path(f"{rig.program}.json").write_text(json.dumps(play))
+    executor = _that_keeps_on(rig, dollars_worth=2)
     live: list[Live] = []
     asked = Ask(task_id="t", prompt="p", workspace=str(project), budget_usd=1.0)
     answer = await asyncio.wait_for(executor.ask(asked, live=live.append), 30)
@@ -236,10 +242,7 @@ async def test_a_run_that_is_ended_tells_what_it_used_up_to_then(
     kind: type[CommandLineRig], project: Path, tmp_path: Path
 ) -> None:
     rig = kind(project, tmp_path / "far-end")
-    executor = rig.executor((("wait", 60), ("say", "late")))
-    play = json.loads(Path(f"{rig.program}.json").read_text())
-    play[0].insert(1, _session_so_far(rig, 1))
-    Path(f"{rig.program}.json").write_text(json.dumps(play))
+    executor = _that_keeps_on(rig, dollars_worth=1)
     answer = await executor.ask(Ask(task_id="t", prompt="p", workspace=str(project), timeout_s=0.9))
     assert answer.status == "TIMEOUT"
     assert answer.usage is not None

@@ -20,14 +20,37 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from benchmarks._collector_load import event, replay
 from benchmarks.harness import Figure, show
 
-__all__ = ["measure"]
+__all__ = ["Load", "measure"]
 
+
+class Load(NamedTuple):
+    """So many clients, each sending so many requests one after the other, with so many events in each."""
+
+    clients: int
+    requests: int
+    events: int
+
+    @property
+    def name(self) -> str:
+        """As in the table."""
+        what = "single events" if self.events == 1 else f"batches of {self.events} of 2 kB"
+        return f"{what}, {self.clients} {'client' if self.clients == 1 else 'clients'}: ours / MLflow"
+
+
+# What we are asked for, and how many requests of each client MLflow is asked for.
+_LOADS = (
+    (Load(1, 200, 1), 20.0, 40),
+    (Load(64, 30, 1), 20.0, 4),
+    (Load(1, 10, 100), 15.0, 3),
+    (Load(8, 4, 100), 15.0, 1),
+)
 _ROUNDS = int(os.environ.get("PM_BENCH_ROUNDS", "5"))
 
 
@@ -113,8 +136,8 @@ def _stopped(session: int) -> Iterator[None]:
         os.killpg(session, signal.SIGCONT)
 
 
-def measure(folder: Path, *, single: Callable[[], float], batch: Callable[[], float]) -> None:
-    """Show our events a second over MLflow's spans a second; `single` and `batch` measure ours."""
+def measure(folder: Path, ours: Callable[[Load], float]) -> None:
+    """Show our events a second over MLflow's spans a second; `ours` gives requests a second."""
     python = _python(folder)
     if python is None:
         return
@@ -124,9 +147,10 @@ def measure(folder: Path, *, single: Callable[[], float], batch: Callable[[], fl
     home = folder / "mlflow-home"
     home.mkdir()
     command = [python, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{home}/mlflow.db"]
+    workers = os.environ.get("PM_BENCH_MLFLOW_WORKERS")
     environ = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
     process = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
+        [*command, "--host", "127.0.0.1", "--port", str(port), *(["--workers", workers] if workers else [])],
         cwd=home,
         env=environ,
         stdout=subprocess.DEVNULL,
@@ -136,19 +160,17 @@ def measure(folder: Path, *, single: Callable[[], float], batch: Callable[[], fl
     try:
         _until_healthy(f"http://127.0.0.1:{port}", process)
         _until_quiet(process.pid)
-        for name, target, mine, spans, count in (
-            ("single events, 1 client: ours / MLflow", 20.0, single, 1, 40),
-            ("batches of 100 of 2 kB: ours / MLflow", 15.0, batch, 100, 3),
-        ):
-            replay(port, [_requests(2, spans, port)])
+        for load, target, theirs in _LOADS:
+            replay(port, [_requests(2, load.events, port)])
             pairs = []
             for _round in range(_ROUNDS):
                 with _stopped(process.pid):
-                    events = mine()
-                pairs.append((events, replay(port, [_requests(count, spans, port)]) * spans))
+                    mine = ours(load) * load.events
+                sent = [_requests(theirs, load.events, port) for _client in range(load.clients)]
+                pairs.append((mine, replay(port, sent) * load.events))
             first, second = (statistics.median(pair[which] for pair in pairs) for which in (0, 1))
-            ratio = statistics.median(ours / theirs for ours, theirs in pairs)
-            show(Figure(name, ratio, target, "higher", f"{first:,.0f} / {second:,.0f} events a second"))
+            ratio = statistics.median(mine / other for mine, other in pairs)
+            show(Figure(load.name, ratio, target, "higher", f"{first:,.0f} / {second:,.0f} events a second"))
     finally:
         os.killpg(process.pid, 15)
         process.wait(30)

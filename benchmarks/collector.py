@@ -272,9 +272,7 @@ def mlflow(folder: Path) -> None:
     with ours(folder) as server:
         server.speed([batches_of(25, 100)])  # as in `http`
         measure(
-            folder,
-            single=lambda: server.speed(_singles(1, 200)),
-            batch=lambda: server.speed([batches_of(10, 100)]) * 100,
+            folder, lambda load: server.speed([batches_of(load.requests, load.events) for _ in range(load.clients)])
         )
 
 

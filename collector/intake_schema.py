@@ -51,6 +51,9 @@ def _plain(schema: Any, config: Any = None) -> Any:
         case "default" if isinstance(schema.get("default"), BaseModel):
             made = schema["default"].model_dump()
             return {"type": "default", "schema": _plain(schema["schema"]), "default_factory": lambda: dict(made)}
+        case "function-before":  # they mend what is refused and leave the rest: called only where that is
+            mended = {**schema, "schema": _plain(schema["schema"], config)}
+            return {"type": "union", "mode": "left_to_right", "choices": [mended["schema"], mended]}
     return {name: _plain(inner, config) for name, inner in schema.items()}
 
 

@@ -57,6 +57,11 @@ class StepFacts:
         names = [fact.step for fact in reversed(self._facts) if fact.step in {step, f"requested-{step}"}]
         return names[:1] == [f"requested-{step}"]
 
+    def asked_since(self, step: Step) -> bool:
+        """Whether somebody asked for this step, or for all of them, since its latest result."""
+        names = [fact.step for fact in reversed(self._facts) if fact.step in {step, "requested", f"requested-{step}"}]
+        return bool(names) and names[0] != step
+
     def latest(self, step: Step) -> QaFact | None:
         """The step's latest result."""
         return next((fact for fact in reversed(self._facts) if fact.step == step), None)

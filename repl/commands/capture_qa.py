@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collector.collector import Collector
     from repl.commands.context import Context
 
-__all__ = ["qa"]
+__all__ = ["find_capture", "print_results", "qa"]
 
 _PAGE: Final = 500
 _SHORTEST: Final = 4
@@ -38,7 +38,7 @@ async def qa(context: Context, arguments: Namespace) -> int:
     settings = context.settings()
     chosen = qa_settings(settings)
     async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
-        trace_id = await _find(collector, arguments.trace)
+        trace_id = await find_capture(collector, arguments.trace)
         if arguments.again:
             await collector.request_qa(trace_id)
         for step in arguments.step or ():
@@ -59,12 +59,12 @@ async def qa(context: Context, arguments: Namespace) -> int:
                 await judge.close()
         status = (await collector.row(trace_id)).status
     shown = found.model_dump(mode="json")
-    _print(context, shown, table=arguments.table)
+    print_results(context, shown, table=arguments.table)
     context.output.result("capture qa", {"trace_id": trace_id, "status": status, "qa": shown})
     return _exit_code(shown["tests"])
 
 
-async def _find(collector: Collector, text: str | None) -> str:
+async def find_capture(collector: Collector, text: str | None) -> str:
     """The trace with this id or this beginning of one; the newest without.
 
     Raises:
@@ -95,7 +95,8 @@ def _judge(context: Context) -> tuple[Any, str]:
     return chosen.judge, chosen.why
 
 
-def _print(context: Context, shown: dict[str, Any], *, table: bool) -> None:
+def print_results(context: Context, shown: dict[str, Any], *, table: bool) -> None:
+    """Print a trace's `qa`: schema, proof and scores; with `table` every test."""
     output, tests = context.output, shown["tests"]
     output.line(f"schema  {'valid' if shown['schema_valid'] else 'NOT VALID'}")
     if tests["not_testable"]:

@@ -62,6 +62,8 @@ HANDLERS: dict[str, str] = {
     "capture qa": "repl.commands.capture_qa:qa",
     "qa": "repl.commands.capture_qa:qa",
     "qa run": "repl.commands.capture_qa:qa",
+    "qa show": "repl.commands.qa_show:show",
+    "qa status": "repl.commands.qa_show:status",
     "judge": "repl.commands.judge:judge_session",
     "judge calibrate": "repl.commands.judge:calibrate_judge",
     "worker": "repl.commands.worker:worker",

@@ -101,7 +101,8 @@ class GroupWriter:
         """Write what is waiting and end the thread."""
         self._closing = True
         self._wake.set()
-        await asyncio.to_thread(self._thread.join)
+        if self._thread.ident is not None:  # else it was never started
+            await asyncio.to_thread(self._thread.join)
 
     # -- the thread
 
@@ -114,10 +115,11 @@ class GroupWriter:
         self._tell_opened(None)
         try:
             while True:
+                closing = self._closing  # read before the jobs: nothing comes after it
                 jobs = self._take()
                 if jobs:
                     self._tell(_commit(connection, jobs), jobs)
-                elif self._closing:
+                elif closing:
                     return
                 else:
                     self._wake.wait()
@@ -174,16 +176,26 @@ def _commit(connection: sqlite3.Connection, jobs: list[_Job]) -> list[_Done]:
         connection.execute("COMMIT")
     except Exception as error:  # noqa: BLE001 # the boundary of the worker thread: every error goes to its caller
         _roll_back(connection)
-        if len(jobs) > 1 and not _is_of_the_disk(error):
+        if len(jobs) > 1 and not _concerns_all(error):
             return [outcome for job in jobs for outcome in _commit(connection, [job])]
         return [(job.future, None, _told(error)) for job in jobs]
     return done
 
 
-def _is_of_the_disk(error: Exception) -> bool:
-    """Whether trying again cannot help: the disk is full or fails."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT}
+def _concerns_all(error: Exception) -> bool:
+    """Whether trying one by one cannot help: the disk is full or fails, or another process writes for too long."""
+    return _code(error) in {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CORRUPT,
+    }
+
+
+def _code(error: Exception) -> int:
+    """SQLite's primary code; 0 where there is none: not every error of sqlite3 has one."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _outcomes(
@@ -221,10 +233,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _told(error: Exception) -> Exception:
-    if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode in {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    }:
+    if _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return OverloadedError("the collector's database is busy with another process")
     if isinstance(error, sqlite3.Error):
         return RecordError(

@@ -39,7 +39,7 @@ from collector.store.sqlite_append import Append, append_together
 from collector.store.sqlite_schema import migrate, use_wal
 from tracer import clock
 from tracer.durable import ensure_folder
-from tracer.errors import NotFoundError, TraceError
+from tracer.errors import NotFoundError, RecordError, TraceError
 
 __all__ = ["SqliteStore", "open_sqlite"]
 
@@ -80,17 +80,17 @@ class SqliteStore:
 
     async def start(self) -> None:
         """Open the file, bring it to the newest version, go on with removals that a crash cut off."""
-        ensure_folder(self._path.parent)
+        told = f"cannot open the collector's database {str(self._path)!r}"
+        next_step = "check the file and its folder, or name another one (collector.database)"
         try:
+            ensure_folder(self._path.parent)
             await self._writer.start()
             self._point, self._scan = self._connect(), self._connect()
             self._point.execute("PRAGMA query_only = ON")  # the other one sorts into temporary tables
+        except OSError as error:
+            raise RecordError(told, why=error.strerror or str(error), next_step=next_step) from error
         except sqlite3.DatabaseError as error:
-            raise TraceError(
-                f"cannot open the collector's database {str(self._path)!r}",
-                why=str(error),
-                next_step="check the file and its folder, or name another one (collector.database)",
-            ) from error
+            raise TraceError(told, why=str(error), next_step=next_step) from error
         for trace_id in read.purges(self._point):
             await self._purge(trace_id)
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 
 import pytest
 
 from collector.errors import OverloadedError
 from collector.store import group as group_module
+from collector.store import sqlite as sqlite_module
 from collector.store.group import GroupWriter
 from collector.store.sqlite import open_sqlite
 from collector.store.sqlite_rows import by_rows, insert_rows
 from tests.collector.store.samples import blob, event, trace, uid
-from tracer.errors import PmError, RecordError, UnavailableError, UsageError
+from tracer.errors import RecordError, UnavailableError, UsageError
 
 T = uid(1)
 
@@ -129,6 +131,65 @@ async def test_a_closed_writer_takes_nothing(writer):
         await writer.write(put(1))
 
 
+async def test_what_came_just_before_closing_is_written(writer, monkeypatch):
+    idle, go = threading.Event(), threading.Event()
+    take = writer._take
+
+    def take_and_stay():
+        jobs = take()
+        if not jobs:  # nothing waits any more: now something comes, and closing
+            idle.set()
+            go.wait(10)
+        return jobs
+
+    monkeypatch.setattr(writer, "_take", take_and_stay)
+    await writer.write(put(1))
+    await asyncio.to_thread(idle.wait, 10)
+    last = asyncio.create_task(writer.write(put(2)))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(writer.close())
+    await asyncio.sleep(0)
+    go.set()
+    await closing
+    assert await asyncio.wait_for(last, 5) == 2
+
+
+async def test_while_another_process_writes_a_group_waits_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_module, "_BUSY_S", 0.2)
+    async with open_sqlite(tmp_path / "c.sqlite") as store:
+        for number in range(1, 41):
+            await store.create_trace(trace(number), ingest_key_hash=f"h{number}")
+        other = sqlite3.connect(tmp_path / "c.sqlite", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        begun = time.monotonic()
+        appends = [store.append_events(uid(number), [event(1)]) for number in range(1, 41)]
+        results = await asyncio.gather(*appends, return_exceptions=True)
+        assert time.monotonic() - begun < 4  # each by itself: 8 s
+        assert {type(result) for result in results} == {OverloadedError}
+        other.execute("ROLLBACK")
+        other.close()
+        assert (await store.append_events(T, [event(1)])).accepted == 1
+
+
+async def test_every_way_of_being_busy_is_told_as_busy(writer):
+    def recovering(_connection):
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY_RECOVERY
+        raise error
+
+    with pytest.raises(OverloadedError, match="another process"):
+        await writer.write(recovering)
+
+
+async def test_damaged_text_fails_whoever_reads_it_and_no_other(writer):
+    def read(connection):
+        return connection.execute("SELECT CAST(x'ff' AS TEXT)").fetchone()
+
+    with pytest.raises(RecordError):
+        await asyncio.wait_for(writer.write(read), 5)
+    await asyncio.wait_for(writer.write(put(1)), 5)
+
+
 async def test_a_full_disk_is_told_and_stores_nothing_of_the_batch(tmp_path):
     async with open_sqlite(tmp_path / "c.sqlite") as store:
         await store.create_trace(trace(), ingest_key_hash="h")
@@ -143,11 +204,14 @@ async def test_a_full_disk_is_told_and_stores_nothing_of_the_batch(tmp_path):
         assert (await store.append_events(T, [event(2)], [blob("x" * 60_000)])).accepted == 1
 
 
-async def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+@pytest.mark.parametrize("name", ["c.sqlite", "folder/c.sqlite"])
+async def test_a_folder_that_cannot_be_written_is_told(name, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises((PmError, OSError)):
-        async with open_sqlite(tmp_path / "file" / "c.sqlite"):
+    with pytest.raises(RecordError, match="cannot open") as caught:
+        async with open_sqlite(tmp_path / "file" / name):
             pass
+    assert caught.value.why == "Not a directory"
+    assert "collector.database" in caught.value.next_step
 
 
 async def test_the_database_is_the_owners_alone(tmp_path):

@@ -109,8 +109,13 @@ class FolderBlobs:
         return found
 
     async def delete(self, blob_ids: Iterable[str]) -> int:
-        """Remove those that are here; the bytes freed."""
-        return await asyncio.to_thread(self._delete, tuple(blob_ids))
+        """Remove those that are here; the bytes freed. A cancelled call ends when what it began has ended."""
+        removing = asyncio.get_running_loop().run_in_executor(None, self._delete, tuple(blob_ids))
+        try:
+            return await asyncio.shield(removing)
+        except asyncio.CancelledError:
+            await asyncio.wait([removing])  # the caller's gate keeps uploads out only until we return
+            raise
 
     def _delete(self, blob_ids: tuple[str, ...]) -> int:
         freed = 0

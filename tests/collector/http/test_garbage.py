@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -131,6 +132,35 @@ async def test_uploads_and_collection_at_once_lose_nothing(collector: Collector)
     for number in range(3):
         with (await collector.open_blob(blob_id_of(text(number, 90_000)))).file as file:
             assert file.read() == text(number, 90_000)
+
+
+async def test_what_a_cancelled_collection_still_deletes_is_no_upload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state_dir = StateDir(tmp_path / ".pm-orchestrator")
+    settings = load_settings(project=state_dir.root, environ={})
+    async with open_collector(state_dir, settings, environ={}) as collector:
+        assert isinstance(collector.blobs, FolderBlobs)
+        begun, go, delete = threading.Event(), threading.Event(), collector.blobs._delete
+
+        def delete_late(blob_ids: tuple[str, ...]) -> int:
+            begun.set()
+            go.wait(10)
+            return delete(blob_ids)
+
+        blob_id = await put(collector, text(1, 200_000))
+        monkeypatch.setattr(collector.blobs, "_delete", delete_late)
+        collecting = asyncio.create_task(collector.collect_garbage(grace_ms=-60_000))
+        await asyncio.to_thread(begun.wait, 10)
+        collecting.cancel()
+        again = asyncio.create_task(put(collector, text(1, 200_000)))
+        await asyncio.wait([again], timeout=0.3)  # it finds the bytes in place, unless it has to wait
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await collecting
+        assert await again == blob_id
+        with (await collector.open_blob(blob_id)).file as file:
+            assert file.read() == text(1, 200_000)
 
 
 async def test_without_captures_there_is_nothing_to_collect(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Draft:
         self.parsed = parsed
         self.actor: dict[str, Any] = event["actor"]
         self.context: dict[str, Any] = event["context"]
-        self.payload: dict[str, Any] = event["payload"]
+        self.payload: dict[str, Any] = event["payload"].copy()  # where another batch fails, this one is drafted again
         self.inline: dict[str, str] = dict(parsed.inline)
         self.originals: dict[str, str] = self.inline
 

@@ -102,6 +102,20 @@ async def test_batches_that_wait_together_fail_alone(redactor, monkeypatch):
     assert empty.events == ()
 
 
+async def test_a_fault_in_one_batch_changes_nothing_of_those_prepared_before_it(redactor):
+    given_batch = [sent(1, of="error", message=f"key {SECRET} " + "long " * 10_000), sent(2, **PLAIN["navigation"])]
+    alone = prepare_one(asked(given_batch, REDACTED, redactor), redactors=CaptureRedactors(redactor))
+    together = Together(CaptureRedactors(redactor))
+    broken = asked([sent(1)], REDACTED, redactor)._replace(trace_map=object())
+    good, fault = await asyncio.gather(
+        *(together.prepare(each, size=10, alone=False) for each in (asked(given_batch, REDACTED, redactor), broken)),
+        return_exceptions=True,
+    )
+    assert isinstance(fault, AttributeError)
+    assert good == alone
+    assert len(good.blobs) == 1
+
+
 async def test_a_caller_that_went_away_leaves_the_others_alone(redactor):
     together = Together(CaptureRedactors(redactor))
     gone, stays = (

@@ -32,7 +32,7 @@ from collector.shown import shown_qa, shown_row
 from collector.store.port import AppendResult, BlobRow, QaFact, TraceRow, TraceStore
 from collector.together import Together
 from collector.tokens import Issued, Tokens, draw_token, hash_token
-from collector.uploading import StoredBlob, Upload, Uploads, row_of
+from collector.uploading import StoredBlob, Upload, Uploads
 from collector.uploads import checked_type
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError
@@ -178,13 +178,14 @@ class Collector:
         resolved = await self.store.resolve_blobs(trace_id, named.references) if named.references else {}
         end = prepare_finalize(raw, rules=rules, redactors=self._redactors, resolved=resolved)
         async with self.store.blob_gate():
-            for blob in end.blobs:
-                placed = await self._uploads.placed(blob)
-                await self.store.put_blob_row(row_of(placed), trace_id=trace_id, data=placed.data)
-            references = end.references | {blob.blob_id for blob in end.blobs}
             row = await self.store.finalize(
-                trace_id, final_state=end.final_state, at_ms=now_epoch_ms(), references=references
+                trace_id,
+                final_state=end.final_state,
+                at_ms=now_epoch_ms(),
+                blobs=[await self._uploads.placed(blob) for blob in end.blobs],
+                references=end.references,
             )
+        self._maps.pop(trace_id, None)  # it holds secrets, and no patch comes any more
         self.due.set()
         return row
 

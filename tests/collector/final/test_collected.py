@@ -124,6 +124,15 @@ async def test_without_the_map_a_redacted_session_is_not_testable_and_never_fail
     assert {finding.reason for finding in report.findings} == {"redacted"}
 
 
+async def test_the_secrets_of_a_trace_are_forgotten_at_its_end(tmp_path: Path, collector: Collector) -> None:
+    session = Session(tmp_path / "repo").begin({"other.py": b"1\n"})
+    session.edit("conf.py", f'TOKEN = "{TOKEN}"\nA = 1\n'.encode())
+    trace_id = await collect(collector, session, finalize=False)
+    assert collector._maps[trace_id].finds_known(TOKEN.encode())
+    await collector.finalize(trace_id)
+    assert trace_id not in collector._maps
+
+
 async def test_absolute_paths_in_code_are_no_mismatch(tmp_path: Path, collector: Collector) -> None:
     home = "/home/jane/shop"
     session = Session(tmp_path / "repo").begin({"a.py": f'P = "{home}/data"\nA = 1\n'.encode()})

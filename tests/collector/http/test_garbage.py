@@ -79,6 +79,21 @@ async def test_a_fresh_upload_stays_for_its_event(collector: Collector) -> None:
         assert file.read() == text(1, 200_000)
 
 
+async def test_the_diff_of_an_end_that_was_told_before_is_not_kept(collector: Collector) -> None:
+    trace = await collector.create(new_trace())
+    diffs = [text(number, length) for number, length in ((1, 1_000), (2, 1_000), (3, 200_000))]
+    for diff in diffs:
+        await collector.finalize(trace.trace_id, {"final_state": {"pr": {"title": "Fix", "diff": diff.decode()}}})
+    await collector.collect_garbage(grace_ms=-60_000)
+    with (await collector.open_blob(blob_id_of(diffs[0]), trace_id=trace.trace_id)).file as file:
+        assert file.read() == diffs[0]
+    for diff in diffs[1:]:
+        with pytest.raises(NotFoundError):
+            await collector.open_blob(blob_id_of(diff))
+        with pytest.raises(NotFoundError):
+            await collector.blobs.read(blob_id_of(diff))
+
+
 async def test_bytes_that_a_crash_left_without_a_row_go_too(collector: Collector) -> None:
     blob_id = await collector.blobs.put_bytes(b"left behind")
     assert (await collector.collect_garbage()).leftovers == 0

@@ -109,7 +109,7 @@ class GroupWriter:
     def _run(self) -> None:
         try:
             connection = self._connect()
-        except (sqlite3.Error, PmError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 # as in `_commit`: whoever opens the store waits for it
             self._tell_opened(error)
             return
         self._tell_opened(None)

@@ -97,11 +97,12 @@ class SqliteStore:
     async def close(self) -> None:
         """See the port."""
         await self._writer.close()
+        connections = (self._point, self._scan)
+        self._point = self._scan = None
         await asyncio.to_thread(self._scanner.shutdown)
-        for connection in (self._point, self._scan):
+        for connection in connections:
             if connection is not None:
                 connection.close()
-        self._point = self._scan = None
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(

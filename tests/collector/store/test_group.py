@@ -16,7 +16,7 @@ from collector.store.group import GroupWriter
 from collector.store.sqlite import open_sqlite
 from collector.store.sqlite_rows import by_rows, insert_rows
 from tests.collector.store.samples import blob, event, trace, uid
-from tracer.errors import RecordError, UnavailableError, UsageError
+from tracer.errors import RecordError, TraceError, UnavailableError, UsageError
 
 T = uid(1)
 
@@ -188,6 +188,35 @@ async def test_damaged_text_fails_whoever_reads_it_and_no_other(writer):
     with pytest.raises(RecordError):
         await asyncio.wait_for(writer.write(read), 5)
     await asyncio.wait_for(writer.write(put(1)), 5)
+
+
+async def test_whatever_opening_raises_is_told():
+    def connect() -> sqlite3.Connection:
+        raise ValueError("embedded null byte")
+
+    broken = GroupWriter(connect)
+    with pytest.raises(ValueError, match="null byte"):
+        await asyncio.wait_for(broken.start(), 5)
+    await broken.close()
+
+
+async def test_a_read_while_the_store_closes_is_told_so(tmp_path):
+    async with open_sqlite(tmp_path / "c.sqlite") as store:
+        started, go = threading.Event(), threading.Event()
+
+        def hold(_connection):
+            started.set()
+            go.wait(10)
+
+        under_way = asyncio.create_task(store._long(hold))
+        await asyncio.to_thread(started.wait, 10)
+        closing = asyncio.create_task(store.close())
+        while not store._scanner._shutdown:
+            await asyncio.sleep(0.001)
+        with pytest.raises(TraceError, match="closed"):
+            await store.list_traces()
+        go.set()
+        await asyncio.gather(under_way, closing)
 
 
 async def test_a_full_disk_is_told_and_stores_nothing_of_the_batch(tmp_path):

@@ -300,7 +300,8 @@ class GitWorktrees:
             made.index_file.unlink(missing_ok=True)
 
     def _snapshot(self, git: Git, folder: Path, *, excluded: tuple[Path, ...], tree: str | None = None) -> Snapshot:
-        place = SnapshotPlace(store=self._names.folder / "indexes", excluded=excluded, limits=_EVERYTHING)
+        store = self._names.folder / "indexes"
+        place = SnapshotPlace(store=store, excluded=excluded, limits=_EVERYTHING, spares_empty=True)
         return SnapshotMaker(git, folder, place=place).make(tree=tree)
 
     def _read(self, git: Git, name: str) -> str | None:

@@ -34,7 +34,8 @@ class SnapshotPlace:
     """What all snapshots of one workspace share.
 
     `excluded` are absolute folders that are left out (the state dir), `store` is where indexes are kept, `label` names
-    the refs that keep the trees (None: keep nothing), `notes` collects what could not be taken in.
+    the refs that keep the trees (None: keep nothing), `notes` collects what could not be taken in. `spares_empty`: an
+    empty folder stands for the repository that is told to be there, as in a git worktree, which never holds one.
     """
 
     store: Path
@@ -43,3 +44,4 @@ class SnapshotPlace:
     limits: Limits = field(default_factory=Limits)
     hashes: FileHashes = field(default_factory=FileHashes)
     notes: list[str] = field(default_factory=list)
+    spares_empty: bool = False

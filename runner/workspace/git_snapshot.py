@@ -143,6 +143,7 @@ class SnapshotMaker:
             look = look_at_plain(git, self.scope.pathspec)
         paths = {entry.path for entry in look.changed} | look.others | look.hidden
         found = self.sorter.sort_out(git, paths - gitlinks.keys(), careful=careful)
+        self._plain = self._plain and not any(entry.startswith(b"160000 ") for entry in found.entries)
         put(git, found)
         if entries:
             git.run("update-index", "-z", "--replace", "--index-info", stdin=listed(entries))
@@ -166,8 +167,8 @@ class SnapshotMaker:
             nested = self._nested(path, base=commit if is_ours else None)
             if nested is not None:
                 entries.append(b"160000 %s\t%s" % (nested, path))
-            elif not _is_empty_folder(self.scope.absolute(path)):
-                dropped.append(path)
+            elif not (self._place.spares_empty and _is_empty_folder(self.scope.absolute(path))):
+                dropped.append(path)  # the commit stands for files that are not there
         return entries, dropped
 
     def _nested(self, path: bytes, *, base: str | None = None) -> bytes | None:

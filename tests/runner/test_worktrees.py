@@ -98,6 +98,20 @@ async def test_the_persons_index_branch_and_ignored_files_are_never_touched_and_
     assert left_over(project) == []
 
 
+async def test_a_repository_inside_the_persons_folder_is_not_missed_in_a_worktree(project):
+    repository(project / "nested", {"n.py": "n = 1\n"})
+    apart = isolation(project)
+    await apart.begin()
+    folder = await apart.open("one")
+    assert not (folder / "nested" / "n.py").exists()
+    write(folder / "b.txt", "one\n")
+    merged = await apart.merge("one")
+    assert isinstance(merged, Merged)
+    assert merged.paths == ("b.txt",)
+    await apart.apply()
+    assert (project / "nested" / "n.py").read_text() == "n = 1\n"
+
+
 async def test_an_ignored_file_of_the_person_is_never_overwritten(project):
     write(project / "x.log", "precious\n")
     apart = isolation(project)

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.workspace import ComparisonError, Workspace, open_workspace, release_baselines
+from runner.workspace import ComparisonError, Limits, Workspace, open_workspace, release_baselines
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 from tests.support.tools import need
 from tracer.errors import PmError
 
 
-def opened(folder: Path) -> Workspace:
-    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs())
+def opened(folder: Path, limits: Limits | None = None) -> Workspace:
+    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs(), limits=limits)
 
 
 @pytest.fixture
@@ -144,6 +144,58 @@ async def test_a_repository_made_inside_a_folder_with_files_hides_nothing(projec
     repository(project / "sub", {"hidden.py": "h = 1\n"})
     write(project / "sub" / "b.py", "b = 2\n")
     assert (await workspace.changes(base)).kinds == {"sub/b.py": "modified", "sub/hidden.py": "added"}
+
+
+def _change_file(nested: Path) -> None:
+    write(nested / "n.py", "n = 2\n")
+
+
+def _hide_file(nested: Path) -> None:
+    git(nested, "update-index", "--assume-unchanged", "n.py")
+    write(nested / "n.py", "n = 2\n")
+
+
+def _remove_repository(nested: Path) -> None:
+    shutil.rmtree(nested)
+
+
+def _empty_repository(nested: Path) -> None:
+    shutil.rmtree(nested)
+    nested.mkdir()
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(large_index=0)], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("do", "kinds"),
+    [
+        (_change_file, {"nested/n.py": "modified"}),
+        (_hide_file, {"nested/n.py": "modified"}),
+        (_remove_repository, {"nested": "deleted"}),
+        (_empty_repository, {"nested": "deleted"}),
+    ],
+)
+async def test_a_repository_inside_is_compared_where_the_outer_one_knows_of_none(tmp_path, do, kinds, limits):
+    folder = repository(tmp_path / "outer", {"a.py": "a = 1\n"})
+    repository(folder / "nested", {"n.py": "n = 1\n"})
+    workspace = opened(folder, limits)
+    base = await workspace.baseline("t")
+    assert (await workspace.changes(base)).paths == ()
+    do(folder / "nested")
+    assert (await workspace.changes(base)).kinds == kinds
+
+
+async def test_a_submodule_that_was_emptied_is_deleted_and_one_that_was_not_fetched_has_no_files(project, tmp_path):
+    other = repository(tmp_path / "other", {"s.py": "s = 1\n"})
+    for name in ("mod", "late"):
+        git(project, "submodule", "add", "-q", str(other), name)
+    git(project, "commit", "-qm", "submodules")
+    git(project, "submodule", "deinit", "-q", "-f", "late")
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    assert (await workspace.changes(base)).paths == ()
+    git(project, "submodule", "deinit", "-q", "-f", "mod")
+    write(project / "late/s.py", "s = 1\n")
+    assert (await workspace.changes(base)).kinds == {"late/s.py": "added", "mod": "deleted"}
 
 
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])

@@ -20,6 +20,14 @@ from typing import NamedTuple
 
 from runner.processes.environment import command_environment
 from runner.processes.table import MARK
+from runner.workspace.git_settings import (
+    ASK_SETTINGS,
+    FIXED,
+    READING,
+    RepositorySettings,
+    settings_in,
+    tells_case_apart,
+)
 from runner.workspace.git_stopper import Stopper, end_process
 from tracer.clock import monotonic
 
@@ -35,40 +43,10 @@ __all__ = [
     "scratch_repository",
 ]
 
-_SETTINGS = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
-    "core.untrackedCache": "false",
-    "core.splitIndex": "false",
-    "core.preloadIndex": "true",
-    "core.trustctime": "true",
-    "core.checkStat": "default",
-    "core.safecrlf": "false",
-    "core.quotePath": "false",
-    "core.looseCompression": "1",
-    "core.fsync": "objects,reference",
-    "core.fsyncMethod": "batch",
-    "core.alternateRefsCommand": "false",
-    "core.bare": "false",
-    "index.sparse": "false",
-    "index.threads": "false",  # entry after entry, as `git_index` reads it: an index may tell threads something else
-    "diff.ignoreSubmodules": "all",
-    "diff.renames": "false",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "merge.conflictStyle": "merge",
-    "merge.renormalize": "false",
-    "protocol.allow": "never",
-    "submodule.recurse": "false",
-    "advice.addEmbeddedRepo": "false",
-}
 _HEAD = re.compile(rb"(?:ref: refs/[!-~]+|[0-9a-f]{40}|[0-9a-f]{64})\n?\Z")
+_READING_COMMANDS = frozenset({"diff-files", "update-index"})
 _NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
-_OBJECT_FORMAT = "extensions.objectformat"
-_IGNORING = ("core.excludesfile", "core.ignorecase")
-_ASKED = r"^(filter|merge)\..*\.|^(extensions\.objectformat|core\.excludesfile|core\.ignorecase)$"
-_ASK_SETTINGS = ("config", "-z", "--get-regexp", _ASKED)
-_ID_BYTES = {("sha1",): 20, (): 20, ("sha256",): 32}
+_NOT_TAKEN = re.compile(rb"^Ignoring path (.*)$", re.MULTILINE)  # all that git says; it ends as if all were well
 _TIME_LIMIT_S = 900.0
 _GRACE_S = 5.0
 
@@ -79,17 +57,6 @@ class GitError(Exception):
 
 class GitStopped(GitError):  # noqa: N818 - it names what happened, not a fault
     """We stopped it: the comparison was cancelled or took longer than 15 minutes."""
-
-
-class _Settings(NamedTuple):
-    """What we need to know of a repository's settings: kind and name of every filter and merge program, ids' length.
-
-    `ignoring` are keys and values by which it is decided what to ignore.
-    """
-
-    drivers: tuple[tuple[str, str], ...]
-    id_bytes: int | None
-    ignoring: tuple[tuple[str, str], ...]
 
 
 class RawEntry(NamedTuple):
@@ -140,7 +107,7 @@ class Git:
         self.top = top
         self.index = index
         self.stopper = stopper if stopper is not None else Stopper()
-        self._known_settings: _Settings | None = None
+        self._known_settings: RepositorySettings | None = None
         self._more_settings: Mapping[str, str] = {}
 
     def at(self, git_dir: Path, top: Path, *, stopper: Stopper, mark: str) -> Git:
@@ -160,7 +127,14 @@ class Git:
         """The same for objects that need not outlast a loss of power: they are sent to the disk but not waited for."""
         other = Git(self.git_dir, self.top, index=self.index, stopper=self.stopper, mark=self._mark)
         other._known_settings = self._settings()
-        other._more_settings = {"core.fsyncMethod": "writeout-only"}
+        other._more_settings = {**self._more_settings, "core.fsyncMethod": "writeout-only"}
+        return other
+
+    def heeding_modes(self) -> Git:
+        """The same where it matters that a file is executable, whatever the settings say by now."""
+        other = Git(self.git_dir, self.top, index=self.index, stopper=self.stopper, mark=self._mark)
+        other._known_settings = self._settings()
+        other._more_settings = {**self._more_settings, "core.fileMode": "true"}
         return other
 
     def run(
@@ -171,17 +145,18 @@ class Git:
         ok_codes: Iterable[int] = (0,),
         chosen_index: bool = True,
         started: Callable[[], None] | None = None,
+        complaints: list[bytes] | None = None,
     ) -> bytes:
         """Standard output of `git <arguments>`; `chosen_index` False lets a command choose its index itself.
 
-        `started` is called once the command runs.
+        `started` is called once the command runs; `complaints` takes what it says beside.
 
         Raises:
-            GitError: it ended with another code than `ok_codes`.
+            GitError: it ended with another code than `ok_codes`, or left a file out because of its name.
             GitStopped: `stop` was called, or the time limit passed.
 
         """
-        settings = {**_SETTINGS, **self._more_settings, "safe.directory": str(self.top)}
+        settings = {**FIXED, **self._more_settings, "safe.directory": str(self.top)}
         if git_version() < (2, 36):
             settings["core.fsyncObjectFiles"] = (
                 "true"  # the newer name is not known there, the older one warned of here
@@ -192,6 +167,10 @@ class Git:
                 settings[f"filter.{name}.required"] = "false"
             else:
                 settings[f"merge.{name}.driver"] = "false"  # a file it would merge is a conflict
+        if arguments[0] in _READING_COMMANDS:
+            settings |= READING
+        if self._settings().ignoring and tells_case_apart(self.top):
+            settings["core.ignoreCase"] = "false"  # or a file could pass for another one
         index = {"GIT_INDEX_FILE": str(self.index or self.git_dir / _NO_INDEX)} if chosen_index else {}
         return _run(
             ["--git-dir", str(self.git_dir), "--work-tree", str(self.top), *arguments],
@@ -202,6 +181,7 @@ class Git:
             stopper=self.stopper,
             ok_codes=ok_codes,
             started=started,
+            complaints=complaints,
         )
 
     @property
@@ -214,6 +194,11 @@ class Git:
         """Keys and values by which git decides what to ignore."""
         return self._settings().ignoring
 
+    @property
+    def heeds_modes(self) -> bool:
+        """Whether the settings say that it matters when a file is executable."""
+        return self._settings().heeds_modes
+
     def line(self, *arguments: str) -> str:
         """The output as one line of text."""
         return os.fsdecode(self.run(*arguments).rstrip(b"\n"))
@@ -222,10 +207,10 @@ class Git:
         """Whether the repository still holds this tree."""
         return self.run("cat-file", "-t", tree, ok_codes=(0, 128)).strip() == b"tree"
 
-    def _settings(self) -> _Settings:
+    def _settings(self) -> RepositorySettings:
         if self._known_settings is None:
             said = _run(
-                ["--git-dir", str(self.git_dir), *_ASK_SETTINGS],
+                ["--git-dir", str(self.git_dir), *ASK_SETTINGS],
                 cwd=self.top,
                 settings={"safe.directory": str(self.top)},
                 env={},
@@ -233,17 +218,8 @@ class Git:
                 stopper=self.stopper,
                 ok_codes=(0, 1),
             )
-            self._known_settings = _settings_in(said)
+            self._known_settings = settings_in(said)
         return self._known_settings
-
-
-def _settings_in(said: bytes) -> _Settings:
-    pairs = [(key, value) for key, _, value in (pair.partition("\n") for pair in os.fsdecode(said).split("\0")) if key]
-    forms = tuple(value for key, value in pairs if key == _OBJECT_FORMAT)
-    ignoring = tuple((key, value) for key, value in pairs if key in _IGNORING)
-    keys = [key.split(".", 1) for key, _ in pairs if key != _OBJECT_FORMAT and key not in _IGNORING]
-    drivers = {(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}
-    return _Settings(tuple(sorted(drivers)), _ID_BYTES.get(forms), ignoring)
 
 
 def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | None:
@@ -269,7 +245,7 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
         )
         try:
             with ThreadPoolExecutor(1) as pool:
-                settings = pool.submit(ask, list(_ASK_SETTINGS), ok_codes=(0, 1))
+                settings = pool.submit(ask, list(ASK_SETTINGS), ok_codes=(0, 1))
                 git_dir = _usual_git_dir(top)
                 if git_dir is None:
                     out = ask(["rev-parse", "--absolute-git-dir"], ok_codes=(0,))
@@ -279,7 +255,7 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
                 continue  # an empty or foreign folder of that name
             raise
         found = Git(git_dir, top, stopper=stopper)
-        found._known_settings = _settings_in(settings.result())  # noqa: SLF001 - asked for beside, to save a command's time
+        found._known_settings = settings_in(settings.result())  # noqa: SLF001 - asked for beside, to save a command's time
         return found
     return None
 
@@ -350,6 +326,7 @@ def _run(
     stopper: Stopper,
     ok_codes: Iterable[int],
     started: Callable[[], None] | None = None,
+    complaints: list[bytes] | None = None,
 ) -> bytes:
     counted = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
@@ -386,4 +363,8 @@ def _run(
         raise GitStopped("the comparison was cancelled")
     if process.returncode not in ok_codes:
         raise GitError(err.decode("utf-8", "replace").strip() or f"git ended with code {process.returncode}")
+    if (left_out := _NOT_TAKEN.search(err)) is not None:
+        raise GitError(f"git takes no file of the name {left_out[1].decode('utf-8', 'backslashreplace')!r}")
+    if complaints is not None:
+        complaints += err.splitlines()
     return out

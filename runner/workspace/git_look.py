@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Semaphore
 from typing import NamedTuple
@@ -22,7 +22,6 @@ __all__ = ["ABSENT", "Look", "Looking", "index_facts", "look_at", "look_at_plain
 
 ABSENT = "000000"
 _CHANGED = ("diff-files", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
-_FEW_LINKS = 200
 _HEAD_START_S = 0.1
 _UNUSUAL = re.compile(rb"(?:\A|\0)(?:[^H] |H 160000 )")
 
@@ -30,7 +29,7 @@ _UNUSUAL = re.compile(rb"(?:\A|\0)(?:[^H] |H 160000 )")
 class Look(NamedTuple):
     """What differs between an index and the disk; `is_plain`: no submodules, conflicts or flags that hide changes.
 
-    `hidden` are known files that git passes over in silence.
+    `hidden` are known files that git passes over.
     """
 
     changed: list[RawEntry]
@@ -45,7 +44,8 @@ class Looking:
     def __init__(self, git: Git, scope: Sequence[str], pool: Executor) -> None:
         self._git, self._scope = git, scope
         running = Semaphore(0)
-        self._changed = pool.submit(git.run, *_CHANGED, *scope, started=running.release)
+        self._complaints: list[bytes] = []
+        self._changed = pool.submit(git.run, *_CHANGED, *scope, started=running.release, complaints=self._complaints)
         self._others = pool.submit(walk, git, scope, started=running.release)
         for _each in (self._changed, self._others):  # our own work would take the time in which they are started
             running.acquire(timeout=_HEAD_START_S)
@@ -58,7 +58,9 @@ class Looking:
 
         """
         is_plain = facts is not None or _is_listed_as_plain(self._git, self._scope)
-        return _look(self._git, self._changed.result(), self._others.result(), self._scope, is_plain=is_plain)
+        changed = parse_raw(self._changed.result())
+        hidden = _unseen(self._git, self._scope) if self._complaints else set()
+        return Look(changed, self._others.result(), is_plain, hidden)
 
 
 def look_at(git: Git, scope: Sequence[str]) -> Look:
@@ -80,13 +82,11 @@ def look_at_plain(git: Git, scope: Sequence[str], *, walked: Callable[[], set[by
 
     """
     with ThreadPoolExecutor(1) as pool:
-        changed = pool.submit(git.run, *_CHANGED, *scope)
+        complaints: list[bytes] = []
+        changed = pool.submit(git.run, *_CHANGED, *scope, complaints=complaints)
         found = walked() if walked is not None else walk(git, scope)
-    return _look(git, changed.result(), found, scope, is_plain=True)
-
-
-def _look(git: Git, changed: bytes, others: set[bytes], scope: Sequence[str], *, is_plain: bool) -> Look:
-    return Look(parse_raw(changed), others, is_plain, _behind_links(git, others, scope))
+        entries = parse_raw(changed.result())
+    return Look(entries, found, is_plain=True, hidden=_unseen(git, scope) if complaints else set())
 
 
 def index_facts(git: Git) -> IndexFacts | None:
@@ -105,14 +105,18 @@ def _is_listed_as_plain(git: Git, scope: Sequence[str]) -> bool:
     return _UNUSUAL.search(git.run("ls-files", "-z", "-v", "-s", *scope)) is None
 
 
-def _behind_links(git: Git, untracked: Iterable[bytes], scope: Sequence[str]) -> set[bytes]:
-    """Known files under what is a link now: git says nothing of them when the link leads in a circle."""
+def _unseen(git: Git, scope: Sequence[str]) -> set[bytes]:
+    """Known files that git cannot ask after and only complains of: in a closed folder, behind a link in a circle."""
     top = os.fsencode(git.top)
-    links = [path for path in untracked if os.path.islink(top + b"/" + path)]  # noqa: PTH114 - names are bytes
-    if not links:
-        return set()
-    # A few links are asked for by name; more would not fit on a command line.
-    few = [os.fsdecode(link) + "/" for link in links] if len(links) <= _FEW_LINKS else scope[1:]
-    known = git.run("ls-files", "-z", "--", *few).split(b"\0")
-    roots = tuple(link + b"/" for link in links)
-    return {path for path in known if path and path.startswith(roots)}
+    known = git.run("ls-files", "-z", *scope).split(b"\0")
+    return {path for path in known if path and not _can_be_asked_after(top + b"/" + path)}
+
+
+def _can_be_asked_after(path: bytes) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):  # git tells of these
+        pass
+    except OSError:
+        return False
+    return True

@@ -19,7 +19,7 @@ class Snapshot(NamedTuple):
     """A tree of the workspace and the index that goes with it; `plain`: without submodules or special flags.
 
     `overlay` is where the tree differs from the index: a large one is not written again for a few files. `watched`
-    spares a later walk over the folders; None: not this time.
+    spares a later walk over the folders; None: not this time. `heeds_modes`: it mattered what is executable.
     """
 
     tree: str
@@ -27,6 +27,7 @@ class Snapshot(NamedTuple):
     plain: bool
     overlay: Overlay = MappingProxyType({})
     watched: Watched | None = None
+    heeds_modes: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

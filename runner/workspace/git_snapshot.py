@@ -82,7 +82,7 @@ class SnapshotMaker:
             raise
         finally:
             Path(f"{own}.lock").unlink(missing_ok=True)
-        return Snapshot(made.tree, own, self._plain, made.overlay, made.watched)
+        return Snapshot(made.tree, own, self._plain, made.overlay, made.watched, git.heeds_modes)
 
     def _start(self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None) -> None:
         if start is not None:

@@ -87,7 +87,7 @@ def _on_the_way(path: bytes) -> list[bytes]:
 
 
 def _read(git: Git, tree: str, names: list[bytes]) -> Folders:
-    if any(b"\n" in name for name in names):
+    if any(b"\n" in name or name.endswith(b"\r") for name in names):
         raise GitError("the name of a folder has a line break")
     raw = git.run("cat-file", "--batch", stdin=b"".join(b"%s:%s\n" % (tree.encode(), name) for name in names))
     folders: Folders = {}

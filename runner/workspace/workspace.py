@@ -186,6 +186,8 @@ class Workspace:
         """What changed since `tree`; None: the repository does not hold it any more."""
         place = self._place(None, notes)
         known = self._known_index(tree)
+        if known is not None and known.heeds_modes:  # the agent may have changed the setting
+            git = git.heeding_modes()
         if known is not None and known.plain:
             quick = quick_changes(git, self.folder, known, place=place)
             if quick is not None:

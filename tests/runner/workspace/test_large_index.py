@@ -223,6 +223,13 @@ async def test_a_folder_whose_name_has_a_line_break_is_compared_through_an_index
     assert len((await workspace.changes(base)).paths) == 1
 
 
+async def test_a_folder_whose_name_ends_in_a_carriage_return_is_not_taken_for_the_one_without(project):
+    write(project / "sub\r" / "x.py", "x = 1\n")
+    base = await opened(project).baseline("t")
+    files = git(project, "ls-tree", "-r", "-z", "--name-only", base.removeprefix("git:")).split("\0")
+    assert [path for path in files if "\r" in path] == ["sub\r/x.py"]
+
+
 @pytest.mark.parametrize("lost", ["", "sub"])
 def test_a_tree_of_which_a_folder_is_lost_is_not_taken_for_a_smaller_one(project, lost):
     tree = git(project, "rev-parse", "HEAD^{tree}").strip()

@@ -198,6 +198,103 @@ async def test_a_submodule_that_was_emptied_is_deleted_and_one_that_was_not_fetc
     assert (await workspace.changes(base)).kinds == {"late/s.py": "added", "mod": "deleted"}
 
 
+def _replace_link(project: Path) -> None:
+    (project / "link").unlink()
+    (project / "link").write_text("a.py")
+
+
+def _add_by_case(project: Path) -> None:
+    write(project / "sub/B.py", "b = 2\n")
+    write(project / "SUB/new.py", "n = 1\n")
+
+
+def _make_executable(project: Path) -> None:
+    (project / "a.py").chmod(0o755)
+
+
+def _change_all(project: Path) -> None:
+    for name in ("a.py", "sub/b.py", "mine.py"):
+        write(project / name, "other\n")
+
+
+_HIDING = [
+    ("core.symlinks=false", _replace_link, {"link": "modified"}),
+    ("core.ignoreCase=true", _add_by_case, {"SUB/new.py": "added", "sub/B.py": "added"}),
+    ("core.ignoreStat=true", _change_all, {"a.py": "modified", "mine.py": "modified", "sub/b.py": "modified"}),
+    ("core.trustctime=false", _change_all, {"a.py": "modified", "mine.py": "modified", "sub/b.py": "modified"}),
+]
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(large_index=0)], ids=["small", "large"])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize(("setting", "do", "kinds"), _HIDING, ids=lambda part: part if isinstance(part, str) else "")
+async def test_no_setting_hides_a_change(project, setting, do, kinds, when, limits):
+    (project / "link").symlink_to("a.py")
+    git(project, "add", "link")
+    git(project, "commit", "-qm", "link")
+    write(project / "mine.py", "m = 1\n")
+    write(project / "a.py", "a = 'mine'\n")
+    if when == "before":
+        git(project, "config", *setting.split("="))
+    workspace = opened(project, limits)
+    base = await workspace.baseline("t")
+    git(project, "config", *setting.split("="))
+    do(project)
+    assert (await workspace.changes(base)).kinds == kinds
+
+
+async def test_who_may_execute_a_file_is_compared_unless_the_person_had_said_that_it_does_not_matter(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    git(project, "config", "core.fileMode", "false")
+    _make_executable(project)
+    assert (await workspace.changes(base)).kinds == {"a.py": "modified"}
+    base = await workspace.baseline("t")
+    (project / "a.py").chmod(0o644)
+    assert (await workspace.changes(base)).kinds == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this may be git's own folder")
+@pytest.mark.parametrize("name", ["git~1", ".git ", ".git\u200c"])
+async def test_names_that_are_gits_own_elsewhere_are_compared(project, name):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / "sub" / name / "x.py", "x = 1\n")
+    assert (await workspace.changes(base)).kinds == {f"sub/{name}/x.py": "added"}
+
+
+def _make_upper_case_folder(project: Path) -> None:
+    write(project / "sub/.GIT/x.py", "x = 1\n")
+
+
+def _make_link_to_modules(project: Path) -> None:
+    (project / ".gitmodules").symlink_to("a.py")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this may be git's own folder")
+@pytest.mark.parametrize(
+    ("make", "name"), [(_make_upper_case_folder, "sub/.GIT/x.py"), (_make_link_to_modules, ".gitmodules")]
+)
+async def test_a_name_that_git_never_takes_is_never_no_change(project, make, name):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    make(project)
+    with pytest.raises(ComparisonError) as raised:
+        await workspace.changes(base)
+    assert name in str(raised.value.why)
+    assert (await workspace.baseline("t")).startswith("manifest:")
+    assert name in " ".join(workspace.notes)
+
+
+async def test_known_files_behind_an_ignored_link_that_leads_in_a_circle_are_deleted(project):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    write(project / ".git/info/exclude", "/sub\n")
+    shutil.rmtree(project / "sub")
+    (project / "sub").symlink_to("sub")
+    assert (await workspace.changes(base)).kinds == {"sub/b.py": "deleted"}
+
+
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
 async def test_flags_of_the_users_index_hide_nothing(project, flag):
     git(project, "update-index", flag, "a.py")

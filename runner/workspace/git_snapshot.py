@@ -20,6 +20,7 @@ from runner.workspace.git_light import Light, light_tree
 from runner.workspace.git_look import Look, look_at, look_at_plain
 from runner.workspace.git_place import Snapshot, SnapshotPlace
 from runner.workspace.git_scope import Scope, write_tree
+from runner.workspace.git_settle import let_settle
 from runner.workspace.git_sort import Sorter
 from runner.workspace.model import safe_text
 from tracer.clock import short_token
@@ -77,6 +78,8 @@ class SnapshotMaker:
                 made = Light(self._update(git, is_ours=is_ours), {})
                 self._keep(git, made.tree)
                 self._place.notes.append(f"git's index could not be used ({error}); the comparison read every file")
+            if self._place.label is not None:
+                let_settle(git)
         except BaseException:
             own.unlink(missing_ok=True)
             raise

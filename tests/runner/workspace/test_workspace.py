@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from runner.workspace import Workspace, open_workspace
 from runner.workspace.git import find_repository
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
+from tracer.clock import now_epoch_ms
 
 
 @pytest.fixture(params=["git", "plain"])
@@ -134,6 +136,24 @@ async def test_a_change_of_the_same_size_that_sets_the_time_back_is_seen(project
     write(project / "a.py", "a = 7\n")
     os.utime(project / "a.py", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+@pytest.mark.parametrize("known", ["committed", "changed", "inside"])
+async def test_such_a_change_is_seen_within_the_second_in_which_the_file_changed_before(known, tmp_path):
+    folder = repository(tmp_path / "p", {"a.py": "a = 1\n"})
+    where = repository(folder / "inner", {"b.py": "b = 1\n"}) if known == "inside" else folder
+    workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs())
+    time.sleep(1 - now_epoch_ms() % 1000 / 1000)
+    write(where / "a.py", "a = 2\n")
+    os.utime(where / "a.py", (1e9, 1e9))
+    if known != "changed":
+        git(where, "add", "-A")
+        git(where, "commit", "-qm", "second")
+    base = await workspace.baseline("t")
+    write(where / "a.py", "a = 3\n")
+    os.utime(where / "a.py", (1e9, 1e9))
+    path = "inner/a.py" if known == "inside" else "a.py"
+    assert (await workspace.changes(base)).kinds == {path: "modified"}
 
 
 async def test_a_touched_file_is_no_change(project):

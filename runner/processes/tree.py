@@ -55,12 +55,13 @@ class _Search:
 
     def __init__(self, tree: ProcessTree) -> None:
         self._tree = tree
-        self._unclear: frozenset[ProcessEntry] | None = None
+        self._unclear: frozenset[tuple[int, str]] | None = None
         self.members: list[ProcessEntry] = []
 
     def go_on(self) -> bool:
         """Look once more; whether there are members, or may be."""
-        self.members, unclear = _look(self._tree)
+        self.members, seen = _look(self._tree)
+        unclear = frozenset((entry.pid, entry.start) for entry in seen)  # its parent may end meanwhile
         # On a busy machine somebody always starts something: each look would find another one to wait for.
         self._unclear = unclear if self.members or self._unclear is None else self._unclear & unclear
         return bool(self.members or self._unclear)

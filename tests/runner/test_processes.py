@@ -221,6 +221,17 @@ async def test_on_a_busy_machine_strangers_that_start_programs_are_not_waited_fo
     assert len(looks) == 4
 
 
+def test_a_program_that_is_just_being_started_is_followed_when_its_parent_ends(monkeypatch):
+    entries = [table.ProcessEntry(7, parent, 7, 7, "70") for parent in (5, 1, 1)]
+    looks = [
+        tree._Seen([], frozenset([entries[0]])),
+        tree._Seen([], frozenset([entries[1]])),
+        tree._Seen(entries[2:], frozenset()),
+    ]
+    monkeypatch.setattr(tree, "_look", lambda _tree: looks.pop(0))
+    assert tree.tree_members(tree.ProcessTree("a-mark", None, "")) == entries[2:]
+
+
 def test_only_a_process_within_exec_counts_as_between_programs(tmp_path, monkeypatch):
     def stat(pid: int, *, flags: int, env_start: int, state: str = "R") -> None:
         fields = ["0"] * 50

@@ -104,6 +104,8 @@ def _changes(git: Git, entries: list[RawEntry], *, folder: Path, prefix: bytes, 
             whole = new if new is not None else git.run("cat-file", "blob", entry.ids[1])
             if entry.modes[0] == entry.modes[1] and same_content(old, whole):
                 continue
+        if new is not None and is_note(new) and _is_as_recorded(git, entry, folder):
+            continue
         before, after = (
             None if mode == _ABSENT else _side(content, budget, mode)
             for mode, content in zip(entry.modes, (old, new), strict=True)
@@ -117,6 +119,15 @@ def _changes(git: Git, entries: list[RawEntry], *, folder: Path, prefix: bytes, 
             after = _from_disk(folder / os.fsdecode(entry.path), budget)
         changes.append(Change(prefix + entry.path, before, after))
     return changes
+
+
+def _is_as_recorded(git: Git, entry: RawEntry, folder: Path) -> bool:
+    """Whether a file that a note stands for now holds what git had of it: a large one that was only touched."""
+    if entry.modes[0] != entry.modes[1]:
+        return False
+    path = folder / os.fsdecode(entry.path)
+    said = git.run("hash-object", f"--path={path.relative_to(git.top)}", "--", str(path), ok_codes=(0, 128))
+    return said.strip() == entry.ids[0].encode()
 
 
 def _side(content: bytes | None, budget: _Budget, mode: str) -> Side:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.workspace import Workspace, open_workspace
+from runner.workspace import Limits, Workspace, open_workspace
 from runner.workspace.git import find_repository
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 from tracer.clock import now_epoch_ms
@@ -136,6 +136,32 @@ async def test_a_change_of_the_same_size_that_sets_the_time_back_is_seen(project
     write(project / "a.py", "a = 7\n")
     os.utime(project / "a.py", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (await workspace.changes(base)).paths == ("a.py",)
+
+
+@pytest.mark.parametrize("inside", ["", "inner"])
+async def test_a_large_file_that_git_knows_and_that_was_only_touched_is_no_change(tmp_path, inside):
+    folder = repository(tmp_path / "p", {"a.py": "a = 1\n"})
+    where = repository(folder / inside, {"b.py": "b\n"}) if inside else folder
+    write(where / "large.bin", "l" * 2000)
+    git(where, "add", "large.bin")
+    git(where, "commit", "-qm", "large")
+    limits = Limits(stored=1000)
+    workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs(), limits=limits)
+    base = await workspace.baseline("t")
+    os.utime(where / "large.bin", (1e9, 1e9))
+    changes = await workspace.changes(base)
+    assert (changes.paths, changes.diff) == ((), b"")
+    write(where / "new.py", "n = 1\n")
+    changes = await workspace.changes(base)
+    assert changes.paths == (Path(inside, "new.py").as_posix(),)
+    assert b"large.bin" not in changes.diff
+    (where / "new.py").unlink()
+    (where / "large.bin").chmod(0o755)
+    large = Path(inside, "large.bin").as_posix()
+    assert (await workspace.changes(base)).paths == (large,)
+    (where / "large.bin").chmod(0o644)
+    write(where / "large.bin", "m" * 2000)
+    assert (await workspace.changes(base)).kinds == {large: "modified"}
 
 
 @pytest.mark.parametrize("known", ["committed", "changed", "inside"])

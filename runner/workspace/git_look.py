@@ -14,11 +14,11 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Semaphore
 from typing import NamedTuple
 
-from runner.workspace.git import Git, RawEntry, parse_raw
+from runner.workspace.git import Git, GitError, GitStopped, RawEntry, parse_raw
 from runner.workspace.git_folders import walk
 from runner.workspace.git_index import IndexFacts, read_index
 
-__all__ = ["ABSENT", "Look", "Looking", "index_facts", "look_at", "look_at_plain"]
+__all__ = ["ABSENT", "Look", "Looking", "forced", "index_facts", "index_stamp", "look_at", "look_at_plain"]
 
 ABSENT = "000000"
 _CHANGED = ("diff-files", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
@@ -96,6 +96,32 @@ def index_facts(git: Git) -> IndexFacts | None:
     except OSError:
         return None
     return read_index(content, id_bytes=git.id_bytes) if git.id_bytes is not None else None
+
+
+def index_stamp(git: Git) -> tuple[int, ...] | None:
+    """What changes with the person's index; None: there is none."""
+    try:
+        facts = (git.git_dir / "index").stat()
+    except OSError:
+        return None
+    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+def forced(git: Git, scope: Sequence[str]) -> set[bytes]:
+    """Files that git ignores, that the person's index knows all the same (`git add -f`) and that git's index does not.
+
+    Raises:
+        GitError: git's index is damaged. (Of a damaged one of the person's nothing is expected.)
+
+    """
+    ask = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard", *scope)
+    try:
+        known = set(git.with_index(git.git_dir / "index").run(*ask).split(b"\0")) - {b""}
+    except GitStopped:
+        raise
+    except GitError:
+        return set()
+    return known - set(git.run(*ask).split(b"\0")) if known else known
 
 
 def _is_listed_as_plain(git: Git, scope: Sequence[str]) -> bool:

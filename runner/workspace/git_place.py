@@ -20,6 +20,7 @@ class Snapshot(NamedTuple):
 
     `overlay` is where the tree differs from the index: a large one is not written again for a few files. `watched`
     spares a later walk over the folders; None: not this time. `heeds_modes`: it mattered what is executable.
+    `users_index` is the stamp of the person's index.
     """
 
     tree: str
@@ -28,6 +29,7 @@ class Snapshot(NamedTuple):
     overlay: Overlay = MappingProxyType({})
     watched: Watched | None = None
     heeds_modes: bool = True
+    users_index: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from runner.workspace.git import Git, GitError, GitStopped
 from runner.workspace.git_changes import TreeChanges, compare_trees
 from runner.workspace.git_entries import Overlay, put_few, small_index
 from runner.workspace.git_folders import walk_again
-from runner.workspace.git_look import ABSENT, Look, look_at_plain
+from runner.workspace.git_look import ABSENT, Look, forced, index_stamp, look_at_plain
 from runner.workspace.git_place import Snapshot, SnapshotPlace
 from runner.workspace.git_scope import write_tree
 from runner.workspace.git_snapshot import SnapshotMaker
@@ -33,6 +33,8 @@ def quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPla
         if look.hidden or any(path.endswith(b"/") for path in look.others):
             return None
         paths = {entry.path for entry in look.changed} | look.others | known.overlay.keys()
+        if index_stamp(git) != known.users_index:
+            paths |= forced(index, maker.scope.pathspec)
         found = maker.sorter.sort_out(git, paths, careful=False)
         if not any(found):
             return TreeChanges([], b"", []) if git.has(known.tree) else None

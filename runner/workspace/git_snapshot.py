@@ -17,7 +17,7 @@ from pathlib import Path
 from runner.workspace.git import Git, GitError, GitStopped, find_repository, listed
 from runner.workspace.git_entries import lay_over, put
 from runner.workspace.git_light import Light, light_tree
-from runner.workspace.git_look import Look, look_at, look_at_plain
+from runner.workspace.git_look import Look, forced, index_stamp, look_at, look_at_plain
 from runner.workspace.git_place import Snapshot, SnapshotPlace
 from runner.workspace.git_scope import Scope, write_tree
 from runner.workspace.git_settle import let_settle
@@ -63,6 +63,7 @@ class SnapshotMaker:
         own = self._place.store / f"snapshot-{short_token(16)}.index"
         git = self._repository.with_index(own)
         is_ours = start is not None or tree is not None
+        stamp = index_stamp(git)
         try:
             try:
                 self._start(git, own, start=start, tree=tree)
@@ -85,7 +86,7 @@ class SnapshotMaker:
             raise
         finally:
             Path(f"{own}.lock").unlink(missing_ok=True)
-        return Snapshot(made.tree, own, self._plain, made.overlay, made.watched, git.heeds_modes)
+        return Snapshot(made.tree, own, self._plain, made.overlay, made.watched, git.heeds_modes, stamp)
 
     def _start(self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None) -> None:
         if start is not None:
@@ -145,6 +146,8 @@ class SnapshotMaker:
                 git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(dropped))
             look = look_at_plain(git, self.scope.pathspec)
         paths = {entry.path for entry in look.changed} | look.others | look.hidden
+        if is_ours:
+            paths |= forced(git, self.scope.pathspec)
         found = self.sorter.sort_out(git, paths - gitlinks.keys(), careful=careful)
         self._plain = self._plain and not any(entry.startswith(b"160000 ") for entry in found.entries)
         put(git, found)

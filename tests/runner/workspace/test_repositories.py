@@ -295,6 +295,28 @@ async def test_known_files_behind_an_ignored_link_that_leads_in_a_circle_are_del
     assert (await workspace.changes(base)).kinds == {"sub/b.py": "deleted"}
 
 
+@pytest.mark.parametrize("where", ["", "nested"])
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("limits", [Limits(), Limits(large_index=0)], ids=["small", "large"])
+async def test_an_ignored_file_that_the_agent_adds_by_force_is_compared(project, limits, restart, where):
+    folder = repository(project / where, {"n.py": "n = 1\n", ".gitignore": "*.log\n"}) if where else project
+    for name in ("known.log", "gone.log"):
+        write(folder / name, "k\n")
+    git(folder, "add", "-f", "known.log", "gone.log")
+    git(folder, "commit", "-qm", "logs")
+    (folder / "gone.log").unlink()
+    write(folder / "other.log", "o\n")
+    workspace = opened(project, limits)
+    base = await workspace.baseline("t")
+    write(folder / "new.log", "n\n")
+    write(folder / "gone.log", "back\n")
+    git(folder, "add", "-f", "new.log")
+    git(folder, "commit", "-qm", "the agent's")
+    looked = opened(project, limits) if restart else workspace
+    kinds = {Path(where, name).as_posix(): "added" for name in ("gone.log", "new.log")}
+    assert (await looked.changes(base)).kinds == kinds
+
+
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
 async def test_flags_of_the_users_index_hide_nothing(project, flag):
     git(project, "update-index", flag, "a.py")

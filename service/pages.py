@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from service.agentic import agentic_rows, agentic_view
 from service.state import state_of
-from service.views import fact_rows, task_view
+from service.views import fact_rows, shown, task_view
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog import list_tasks
 from tracer.conversation import ConversationTracer
@@ -61,9 +61,17 @@ def _templates() -> Environment:
         loader=PackageLoader("service"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
+        finalize=_visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _visible(value: object) -> object:
+    """What a template writes: text with its control and direction characters made visible, whoever it came from."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):  # a macro's result has been through here
+        return value
+    return shown(value, limit=len(value)).text
 
 
 def render(template: str, **values: Any) -> str:

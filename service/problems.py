@@ -137,13 +137,21 @@ def add_problem_handlers(app: FastAPI) -> None:
         return http_problem(error)
 
     @app.exception_handler(RequestValidationError)
-    async def on_invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+    async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         places = [
             {"place": ".".join(str(part) for part in each["loc"]), "rule": each["type"], "message": each["msg"]}
             for each in error.errors()
         ]
         first = places[0] if places else {"place": "request", "message": "invalid"}
-        return problem_response(422, "usage", f"{first['place']}: {first['message']}", errors=places)
+        # a body that was not announced as JSON is never parsed, and the rule it breaks says nothing of that
+        unparsed = first["place"] == "body" and "json" not in request.headers.get("content-type", "").lower()
+        hint = "send it with Content-Type: application/json" if unparsed else ""
+        detail = f"{first['place']}: {'not sent as JSON' if hint else first['message']}"
+        return problem_response(422, "usage", detail, next_step=hint, errors=places)
+
+    @app.exception_handler(Exception)
+    async def on_defect(_request: Request, _error: Exception) -> JSONResponse:
+        return problem_response(500, "internal", "a defect of ours; what pm serve printed says more")
 
 
 def _methods_of(app: FastAPI, request: Request) -> set[str]:

@@ -12,13 +12,13 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.exceptions import HTTPException
+from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -184,7 +184,19 @@ class Gate:
         if answer is not None:
             await answer(scope, receive, _with_headers(send))
             return
-        await self._app(scope, receive if own else _limited(receive, self._max_body), _with_headers(send))
+        passed = receive if own else _limited(receive, self._max_body)
+        if scope["method"] == "HEAD" and not scope["path"].endswith("/events"):  # a stream has no end to wait for
+            await self._head(scope, passed, send)
+            return
+        await self._app(scope, passed, _with_headers(send))
+
+    async def _head(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as a GET would, without the body: what monitors and download tools ask first."""
+        asked = {**scope, "method": "GET"}
+        try:
+            await self._app(asked, receive, _with_headers(_without_body(send)))
+        finally:
+            scope.update({name: value for name, value in asked.items() if name != "method"})
 
     def _refusal(self, scope: Scope, *, own: bool) -> Response | None:
         headers = first_headers(scope)
@@ -192,7 +204,7 @@ class Gate:
         if _hostname(host) not in self._hosts:
             return problem_response(403, "credentials", "the Host header names another host")
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin.decode("latin-1")).netloc.lower() != host.lower():
+        if origin is not None and _netloc(origin.decode("latin-1")) != host.lower():
             return problem_response(403, "credentials", "the request comes from another site")
         if own:
             scope[KNOWN] = self._known(headers)
@@ -225,14 +237,10 @@ class Gate:
         cookies = headers.get(b"cookie")
         if not cookies:
             return False
+        # Browsers send the cookies of every port: SimpleCookie stops at the first that another program wrote freely.
+        given_cookie = cookie_parser(cookies.decode("latin-1")).get(COOKIE, "")
         try:
-            morsel = SimpleCookie(cookies.decode("latin-1")).get(COOKIE)
-        except CookieError:
-            return False
-        if morsel is None:
-            return False
-        try:
-            self._signer.unsign(morsel.value, max_age=_COOKIE_AGE_S)
+            self._signer.unsign(given_cookie, max_age=_COOKIE_AGE_S)
         except BadSignature:
             return False
         return True
@@ -268,12 +276,27 @@ def _hostname(host: str) -> str:
         return ""
 
 
+def _netloc(origin: str) -> str:
+    """The host and port of an origin, "" where it names none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start" and COMPLETE not in message:
             there = {name.lower() for name, _value in message["headers"]}
             message["headers"] = [*message["headers"], *(each for each in _ADDED if each[0] not in there)]
         await send(message)
+
+    return sending
+
+
+def _without_body(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
     return sending
 

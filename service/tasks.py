@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +17,15 @@ from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import StringConstraints
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
+from typing_extensions import override
 
 from runner.chunking.standing import standings
 from runner.evolve import fold
 from runner.supervisor import Supervisor
-from runner.task import TaskRequest
-from service.problems import responses
+from runner.task import TaskRequest, TaskStatus
+from service.problems import problem_response, responses
 from service.schemas import (
     Accepted,
     NewTask,
@@ -44,7 +48,7 @@ from tracer.follow import follow
 from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
 from tracer.statedir import StateDir
 
-__all__ = ["router"]
+__all__ = ["WholeFile", "router"]
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
@@ -52,10 +56,39 @@ TaskId = Annotated[str, PathParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}
 _NDJSON = "application/x-ndjson"
 
 
-class _WholeFile(FileResponse):
-    """A file sent in pieces of 1 MiB: with Starlette's 64 KiB, a large trace takes several times as long."""
+class WholeFile(FileResponse):
+    """A file sent in pieces of 1 MiB: with Starlette's 64 KiB, a large trace takes several times as long.
+
+    What is appended meanwhile is left out: the length was announced. A range that cannot be had is a problem document.
+    """
 
     chunk_size = 1 << 20
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file as long as it was when the answer began."""
+        left = 0
+        refused: Response | None = None
+
+        async def sending(message: Message) -> None:
+            nonlocal left, refused
+            if message["type"] == "http.response.start":
+                headers = Headers(raw=message["headers"])
+                if message["status"] >= HTTPStatus.BAD_REQUEST:
+                    place = {name: headers[name] for name in ("content-range",) if name in headers}
+                    refused = problem_response(message["status"], "usage", "no such range of bytes", headers=place)
+                    return
+                left = int(headers["content-length"])
+            elif refused is not None:
+                return
+            else:
+                message = {**message, "body": message["body"][:left]}
+                left -= len(message["body"])
+            await send(message)
+
+        await super().__call__(scope, receive, sending)
+        if refused is not None:
+            await refused(scope, receive, send)
 
 
 async def found_task(request: Request, task_id: TaskId) -> TaskRef:
@@ -103,7 +136,7 @@ async def tasks(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     after: Annotated[str | None, Query(max_length=100)] = None,
-    status: Annotated[str | None, Query(max_length=30)] = None,
+    status: TaskStatus | None = None,
 ) -> TaskPage:
     """The tasks, newest first."""
     state = state_of(request)
@@ -135,7 +168,9 @@ async def task(request: Request, ref: Found) -> TaskDetail:
     )
 
 
-@router.get("/{task_id}/trace", response_model=TraceDocument, responses=_RAW | responses(401, 403, 404, 422, 429, 500))
+@router.get(
+    "/{task_id}/trace", response_model=TraceDocument, responses=_RAW | responses(401, 403, 404, 416, 422, 429, 500)
+)
 async def trace(
     request: Request,
     ref: Found,
@@ -150,7 +185,7 @@ async def trace(
     """
     state = state_of(request)
     if raw and not latest and not wanted:
-        return _WholeFile(ref.path, media_type=_NDJSON)
+        return WholeFile(ref.path, media_type=_NDJSON)
     entries = await asyncio.to_thread(ConversationTracer.read_trace, ref.path)
     shown = [entry for entry in (latest_iteration(entries) if latest else entries) if _fits(entry, wanted)]
     if raw:

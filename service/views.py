@@ -32,6 +32,7 @@ __all__ = [
 
 _CUT: Final = 20_000
 _DIFF_LINES: Final = 2_000
+_TITLE: Final = 200
 
 
 class DiffLine(NamedTuple):
@@ -144,7 +145,7 @@ def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None])
     usage = outcome.usage or {}
     return TaskView(
         task_id=state.task_id,
-        title=request.title if request else "",
+        title=_title(request.title if request else ""),
         status=outcome.status,
         reason=outcome.reason,
         detail=outcome.detail,
@@ -163,6 +164,11 @@ def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None])
         subtasks=tuple(map(_subtask, outcome.subtasks)),
         verdicts=outcome.judgments,
     )
+
+
+def _title(text: str) -> str:
+    head = shown(text, limit=_TITLE)
+    return head.text + ("…" if head.hidden else "")
 
 
 def _subtask(one: Standing) -> SubtaskView:

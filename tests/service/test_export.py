@@ -78,3 +78,11 @@ def test_a_copy_that_would_still_hold_a_secret_is_not_made(project: Path, monkey
     monkeypatch.setattr("service.export.explained", lambda _status, _reason: secret)
     with pytest.raises(LeakError, match="nothing was written"):
         export_task(state_dir, ref, form="md", redactor=first)
+
+
+def test_the_page_keeps_its_style_sheet_whole(project: Path) -> None:
+    state_dir, ref = recorded(project, [GOOD])
+    page = export_task(state_dir, ref, form="html", redactor=redactor(state_dir)).text
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    assert ".card > h3" in style
+    assert "&gt;" not in style

@@ -77,3 +77,34 @@ def test_every_answer_forbids_foreign_scripts_frames_and_sniffing(project: Path)
 def test_a_client_that_asks_too_fast_is_told_when_to_come_back() -> None:
     rate = RateLimit(per_second=0.001, burst=2)
     assert [rate.take() == 0 for _each in range(3)] == [True, True, False]
+
+
+def test_an_origin_that_is_no_address_is_a_foreign_one(project: Path) -> None:
+    with serving(project, [GOOD]) as served:
+        answer = served.client.get("/api/tasks", headers={"origin": "http://["})
+        assert (answer.status_code, answer.headers["content-type"]) == (403, "application/problem+json")
+
+
+def test_cookies_of_other_programs_on_this_machine_lock_nobody_out(project: Path) -> None:
+    codes = OneTimeCodes()
+    with serving(project, [GOOD], codes=codes) as served, httpx2.Client(base_url=served.url) as browser:
+        cookie = browser.get(f"/login?code={codes.new()}").headers["set-cookie"].partition(";")[0]
+        for foreign in ('prefs={"theme": "dark"}', "a/b=c", "x=["):
+            with httpx2.Client(base_url=served.url) as other:
+                assert other.get("/", headers={"cookie": f"{foreign}; {cookie}"}).status_code == 200
+
+
+def test_head_answers_as_get_does_without_the_body(project: Path) -> None:
+    codes = OneTimeCodes()
+    with serving(project, [GOOD], codes=codes) as served:
+        for path in ("/", "/healthz", "/api/tasks", "/static/pm.css"):
+            asked, got = served.client.head(path), served.client.get(path)
+            assert asked.status_code == 200
+            assert asked.content == b""
+            assert asked.headers["content-length"] == str(len(got.content))
+        assert served.client.head("/nothing").status_code == 404
+        code = codes.new()
+        with httpx2.Client(base_url=served.url) as browser:
+            assert browser.head("/api/tasks").status_code == 401
+            assert browser.head(f"/login?code={code}").status_code == 403
+            assert browser.get(f"/login?code={code}").status_code == 303, "a look uses nothing up"

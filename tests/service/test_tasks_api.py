@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from service.tasks import WholeFile
 from tests.service.support import BAD, GOOD, Served, serving
 
 
@@ -187,3 +189,43 @@ def test_a_body_over_the_limit_is_413(served: Served) -> None:
     answer = served.client.post("/api/tasks", content=b'{"prompt": "' + b"x" * (5 << 20) + b'"}')
     assert answer.status_code == 413
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_body_that_is_not_announced_as_json_is_told_how(served: Served) -> None:
+    answer = served.client.post("/api/tasks", content=b'{"prompt": "x"}', headers={"content-type": "text/plain"})
+    assert answer.status_code == 422
+    assert answer.json()["next"] == "send it with Content-Type: application/json"
+
+
+def test_a_status_that_does_not_exist_is_refused(served: Served) -> None:
+    assert served.client.get("/api/tasks?status=COMPLETE").json()["tasks"] == []
+    assert served.client.get("/api/tasks?status=DONE").status_code == 422
+
+
+def test_a_range_of_the_raw_trace_that_is_not_there_is_a_problem_document(served: Served) -> None:
+    task_id = start(served)
+    served.until_ended(task_id)
+    path = f"/api/tasks/{task_id}/trace?raw=true"
+    assert served.client.get(path, headers={"range": "bytes=0-9"}).content == served.client.get(path).content[:10]
+    for wanted, status in (("bytes=99999999-", 416), ("bytes=x-", 400)):
+        answer = served.client.get(path, headers={"range": wanted})
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+async def test_a_trace_that_grows_while_it_is_sent_ends_where_it_was_announced(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_bytes(b"first\n")
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if message["type"] == "http.response.start":
+            path.write_bytes(b"first\nsecond\n")
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": "GET", "headers": [], "path": "/"}
+    await WholeFile(path)(scope, receive, send)
+    length = dict(sent[0]["headers"])[b"content-length"]
+    assert int(length) == len(b"".join(message["body"] for message in sent[1:])) == len(b"first\n")

@@ -1,0 +1,45 @@
+"""What the pages say, without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from service.pages import render
+from tests.service.support import serving
+
+EVIL = "\u202egnp.exe\x1b[31m\x07"
+SEEN = r"\u202egnp.exe\x1b[31m\x07"
+
+
+def test_titles_file_names_and_errors_show_control_and_direction_characters(project: Path) -> None:
+    reply = {"output": "done", "files": {f"a{EVIL}.txt": "x\n"}}
+    broken = {"error": {"kind": "crash", "message": f"went {EVIL}"}}
+    with serving(project, [reply, broken]) as served:
+        for _each in range(2):
+            body = {"prompt": "write it", "title": f"title {EVIL}"}
+            served.until_ended(served.client.post("/api/tasks", json=body).json()["task_id"])
+        for path in ("/", "/tasks/task-001", "/tasks/task-002", "/compare?a=task-001&b=task-002"):
+            page = served.client.get(path).text
+            assert f"title {SEEN}" in page, path
+            for character in "\u202e\x1b\x07":
+                assert character not in page, path
+        assert f"a{SEEN}.txt" in served.client.get("/tasks/task-001").text
+        assert f"went {SEEN}" in served.client.get("/tasks/task-002").text
+
+
+def test_what_agents_wrote_into_a_session_s_label_is_shown_too() -> None:
+    meta = {"label": EVIL, "provider": EVIL, "model": "", "success": None, "ts": "", "cost_usd": None}
+    page = render("agentic.html", meta=meta, loops=[EVIL], steps=[], left_out=0)
+    assert page.count(SEEN) == 4
+    assert "\u202e" not in page
+
+
+def test_a_very_long_title_does_not_bury_the_page(project: Path) -> None:
+    with serving(project, [{"output": "done", "files": {"a.txt": "x\n"}}]) as served:
+        task_id = served.client.post("/api/tasks", json={"prompt": "write it"}).json()["task_id"]
+        served.until_ended(task_id)
+        (path,) = (project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+        path.write_text(path.read_text().replace('"title":"write it"', f'"title":"{"T" * 5000}"'))  # pm run --title
+        heading = served.client.get(f"/tasks/{task_id}").text.partition("<h1>")[2].partition("</h1>")[0]
+        assert 200 < len(heading) < 300
+        assert heading.endswith("…")

@@ -15,6 +15,8 @@ __all__ = ["main"]
 def main(words: list[str] | None = None) -> int:
     """Run `words` (the process's own arguments by default) as a command line and return the exit code."""
     words = sys.argv[1:] if words is None else words
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        _open_missing()
     if words in (["version"], ["--version"], ["-V"]):
         from repl.version import VERSION
 
@@ -27,14 +29,27 @@ def main(words: list[str] | None = None) -> int:
         return 130
 
 
+def _open_missing() -> None:
+    """Put nothing in the place of a closed stream (`pm tasks >&-`): the next file opened would take its number."""
+    import os  # loaded by the interpreter anyway
+
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:  # the lowest free one each time
+        os.set_inheritable(number, True)  # noqa: FBT003 - the standard library's own order
+    os.close(number)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
 def _print_version(version: str) -> int:
     try:
         sys.stdout.write(f"pm {version}\n")
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         import os  # loaded by the interpreter anyway
 
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone: the last flush must not fail
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone, or the disk is full: no second failure
+        return 0 if isinstance(error, BrokenPipeError) else 8
     return 0
 
 

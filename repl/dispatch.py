@@ -42,9 +42,9 @@ def run_words(words: list[str]) -> int:
     output = make_output(_guessed_flags(words), os.environ)
     try:
         code = _run(words, output)
-        output.stdout.flush()
+        _flush(output)
     except BrokenPipeError:
-        _abandon_stdout()
+        _abandon(1)
         return ExitCode.OK
     finally:
         for number, handler in before.items():
@@ -217,8 +217,19 @@ def _guessed_flags(words: list[str]) -> dict[str, bool]:
     return found
 
 
-def _abandon_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush cannot fail."""
+def _flush(output: Output) -> None:
+    """Hand on what is left; a stream on a full disk was spoken of already, or narration was lost."""
+    for number, stream in ((1, output.stdout), (2, output.stderr)):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            _abandon(number)
+
+
+def _abandon(number: int) -> None:
+    """Point a stream at nothing, so that the interpreter's last flush cannot fail."""
     nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
+    os.dup2(nothing, number)
     os.close(nothing)

@@ -91,11 +91,14 @@ class Context:
         return StateDir(self.state_root)
 
     def _setting_flags(self) -> dict[str, Any]:
-        """The arguments but for flags of the command's own: `pm think --kind` is no `run.kind`."""
+        """The arguments but for the command's own: `pm think --kind` and `pm export 1 md` are no `run.kind`."""
         from repl.commands.registry import find_command
 
         command = find_command(self.command)
-        own = {flag.destination for flag in command.flags if not flag.setting} if command is not None else set()
+        if command is None:
+            return vars(self.arguments)
+        own = {flag.destination for flag in command.flags if not flag.setting}
+        own |= {argument.name for argument in command.arguments}
         return {name: value for name, value in vars(self.arguments).items() if name not in own}
 
     def settings(self) -> Settings:

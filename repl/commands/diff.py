@@ -34,13 +34,7 @@ def diff(context: Context, arguments: Namespace) -> int:
     task = find_task(context, arguments.task)
     entries = scan(task.path).entries
     parts = _parts(entries, arguments.iteration)
-    if arguments.iteration is not None and not parts:
-        last = max((e.iteration_index or 0 for e in entries if e.event == "LLM_RESPONSE"), default=-1)
-        raise NotFoundError(
-            f"{task.task_id} has no answer {arguments.iteration}",
-            why=f"its answers are 0 to {last}" if last >= 0 else "it has no answer yet",
-            next_step=f"pm trace {task.task_id}",
-        )
+    _refuse_missing(task.task_id, entries, arguments.iteration, parts)
     blobs, output = DirectoryBlobs(context.state_dir.blobs), context.output
     records: list[dict[str, Any]] = []
     for part in parts:
@@ -59,7 +53,9 @@ def diff(context: Context, arguments: Namespace) -> int:
 def files(context: Context, arguments: Namespace) -> int:
     """`/files [TASK]`: the files a task changed, by iteration."""
     task = find_task(context, arguments.task)
-    parts = _parts(scan(task.path).entries, arguments.iteration, every=True)
+    entries = scan(task.path).entries
+    parts = _parts(entries, arguments.iteration, every=True)
+    _refuse_missing(task.task_id, entries, arguments.iteration, parts)
     for part in parts:
         names = ", ".join(one_line(name) for name in part.files) or "no file"
         context.output.line(f"{part.title:<16} {names}")
@@ -67,6 +63,18 @@ def files(context: Context, arguments: Namespace) -> int:
         context.output.note(f"{task.task_id} has no answer yet")
     context.output.result("files", {"task_id": task.task_id, "parts": [part._asdict() for part in parts]})
     return 0
+
+
+def _refuse_missing(task_id: str, entries: list[Entry], iteration: int | None, parts: list[_Part]) -> None:
+    """Raises NotFoundError where an iteration was asked for that has no answer."""
+    if iteration is None or parts:
+        return
+    last = max((each.iteration_index or 0 for each in entries if each.event == "LLM_RESPONSE"), default=-1)
+    raise NotFoundError(
+        f"{task_id} has no answer {iteration}",
+        why=f"its answers are 0 to {last}" if last >= 0 else "it has no answer yet",
+        next_step=f"pm trace {task_id}",
+    )
 
 
 def _parts(entries: list[Entry], iteration: int | None, *, every: bool = False) -> list[_Part]:

@@ -7,18 +7,21 @@ pipe ends quietly. Colour, width and plainness are settled once here. Line mode 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
 from repl.present.escape import ascii_only, escape
-from tracer.errors import PmError
+from tracer.errors import PmError, RecordError
 
 __all__ = ["Form", "Output", "Stream", "error_lines", "make_output"]
 
 Form = Literal["human", "json", "jsonl"]
 SCHEMA_VERSION = 1
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Stream(Protocol):
@@ -59,6 +62,7 @@ class Output:
         self.interactive = interactive
         self.columns = columns
         self.ended = False
+        self.lost = False
 
     @property
     def human(self) -> bool:
@@ -77,13 +81,14 @@ class Output:
 
     def data(self, chunk: bytes) -> None:
         """Stored bytes to stdout as they are, in every form (`trace --raw`, `--jsonl` lines)."""
-        self.stdout.flush()
-        raw = getattr(self.stdout, "buffer", None)
-        if raw is None:
-            self.stdout.write(escape(chunk.decode("utf-8", "backslashreplace")))
-        else:
-            raw.write(chunk)
-        self.stdout.flush()
+        with self._kept(self.stdout):
+            self.stdout.flush()
+            raw = getattr(self.stdout, "buffer", None)
+            if raw is None:
+                self.stdout.write(escape(chunk.decode("utf-8", "backslashreplace")))
+            else:
+                raw.write(chunk)
+            self.stdout.flush()
 
     def note(self, text: str) -> None:
         """Narration and hints, to stderr unless `--quiet`."""
@@ -142,12 +147,31 @@ class Output:
     def _json(self, fields: Mapping[str, Any]) -> None:
         import json  # 15 ms, not needed by `pm version`
 
-        self.stdout.write(json.dumps(fields, ensure_ascii=False, separators=(",", ":"), default=str) + "\n")
-        self.stdout.flush()
+        with self._kept(self.stdout):
+            self.stdout.write(json.dumps(fields, ensure_ascii=False, separators=(",", ":"), default=str) + "\n")
+            self.stdout.flush()
 
     def _write(self, stream: Stream, text: str) -> None:
-        stream.write(ascii_only(text) if self.plain else text)
-        stream.flush()
+        with self._kept(stream):
+            stream.write(ascii_only(text) if self.plain else text)
+            stream.flush()
+
+    @contextmanager
+    def _kept(self, stream: Stream) -> Iterator[None]:
+        """A full disk under a result is an error that is said; under narration it costs the narration only."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            if stream is not self.stdout or self.lost:
+                return
+            self.lost = True
+            raise RecordError(
+                "cannot write the output",
+                why=error.strerror or str(error),
+                next_step="free space, or send the output elsewhere",
+            ) from error
 
 
 def error_lines(error: PmError) -> list[str]:

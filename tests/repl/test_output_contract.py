@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,6 +78,41 @@ def test_a_closed_pipe_ends_quietly_with_zero(project: Path) -> None:
         process.stdout.close()
         _, err = process.communicate(timeout=30)
         assert (process.returncode, err) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", [("version",), ("tasks",), ()], ids=["version", "tasks", "prompt"])
+def test_a_stream_that_was_closed_at_the_start_costs_only_what_it_would_show(
+    project: Path, words: tuple[str, ...], closed: str
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *command_line(*words)],
+        cwd=project,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=40,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    assert not list(project.rglob("pm-report-*"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [("help",), ("tasks", "--json"), ("version",)], ids=" ".join)
+def test_a_full_disk_under_the_output_is_said_and_no_defect_of_ours(project: Path, words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command_line(*words), cwd=project, env=environment(), stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == ExitCode.TRACE
+    assert b"Traceback" not in done.stderr
+    assert b"internal error" not in done.stderr
+    with Path("/dev/full").open("wb") as full:  # narration may be lost: the work goes on
+        done = subprocess.run(
+            command_line(*words), cwd=project, env=environment(), stderr=full, stdout=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 0
 
 
 def test_every_error_of_the_tree_has_an_exit_code_of_its_own_name() -> None:

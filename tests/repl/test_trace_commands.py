@@ -197,3 +197,16 @@ def test_a_head_that_is_no_hash_is_a_usage_error_and_no_fact_that_fits_is_said(s
     shown = pm("trace", "1", "--event", "NOPE", cwd=shop)
     assert shown.code == 0
     assert "no fact fits; the trace has" in shown.err
+
+
+def test_files_of_an_answer_that_is_not_there_are_not_found(shop: Path) -> None:
+    ran = pm("files", "1", "--iteration", "9", cwd=shop)
+    assert (ran.code, ran.out) == (7, "")
+    assert "task-001 has no answer 9\n  its answers are 0 to 1" in ran.err
+
+
+@pytest.mark.parametrize("form", ["md", "json", "html"])
+def test_an_export_takes_its_format_as_a_second_word(shop: Path, tmp_path: Path, form: str) -> None:
+    ran = pm("export", "1", form, "-o", str(tmp_path / "copy"), cwd=shop)
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "copy").read_text().startswith({"md": "# task-001", "json": "{", "html": "<!doctype"}[form])

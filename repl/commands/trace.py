@@ -79,7 +79,8 @@ async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int:
         raise UsageError("--screen needs a terminal", next_step=f"pm trace {task.task_id}")
     from repl.screen.viewer_app import ViewerApp  # textual, 150 ms: only when it is asked for
 
-    app = ViewerApp(task.path, follow=follow, theme=str(context.settings().get("repl.theme")))
+    theme, colour = str(context.settings().get("repl.theme")), context.output.colour
+    app = ViewerApp(task.path, follow=follow, theme=theme, colour=colour)
     return await app.run_async() or 0
 
 

@@ -370,7 +370,8 @@ class LineView:
 
         path = self.session.resolve(task_id).path
         theme = str(self.session.settings.get("repl.theme"))
-        await ViewerApp(path, follow=task_id in self.session.running, theme=theme).run_async()
+        following, colour = task_id in self.session.running, self.output.colour
+        await ViewerApp(path, follow=following, theme=theme, colour=colour).run_async()
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
         """The person's editor over the terminal; what tasks say waits until it is left."""

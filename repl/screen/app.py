@@ -68,7 +68,8 @@ class PmApp(Themed):
     ]
 
     def __init__(self, session: Session, *, greeting: list[str] | None = None) -> None:
-        super().__init__(theme=str(session.settings.get("repl.theme")))
+        given = session.context.arguments
+        super().__init__(theme=str(session.settings.get("repl.theme")), colour=not getattr(given, "no_color", False))
         self.session = session
         self.home = HomeScreen()
         self.history = History(session)

@@ -23,7 +23,10 @@ def wanted_colours() -> bool:
 
 
 class Themed(App[Any]):
-    """An app with our five themes, NO_COLOR read as everywhere in `pm`, and help for the focused pane."""
+    """An app with our five themes, NO_COLOR read as everywhere in `pm`, and help for the focused pane.
+
+    `colour` is what `--no-color` takes away.
+    """
 
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE = False
@@ -36,13 +39,13 @@ class Themed(App[Any]):
     ToastRack { margin-bottom: 1; }
     """
 
-    def __init__(self, *, theme: str = "auto") -> None:
-        kept = os.environ.get("NO_COLOR")
-        no_colour = not wanted_colours()
+    def __init__(self, *, theme: str = "auto", colour: bool = True) -> None:
+        no_colour = not (colour and wanted_colours())
+        # Textual counts an empty NO_COLOR too, and its filter turns the terminal's own two colours into black on black.
+        kept = os.environ.pop("NO_COLOR", None)
         super().__init__()
-        # Textual takes NO_COLOR out of the environment and counts an empty one; programs we start still want it.
         if kept is not None:
-            os.environ["NO_COLOR"] = kept
+            os.environ["NO_COLOR"] = kept  # programs we start still want it
         self.no_color = no_colour
         for known in THEMES:
             self.register_theme(known)

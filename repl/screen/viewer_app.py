@@ -17,8 +17,10 @@ class ViewerApp(Themed):
 
     TITLE = "pm trace"
 
-    def __init__(self, path: Path, *, follow: bool = False, wanted: str = "", theme: str = "auto") -> None:
-        super().__init__(theme=theme)
+    def __init__(
+        self, path: Path, *, follow: bool = False, wanted: str = "", theme: str = "auto", colour: bool = True
+    ) -> None:
+        super().__init__(theme=theme, colour=colour)
         self.viewer = TraceScreen(path, follow=follow, wanted=wanted)
 
     @override

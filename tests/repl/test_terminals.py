@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import shlex
 import time
 from pathlib import Path
@@ -82,6 +83,30 @@ def test_a_terminal_that_is_not_utf8_gets_line_mode_in_ascii(project: Path) -> N
         assert terminal.ends() == 0
         terminal.raw.decode("ascii")
         assert b"\x1b[?1049h" not in terminal.raw
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "coloured"),
+    [
+        (("--screen",), "1", False),
+        (("--screen",), "", True),
+        (("--screen", "--no-color"), "", False),
+        (("trace", "1", "--screen"), "1", False),
+        (("trace", "1", "--screen", "--no-color"), "", False),
+    ],
+)
+def test_no_color_leaves_the_terminal_s_own_two_colours(
+    project: Path, words: tuple[str, ...], value: str, *, coloured: bool
+) -> None:
+    run_scripted(project, GOOD)
+    with opened(project, *words, NO_COLOR=value) as terminal:
+        wait_raw(terminal, b"USER_REQUEST" if "trace" in words else b"pm 0.1.0")
+        terminal.pump(0.5)
+        codes = {code for codes in re.findall(rb"\x1b\[([0-9;]*)m", terminal.raw) for code in codes.split(b";")}
+        used = {int(code or 0) for code in codes}
+        assert bool(used - {0, 1, 2, 3, 4, 7, 9, *range(21, 30), 39, 49}) == coloured
+        assert {39, 49} <= used
+        assert not used & {38, 48}, "a colour that is not the terminal's own"
 
 
 def test_what_line_mode_printed_stands_in_the_full_screen_s_transcript(project: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections import deque
 
+from prompt_toolkit.patch_stdout import StdoutProxy
+from prompt_toolkit.utils import is_dumb_terminal
+
 from repl.present.output import Stream
 
-__all__ = ["KeptStream"]
+__all__ = ["KeptStream", "kept_stream"]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -30,3 +33,13 @@ class KeptStream:
     def flush(self) -> None:
         """Hand on what was written."""
         self._stream.flush()
+
+    def close(self) -> None:
+        """Write what waits to be drawn above a prompt."""
+        if isinstance(self._stream, StdoutProxy):
+            self._stream.close()
+
+
+def kept_stream(stdout: Stream, lines: deque[str]) -> KeptStream:
+    """What line mode prints to: above the prompt, or straight out where a dumb terminal draws no prompt again."""
+    return KeptStream(stdout if is_dumb_terminal() else StdoutProxy(sleep_between_writes=0.03, raw=True), lines)

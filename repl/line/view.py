@@ -16,7 +16,6 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.output.color_depth import ColorDepth
-from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import PromptSession
 from prompt_toolkit.styles import Style
 
@@ -28,7 +27,7 @@ from repl.line.completer import LineCompleter
 from repl.line.drawing import message, moving, toolbar
 from repl.line.feed import Feed
 from repl.line.files import ProjectFiles
-from repl.line.kept import KeptStream
+from repl.line.kept import kept_stream
 from repl.line.keymap import key_rows, keymap, shown
 from repl.line.notify import Notifier, reports
 from repl.line.paste import Pastes
@@ -61,10 +60,10 @@ class LineView:
         self.live = bool(session.settings.get("repl.live"))
         self.swap_enter = session.settings.get("repl.multiline") == "always"
         self.pastes = Pastes()
-        self.proxy = StdoutProxy(sleep_between_writes=0.03, raw=True)
+        self.kept = kept_stream(model.stdout, session.printed)
         self.output = Output(
-            stdout=(kept := KeptStream(self.proxy, session.printed)),
-            stderr=kept,
+            stdout=self.kept,
+            stderr=self.kept,
             quiet=model.quiet,
             verbose=model.verbose,
             plain=model.plain,
@@ -118,7 +117,8 @@ class LineView:
 
     async def run(self, *, greeting: list[str]) -> str:
         """Prompt until the person leaves; what comes next."""
-        self.output.lines([width_cut(line, max(self.size.columns - 1, 20)) for line in greeting])
+        width = self.size.columns - (3 if self.output.plain else 1)  # the mark of a cut is three letters in ASCII
+        self.output.lines([width_cut(line, max(width, 20)) for line in greeting])
         ticker = asyncio.create_task(self._tick())
         asyncio.get_running_loop().call_later(0.3, lambda: self._start(asyncio.to_thread(warm_up)))
         self.feed.adopt()
@@ -134,7 +134,7 @@ class LineView:
                 await ticker
             await self.feed.close()
             await asyncio.to_thread(self.notifier.wait)
-            self.proxy.close()
+            self.kept.close()
 
     def _ask_before_leaving(self) -> None:
         if self._next == "" and self.session.running and not self._waiting_to_leave:
@@ -368,10 +368,9 @@ class LineView:
         """The trace viewer over the whole terminal, in this process."""
         from repl.screen.viewer_app import ViewerApp  # textual, 150 ms: only when it is asked for
 
-        path = self.session.resolve(task_id).path
-        theme = str(self.session.settings.get("repl.theme"))
-        following, colour = task_id in self.session.running, self.output.colour
-        await ViewerApp(path, follow=following, theme=theme, colour=colour).run_async()
+        path, theme = self.session.resolve(task_id).path, str(self.session.settings.get("repl.theme"))
+        following = task_id in self.session.running
+        await ViewerApp(path, follow=following, theme=theme, colour=self.output.colour).run_async()
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
         """The person's editor over the terminal; what tasks say waits until it is left."""

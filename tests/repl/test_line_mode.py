@@ -295,6 +295,21 @@ def test_a_dumb_terminal_gets_plain_line_mode(project: Path) -> None:
         terminal.send(CTRL_D)
         assert terminal.ends() == 0
         assert b"\x1b]2;" not in terminal.raw
+        assert terminal.text().splitlines()[:4] == [
+            "pm 0.1.0 - project - executor scripted - 0 tasks",
+            "/help commands - ? keys",
+            "pm> /version",
+            "pm 0.1.0",
+        ], "what is printed stands before the next prompt: it is not drawn again"
+
+
+def test_the_greeting_fits_a_terminal_that_is_not_utf8(project: Path) -> None:
+    run_scripted(project, BAD, words=("a title " * 12, "--on-limit", "ask"))
+    with Terminal(project, columns=80, TERM="dumb", PM_EXECUTOR="scripted") as terminal:
+        terminal.wait_for("pm>")
+        lines = terminal.text().splitlines()
+        assert lines[1].endswith("...")
+        assert lines[2].startswith("pm>")
 
 
 @pytest.mark.torture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError, Namespace
+from textwrap import wrap
 from typing import Any
 
 from repl.commands.context import Context
@@ -198,7 +199,12 @@ def history(context: Context, arguments: Namespace) -> int:
 def keys(context: Context, _arguments: Namespace) -> int:
     """`/keys`: the live keymap, with the ids that `repl.keys.<id>` rebinds."""
     for action, shown, text in context.session.view.key_rows():
-        context.output.line(f"{shown:<22} {action:<10} {text}")
+        head = f"{shown:<22} {action:<10} "
+        width = (context.output.columns or 160) - len(head) - 1
+        first, *rest = wrap(text, max(width, 20)) or [""]
+        context.output.line(head + first)
+        for part in rest:
+            context.output.line(" " * len(head) + part)
     context.output.note("rebind: /config set repl.keys.ID KEY, such as repl.keys.stop c-x")
     return 0
 

@@ -194,6 +194,7 @@ def make_output(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Output:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     plain = bool(flags.get("plain")) or dumb or narrow
+    columns = _columns(terminal)
     colour = terminal and not plain and not flags.get("no_color") and not environ.get("NO_COLOR") and form == "human"
     return Output(
         stdout=sys.stdout,
@@ -204,7 +205,7 @@ def make_output(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Output:
         plain=plain,
         colour=colour,
         interactive=terminal and not plain and form == "human",
-        columns=_columns(terminal),
+        columns=max(columns - 2, 0) if plain else columns,  # the mark of a cut is three letters in ASCII
     )
 
 

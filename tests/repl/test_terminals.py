@@ -18,9 +18,9 @@ from tests.support.tools import need_program
 CTRL_Z = b"\x1a"
 
 
-def opened(project: Path, *words: str, **extra: str) -> Terminal:
+def opened(project: Path, *words: str, columns: int = 100, **extra: str) -> Terminal:
     path = script(project, GOOD)
-    return Terminal(project, *words, **{"PM_EXECUTOR": "scripted", "PM_SCRIPT": str(path), **extra})
+    return Terminal(project, *words, columns=columns, **{"PM_EXECUTOR": "scripted", "PM_SCRIPT": str(path), **extra})
 
 
 def wait_raw(terminal: Terminal, wanted: bytes, *, start: int = 0) -> None:
@@ -131,3 +131,24 @@ def test_the_list_of_tasks_fits_the_terminal(project: Path) -> None:
         assert row.endswith("…")
         assert len(row) < 100
         assert all("task-001" in line or "title" in line for line in terminal.text().strip().splitlines())
+
+
+def test_a_list_in_ascii_fits_the_terminal_too(project: Path) -> None:
+    run_scripted(project, GOOD, words=("write hello.py " + "and more " * 20,))
+    with opened(project, "tasks", columns=80, PYTHONIOENCODING="ascii") as terminal:
+        terminal.wait_for("task-001")
+        terminal.ends()
+        (row,) = [line for line in terminal.text().splitlines() if "task-001" in line]
+        assert row.endswith("...")
+
+
+def test_the_table_of_keys_breaks_between_words(project: Path) -> None:
+    with opened(project, "--line", columns=80) as terminal:
+        terminal.wait_for("pm>")
+        terminal.send(b"/keys" + ENTER)
+        text = terminal.wait_for("rebind: /config")
+        assert "stop at the next" in text
+        rows = text[text.index("Enter ") : text.index("rebind")].splitlines()
+        assert all(row[:34].strip() or row.startswith(" " * 34) for row in rows)
+        words = {word for row in rows for word in row[34:].split()}
+        assert {"clear", "line;", "wait,", "full", "Shift+Enter)"} <= words

@@ -11,6 +11,7 @@ are printed as three lines and never raised. A view gives the `Output` that word
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from argparse import Namespace
 from typing import Any, Literal, NamedTuple, Protocol
@@ -26,10 +27,15 @@ from repl.permissions import answer_of
 from repl.present.output import Output
 from repl.present.progress import permissions_text, short_id
 from repl.present.report import report_defect
+from repl.present.words import key_lines
 from repl.session import Session
 from tracer.errors import PmError, UsageError
 
-__all__ = ["Shell", "Typed", "View", "for_session", "interpret"]
+__all__ = ["Shell", "Typed", "View", "for_session", "interpret", "slashed"]
+
+
+# `pm` where a command is shown: at the start, after a wide gap or after a colon; the command's one or two words follow.
+_SHELL_COMMAND = re.compile(r"(?:(?<=^)|(?<=  )|(?<=: ))pm (?=([a-z][a-z-]*(?: [a-z][a-z-]*)?))")
 
 
 class View(Protocol):
@@ -161,12 +167,20 @@ def _split(text: str, command: Command) -> list[str]:
         raise UsageError(f"/{command.name}: {error}", next_step=f"/help {command.name}") from error
 
 
+def slashed(hint: str) -> str:
+    """A next step as it is typed at `pm>`: `/show 15` for `pm show 15`; what only a shell can do stays as it is."""
+    return _SHELL_COMMAND.sub(lambda found: "/" if _at_prompt(found[1]) else found[0], hint)
+
+
+def _at_prompt(words: str) -> bool:
+    """Whether a command that can be typed at `pm>` begins `words`."""
+    known = {name for command in commands_for("slash") for name in (command.name, *command.aliases)}
+    return any(name in known for name in (words, words.partition(" ")[0]))
+
+
 def for_session(error: PmError) -> PmError:
     """The same error with its next step as it is typed at `pm>`."""
-    step = error.next_step
-    if step.startswith("pm "):
-        step = "/" + step.removeprefix("pm ")
-    error.next_step = step.replace("   pm ", "   /").replace("try  pm demo", "try  /demo")
+    error.next_step = slashed(error.next_step)
     error.why = error.why.replace("usage: pm ", "usage: /").replace("did you mean pm ", "did you mean /")
     return error
 
@@ -180,6 +194,7 @@ class Shell:
         self.view = view
         self.worst = 0
         session.view = view
+        output.rephrase = slashed
 
     async def run(self, line: str) -> int:
         """Do what `line` says; the exit code it would have had as a command of its own."""
@@ -210,8 +225,7 @@ class Shell:
             case "nothing":
                 return 0
             case "keys":
-                for action, keys, text in self.view.key_rows():
-                    self.output.line(f"{keys:<22} {action:<10} {text}")
+                self.output.lines(key_lines(self.view.key_rows(), columns=self.output.columns))
                 return 0
             case "task":
                 answer = answer_of(typed.text) if self.session.permissions.open_question() else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError, Namespace
-from textwrap import wrap
 from typing import Any
 
 from repl.commands.context import Context
@@ -11,7 +10,7 @@ from repl.commands.parse import duration_seconds
 from repl.executor_choice import AUTO, acp_agents, find_key, found_agents
 from repl.permissions import choices_text, question_text
 from repl.present.escape import escape, one_line
-from repl.present.words import cost_text, count_text
+from repl.present.words import cost_text, count_text, key_lines
 from tracer.catalog import list_tasks
 from tracer.errors import NotFoundError, UsageError
 
@@ -198,13 +197,7 @@ def history(context: Context, arguments: Namespace) -> int:
 
 def keys(context: Context, _arguments: Namespace) -> int:
     """`/keys`: the live keymap, with the ids that `repl.keys.<id>` rebinds."""
-    for action, shown, text in context.session.view.key_rows():
-        head = f"{shown:<22} {action:<10} "
-        width = (context.output.columns or 160) - len(head) - 1
-        first, *rest = wrap(text, max(width, 20)) or [""]
-        context.output.line(head + first)
-        for part in rest:
-            context.output.line(" " * len(head) + part)
+    context.output.lines(key_lines(context.session.view.key_rows(), columns=context.output.columns))
     context.output.note("rebind: /config set repl.keys.ID KEY, such as repl.keys.stop c-x")
     return 0
 

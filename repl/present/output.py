@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
@@ -63,6 +63,8 @@ class Output:
         self.columns = columns
         self.ended = False
         self.lost = False
+        self.rephrase: Callable[[str], str] | None = None
+        """How a next step is said at the prompt, where a command begins with a slash."""
 
     @property
     def human(self) -> bool:
@@ -92,6 +94,8 @@ class Output:
 
     def note(self, text: str) -> None:
         """Narration and hints, to stderr unless `--quiet`."""
+        if self.rephrase is not None and text.lstrip().startswith("next:"):
+            text = self.rephrase(text)
         if not self.quiet:
             self._write(self.stderr, text + "\n")
 

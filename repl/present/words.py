@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["age_text", "cost_text", "count_text", "seconds_text", "size_text", "token_count", "tokens_text"]
+__all__ = [
+    "age_text",
+    "cost_text",
+    "count_text",
+    "key_lines",
+    "seconds_text",
+    "size_text",
+    "token_count",
+    "tokens_text",
+]
 
 
 def count_text(number: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def key_lines(rows: Iterable[tuple[str, str, str]], *, columns: int) -> list[str]:
+    """The table of keys within `columns`, broken between words; 0 is no terminal: a line each."""
+    from textwrap import wrap  # 2 ms, for this table alone
+
+    lines = []
+    for action, keys, text in rows:
+        head = f"{keys:<22} {action:<10} "
+        parts = wrap(text, max(columns - len(head) - 1, 20)) if columns else [text]
+        lines += [f"{head if number == 0 else ' ' * len(head)}{part}" for number, part in enumerate(parts)]
+    return lines
 
 
 def cost_text(dollars: float | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +14,10 @@ from repl.line.search import HistorySearch
 from repl.line.status import fit, running_parts, status_lines
 from repl.present.progress import Progress
 from repl.screen.status_text import status_text
-from repl.shell import for_session, interpret
+from repl.shell import for_session, interpret, slashed
 from runner.executors.port import Live, Usage
+from tests.repl.scripts import GOOD, run_scripted
+from tests.repl.support import pm
 from tracer.errors import ConfigError, NotFoundError, UsageError
 
 
@@ -89,6 +93,29 @@ def test_any_line_is_understood_or_a_usage_error(line: str) -> None:
 def test_next_steps_are_said_as_they_are_typed_at_the_prompt() -> None:
     error = for_session(NotFoundError("x", next_step="pm trace 15   pm diff 15"))
     assert error.next_step == "/trace 15   /diff 15"
+
+
+@pytest.mark.parametrize(
+    ("hint", "typed"),
+    [
+        ("  next:  pm diff 1   pm trace 1", "  next:  /diff 1   /trace 1"),
+        ("list them with: pm tasks", "list them with: /tasks"),
+        ('  next:  pm run "..."   or   pm demo', '  next:  /run "..."   or   /demo'),
+        ("  next:  pm record   or   pm capture new", "  next:  pm record   or   /capture new"),
+        ("pm serve --new-token", "pm serve --new-token"),
+        ("start pm in a terminal", "start pm in a terminal"),
+    ],
+)
+def test_a_next_step_names_what_can_be_typed_at_the_prompt(hint: str, typed: str) -> None:
+    assert slashed(hint) == typed
+
+
+def test_show_at_the_prompt_names_the_prompt_s_commands(project: Path) -> None:
+    run_scripted(project, GOOD)
+    ran = pm("repl", stdin="/show 1\n/tasks nothing-like-it\n/show 99\n", cwd=project)
+    assert "next:  /diff 1   /trace 1" in ran.err
+    assert "list them with: /tasks" in ran.err
+    assert "pm diff" not in ran.err + ran.out
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=60))

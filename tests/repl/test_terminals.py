@@ -142,13 +142,15 @@ def test_a_list_in_ascii_fits_the_terminal_too(project: Path) -> None:
         assert row.endswith("...")
 
 
-def test_the_table_of_keys_breaks_between_words(project: Path) -> None:
+@pytest.mark.parametrize("asked", [b"/keys", b"?"])
+def test_the_table_of_keys_breaks_between_words(project: Path, asked: bytes) -> None:
     with opened(project, "--line", columns=80) as terminal:
         terminal.wait_for("pm>")
-        terminal.send(b"/keys" + ENTER)
-        text = terminal.wait_for("rebind: /config")
-        assert "stop at the next" in text
-        rows = text[text.index("Enter ") : text.index("rebind")].splitlines()
+        terminal.send(asked if asked == b"?" else asked + ENTER)
+        text = terminal.wait_for("empty line: print this")
+        terminal.pump(0.3)
+        text = terminal.text()
+        rows = text[text.index("Enter ") : text.index("table", text.index("print this"))].splitlines()
         assert all(row[:34].strip() or row.startswith(" " * 34) for row in rows)
         words = {word for row in rows for word in row[34:].split()}
         assert {"clear", "line;", "wait,", "full", "Shift+Enter)"} <= words

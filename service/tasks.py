@@ -140,10 +140,14 @@ async def tasks(
 ) -> TaskPage:
     """The tasks, newest first."""
     state = state_of(request)
-    rows = await asyncio.to_thread(list_tasks, state.state_dir, after=after, status=status, limit=limit + 1)
-    shown = rows[:limit]
-    following = shown[-1].task_id if len(rows) > limit and shown else None
-    return TaskPage(tasks=[_row(row, state) for row in shown], next=following)
+    if status in {"QUEUED", "RUNNING"}:  # to the catalogue both run: which of them wait is known here alone
+        rows = await asyncio.to_thread(list_tasks, state.state_dir, after=after, status="RUNNING")
+        found = [row for row in (_row(row, state) for row in rows) if row.status == status]
+    else:
+        rows = await asyncio.to_thread(list_tasks, state.state_dir, after=after, status=status, limit=limit + 1)
+        found = [_row(row, state) for row in rows]
+    following = found[limit - 1].task_id if len(found) > limit else None
+    return TaskPage(tasks=found[:limit], next=following)
 
 
 @router.get("/{task_id}", responses=responses(401, 403, 404, 422, 429))

@@ -202,6 +202,25 @@ def test_a_status_that_does_not_exist_is_refused(served: Served) -> None:
     assert served.client.get("/api/tasks?status=DONE").status_code == 422
 
 
+def test_tasks_that_wait_and_tasks_that_run_are_told_apart(project: Path) -> None:
+    with serving(project, [{**GOOD, "delay_ms": 3000}] * 5) as served:
+        for _each in range(5):
+            start(served)
+
+        def listed(query: str = "") -> list[dict[str, Any]]:
+            tasks: list[dict[str, Any]] = served.client.get(f"/api/tasks{query}").json()["tasks"]
+            return tasks
+
+        for status in ("QUEUED", "RUNNING"):
+            wanted = [task["task_id"] for task in listed() if task["status"] == status]
+            assert wanted
+            assert [(task["task_id"], task["status"]) for task in listed(f"?status={status}")] == [
+                (task_id, status) for task_id in wanted
+            ]
+        first = served.client.get("/api/tasks?status=RUNNING&limit=1").json()
+        assert first["next"] == first["tasks"][0]["task_id"]
+
+
 def test_a_range_of_the_raw_trace_that_is_not_there_is_a_problem_document(served: Served) -> None:
     task_id = start(served)
     served.until_ended(task_id)

@@ -68,6 +68,15 @@ async def test_the_list_shows_a_new_task_by_itself(served: Served, page: Page) -
     await expect(page.get_by_role("cell", name="Add a page")).to_be_visible(timeout=10_000)
 
 
+async def test_a_title_without_a_blank_hides_no_status_on_a_narrow_screen(served: Served, page: Page) -> None:
+    served.until_ended(start(served, "T" * 200))
+    await page.set_viewport_size({"width": 375, "height": 700})
+    await page.goto(served.url)
+    badge = await page.locator("tbody .badge").first.bounding_box()
+    assert badge is not None
+    assert badge["x"] + badge["width"] <= 375
+
+
 async def test_facts_are_filtered_and_a_link_leads_to_one_fact(served: Served, page: Page) -> None:
     task_id = start(served)
     served.until_ended(task_id)

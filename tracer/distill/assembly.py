@@ -20,7 +20,7 @@ from tracer.clock import from_epoch_ms
 from tracer.distill.clean import Cleaner
 from tracer.distill.model import AVAILABILITIES, Availability
 from tracer.distill.prompts import Prompts
-from tracer.distill.records import mend_surrogates
+from tracer.distill.records import mend_surrogates, short_id
 from tracer.distill.spool import Spool
 from tracer.distill.summarize import Call, Window, describe, window_of
 
@@ -31,6 +31,7 @@ _PENDING_LIMIT: Final = 20_000
 _PENDING_CHARS: Final = 16 * 1024 * 1024
 _DONE_LIMIT: Final = 512
 _MOST_TOKENS: Final = 1 << 53
+_AGENT_NAMES: Final = 1000
 _EARLY_BYTES: Final = 8 * 1024 * 1024
 
 _SECONDS: Final = tuple(f":{second:02d}" for second in range(60))
@@ -126,6 +127,7 @@ class Assembly:
         self._done: dict[Key, tuple[int, int, dict[str, Any]]] = {}
         self._early: dict[Key, Result] = {}
         self._early_bytes = 0
+        self._agent_names: dict[str, str] = {}
 
     def at(self, at_ms: int | None) -> int | None:
         """The moment to file a record under (without a time: that of the record before), None if it is too early."""
@@ -150,6 +152,7 @@ class Assembly:
         if name == self.model and agent is None:
             return
         if isinstance(name, str) and len(self.models) < 100:
+            name = short_id(name)
             self.models.add(name)
             if agent is None:
                 self.model = name
@@ -193,8 +196,17 @@ class Assembly:
     def _submit(self, moment: int, fields: dict[str, Any], text: str, agent: str | None) -> None:
         """Write the line `fields` in the next place, once its `text` is clean."""
         if agent is not None:
-            fields["agent"] = agent
+            fields["agent"] = self._agent_name(agent)
         self.cleaner.submit((text,), self._cleaned, (self.spool.reserve(moment), moment, fields))
+
+    def _agent_name(self, agent: str) -> str:
+        """What stands on the lines of `agent`: a stranger's name for it, clean."""
+        name = self._agent_names.get(agent)
+        if name is None:
+            if len(self._agent_names) >= _AGENT_NAMES:
+                self._agent_names.clear()
+            name = self._agent_names[agent] = self.cleaner.clean(short_id(agent))
+        return name
 
     def _cleaned(self, cleaned: Sequence[str], at: int, context: tuple[int, int, dict[str, Any]]) -> None:
         number, moment, fields = context
@@ -210,7 +222,7 @@ class Assembly:
 
     def call(self, at_ms: int | None, call_id: str, name: str, arguments: Any, *, agent: str | None = None) -> None:
         """A tool call; its result is joined by (agent, call_id). A repeated one is left out."""
-        key = (agent, call_id)
+        key = _key(agent, call_id)
         if key in self._pending or key in self._done or (call_id and not self.new("call", agent, call_id)):
             return
         if (moment := self.at(at_ms)) is None:
@@ -237,12 +249,12 @@ class Assembly:
 
     def pending_call(self, call_id: str, *, agent: str | None = None) -> Call | None:
         """The call that waits for this result, if any."""
-        pending = self._pending.get((agent, call_id))
+        pending = self._pending.get(_key(agent, call_id))
         return pending.call if pending else None
 
     def result(self, call_id: str, result: Result, *, agent: str | None = None) -> None:
         """Join a result to its call. One that comes before its call waits; a second one is ignored."""
-        key = (agent, call_id)
+        key = _key(agent, call_id)
         if key not in self._pending:
             if not self.new("early", key) or self._early_bytes >= _EARLY_BYTES:
                 return
@@ -259,7 +271,7 @@ class Assembly:
     def fail(self, call_id: str, *, agent: str | None = None) -> None:
         """A call already answered turns out to have failed (a command that ended after its first output)."""
         self.cleaner.flush()
-        number, at_ms, fields = self._done.get((agent, call_id), (0, 0, {}))
+        number, at_ms, fields = self._done.get(_key(agent, call_id), (0, 0, {}))
         if fields.get("status") == "ok":
             fields["status"] = "error"
             self.errors += 1
@@ -308,11 +320,15 @@ class Assembly:
         if result is not None:
             _add_result(fields, pending, result)
         if key[0] is not None:
-            fields["agent"] = key[0]
+            fields["agent"] = self._agent_name(key[0])
         self.spool.put(pending.number, pending.at_ms, _encode(fields))
         self._done[key] = (pending.number, pending.at_ms, fields)
         if len(self._done) > _DONE_LIMIT:
             del self._done[next(iter(self._done))]
+
+
+def _key(agent: str | None, call_id: str) -> Key:
+    return agent and short_id(agent), short_id(call_id)
 
 
 def _add_result(fields: dict[str, Any], pending: Pending, result: Result) -> None:

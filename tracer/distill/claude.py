@@ -20,6 +20,7 @@ from tracer.distill.records import (
     epoch_ms,
     open_native,
     read_batches,
+    short_id,
     too_dense,
 )
 from tracer.distill.summarize import fingerprint, line_count
@@ -115,12 +116,12 @@ class _Reader:
         """The subagent that a line of the main file belongs to: in version 1.0 the chain that began with its prompt."""
         uuid, parent = record.get("uuid"), record.get("parentUuid")
         if isinstance(record.get("agentId"), str):
-            agent: str = record["agentId"]
+            agent = short_id(record["agentId"])
         else:
-            known = self._chains.get(parent) if isinstance(parent, str) else None
+            known = self._chains.get(short_id(parent)) if isinstance(parent, str) else None
             agent = known or str(uuid or "sidechain")[:8]
         if isinstance(uuid, str):
-            self._chains[uuid] = agent
+            self._chains[short_id(uuid)] = agent
             if len(self._chains) > _SIDECHAINS:
                 del self._chains[next(iter(self._chains))]
         return agent
@@ -134,7 +135,7 @@ class _Reader:
             agent = self._agent_of(record)
         version = record.get("version")
         if isinstance(version, str):
-            assembly.cli_version = version
+            assembly.cli_version = short_id(version)
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if type(content) is str else content
         if type(blocks) is not list:
@@ -145,7 +146,7 @@ class _Reader:
             return
         if assembly.at(at_ms) is None:
             return  # an earlier run's: neither its words nor its model
-        reply = str(message.get("id") or record.get("uuid") or "")
+        reply = short_id(str(message.get("id") or record.get("uuid") or ""))
         if model != assembly.model or agent is not None:
             assembly.used_model(model, agent=agent)
         self._count_usage(agent, reply, message.get("usage"))
@@ -191,7 +192,7 @@ class _Reader:
             return
         kind, prompt = arguments.get("subagent_type"), arguments.get("prompt")
         if isinstance(kind, str) and isinstance(prompt, str):
-            self._kinds[hash(prompt)] = kind
+            self._kinds[hash(prompt)] = kind[:200]
             if len(self._kinds) > _SPAWNED:
                 del self._kinds[next(iter(self._kinds))]
 

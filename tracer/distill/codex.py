@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tracer.distill.assembly import Assembly, Usage
 from tracer.distill.codex_tools import ToolBook
 from tracer.distill.model import Availability, NativeSession
-from tracer.distill.records import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
+from tracer.distill.records import (
+    Source,
+    Unreadable,
+    decode_record,
+    epoch_ms,
+    open_native,
+    read_lines,
+    short_id,
+    too_dense,
+)
 from tracer.distill.summarize import as_json
 
 __all__ = ["read_codex"]
@@ -25,6 +34,15 @@ _INJECTED: Final = (
 )  # fmt: skip
 _NOISE: Final = (b'"type":"world_state"', b'"type":"compacted"', b'"type":"additional_tools"')
 _ECHOES: Final = 5000
+_ECHO_CHARS: Final = 8 * 1024 * 1024
+
+
+class _Echo(NamedTuple):
+    """How many more events than items told one text; the text itself only where there were more."""
+
+    surplus: int
+    at_ms: int | None
+    text: str
 
 
 def read_codex(session: NativeSession, assembly: Assembly, source: Source) -> None:
@@ -46,7 +64,8 @@ class _Reader:
         self._total: dict[str, int] = {}
         self._before: dict[str, int] = {}
         # Events seen minus items seen, by kind and text: what is left over at the end only an event told.
-        self._echoes: dict[tuple[str, str], tuple[int, int | None]] = {}
+        self._echoes: dict[tuple[str, int], _Echo] = {}
+        self._echo_chars = 0
         self._damaged = 0
         self._items = 0
 
@@ -55,12 +74,8 @@ class _Reader:
         with open_native(path) as stream:
             for record in self._records(stream):
                 self._record(record)
-        for (kind, text), (surplus, at_ms) in self._echoes.items():
-            for _ in range(max(0, surplus)):
-                if kind == "thought":
-                    self._assembly.thought(at_ms, text, "summary", agent=self._agent)
-                else:
-                    self._assembly.message(at_ms, "assistant", text, agent=self._agent)
+        for (kind, _), echo in self._echoes.items():
+            self._tell(kind, echo)
         self._sum_usage()
         if self._damaged:
             self._assembly.error(None, f"{self._damaged} damaged records left out of {path.name}", agent=self._agent)
@@ -98,7 +113,7 @@ class _Reader:
 
     def _header(self, payload: dict[str, Any]) -> None:
         if self._agent is None and isinstance(payload.get("cli_version"), str):
-            self._assembly.cli_version = payload["cli_version"]
+            self._assembly.cli_version = short_id(payload["cli_version"])
 
     def _item(self, item: dict[str, Any], at_ms: int | None) -> None:
         match item.get("type"):
@@ -121,12 +136,12 @@ class _Reader:
     def _reasoning(self, item: dict[str, Any], at_ms: int | None) -> None:
         summary, content = _texts(item.get("summary")), _texts(item.get("content"))
         for index, text in enumerate(summary):
-            self._echo("thought", text, -1, at_ms)
             if self._new(item, "summary", index):
+                self._echo("thought", text, -1, at_ms)
                 self._assembly.thought(at_ms, text, "summary", agent=self._agent)
         for index, text in enumerate(content):
-            self._echo("raw", text, -1, at_ms)
             if self._new(item, "content", index):
+                self._echo("raw", text, -1, at_ms)
                 self._assembly.thought(at_ms, text, "full", agent=self._agent)
         if not summary and not content and self._new(item, "none"):
             availability: Availability = "encrypted" if item.get("encrypted_content") else "withheld"
@@ -154,11 +169,28 @@ class _Reader:
     def _echo(self, kind: str, text: str, change: int, at_ms: int | None) -> None:
         if not text:
             return
-        surplus, first_ms = self._echoes.pop((kind, text), (0, None))
-        if surplus + change:
-            self._echoes[kind, text] = (surplus + change, first_ms if first_ms is not None else at_ms)
-            if len(self._echoes) > _ECHOES:
-                del self._echoes[next(iter(self._echoes))]
+        if change > 0 and at_ms is not None and not self._assembly.new("event", self._agent, kind, text, at_ms):
+            return  # the same line again
+        key = (kind, hash(text))
+        known = self._echoes.pop(key, _Echo(0, None, ""))
+        self._echo_chars -= len(known.text)
+        if surplus := known.surplus + change:
+            held = text if surplus > 0 else ""
+            self._echoes[key] = _Echo(surplus, at_ms if known.at_ms is None else known.at_ms, held)
+            self._echo_chars += len(held)
+        while len(self._echoes) > _ECHOES or self._echo_chars > _ECHO_CHARS:
+            oldest = next(iter(self._echoes))
+            echo = self._echoes.pop(oldest)
+            self._echo_chars -= len(echo.text)
+            self._tell(oldest[0], echo)
+
+    def _tell(self, kind: str, echo: _Echo) -> None:
+        """Write what only events told."""
+        for _ in range(max(0, echo.surplus)):
+            if kind == "thought":
+                self._assembly.thought(echo.at_ms, echo.text, "summary", agent=self._agent)
+            else:
+                self._assembly.message(echo.at_ms, "assistant", echo.text, agent=self._agent)
 
     def _event(self, event: dict[str, Any], at_ms: int | None) -> None:
         match event.get("type"):

@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from tracer.distill.assembly import Assembly, Result
+from tracer.distill.records import short_id
 from tracer.distill.summarize import as_json, fingerprint
 
 __all__ = ["ToolBook"]
@@ -26,6 +27,7 @@ _REFUSED: Final = re.compile(
 _JS_CALL: Final = re.compile(r"tools\.(\w+)\(\s*")
 _DECODER: Final = json.JSONDecoder()
 _VERDICTS: Final = 2000
+_SCRIPT_CHARS: Final = 8 * 1024 * 1024
 
 
 class ToolBook:
@@ -36,13 +38,14 @@ class ToolBook:
         self._agent = agent
         self._verdicts: dict[str, bool] = {}
         self._whole: dict[str, str] = {}
-        # Open code-mode calls: id -> (JavaScript, failed so far).
+        # Open code-mode calls: id -> JavaScript.
         self._scripts: dict[str, str] = {}
+        self._script_chars = 0
 
     def call(self, item: dict[str, Any], at_ms: int | None) -> None:
         """A `*_call` item of any kind."""
         kind = str(item["type"])
-        call_id = str(item.get("call_id") or item.get("id") or "")
+        call_id = short_id(str(item.get("call_id") or item.get("id") or ""))
         name = str(item.get("name") or kind.removesuffix("_call"))
         arguments: Any = item.get("input")
         if kind == "function_call":
@@ -50,7 +53,7 @@ class ToolBook:
         elif arguments is None:
             arguments = item.get("action") or item.get("arguments")
         if kind == "custom_tool_call" and name == "exec" and isinstance(arguments, str):
-            self._scripts[call_id] = arguments
+            self._keep_script(call_id, arguments)
             arguments = _script_arguments(arguments)
         self._assembly.call(at_ms, call_id, name, arguments, agent=self._agent)
         if kind in {"web_search_call", "image_generation_call"}:
@@ -59,10 +62,10 @@ class ToolBook:
 
     def output(self, item: dict[str, Any], at_ms: int | None) -> None:
         """A `*_output` item: the model's copy of what came back."""
-        call_id = str(item.get("call_id") or "")
+        call_id = short_id(str(item.get("call_id") or ""))
         text, failed, whole = _read_output(item.get("output"))
         failed = self._verdicts.pop(call_id, failed) or (failed and call_id in self._scripts)
-        self._scripts.pop(call_id, None)
+        self._script_chars -= len(self._scripts.pop(call_id, ""))
         whole = self._whole.pop(call_id, whole)
         result = Result(output=text, failed=failed, at_ms=at_ms)
         call = self._assembly.pending_call(call_id, agent=self._agent)
@@ -76,7 +79,7 @@ class ToolBook:
 
     def event(self, event: dict[str, Any], at_ms: int | None) -> None:
         """The older events about calls."""
-        call_id = str(event.get("call_id") or "")
+        call_id = short_id(str(event.get("call_id") or ""))
         match event.get("type"):
             case "exec_command_end":
                 self._verdict(call_id, failed=event.get("exit_code") not in (0, None))
@@ -89,7 +92,7 @@ class ToolBook:
 
     def completed(self, item: dict[str, Any], at_ms: int | None) -> None:
         """A completed item: a command, a file change, an MCP call."""
-        kind, call_id = item.get("type"), str(item.get("id") or "")
+        kind, call_id = item.get("type"), short_id(str(item.get("id") or ""))
         if kind not in ("CommandExecution", "FileChange", "McpToolCall", "DynamicToolCall"):
             return
         failed = item.get("status") in ("failed", "declined") or item.get("exit_code") not in (0, None)
@@ -103,6 +106,13 @@ class ToolBook:
                 del self._whole[next(iter(self._whole))]
         self._verdict(call_id, failed=failed)
         del at_ms
+
+    def _keep_script(self, call_id: str, script: str) -> None:
+        """Remember a script until its output comes, the oldest ones not beyond what memory allows."""
+        self._script_chars += len(script) - len(self._scripts.pop(call_id, ""))
+        self._scripts[call_id] = script
+        while self._script_chars > _SCRIPT_CHARS:
+            self._script_chars -= len(self._scripts.pop(next(iter(self._scripts))))
 
     def _script_of(self, item: dict[str, Any]) -> str:
         """The open code-mode call that ran this: the one whose script holds the command, else the oldest."""

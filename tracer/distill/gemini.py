@@ -15,7 +15,16 @@ from typing import Any, Final
 from tracer.distill.assembly import Assembly, Result
 from tracer.distill.document import document_messages
 from tracer.distill.model import NativeSession
-from tracer.distill.records import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
+from tracer.distill.records import (
+    Source,
+    Unreadable,
+    decode_record,
+    epoch_ms,
+    open_native,
+    read_lines,
+    short_id,
+    too_dense,
+)
 from tracer.distill.summarize import fingerprint, line_count
 
 __all__ = ["read_gemini", "thought_text"]
@@ -142,7 +151,7 @@ class _Reader:
                 self._assembly.call(at_ms, call_id, name, call.get("args"), agent=self._agent)
 
     def _reply(self, message: dict[str, Any], at_ms: int | None) -> None:
-        assembly, identity = self._assembly, str(message.get("id") or "")
+        assembly, identity = self._assembly, short_id(str(message.get("id") or ""))
         assembly.new("reply", self._agent, message.get("id"))
         assembly.used_model(message.get("model"), agent=self._agent)
         thoughts = message.get("thoughts")

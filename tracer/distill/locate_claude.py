@@ -14,6 +14,7 @@ from tracer.distill.model import AgentFile, NativeSession
 
 __all__ = ["by_id", "describe", "sessions", "slug", "with_agents"]
 
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGENT_FILE: Final = re.compile(r"agent-([A-Za-z0-9_-]{1,64})\.jsonl")
 
 
@@ -51,7 +52,8 @@ def describe(path: Path) -> NativeSession:
 def _session(path: Path, head: bytes, status: os.stat_result) -> NativeSession:
     return NativeSession(
         provider="claude",
-        session_id=text_field(head, "sessionId") or path.stem,
+        # The name comes first: a session that went on from another may begin with the other's records.
+        session_id=path.stem if _UUID.fullmatch(path.stem) else text_field(head, "sessionId") or path.stem,
         path=path,
         cwd=text_field(head, "cwd"),
         cli_version=text_field(head, "version"),

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any, Final
 
 from tracer.distill.clean import Cleaner, cut
+from tracer.distill.records import short_id
 
 __all__ = ["Prompts"]
 
@@ -44,11 +45,16 @@ class Prompts:
 
     def agent(self, agent_id: str, *, kind: str | None = None, prompt: str | None = None) -> None:
         """Note a subagent; what is known already stays."""
+        agent_id = short_id(agent_id)
         entry = self._agents.get(agent_id)
         if entry is None:
             if len(self._agents) >= _AGENT_LIMIT:
                 return
-            entry = self._agents[agent_id] = {"id": agent_id, "type": None, "prompt_sha256": None}
+            entry = self._agents[agent_id] = {
+                "id": self._cleaner.clean(agent_id),
+                "type": None,
+                "prompt_sha256": None,
+            }
         if kind and entry["type"] is None:
             entry["type"] = self._cleaner.clean(kind[:200])
         if prompt and entry["prompt_sha256"] is None:

@@ -34,6 +34,7 @@ __all__ = [
     "open_native",
     "read_batches",
     "read_lines",
+    "short_id",
     "too_dense",
 ]
 
@@ -42,6 +43,7 @@ _CHUNK: Final = 1 << 18  # stays in the processor's cache while it is hashed and
 # A parsed value costs about 100 bytes: 400,000 of them are 40 MB.
 _MAX_VALUES: Final = 400_000
 DENSE_FROM: Final = 1 << 20
+_LONGEST_ID: Final = 200
 _LAST_MS: Final = 253_402_300_799_999
 # Milliseconds of each `:SS` and `.mmmZ`: looking up is faster than converting.
 _SECONDS: Final = {f":{second:02d}": second * 1000 for second in range(60)}
@@ -151,6 +153,13 @@ def _decode_leniently(line: bytes) -> Any:
         return mend_surrogates(json.loads(line.decode("utf-8", "replace")))
     except (ValueError, RecursionError):
         return None
+
+
+def short_id(value: str) -> str:
+    """`value`, or its hash where it is longer than any provider's: thousands of identifiers are held in memory."""
+    if len(value) <= _LONGEST_ID:
+        return value
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def mend_surrogates(value: Any) -> Any:

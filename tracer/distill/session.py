@@ -147,7 +147,7 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
         for text in assembly.prompts.texts.values():
             blobs.put_bytes(text.encode())
         folder = output_folder(request, state_dir)
-        return store(folder, session, meta, spool.lines, relabel=request.label is not None)
+        return store(folder, meta, spool.lines, relabel=request.label is not None)
 
 
 def _cleaner(session: NativeSession, request: Request, redactor: Redactor, state_dir: StateDir) -> Cleaner:
@@ -183,15 +183,15 @@ def _meta(
         "ts": from_epoch_ms(last_ms)[:19],
         "label": cleaner.clean(mend_surrogates(request.label or f"session:{_folder_name(session, request)}")),
         "provider": provider,
-        "model": outcome.model or assembly.model,
+        "model": _cleaned(cleaner, outcome.model or assembly.model),
         "success": assembly.success if outcome.success is None else outcome.success,
         "cost_usd": _cost(assembly, provider) if outcome.cost_usd is None else outcome.cost_usd,
         "duration_sec": round(duration if outcome.duration_sec is None else outcome.duration_sec, 3),
         "prompt_file": cleaner.clean(named) if named else None,
         "prompt_sha256": file_hash or assembly.prompts.task_sha256,
         "schema": SCHEMA,
-        "session_id": mend_surrogates(session.session_id),
-        "cli_version": assembly.cli_version or session.cli_version,
+        "session_id": cleaner.clean(mend_surrogates(session.session_id)),
+        "cli_version": _cleaned(cleaner, assembly.cli_version or session.cli_version),
         "tokens": assembly.usage.to_dict(),
         "thoughts": dict(assembly.thoughts),
         "tools": assembly.tools,
@@ -202,6 +202,10 @@ def _meta(
     }
     meta["redactions"] = dict(sorted(cleaner.counts.items()))
     return meta
+
+
+def _cleaned(cleaner: Cleaner, told: str | None) -> str | None:
+    return None if told is None else cleaner.clean(mend_surrogates(told))
 
 
 def _folder_name(session: NativeSession, request: Request) -> str:

@@ -18,8 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 
 from tracer.distill.folders import entries, head_of
-from tracer.distill.model import PROVIDER_NAMES, Distilled, NativeSession
-from tracer.distill.records import mend_surrogates
+from tracer.distill.model import Distilled
 from tracer.durable import create_aside, ensure_folder, link_new, publish, sync_file, sync_folder, write_all
 from tracer.errors import RecordError
 from tracer.lock import FileLock
@@ -96,9 +95,9 @@ def stored_traces(folder: Path) -> Iterator[StoredTrace]:
                 yield StoredTrace(folder / name, meta)
 
 
-def find_trace(folder: Path, session: NativeSession, since: str | None) -> StoredTrace | None:
-    """The trace of `session` (of the run since `since`) in `folder`."""
-    wanted = (PROVIDER_NAMES[session.provider], mend_surrogates(session.session_id), since)
+def find_trace(folder: Path, meta: Mapping[str, Any]) -> StoredTrace | None:
+    """The trace in `folder` of the session (and the run of it) that `meta` is about."""
+    wanted = _identity_of(meta)
     for entry in sorted(entries(folder), key=lambda entry: entry.name):
         if entry.name.startswith("trace_") and entry.name.endswith(".jsonl") and _identity(entry) == wanted:
             path = folder / entry.name
@@ -130,9 +129,7 @@ def _identity_of(meta: Mapping[str, Any]) -> tuple[Any, ...] | None:
     return meta.get("provider"), meta.get("session_id"), source.get("since")
 
 
-def store(
-    folder: Path, session: NativeSession, meta: dict[str, Any], lines: Callable[[], Iterable[bytes]], *, relabel: bool
-) -> Distilled:
+def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes]], *, relabel: bool) -> Distilled:
     """Write meta and lines aside, then give them the session's name; see the rule of identity above.
 
     Only naming is done under the folder's lock: writing and syncing of many sessions goes side by side.
@@ -145,13 +142,13 @@ def store(
     try:
         descriptor, aside = create_aside(folder / "trace")
         try:
-            label, since = meta["label"], meta["source"].get("since")
-            meta["label"] = _label(find_trace(folder, session, since), label, relabel=relabel)
+            label = meta["label"]
+            meta["label"] = _label(find_trace(folder, meta), label, relabel=relabel)
             size = _write(descriptor, meta, lines())
             lock = FileLock(folder / ".lock")
             lock.acquire(what="the folder of agentic traces", patience_s=_PATIENCE_S)
             try:
-                found = find_trace(folder, session, since)
+                found = find_trace(folder, meta)
                 named = _label(found, label, relabel=relabel)
                 if named != meta["label"]:  # another process stored or renamed it in between
                     meta["label"] = named

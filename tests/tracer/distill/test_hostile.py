@@ -108,6 +108,20 @@ def test_a_file_that_repeats_itself_is_told_once(natives, scenario):
     assert [(line["name"], line["status"]) for line in of_type(lines, "tool")] == sent
 
 
+@pytest.mark.parametrize("scenario", [name for name in JSONL if name.startswith("codex/") and "@0.50.0" not in name])
+def test_an_event_that_stands_there_twice_adds_no_thought_and_no_message(natives, scenario):
+    content, name, native = natives[scenario]
+    doubled = [
+        piece
+        for record in content.splitlines(keepends=True)
+        for piece in ([record, record] if b'"event_msg"' in record[:120] else [record])
+    ]
+    assert len(doubled) > len(content.splitlines())
+    told, plain = distilled(native.provider, name, b"".join(doubled)), distilled(native.provider, name, content)
+    for kind in ("thought", "message"):
+        assert of_type(told, kind) == of_type(plain, kind)
+
+
 @pytest.mark.parametrize("scenario", JSONL)
 def test_garbage_between_the_records_is_left_out_and_said(natives, scenario):
     content, name, native = natives[scenario]
@@ -338,4 +352,41 @@ def test_a_million_calls_without_results_stay_in_bounded_memory(tmp_path):
             file.write(json.dumps({"type": "assistant", "message": message, "timestamp": stamp}) + "\n")
     told, peak = _measured(path, "claude", tmp_path)
     assert told == "made 0 300000"
+    assert peak < 150
+
+
+def _with_long_identifiers(number: int) -> dict:
+    """A line of each provider in which everything that identifies something is a megabyte long."""
+    long, at = f"{number}" + "x" * (1 << 20), "2026-11-21T10:31:00.000Z"
+    claude = {
+        "message": {
+            "id": long, "role": "assistant", "model": long,
+            "content": [{"type": "tool_use", "id": long, "name": "Bash", "input": {}}],
+        },
+        "type": "assistant", "uuid": long, "agentId": long, "isSidechain": True, "timestamp": at,
+    }  # fmt: skip
+    call = {"id": long, "name": "read_file", "args": {}, "agentId": long}
+    gemini = {"id": long, "type": "gemini", "content": "", "model": long, "tokens": {"input": 1}, "toolCalls": [call]}
+    codex = (
+        {"type": "event_msg", "payload": {"type": "agent_message", "message": long}},
+        {"type": "event_msg", "payload": {"type": "exec_command_end", "exit_code": 0, "call_id": long}},
+        {"type": "response_item", "payload": {"type": "function_call", "name": "x", "call_id": long}},
+        {
+            "type": "response_item",
+            "payload": {"type": "custom_tool_call", "name": "exec", "call_id": "c", "input": long},
+        },
+    )
+    codex[3]["payload"]["call_id"] += f"{number}"
+    return {"claude": claude, "gemini": gemini, **{f"codex {at}": record for at, record in enumerate(codex)}}
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", _with_long_identifiers(0))
+def test_identifiers_of_a_megabyte_each_stay_in_bounded_memory(kind, tmp_path):
+    path = tmp_path / "s.jsonl"
+    with path.open("w") as file:
+        for number in range(200):
+            file.write(json.dumps(_with_long_identifiers(number)[kind]) + "\n")
+    _, peak = _measured(path, kind.split()[0], tmp_path)
     assert peak < 150

@@ -172,6 +172,37 @@ def test_secrets_and_paths_are_gone_wherever_they_stood_and_are_counted(tmp_path
     assert sum(result.meta["redactions"].values()) >= 5
 
 
+def test_secrets_in_what_identifies_a_session_are_gone_and_it_is_still_one_file(tmp_path):
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    claude = Claude()
+    records = [claude.said(0, "Do it"), claude.thought(1, "Hm", "m1"), claude.said(2, "Ask", isSidechain=True)]
+    records[1]["message"]["model"] = records[1]["version"] = records[2]["agentId"] = token
+    for record in records:
+        record["sessionId"] = token
+    path = write(tmp_path / "s.jsonl", records)
+    made = [
+        distill_session(path, provider="claude", project_root=tmp_path, output_dir=tmp_path / "out") for _ in range(2)
+    ]
+    everything = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != path)
+    assert token.encode() not in everything
+    assert [one.status for one in made] == ["created", "unchanged"]
+    assert made[0].meta["session_id"].startswith("[REDACTED:github-token:")
+    assert made[0].meta["model"] == made[0].meta["cli_version"] == made[0].meta["agents"][0]["id"]
+
+
+def test_a_session_that_begins_with_anothers_records_has_a_trace_of_its_own(tmp_path):
+    other = "0" * 8 + SID[8:]
+    first = [Claude().said(0, "Do it"), Claude().thought(1, "First", "m1")]
+    second = [*first, Claude().thought(2, "Second", "m2")]
+    second[2]["sessionId"] = other
+    out = tmp_path / "out"
+    for name, records in ((SID, first), (other, second)):
+        path = write(tmp_path / f"{name}.jsonl", records)
+        distill_session(path, provider="claude", project_root=tmp_path, output_dir=out, redactor=NoRedactor())
+    kept = {lines_of(path)[0]["session_id"]: len(lines_of(path)) for path in out.glob("*.jsonl")}
+    assert kept == {SID: 2, other: 3}
+
+
 def test_many_sessions_use_several_processes_and_one_bad_file_spoils_none(tmp_path):
     for number, scenario in enumerate(("claude/bugfix@2.0.76", "codex/happy@0.50.0", "gemini/happy")):
         unpack(scenario, tmp_path / "home")

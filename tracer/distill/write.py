@@ -101,9 +101,9 @@ def find_trace(folder: Path, meta: Mapping[str, Any]) -> StoredTrace | None:
     for entry in sorted(entries(folder), key=lambda entry: entry.name):
         if entry.name.startswith("trace_") and entry.name.endswith(".jsonl") and _identity(entry) == wanted:
             path = folder / entry.name
-            meta = read_meta(path)  # the file itself has the last word
-            if meta is not None and _identity_of(meta) == wanted:
-                return StoredTrace(path, meta)
+            stored = read_meta(path)  # the file itself has the last word
+            if stored is not None and _identity_of(stored) == wanted:
+                return StoredTrace(path, stored)
     return None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = ["TaskEffects", "make_effects"]
 
 Distill = Callable[..., Awaitable[str | None]]
 _STARTED_S: Final = 0.2
+_PIECE: Final = 1 << 20
 _LEAVE_SESSIONS: Final = frozenset({"claude", "codex", "gemini"})
 
 
@@ -66,11 +68,19 @@ class TaskEffects:
         return await (await self._open()).baseline(label)
 
     async def changed(self, base: str) -> Changed:
-        """The paths that differ from `base`, their diff kept as a blob."""
+        """The paths that differ from `base`, their diff kept as a blob, without secrets: it is part of the trace."""
         changes = await (await self._open()).changes(base)
         diff = changes.diff
-        blob = await asyncio.to_thread(self._blobs.put_bytes, diff) if diff else None
+        blob = await asyncio.to_thread(self._keep, diff) if diff else None
         return Changed(tuple(changes.paths), blob)
+
+    def _keep(self, diff: bytes) -> str:
+        from tracer.redaction.engine import build_redactor  # only where something changed
+        from tracer.redaction.stream import StreamRedactor
+
+        stream = StreamRedactor(build_redactor(state_dir=self._state_dir.root, environ=os.environ))
+        pieces = [stream.feed_bytes(diff[at : at + _PIECE]) for at in range(0, len(diff), _PIECE)]
+        return self._blobs.put_bytes(b"".join((*pieces, stream.close_bytes())))
 
     async def ask(self, request: Ask, live: LiveSink) -> Answer:
         """The executor's answer; what judging needs is loaded meanwhile, once the agent has started."""

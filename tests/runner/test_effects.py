@@ -1,0 +1,38 @@
+"""What the effects of a task leave on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.effects import TaskEffects
+from runner.executors.port import Executor
+from runner.state import Request
+from tracer.blobs import DirectoryBlobs
+from tracer.statedir import StateDir
+
+
+class _Agent(Executor):
+    """Is never asked."""
+
+
+async def test_a_diff_is_kept_without_the_secrets_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token, known = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "correct-horse-9"
+    monkeypatch.setenv("MY_SECRET", known)
+    workspace = tmp_path / "project"
+    workspace.mkdir()
+    state_dir = StateDir(tmp_path / "state")
+    state_dir.ensure()
+    effects = TaskEffects(
+        request=Request(workspace=str(workspace)), task_id="task-001", executor=_Agent(), state_dir=state_dir
+    )
+    base = await effects.baseline("task-001-0")
+    (workspace / f"{token}.py").write_text(f"X = '{token}'\n" + "y = 1\n" * 400_000 + f"Z = '{known}'\n")
+    changed = await effects.changed(base)
+    assert changed.diff_blob is not None
+    diff = DirectoryBlobs(state_dir.blobs).read(changed.diff_blob)
+    assert diff.count(b"\n+y = 1") == 400_000
+    assert diff.count(b"[REDACTED:github-token:") >= 2
+    assert token.encode() not in diff
+    assert known.encode() not in diff

@@ -7,6 +7,8 @@ that the configuration names. Values of fewer than 8 characters are left: they w
 from __future__ import annotations
 
 import base64
+import html
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,8 +48,14 @@ def _secret(value: str) -> bool:
 
 
 def _spellings(value: bytes) -> Iterator[bytes]:
-    """`value` itself, its longer lines, and the middle of its base64 at each of the three ways it can be aligned."""
+    """`value` itself, as programs quote it, its longer lines, its hexadecimal digits, and the middle of its base64.
+
+    The middle: what is the same whatever stands around it, at each of the three ways it can be aligned.
+    """
     yield value
+    yield from _quoted(value.decode("utf-8", "surrogatepass"))
+    yield value.hex().encode()
+    yield value.hex().upper().encode()
     lines = [line.strip() for line in value.split(b"\n")]
     if len(lines) > 1:
         yield from (line for line in lines if len(line) >= _LEAST_LINE)
@@ -58,6 +66,22 @@ def _spellings(value: bytes) -> Iterator[bytes]:
         middle = encoded[head:tail]
         yield middle
         yield middle.replace(b"+", b"-").replace(b"/", b"_")
+
+
+def _quoted(value: str) -> Iterator[bytes]:
+    """As JSON within JSON, a form, a page and a shell's trace hold it, and as its bytes look printed one by one."""
+    for text in (
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        value.replace(" ", "+"),
+        html.escape(value, quote=False),
+        html.escape(value),
+        html.escape(value).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+        value.replace("'", "'\\''"),
+        value.replace("'", "'\"'\"'"),
+        value.encode("utf-8", "surrogatepass").decode("latin-1"),
+    ):
+        yield text.encode("utf-8", "surrogatepass")
 
 
 class KnownValues:

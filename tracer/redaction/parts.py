@@ -41,11 +41,12 @@ def _gated(extra_rules: Mapping[str, str]) -> _Gated:
     from tracer.redaction.gate import Gate
     from tracer.redaction.people import PATTERNS
     from tracer.redaction.ruleset import RuleSet, build_rules
-    from tracer.redaction.scan import BASE64_KEY
-    from tracer.redaction.views import BASE64_TEXT
+    from tracer.redaction.scan import BASE64_KEY, HEX_KEY
+    from tracer.redaction.views import BASE64_TEXT, HEX_TEXT
 
     rules = RuleSet(build_rules(extra_rules))
-    return _Gated(rules, Gate({**rules.patterns, **PATTERNS, BASE64_KEY: BASE64_TEXT.decode("ascii")}))
+    encoded: dict[Key, str] = {BASE64_KEY: BASE64_TEXT.decode("ascii"), HEX_KEY: HEX_TEXT.decode("ascii")}
+    return _Gated(rules, Gate({**rules.patterns, **PATTERNS, **encoded}))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,13 +13,27 @@ from typing import NamedTuple, Protocol
 from tracer.redaction.gate import Called, Gate
 from tracer.redaction.placeholder import MARKER, PLACEHOLDER
 from tracer.redaction.ruleset import Find, compiled
-from tracer.redaction.views import BASE64_TEXT, Base64View, Undone, View, base64_views, collapsed, json_view, url_view
+from tracer.redaction.views import (
+    BASE64_TEXT,
+    HEX_TEXT,
+    Base64View,
+    HexView,
+    Undone,
+    View,
+    base64_views,
+    collapsed,
+    hex_views,
+    json_view,
+    url_view,
+)
 
-__all__ = ["BASE64_KEY", "Mark", "Scanner"]
+__all__ = ["BASE64_KEY", "HEX_KEY", "Mark", "Scanner"]
 
 BASE64_KEY = "base64"
+HEX_KEY = "hex"
 _MAX_LOOKS = 12
 _BASE64 = compiled(BASE64_TEXT.decode("ascii"))
+_HEX = compiled(HEX_TEXT.decode("ascii"))
 
 
 class _Finder(Protocol):
@@ -94,19 +108,21 @@ class Scanner:
             yield from finder.finds(data, called)
 
     @staticmethod
-    def _decodings(data: bytes, called: Called | None) -> Iterator[Undone | Base64View]:
+    def _decodings(data: bytes, called: Called | None) -> Iterator[Undone | Base64View | HexView]:
         for view in (json_view(data), url_view(data)):
             if view is not None:
                 yield view
         if called is None or BASE64_KEY in called:
             yield from base64_views(data, (match.span() for match in _BASE64.finditer(data)))
+        if called is None or HEX_KEY in called:
+            yield from hex_views(data, (match.span() for match in _HEX.finditer(data)))
 
 
 def _same(data: bytes) -> View:
     return View(data, [0], [(0, len(data))])
 
 
-def _moved(find: Find, view: View | Undone | Base64View) -> Find:
+def _moved(find: Find, view: View | Undone | Base64View | HexView) -> Find:
     start, end = view.original(find.start, find.end)
     return find._replace(start=start, end=end)
 

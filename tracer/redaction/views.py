@@ -15,7 +15,19 @@ from functools import cached_property
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-__all__ = ["BASE64_TEXT", "Base64View", "Undone", "View", "base64_views", "collapsed", "json_view", "url_view"]
+__all__ = [
+    "BASE64_TEXT",
+    "HEX_TEXT",
+    "Base64View",
+    "HexView",
+    "Undone",
+    "View",
+    "base64_views",
+    "collapsed",
+    "hex_views",
+    "json_view",
+    "url_view",
+]
 
 _JSON_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"\\/bfnrt'])")
 _CODE_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
@@ -29,6 +41,8 @@ _BASE64_TEXT = (
     rb"(?:%s(?:\r?\n)?){5,}(?:[CDI-Za-f][AQgw](?:==)?|[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][AEIMQUYcgkosw048]=?)?"
 )
 BASE64_TEXT = _BASE64_TEXT % _GROUP
+# Printable ASCII in hexadecimal digits, 16 bytes or more, wrapped or not: no digest looks so.
+HEX_TEXT = rb"(?:(?:[2-7][0-9A-Fa-f]|0[9AaDd])(?:\r?\n)?){16,}"
 _URLSAFE = bytes.maketrans(b"-_", b"+/")
 _SIMPLE = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _GROUP_SIZE = 4
@@ -216,10 +230,35 @@ def base64_views(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Base6
     """One view for each run of base64 text (ranges found by `BASE64_TEXT`), decoded; wrapped or not."""
     for start, end in runs:
         run = data[start:end]
-        breaks = [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
         text = run.translate(_URLSAFE, b"\r\n=")
         if len(text) % _GROUP_SIZE == 1:
             text = text[:-1]
         decoded = base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE))
         if decoded:
-            yield Base64View(decoded, start, end, breaks)
+            yield Base64View(decoded, start, end, _breaks(run))
+
+
+def _breaks(run: bytes) -> list[int]:
+    return [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
+
+
+class HexView(NamedTuple):
+    """A run of hexadecimal digits, decoded. `breaks` as in `Base64View`."""
+
+    data: bytes
+    start: int
+    breaks: list[int]
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """The digits behind `data[start:end]`."""
+        return self._place(2 * start), self._place(2 * end - 1) + 1
+
+    def _place(self, at: int) -> int:
+        return self.start + at + bisect_right(self.breaks, at)
+
+
+def hex_views(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[HexView]:
+    """One view for each run of hexadecimal text (ranges found by `HEX_TEXT`)."""
+    for start, end in runs:
+        run = data[start:end]
+        yield HexView(binascii.unhexlify(run.translate(None, b"\r\n")), start, _breaks(run))

@@ -59,6 +59,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "json": lambda text: json.dumps({"result": text}),
     "url": lambda text: "q=" + quote(text, safe="") + "&x=1",
     "base64": lambda text: base64.b64encode(f"some words before {text} some words after".encode()).decode(),
+    "hex": lambda text: f"some words before {text} some words after".encode().hex(),
 }
 
 

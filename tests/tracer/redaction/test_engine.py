@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
+import shlex
 import stat
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -61,8 +64,22 @@ def test_ordinary_text_comes_back_as_the_same_object(redactor: ProjectRedactor) 
         lambda secret: base64.b64encode(f"the key is {secret}, use it".encode()).decode(),
         lambda secret: base64.urlsafe_b64encode(f"x {secret}".encode()).decode().rstrip("="),
         lambda secret: base64.encodebytes(f"{'padding words ' * 6}{secret}{' more words' * 9}".encode()).decode(),
+        lambda secret: f"a key: {secret}, kept\n".encode().hex(),
+        lambda secret: f"a key: {secret}".encode().hex().upper(),
+        lambda secret: "\n".join(textwrap.wrap(f"words {secret} and more".encode().hex(), 60)),
     ],
-    ids=["json", "json-unicode", "url", "url-all", "base64", "base64url", "base64-wrapped"],
+    ids=[
+        "json",
+        "json-unicode",
+        "url",
+        "url-all",
+        "base64",
+        "base64url",
+        "base64-wrapped",
+        "hex",
+        "hex-upper",
+        "hex-wrapped",
+    ],
 )
 def test_one_level_of_encoding_hides_nothing_and_gives_the_same_mark(redactor: ProjectRedactor, encode) -> None:
     mark, _ = redactor.redact_text(MODEL_KEY)
@@ -86,6 +103,38 @@ def test_values_of_variables_with_telling_names_are_known_wherever_they_turn_up(
     assert "not a secret / abc" in text
     assert "blue" not in text
     assert "named in" not in text
+
+
+AWKWARD = 'it\'s \\ a "pässwörd" & <so on>'
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        json.dumps(AWKWARD),
+        json.dumps(AWKWARD, ensure_ascii=False),
+        json.dumps(json.dumps({"v": AWKWARD})),
+        base64.b64encode(json.dumps({"v": AWKWARD}).encode()).decode(),
+        quote(json.dumps({"v": AWKWARD})),
+        repr(AWKWARD),
+        repr(AWKWARD.encode()),
+        AWKWARD.encode().hex(),
+        quote(AWKWARD),
+        quote_plus(AWKWARD),
+        html.escape(AWKWARD),
+        html.escape(AWKWARD, quote=False),
+        html.escape(AWKWARD).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+        shlex.quote(AWKWARD),
+        "'" + AWKWARD.replace("'", "'\\''") + "'",
+    ],
+)
+def test_a_known_value_is_known_however_a_program_quotes_it(make, quoted: str) -> None:
+    redactor = make(environ={"DB_PASSWORD": AWKWARD})
+    mark, _ = redactor.redact_text(AWKWARD)
+    text, counts = redactor.redact_text(f"got {quoted} back")
+    assert mark in text
+    assert counts == {"known-value": 1}
+    assert len(text) < len(mark) + 100
 
 
 def test_a_variable_that_holds_an_existing_path_is_a_place_not_a_secret(make, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ followed, and what is reported is the rule and the place, never the secret.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -13,8 +14,9 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
@@ -32,6 +34,14 @@ _PIECE = 1 << 20
 _LONGEST_LINE = 8 << 20
 _OVERLAP = 4096
 _BINARY_PROBE = 8192
+_SIGNATURES: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_LEAST_WIDE = 16
+_MOSTLY = 0.7
 # Key stores are secret as whole files: gitleaks' one rule that goes by the name (`pkcs12-file`).
 _KEY_STORE = re.compile(r"\.p(?:12|fx)$", re.IGNORECASE)
 _OURS = frozenset({"redaction.key", "serve-token"})
@@ -97,17 +107,50 @@ def redacted_pieces(redactor: ProjectRedactor, source: Path, counts: Counter[str
     """The redacted bytes of `source`, piece by piece; `counts` grows as they come. Raises `NotFoundError`."""
     whole = redactor.untruncated()
     with _opened(source) as file:
-        if source.suffix == ".jsonl":
+        if wide := _wide(file):
+            yield from _redacted_wide(whole, file, wide, counts)
+        elif source.suffix == ".jsonl":
             yield from _redacted_lines(whole, file, counts)
         else:
             yield from _redacted_text(whole, file, counts)
 
 
-def _opened(source: Path) -> BinaryIO:
+def _opened(source: Path) -> BufferedReader:
     try:
         return source.open("rb")
     except OSError as error:
         raise NotFoundError(f"{source} cannot be read", why=str(error), next_step="check the path") from error
+
+
+def _wide(file: BufferedReader) -> str | None:
+    """The UTF-16 or UTF-32 that `file` begins in, where its signature or its zero bytes show one; nothing is read."""
+    head = file.peek(_BINARY_PROBE)[:_BINARY_PROBE]
+    if b"\0" not in head:
+        return None
+    for signature, encoding in _SIGNATURES:
+        if head.startswith(signature):
+            return encoding
+    if len(head) < _LEAST_WIDE:
+        return None
+    half = len(head) // 2
+    first, second = head[0::2].count(0) / half, head[1::2].count(0) / half
+    if max(first, second) < _MOSTLY or min(first, second) > 1 - _MOSTLY:
+        return None
+    return "utf-16-be" if first > second else "utf-16-le"
+
+
+def _redacted_wide(redactor: ProjectRedactor, file: BinaryIO, encoding: str, counts: Counter[str]) -> Iterator[bytes]:
+    """As text, in the encoding it came in, and as the bytes it is: it may only look like text."""
+    recoded, plain = _recoded(file, encoding), StreamRedactor(redactor)
+    for piece in _redacted_text(redactor, recoded, counts):
+        yield plain.feed_bytes(piece.decode("utf-8", "surrogatepass").encode(encoding, "surrogatepass"))
+    yield plain.feed_bytes(recoded.reader.bytebuffer)  # half a character, where the file was cut off
+    yield plain.close_bytes()
+    counts.update(plain.counts)
+
+
+def _recoded(file: BinaryIO, encoding: str) -> Any:
+    return codecs.EncodedFile(file, "utf-8", encoding, "surrogatepass")
 
 
 def _redacted_text(redactor: ProjectRedactor, file: BinaryIO, counts: Counter[str]) -> Iterator[bytes]:
@@ -137,10 +180,18 @@ def _redacted_line(redactor: ProjectRedactor, line: bytes) -> tuple[bytes, dict[
     redacted, counts = redactor.redact_value(value)
     if redacted is value:
         return line, {}
+    ending = line[len(line.rstrip(b"\r\n")) :]
+    signature = codecs.BOM_UTF8 if line.startswith(codecs.BOM_UTF8) else b""
     try:
-        return orjson.dumps(redacted) + b"\n", dict(counts)
+        text = orjson.dumps(redactor.redact_value(_with_numbers_as_written(line)).value)
     except TypeError:
-        return json.dumps(redacted, separators=(",", ":")).encode() + b"\n", dict(counts)
+        text = json.dumps(redacted, separators=(",", ":")).encode()
+    return signature + text + ending, dict(counts)
+
+
+def _with_numbers_as_written(line: bytes) -> Any:
+    as_written = orjson.Fragment
+    return json.loads(line, parse_float=as_written, parse_int=as_written, parse_constant=as_written)
 
 
 def _redacted_long_line(
@@ -202,6 +253,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _leaks(redactor: ProjectRedactor, path: Path, name: str) -> Iterator[Leak]:
     with path.open("rb") as file:
+        if wide := _wide(file):
+            yield from _leaks_in_text(redactor, _recoded(file, wide), name)
+            return
         if b"\0" in file.read(_BINARY_PROBE):
             return
         file.seek(0)

@@ -30,6 +30,39 @@ def test_json_lines_stay_json_and_clean_lines_stay_to_the_byte(redactor: Project
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
+def test_what_is_no_secret_in_a_json_line_stays_as_it_was_written(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    source, target = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    rest = '","n":[1.10,1E400,0.12345678901234567890,1234567890123456789012345,-0.0,NaN]}'
+    source.write_bytes(f'\ufeff{{"k":"{KEY}{rest}\r\n{{"k":"{KEY}{rest}'.encode())
+    redact_file(redactor, source, target)
+    mark = redactor.redact_text(KEY)[0]
+    assert target.read_bytes() == f'\ufeff{{"k":"{mark}{rest}\r\n{{"k":"{mark}{rest}'.encode()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_wide_text_is_redacted_in_its_encoding_and_audited(
+    redactor: ProjectRedactor, tmp_path: Path, encoding: str, name: str
+) -> None:
+    def text(key: str) -> bytes:
+        return (f'{{"k": "{key}", "ä": "\U0001f600 {"word " * 300}"}}\n' * 1000).encode(encoding)
+
+    source, target = tmp_path / name, tmp_path / f"clean-{name}"
+    source.write_bytes(text(KEY))
+    assert sum(leak.finds for leak in audit(redactor, source)) == 1000
+    _, counts = redact_file(redactor, source, target)
+    assert counts == {"secret-key": 1000}
+    assert target.read_bytes() == text(redactor.redact_text(KEY)[0])
+    assert audit(redactor, target) == []
+
+
+def test_bytes_that_only_look_like_wide_text_are_redacted_too(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    source = tmp_path / "a.bin"
+    source.write_bytes(b"\xff\xfe\0\1\2 %s \xd8\xd8\xd8" % KEY.encode())
+    redact_file(redactor, source, source)
+    assert source.read_bytes().startswith(b"\xff\xfe\0\1\2 [REDACTED:secret-key:")
+
+
 def test_other_text_is_redacted_with_any_bytes_around_kept(redactor: ProjectRedactor, tmp_path: Path) -> None:
     source = tmp_path / "log.txt"
     source.write_bytes(b"\xff\xfe caf\xc3\xa9\n" * 200_000 + KEY.encode() + b"\r\nend\n")

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
 from repl.present.escape import ascii_only, escape
+from repl.present.redacting import without_secrets
 from tracer.errors import PmError, RecordError
 
 __all__ = ["Form", "Output", "Stream", "error_lines", "make_output"]
@@ -119,14 +120,17 @@ class Output:
         """The closing record of a run that did not end with 0; no human text (see `error`)."""
         if not self.human and not self.ended:
             self.ended = True
-            body = {"code": error.code, "exit": int(code), "message": escape(error.what), "why": escape(error.why)}
-            body["next"] = escape(error.next_step)
-            record = {"type": "error", "schema_version": SCHEMA_VERSION, "command": command, "error": body}
+            told = {"message": error.what, "why": error.why, "next": error.next_step}
+            body = {"code": error.code, "exit": int(code)} | {
+                name: escape(without_secrets(text)) for name, text in told.items()
+            }
+            record = {"type": "error", "schema_version": SCHEMA_VERSION}
+            record |= {"command": without_secrets(command), "error": body}
             self._json({**record, **(fields or {})})
 
     def error(self, error: PmError) -> None:
         """The three lines of an error: what, why, next step; to stderr, also under `--quiet`."""
-        self._write(self.stderr, "\n".join(error_lines(error)) + "\n")
+        self._write(self.stderr, without_secrets("\n".join(error_lines(error))) + "\n")
 
     def bold(self, text: str) -> str:
         """`text` in bold where colour is on."""

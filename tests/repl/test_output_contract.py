@@ -65,6 +65,26 @@ def test_the_record_of_an_unknown_command_names_what_was_typed(project: Path) ->
         assert (ran.code, json.loads(ran.out)["command"]) == (2, command)
 
 
+def test_an_error_quotes_no_secret_from_the_command_line_or_from_a_file(project: Path) -> None:
+    token, known = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "correct-horse-9"
+    script = project / "script.jsonl"
+    script.write_text(json.dumps({"output": "x", f"{token} {known}": 1}) + "\n")
+    for words in (
+        (token,),
+        ("help", token),
+        ("config", "get", f"{token}/{known}"),
+        ("run", "Do it", "--executor", "scripted", "--script", str(script)),
+        ("redact", f"/nowhere/{known}/{token}", "-o", "x"),
+    ):
+        for form in ((), ("--json",)):
+            ran = pm(*form, *words, cwd=project, MY_SECRET=known)
+            assert ran.code != 0
+            assert "[REDACTED:" in ran.err
+            assert token not in ran.out + ran.err
+            assert known not in ran.out + ran.err
+    assert "'plain-name'" in pm("help", "plain-name", cwd=project).err
+
+
 def test_both_json_forms_at_once_are_refused(project: Path) -> None:
     assert pm("version", "--json", "--jsonl", cwd=project).code == ExitCode.USAGE
 

@@ -288,10 +288,13 @@ def _leaks_in_text(redactor: ProjectRedactor, file: BinaryIO, name: str) -> Iter
     while True:
         piece = file.read(_PIECE)
         data = held + piece
+        line, counted = first_line, 0
         for mark in redactor.marks(data):
             at = offset + mark.start
+            line += data.count(b"\n", counted, mark.start)
+            counted = mark.start
             if at >= told and (mark.end < len(data) - overlap or not piece):
-                yield Leak(name, first_line + data.count(b"\n", 0, mark.start), mark.rule, 1)
+                yield Leak(name, line, mark.rule, 1)
                 told = offset + mark.end
         if not piece:
             return

@@ -17,11 +17,13 @@ from collector.patches import make_patch, quoted
 from collector.spool import Draft
 from runner.workspace.git import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of
+from tracer.redaction.placeholder import MARKER
 
 __all__ = ["INLINE", "FileTracker", "Reason", "body"]
 
 Reason = Literal["pre_test", "post_test", "manual_checkpoint"]
 INLINE: Final = 256 << 10
+_MARKER: Final = MARKER.decode()
 _TRIES: Final = 3
 _MOST_FILES: Final = 1000
 Look = tuple[int, int, int, int]
@@ -90,7 +92,7 @@ class FileTracker:
         if not isinstance(payload, dict) or event.get("type") not in {"file_edit", "file_snapshot"}:
             return
         path = payload.get("file_path")
-        if not isinstance(path, str):
+        if not isinstance(path, str) or _MARKER in path:  # under another name than it has on disk
             return
         if event["type"] == "file_edit":
             self._take(path, payload.get("post_hash"), why=str(payload.get("content_left_out") or ""))
@@ -103,6 +105,10 @@ class FileTracker:
         before = self.known.get(path)
         if before is None or before.blob_id != blob_id or before.why != why:
             self.known[path] = Known(blob_id=blob_id, why=why)
+
+    def _told(self, path: str) -> str:
+        """The stored form of a file's name: a secret may stand there too."""
+        return os.fsdecode(self._store(os.fsencode(path)))
 
     def changed_paths(self) -> list[str]:
         """What differs from the base commit by git's word, untracked files included, and every file known so far.
@@ -144,7 +150,7 @@ class FileTracker:
                 continue
             after = self._blobs.read(known.blob_id) if known.blob_id is not None else None
             if before != after:
-                parts.append(make_patch(path, before, after))
+                parts.append(make_patch(self._told(path), before, after))
         return b"".join(parts)
 
     def commit_diff(self, parent: str, commit: str) -> tuple[bytes, list[str]]:
@@ -164,10 +170,10 @@ class FileTracker:
             before, why = self._object(entry.ids[0])
             after, why_after = self._object(entry.ids[1])
             if why or why_after:
-                name = quoted(path)
+                name = quoted(self._told(path))
                 parts.append(b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4))
             elif before != after:
-                parts.append(make_patch(path, before, after))
+                parts.append(make_patch(self._told(path), before, after))
         return b"".join(parts), left_out
 
     def _object(self, object_id: str) -> tuple[bytes | None, str]:
@@ -249,10 +255,10 @@ class FileTracker:
                 drafts.append(_with(first, checkpoint="before_first_edit"))
         self._note(path, content)
         payload = {
-            "file_path": path,
+            "file_path": self._told(path),
             "edit_kind": "patch",
             "patch_format": "unified_diff",
-            **body("patch", make_patch(path, before, content.data), self._blobs),
+            **body("patch", make_patch(self._told(path), before, content.data), self._blobs),
             "pre_hash": blob_id_of(before) if before is not None else None,
             "post_hash": blob_id_of(content.data) if content.data is not None else None,
         }
@@ -271,10 +277,10 @@ class FileTracker:
         What is kept again afterwards stands in a snapshot.
         """
         self._note(path, content)
-        name = quoted(path)
+        name = quoted(self._told(path))
         reason = content.why or "not kept before"
         payload = {
-            "file_path": path,
+            "file_path": self._told(path),
             "edit_kind": "patch",
             "patch_format": "unified_diff",
             "patch": (b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4)).decode(),
@@ -290,7 +296,7 @@ class FileTracker:
         return drafts
 
     def _snapshot(self, path: str, data: bytes, reason: Reason, context: Mapping[str, Any]) -> Draft:
-        payload = {"file_path": path, **body("content", data, self._blobs), "snapshot_reason": reason}
+        payload = {"file_path": self._told(path), **body("content", data, self._blobs), "snapshot_reason": reason}
         return Draft(type="file_snapshot", payload=payload, actor={"kind": "tool", "id": "pm record"}, context=context)
 
     def _read(self, path: str, known: Known | None) -> Content | None:

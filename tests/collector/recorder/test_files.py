@@ -131,6 +131,29 @@ def test_a_change_of_secrets_alone_is_no_edit(tmp_path: Path) -> None:
     assert files.observe(["keys.py"], actor=ACTOR, context={}) == []
 
 
+def test_a_secret_in_a_files_name_is_told_nowhere_and_its_edits_still_fit(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    blobs = DirectoryBlobs(tmp_path / "blobs")
+    files, replayed = tracker(repo, tmp_path / "blobs"), Replayed(blobs)
+    name = f"key-{SECRET.decode()}.py"
+    for text in ("one = 1\n", "one = 2\n", None):
+        (repo / name).write_text(text) if text else (repo / name).unlink()
+        told = files.observe([name], actor=ACTOR, context={})
+        assert SECRET.decode() not in str([draft.payload for draft in told])
+        replayed.take(told)
+    assert replayed.files == {"key-[REDACTED:test:000000].py": None}
+    (repo / name).write_text("one = 3\n")
+    files.observe([name], actor=ACTOR, context={})
+    assert SECRET not in files.difference()
+    second = tracker(repo, tmp_path / "blobs")
+    second.learn(told[-1].event(1))
+    assert "key-[REDACTED:test:000000].py" not in second.changed_paths()
+    parent = git(repo, "rev-parse", "HEAD")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "more")
+    assert SECRET not in files.commit_diff(parent, git(repo, "rev-parse", "HEAD"))[0]
+
+
 def test_large_contents_are_blobs_and_short_ones_inline(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     files = tracker(repo, tmp_path / "blobs", limit=4 << 20)

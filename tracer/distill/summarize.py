@@ -22,6 +22,8 @@ __all__ = ["Call", "Window", "as_json", "describe", "fingerprint", "line_count",
 Operation = Literal["read", "write", "edit", "shell", "agent", "other"]
 
 _COMMAND_LIMIT: Final = 500
+_CUT: Final = "\x1f"
+_MARK: Final = "[REDACTED:"
 _VALUE_LIMIT: Final = 80
 _LAST_LINE: Final = 1 << 53
 _NAME_LIMIT: Final = 200
@@ -47,8 +49,24 @@ class Call(NamedTuple):
     offset: int = 0
 
 
+def _begun(text: str, limit: int) -> str:
+    """As much of `text` as is cleaned to show `limit` characters of it, and a sign where that is not all."""
+    return text if len(text) <= limit + MARGIN else text[: limit + MARGIN] + _CUT
+
+
+def _shown(cleaned: str, limit: int) -> str:
+    """`limit` characters of what `_begun` began.
+
+    Marks may have made it so short that the cut, and half a secret at it, would be seen: then it ends with a mark.
+    """
+    if cleaned.endswith(_CUT) and len(cleaned) <= limit + len(_CUT):
+        last = cleaned.find("]", cleaned.rfind(_MARK))
+        return cleaned[: last + 1] + "…"
+    return cut(cleaned, limit)
+
+
 def _first(pieces: Sequence[str]) -> str:
-    return cut(pieces[0], _COMMAND_LIMIT)
+    return _shown(pieces[0], _COMMAND_LIMIT)
 
 
 def describe(name: str, arguments: Any, cleaner: Cleaner) -> Call:
@@ -56,7 +74,7 @@ def describe(name: str, arguments: Any, cleaner: Cleaner) -> Call:
     if isinstance(arguments, str):
         if "*** Begin Patch" in arguments:
             return _patch(arguments, cleaner)
-        return Call((arguments[: _COMMAND_LIMIT + MARGIN],), _first)
+        return Call((_begun(arguments, _COMMAND_LIMIT),), _first)
     if not isinstance(arguments, dict):
         return Call(("",), _first)
     command = arguments.get("command") or arguments.get("cmd")
@@ -84,7 +102,7 @@ def _command(command: Any, cleaner: Cleaner) -> Call:
         command = as_json(command)
     if "*** Begin Patch" in command:
         return _patch(command, cleaner)
-    shown = command[: _COMMAND_LIMIT + MARGIN]
+    shown = _begun(command, _COMMAND_LIMIT)
     reading = _CAT.fullmatch(command.strip()) if command.startswith("cat") and len(command) < MARGIN else None
     if reading is None:
         return Call((shown,), _first, "shell")
@@ -123,7 +141,7 @@ def _counted(count: int, what: str) -> Callable[[Sequence[str]], str]:
 
 
 def _joined(pieces: Sequence[str]) -> str:
-    return cut(" ".join(cut(piece, _VALUE_LIMIT) for piece in pieces), _COMMAND_LIMIT)
+    return cut(" ".join(_shown(piece, _VALUE_LIMIT) for piece in pieces), _COMMAND_LIMIT)
 
 
 def _path_and_pairs(pieces: Sequence[str]) -> str:
@@ -136,7 +154,7 @@ def _pairs(name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         if name in _AGENT_TOOLS and key in {"prompt", "message", "task"}:
             continue  # kept once, in the meta line's agents
         text = value if isinstance(value, str) else as_json(value)
-        pairs.append(f"{str(key)[:40]}={text[: _VALUE_LIMIT + MARGIN]}")
+        pairs.append(f"{str(key)[:40]}={_begun(text, _VALUE_LIMIT)}")
     return tuple(pairs)
 
 
@@ -213,10 +231,11 @@ class Window(NamedTuple):
     def digest(self, cleaned: Sequence[str]) -> tuple[str, list[str]]:
         """What is kept of the cleaned pieces: the tail and, from before the tail, the lines that report trouble."""
         chars = _TAIL_CHARS[self.failed]
-        lines = cleaned[-1].split("\n")
-        fits = self.whole and len(lines) <= _TAIL_LINES[self.failed] and len(cleaned[-1]) <= chars
+        text = cleaned[-1] if self.whole else _behind_cut(cleaned[-1])
+        lines = text.split("\n")
+        fits = self.whole and len(lines) <= _TAIL_LINES[self.failed] and len(text) <= chars
         if fits and max(map(len, lines)) <= _DIAGNOSTIC_CHARS:
-            return cleaned[-1], []  # every line stands in the tail
+            return text, []  # every line stands in the tail
         tail = "\n".join(lines[-_TAIL_LINES[self.failed] :])
         if len(tail) > chars:
             tail = "…" + tail[-chars:]
@@ -226,6 +245,12 @@ class Window(NamedTuple):
                 if line not in tail:
                     found[line] = None
         return tail, list(found)[: _DIAGNOSTICS[self.failed]]
+
+
+def _behind_cut(piece: str) -> str:
+    """`piece` without its first line (or what stands before its first mark): half a secret may stand there."""
+    _, newline, rest = piece.partition("\n")
+    return rest if newline else piece[max(piece.find(_MARK), 0) :]
 
 
 def window_of(output: str, *, failed: bool) -> Window | None:

@@ -172,6 +172,25 @@ def test_secrets_and_paths_are_gone_wherever_they_stood_and_are_counted(tmp_path
     assert sum(result.meta["redactions"].values()) >= 5
 
 
+def test_a_cut_shows_no_half_of_a_secret_where_marks_made_the_rest_short(tmp_path):
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    key = "-----BEGIN RSA PRIVATE " + "KEY-----\n" + "MIIEowIBAAKCAQEAq1w2e3r4MIIEowIB\n" * 124
+    key += "-----END RSA PRIVATE " + "KEY-----"
+    claude = Claude()
+    records = [claude.said(0, "Do it")]
+    for shift in range(0, 450, 4):
+        name, fill = f"t{shift}", "f" * shift
+        records.append(claude.call(1, name, "Bash", {"command": f"{fill} {key} {token}{'.' * 9000}"}, name))
+        records.append(claude.result(2, name, f"{'n' * 5000}\n{token}\n{key}{fill}"))
+        records.append(claude.call(3, f"u{name}", "Fetch", {"url": f"{fill[:30]} {key} {token}{'.' * 9000}"}, name))
+        records.append(claude.result(4, f"u{name}", f"{'n ' * 3000}{token} {key}".replace("\n", " ") + fill))
+    path = write(tmp_path / f"{SID}.jsonl", records)
+    result = distill_session(path, provider="claude", project_root=tmp_path, output_dir=tmp_path / "out")
+    trace = result.path.read_text()
+    for at in range(len(token) - 11):
+        assert token[at : at + 12] not in trace
+
+
 def test_secrets_in_what_identifies_a_session_are_gone_and_it_is_still_one_file(tmp_path):
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     claude = Claude()

@@ -223,7 +223,12 @@ class Assembly:
     def call(self, at_ms: int | None, call_id: str, name: str, arguments: Any, *, agent: str | None = None) -> None:
         """A tool call; its result is joined by (agent, call_id). A repeated one is left out."""
         key = _key(agent, call_id)
-        if key in self._pending or key in self._done or (call_id and not self.new("call", agent, call_id)):
+        if not call_id:  # Codex's web searches have none: each is a call of its own
+            if not self.new("nameless", agent, at_ms, name, repr(arguments)):
+                return
+            if key in self._pending:
+                self._settle(key, self._take(key), None)
+        elif key in self._pending or key in self._done or not self.new("call", agent, call_id):
             return
         if (moment := self.at(at_ms)) is None:
             return

@@ -411,6 +411,27 @@ def test_a_codex_call_has_the_status_its_output_tells(tmp_path, output, status):
     assert [line["status"] for line in of_type(lines, "tool")] == [status]
 
 
+def test_calls_without_an_id_are_calls_of_their_own(tmp_path):
+    def search(second: int, query: str, **extra) -> dict:
+        call = {"type": "web_search_call", "action": {"type": "search", "query": query}, **extra}
+        return {"timestamp": stamp(second), "type": "response_item", "payload": call}
+
+    records = [search(1, "one"), search(2, "two", status="failed"), search(3, "three"), search(3, "three")]
+    lines = of_type(distilled(write(tmp_path / f"rollout-x-{SID}.jsonl", records), "codex"), "tool")
+    assert [(line["args_summary"], line["status"]) for line in lines] == [
+        ("type=search query=one", "ok"),
+        ("type=search query=two", "error"),
+        ("type=search query=three", "ok"),
+    ]
+    claude = Claude()
+    unnamed = [claude.call(second, "", "Bash", {"command": f"echo {second}"}, "m") for second in (1, 2)]
+    lines = of_type(distilled(write(tmp_path / f"{SID}.jsonl", [claude.said(0, "Go"), *unnamed]), "claude"), "tool")
+    assert [(line["args_summary"], line["status"]) for line in lines] == [
+        ("echo 1", "no_result"),
+        ("echo 2", "no_result"),
+    ]
+
+
 def test_a_command_that_fails_after_its_first_output_is_an_error(tmp_path):
     def line(second: int, kind: str, payload: dict) -> dict:
         return {"timestamp": stamp(second), "type": kind, "payload": payload}

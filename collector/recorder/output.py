@@ -1,7 +1,8 @@
 """What one command printed, in chunks: plain text, redacted across chunk joins, its middle dropped beyond a limit.
 
-The head is kept as it comes, then the last part; where something was dropped a line says how much. Both ends are
-searched for secrets together with what lay next to the cut, and a cut falls between lines.
+The head is kept as it comes, then the last part; where something was dropped a line says how much, and nothing is
+dropped that the last part still holds. Both ends are searched for secrets together with what lay next to the cut, and
+a cut falls between lines.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class CommandOutput:
         self._ready = ""
         self._ring = ""
         self._beyond = 0
+        self._told_beyond = 0
+        self._whole = True
         self.total = 0
         self.dropped = 0
         self.end = ""
@@ -57,10 +60,11 @@ class CommandOutput:
     def close(self) -> list[str]:
         """Everything left, the end of what was too long included."""
         chunks = self._take(self._plain.feed(_PROMPT_SP.sub(b"", self._newest)) + self._plain.close())
-        if self._stream is not None and not self._beyond:
-            self._ready += self._stream.close()
-        if self._beyond:
-            chunks += self._end_of_long()
+        if self._whole:
+            self._ready += self._last(self._ring)
+        else:
+            self._end_of_long()
+        self._ring = ""
         return chunks + self._split(last=True)
 
     def _take(self, text: str) -> list[str]:
@@ -68,41 +72,41 @@ class CommandOutput:
             return []
         self.total += len(text)
         self.end = (self.end + text)[-4096:]
-        if self._beyond:
-            self._keep_tail(text)
-            return []
-        room = self._head - (self.total - len(text))
-        self._ready += self._clean(text[: max(room, 0)])
+        room = max(self._head - (self.total - len(text)), 0)
+        self._ready += self._clean(text[:room]) if room else ""
         if room < len(text):
-            self._cut_head(text[max(room, 0) :])
-            return self._split(last=True)
+            self._keep_tail(text[room:])
         return self._split(last=False)
 
     def _clean(self, text: str) -> str:
         return self._stream.feed(text) if self._stream is not None else text
 
-    def _cut_head(self, rest: str) -> None:
-        """The head is full: close it at the end of a line, judged with what comes after the cut."""
-        if self._stream is not None:
-            self._ready += self._stream.feed(rest[:_MARGIN]) + self._stream.close()
-            end = self._ready.rfind("\n")
-            self._ready = self._ready[: end + 1] if end >= 0 else ""
-        self._beyond = 1
-        self._keep_tail(rest)
+    def _last(self, text: str) -> str:
+        return self._stream.feed(text) + self._stream.close() if self._stream is not None else text
 
     def _keep_tail(self, text: str) -> None:
         self._beyond += len(text)
-        self._ring = (self._ring + text)[-(self._tail + _MARGIN) :]
+        ring, most = self._ring + text, self._tail + _MARGIN
+        if self._whole and len(ring) > most:
+            self._whole = False
+            self._close_head(ring[:_MARGIN])
+        self._ring = ring[-most:]
 
-    def _end_of_long(self) -> list[str]:
-        ring, self._ring = self._ring, ""
+    def _close_head(self, after: str) -> None:
+        """Something will be missing: close the head at the end of a line, judged with what comes after the cut."""
+        self._ready += self._last(after)
+        end = self._ready.rfind("\n") + 1
+        self._told_beyond = len(after) - len(self._ready[end:])
+        self._ready = self._ready[:end]
+
+    def _end_of_long(self) -> None:
+        ring = self._ring
         if self._redactor is not None:
             ring = self._redactor.untruncated().redact_text(ring)[0]
         start = ring.find("\n", max(len(ring) - self._tail, 0)) + 1
         kept = ring[start:]
-        self.dropped = max(self._beyond - 1 - len(kept), 1)
+        self.dropped = max(self._beyond - self._told_beyond - len(kept), 1)
         self._ready += f"[... {self.dropped:,} characters not kept ...]\n{kept}"
-        return []
 
     def _split(self, *, last: bool) -> list[str]:
         chunks: list[str] = []

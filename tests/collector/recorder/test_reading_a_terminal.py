@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,20 @@ def test_nothing_is_dropped_below_the_limit_and_raw_text_is_as_it_was() -> None:
     text = kept(output, b"line\r\n" * 30_000, size=5000)
     assert text == "line\n" * 30_000
     assert output.dropped == 0
+
+
+@pytest.mark.parametrize("lines", range(1_900, 7_000, 300))
+@pytest.mark.parametrize("raw", [True, False])
+def test_no_line_of_a_long_output_is_told_twice_and_what_is_missing_is_counted(
+    redactor: ProjectRedactor, lines: int, *, raw: bool
+) -> None:
+    written = b"".join(b"line %06d\r\n" % number for number in range(lines))
+    text = kept(CommandOutput(None if raw else redactor, head=24_000, tail=8_000), written, size=4096)
+    told = [line for line in text.splitlines() if not line.startswith("[")]
+    assert told == sorted({f"line {number:06}" for number in range(lines)} & set(told))
+    missing = lines * 12 - len(told) * 12
+    said = re.findall(r"^\[\.\.\. ([\d,]+) characters not kept \.\.\.\]$", text, re.MULTILINE)
+    assert [int(count.replace(",", "")) for count in said] == ([missing] if missing else [])
 
 
 def test_memory_stays_bounded_for_output_without_end() -> None:

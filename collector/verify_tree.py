@@ -135,13 +135,14 @@ class Trees:
         git = base.git.with_index(self._folder / "index")
         git.run("read-tree", base.tree_id)
         null = "0" * len(base.tree_id)
-        lines = []
+        gone, lines = [], []
         for path, state in files.items():
             if isinstance(state.content, bytes):
                 object_id = os.fsdecode(git.run("hash-object", "-w", "--stdin", f"--path={path}", stdin=state.content))
                 lines.append(f"{_mode(base, path, state)} {object_id.strip()}\t{path}")
             elif path in base.entries:
-                lines.append(f"0 {null}\t{path}")
+                gone.append(f"0 {null}\t{path}")
+        lines = gone + lines  # a folder may stand where a file was
         git.run("update-index", "-z", "--index-info", stdin=b"".join(os.fsencode(line) + b"\0" for line in lines))
         return git.line("write-tree")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.patches import make_patch, quoted
+from collector.recorder.places import Places
 from collector.spool import Draft
 from runner.workspace.git import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of
@@ -77,6 +78,7 @@ class FileTracker:
     ) -> None:
         self._text_only = text_only
         self._git = git
+        self._real_top = os.path.realpath(git.top)
         self._base = base
         self._blobs = blobs
         self._store = store
@@ -189,8 +191,12 @@ class FileTracker:
         return (None, why) if why else (self._store(data), "")
 
     def not_ignored(self, paths: Iterable[str]) -> list[str]:
-        """`paths` without what git ignores and without what is never recorded."""
-        wanted = sorted({path for path in paths if path and not self._left_out(path)})
+        """`paths` without what git ignores, what is never recorded, what is another repository's or behind a link.
+
+        Where git does not say, none: the next look at everything that changed finds those that are to be recorded.
+        """
+        places = Places(str(self._git.top))
+        wanted = sorted({path for path in paths if path and not self._left_out(path) and not places.elsewhere(path)})
         if not wanted:
             return []
         try:
@@ -202,7 +208,7 @@ class FileTracker:
                 chosen_index=False,
             )  # fmt: skip
         except GitError:
-            return wanted
+            return []
         ignored = {_text(name.removeprefix(b"./")) for name in said.split(b"\0") if name}
         return [path for path in wanted if path not in ignored]
 
@@ -304,8 +310,10 @@ class FileTracker:
         full = self._full(path)
         for _try in range(_TRIES):
             look, size, kind = _look(full)
-            if kind == "other":
+            if kind == "unknown":
                 return None
+            if kind == "other" or (look is not None and self._behind_link(path)):
+                look = None  # a link or a folder took its place, or that of a folder above it
             if known is not None and look is not None and look == known.look:
                 return None
             if look is None:
@@ -324,13 +332,20 @@ class FileTracker:
             return Content(look, None if why else self._store(data), why, size)
         return None  # written all the time: the next look finds it
 
+    def _behind_link(self, path: str) -> bool:
+        folder = os.path.dirname(path)  # noqa: PTH120 - many files, each time
+        return bool(folder) and os.path.realpath(self._full(folder)) != os.path.join(self._real_top, folder)  # noqa: PTH118
+
     def _at_base(self, path: str) -> tuple[bytes | None, str]:
         """The stored form of the file in the base commit, None where it is not there; and why it is not kept."""
         name = f"{self._base}:{path}"
         try:
-            size = int(self._git.run("cat-file", "-s", name))
-        except (GitError, ValueError):
+            entry = self._git.run("ls-tree", "-l", "-z", "--full-tree", self._base, "--", path).split(b"\t")[0].split()
+        except GitError:
             return None, ""
+        if not entry or not entry[0].startswith(b"100"):  # no file: nothing, a link, a folder, a submodule
+            return None, ""
+        size = int(entry[3])
         if size > self._limit:
             return None, f"larger than {self._limit:,} bytes"
         try:
@@ -365,7 +380,7 @@ def _look(full: str) -> tuple[Look | None, int, str]:
     except (FileNotFoundError, NotADirectoryError):
         return None, 0, "gone"
     except OSError:
-        return None, 0, "other"
+        return None, 0, "unknown"
     if not stat.S_ISREG(facts.st_mode):
         return None, 0, "other"
     return (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino), facts.st_size, "file"

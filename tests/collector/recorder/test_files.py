@@ -200,6 +200,51 @@ def test_ignored_files_are_left_to_git(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("elsewhere", ["library/cart.py", "linked/cart.py", "linked/sub/x.py"])
+def test_what_git_ignores_stays_out_when_a_file_of_another_repository_is_saved_with_it(
+    tmp_path: Path, elsewhere: str
+) -> None:
+    repo, library = repository(tmp_path / "repo"), repository(tmp_path / "library")
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "library")
+    (repo / "linked").symlink_to(library)
+    files = tracker(repo, tmp_path / "blobs")
+    assert files.not_ignored(["cart.py", elsewhere, "secret.log"]) == ["cart.py"]
+
+
+def test_a_file_that_a_link_or_a_folder_replaces_is_gone(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", lib__a="a\n", lib__b="b\n", other="o\n")
+    files = tracker(repo, tmp_path / "blobs")
+    replayed = Replayed(files._blobs)
+    (repo / "cart.py").unlink()
+    (repo / "cart.py").symlink_to("test_cart.py")
+    (repo / "other").unlink()
+    (repo / "other").mkdir()
+    (repo / "other" / "deep").write_text("d\n")
+    (repo / "lib").rename(repo / "lib2")
+    (repo / "lib").symlink_to("lib2")
+    replayed.take(files.observe(files.changed_paths(), actor=ACTOR, context={}))
+    assert replayed.files == {
+        "cart.py": None, "other": None, "other/deep": b"d\n", "lib/a": None, "lib/b": None, "lib2/a": b"a\n",
+        "lib2/b": b"b\n",
+    }  # fmt: skip
+
+
+def test_a_link_of_the_base_is_no_file_before_it_became_one(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    (repo / "link").symlink_to("cart.py")
+    (repo / "moved").symlink_to("cart.py")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "links")
+    files = tracker(repo, tmp_path / "blobs")
+    replayed = Replayed(files._blobs)
+    (repo / "link").unlink()
+    (repo / "link").write_text("a file\n")
+    (repo / "moved").unlink()
+    (repo / "moved").symlink_to("test_cart.py")
+    replayed.take(files.observe(files.changed_paths(), actor=ACTOR, context={}))
+    assert replayed.files == {"link": b"a file\n"}
+
+
 def test_the_facts_of_a_repository_hold_no_person_and_no_password(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo", uv_dot_lock="version = 1\n")
     git(repo, "remote", "add", "origin", "https://ann:secret@example.com/shop/cart.git")

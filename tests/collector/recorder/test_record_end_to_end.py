@@ -129,8 +129,24 @@ UNFINISHED = (
 )
 
 
-@pytest.mark.parametrize("lines", [UNFINISHED, UNFINISHED[:3]], ids=["committed in part", "nothing committed"])
+LINKED = (
+    "mv lib lib2; ln -s lib2 lib; rm other; mkdir other; echo d > other/deep; rm cart.py; ln -s test_cart.py cart.py",
+    "git add -A; git commit -qm 'Links and folders'",
+    "rm cart.py; echo 'print(1)' > cart.py; chmod +x cart.py",
+)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [UNFINISHED, UNFINISHED[:3], LINKED, LINKED[:2], LINKED[:1]],
+    ids=["committed in part", "nothing committed", "links undone", "links committed", "links not committed"],
+)
 def test_a_session_with_unfinished_business_is_proved_too(at: Desk, lines: tuple[str, ...]) -> None:
+    (at.repo / "lib").mkdir()
+    (at.repo / "lib" / "a.py").write_text("a = 1\n")
+    (at.repo / "other").write_text("o\n")
+    git(at.repo, "add", "-A")
+    git(at.repo, "commit", "-qm", "A library")
     with serving(at) as address:
         with Recording(at, "bash", "--no-upload", "--server", address, consent="all") as recording:
             for line in lines:

@@ -196,6 +196,8 @@ class Scribe:
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def _command(self, mark: Mark, item: Item) -> None:
+        if self._running is not None:
+            self._overtaken(self._running, item.ts_ms)
         text = self._entered.text_of(mark, item.typed)
         withheld = text in {WITHHELD, UNKNOWN}
         line = Line() if withheld else read_line(text)
@@ -215,6 +217,13 @@ class Scribe:
         if line.test is not None:
             self._writer.sweep(PERSON)
         self._writer.record(lambda: self._command_drafts(running, begins=not withheld and resumed is None))
+
+    def _overtaken(self, running: _Running, ts_ms: int) -> None:
+        """Close a command that ended without a prompt: of lines pasted at once bash tells only the beginnings."""
+        self._end_output()
+        self._writer.sweep(self._actor(running), command=running.event_id)
+        if running.line.test is not None:
+            self._test(running, None, (), ts_ms)
 
     def _command_drafts(self, running: _Running, *, begins: bool) -> list[Draft]:
         context = self._writer.context(running.event_id)
@@ -306,7 +315,7 @@ class Scribe:
             return PERSON
         return {"kind": "tool", "id": running.line.program[:100] or None}
 
-    def _test(self, running: _Running, status: int, pipe: Sequence[int], ts_ms: int) -> None:
+    def _test(self, running: _Running, status: int | None, pipe: Sequence[int], ts_ms: int) -> None:
         """Record how a test run ended, if anybody can tell, and the touched files as they were after it."""
         test = running.line.test
         if test is None:

@@ -27,19 +27,24 @@ _BASH: Final = r"""# made by pm record: your own start-up file first, then marks
 if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
 __pm_nonce=@NONCE@
 __pm_precmd() {
-  printf '\033]7717;%s;A;%s;%s;%s\007' "$__pm_nonce" "$__pm_status" "$__pm_pipe" "$PWD" 2>/dev/null >/dev/tty
-  return "$__pm_status"
+  local IFS=' '
+  __pm_status=$1
+  printf '\033]7717;%s;A;%s;%s;%s\007' "$__pm_nonce" "$1" "${*:2}" "$PWD" 2>/dev/null >/dev/tty || :
 }
+__pm_again() { return "$__pm_status"; }
 __pm_preexec() {
   printf '\033]7717;%s;C;%s\007' "$__pm_nonce" "bash"
-  HISTTIMEFORMAT= builtin history 1 2>/dev/null
+  HISTTIMEFORMAT= builtin history 1 2>/dev/null || :
   printf '\033]7717;%s;/\007' "$__pm_nonce"
 }
-PS0="${PS0-}"'$(__pm_preexec)'
+# In braces: `set -x` shows nothing of it. One call that does not fail: `set -e` and traps see no failure that is none.
+PS0="${PS0-}"'$({ trap - DEBUG; } >/dev/null 2>&1; { __pm_preexec; } 2>/dev/null)'
 if ((BASH_VERSINFO[0] > 5 || (BASH_VERSINFO[0] == 5 && BASH_VERSINFO[1] >= 1))); then
-  PROMPT_COMMAND=('__pm_status=$? __pm_pipe="${PIPESTATUS[*]}"; __pm_precmd' "${PROMPT_COMMAND[@]}")
+  PROMPT_COMMAND=('{ __pm_precmd "$?" "${PIPESTATUS[@]}"; } 2>/dev/null' "${PROMPT_COMMAND[@]}")
 else
-  PROMPT_COMMAND='__pm_status=$? __pm_pipe="${PIPESTATUS[*]}"; __pm_precmd'"${PROMPT_COMMAND:+; $PROMPT_COMMAND}"
+  __pm_hook='{ __pm_precmd "$?" "${PIPESTATUS[@]}"; __pm_again && :; } 2>/dev/null'
+  PROMPT_COMMAND="$__pm_hook${PROMPT_COMMAND:+; $PROMPT_COMMAND}"
+  unset __pm_hook
 fi
 """
 
@@ -56,19 +61,19 @@ if [[ "$HISTFILE" == "@OURS@"/* ]]; then HISTFILE="$__pm_home/.zsh_history"; fi
 ZDOTDIR="$__pm_home"
 if [[ -f "$ZDOTDIR/.zshrc" ]]; then . "$ZDOTDIR/.zshrc"; fi
 typeset -g __pm_nonce=@NONCE@
-__pm_precmd() {
-  local __pm_status=$? __pm_pipe="${(j: :)pipestatus}"
-  printf '\033]7717;%s;A;%s;%s;%s\007' "$__pm_nonce" "$__pm_status" "$__pm_pipe" "$PWD" 2>/dev/null >/dev/tty
-  return $__pm_status
-}
-__pm_preexec() {
+# In braces: `set -x` shows nothing of it. Never a failure: `set -e` and traps see none; zsh keeps $? between hooks.
+__pm_precmd() { {
+  local __pm_status=$? __pm_pipe="${(j: :)pipestatus[@]}"
+  printf '\033]7717;%s;A;%s;%s;%s\007' "$__pm_nonce" "$__pm_status" "$__pm_pipe" "$PWD" >/dev/tty || :
+} 2>/dev/null }
+__pm_preexec() { {
   local flag=zsh
   if [[ -o histignorespace && "$1" == ' '* ]]; then flag=withheld; fi
-  printf '\033]7717;%s;C;%s\007%s\033]7717;%s;/\007' "$__pm_nonce" "$flag" "$1" "$__pm_nonce" 2>/dev/null >/dev/tty
-}
+  printf '\033]7717;%s;C;%s\007%s\033]7717;%s;/\007' "$__pm_nonce" "$flag" "$1" "$__pm_nonce" >/dev/tty || :
+} 2>/dev/null }
 typeset -ga precmd_functions preexec_functions
-precmd_functions=(__pm_precmd $precmd_functions)
-preexec_functions=($preexec_functions __pm_preexec)
+precmd_functions=(__pm_precmd "${precmd_functions[@]}")
+preexec_functions=("${preexec_functions[@]}" __pm_preexec)
 if [[ -n "@UNSET@" && "$__pm_home" == "$HOME" ]]; then unset ZDOTDIR; fi
 unset __pm_home
 """

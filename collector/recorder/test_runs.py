@@ -18,14 +18,14 @@ _NO_FOLDER: Final = re.compile(r"\S+ cd: [^\n]+|cd: [^\n]+")  # all that `cd now
 
 
 def test_run(
-    test: TestCommand, *, status: int, pipe: Sequence[int], printed: str, took: tuple[int, int]
+    test: TestCommand, *, status: int | None, pipe: Sequence[int], printed: str, took: tuple[int, int]
 ) -> dict[str, Any] | None:
     """The payload without its command; None where nobody can tell how the tests themselves ended.
 
-    `status` is the line's exit code, `pipe` those of its last pipe, `printed` the end of what was printed, `took` when
-    the run began and ended (ms).
+    `status` is the line's exit code (None: the shell did not say), `pipe` those of its last pipe, `printed` the end of
+    what was printed, `took` when the run began and ended (ms).
     """
-    code = status_of(test, line_status=status, pipe=pipe)
+    code = None if status is None else status_of(test, line_status=status, pipe=pipe)
     if code is None or (code and _NO_FOLDER.fullmatch(printed.strip())):
         code = told_by_summary(printed)
     if code is None or code in _NOT_STARTED:

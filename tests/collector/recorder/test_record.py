@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -141,6 +142,64 @@ def test_the_shell_stays_the_persons_own(at: Desk, shell: str) -> None:
     assert "status 7" in text
     assert at.output_of("trap") == "0\n"
     assert "7717" not in text
+
+
+NOT_FAILED = {"bash": "trap 'echo FAILED' ERR", "zsh": "TRAPZERR() { echo FAILED }"}
+
+
+@BOTH
+def test_what_the_person_asks_of_failures_and_tracing_sees_nothing_of_ours(at: Desk, shell: str) -> None:
+    need_program(shell, how=f"install {shell}")
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run("set -e")
+        recording.run("! true")
+        recording.run("false && true")
+        recording.run("set +e; (exit 3)")
+        recording.run("echo status $?; IFS=:; set -x")
+        recording.run("true traced")
+        recording.run("set +x")
+        recording.run(NOT_FAILED[shell])
+        recording.run("false")
+        text = recording.terminal.text()
+        assert recording.leave() == 0
+    assert "status 3" in text
+    assert "__pm_" not in text
+    assert at.output_of("true traced").count("\n") == 1
+    assert at.output_of("false") == "FAILED\n"
+    assert len(re.findall("^FAILED", text, re.MULTILINE)) == 1
+
+
+@BOTH
+def test_every_hook_of_the_person_runs_and_sees_the_exit_code(at: Desk, shell: str) -> None:
+    need_program(shell, how=f"install {shell}")
+    hooks = {
+        "bash": "PROMPT_COMMAND=('echo \"one $? ${PIPESTATUS[*]}\"' 'echo \"two $?\"')\n",
+        "zsh": 'a() { echo "one $? $pipestatus[*]" }\nb() { echo "two $?" }\n'
+        "precmd_functions=(a b)\nsetopt ksharrays\n",
+    }
+    for name in (".bashrc", ".zshrc"):
+        with (at.home / name).open("a", encoding="utf-8") as file:
+            file.write(hooks[shell])
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run("(exit 3) | true | (exit 4)")
+        text = recording.terminal.text()
+        recording.leave()
+    assert "one 4 3" in text
+    assert "two 4" in text
+
+
+def test_lines_pasted_at_once_each_keep_their_output_and_their_test_run(at: Desk) -> None:
+    lines = ["echo one", TEST_COMMAND, "sed -i 's/prices\\[1:\\]/prices/' cart.py", TEST_COMMAND + " -v", "echo l''ast"]
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.terminal.send(b"\x1b[200~" + "\n".join(lines).encode() + b"\x1b[201~\r")
+        recording.terminal.wait_for("\nlast", seconds=30)
+        recording.prompt()
+        recording.run("true")
+        recording.leave()
+    assert at.output_of("echo one") == "one\n"
+    assert at.output_of("echo l") == "last\n"
+    assert "FAILED (failures=1)" in "".join(each["chunk"] for each in at.payloads("terminal_output"))
+    assert [run["passed"] for run in at.payloads("test_run")] == [False, True]
 
 
 @BOTH

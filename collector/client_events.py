@@ -1,7 +1,8 @@
 """Events of other programs on their way into a spool: checked against the schema, and redacted, before they are kept.
 
 A spool takes only what the collector will take: one bad event there would hold up everything behind it. Patches and
-snapshots are redacted with one map (`collector.redact_code`), so that they still fit each other.
+snapshots are redacted with one map (`collector.redact_code`), so that they still fit each other. What programs printed
+is kept only with consent, as in a recording: without it, its length.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def checked_drafts(
 ) -> Iterator[Draft]:
     """Drafts of `events` that are not in the spool yet (by event_id), redacted unless `redactor` is None.
 
+    They hold for as long as nobody else appends: to be called, and appended, within `spool.writing()`.
+
     Raises:
         UsageError: an event breaks the schema, told by place (`events[3].payload.patch`), or its seq is taken.
 
@@ -68,6 +71,7 @@ def checked_drafts(
     seq = spool.last_event()
     batch: list[dict[str, Any]] = []
     trace_map = TraceMap(redactor) if redactor is not None else None
+    outputs = spool.header["request"]["developer"].get("consent_flags", {}).get("store_terminal_output") is True
     number = 0
     for number, event in enumerate(events, 1):
         event_id = event.get("event_id")
@@ -86,17 +90,17 @@ def checked_drafts(
             known.add(full["event_id"].lower())
         batch.append(full)
         if len(batch) >= _BATCH:
-            yield from _drafts(batch, redactor, trace_map)
+            yield from _drafts(batch, redactor, trace_map, outputs=outputs)
             batch = []
     if batch:
-        yield from _drafts(batch, redactor, trace_map)
+        yield from _drafts(batch, redactor, trace_map, outputs=outputs)
 
 
 _HUMAN: Final = {"kind": "human", "id": None}
 
 
 def _drafts(
-    batch: list[dict[str, Any]], redactor: ProjectRedactor | None, trace_map: TraceMap | None
+    batch: list[dict[str, Any]], redactor: ProjectRedactor | None, trace_map: TraceMap | None, *, outputs: bool
 ) -> Iterator[Draft]:
     try:
         parse_events(batch, key=_KEY, limits=IntakeLimits())
@@ -105,7 +109,7 @@ def _drafts(
         error.why = "" if error.why and error.why in error.what else error.why
         raise
     for event in batch:
-        payload = event["payload"]
+        payload = event["payload"] if outputs else _without_output(event["type"], event["payload"])
         if redactor is not None and trace_map is not None:
             payload = _redacted(event["type"], payload, redactor, trace_map)
             event["context"] = redactor.redact_value(event["context"]).value
@@ -119,6 +123,14 @@ def _drafts(
             event_id=event["event_id"],
             seq=event["seq"],
         )
+
+
+def _without_output(kind: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    if kind == "terminal_output" and isinstance(chunk := payload.get("chunk"), str):
+        return {**payload, "chunk": "", "is_truncated": True, "characters": len(chunk)}
+    if kind == "test_run" and "report" in payload:
+        return {name: value for name, value in payload.items() if name != "report"}
+    return payload
 
 
 def _redacted(kind: str, payload: Mapping[str, Any], redactor: ProjectRedactor, trace_map: TraceMap) -> dict[str, Any]:

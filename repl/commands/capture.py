@@ -107,13 +107,14 @@ async def append(context: Context, arguments: Namespace) -> int:
     spool = find_spool(context.state_root, arguments.trace)
     taken = 0
     if arguments.file:
-        if spool.final is not None:
-            raise UsageError(
-                "this capture is closed", why="it was finalized here", next_step="pm capture new begins another"
-            )
         redactor = None if spool.header["request"].get("store") == "raw" else capture_redactor(context)
-        drafts = list(checked_drafts(read_events(_pieces(context, arguments.file)), spool, redactor=redactor))
-        taken = len(spool.append(drafts))
+        events = list(read_events(_pieces(context, arguments.file)))
+        with spool.writing():  # what is there already is looked at while nobody else appends
+            if spool.final is not None:
+                raise UsageError(
+                    "this capture is closed", why="it was finalized here", next_step="pm capture new begins another"
+                )
+            taken = len(spool.append_held(list(checked_drafts(events, spool, redactor=redactor))))
         context.output.line(f"{count_text(taken, 'event')} taken")
     sending = None if arguments.offline else await send_now(context, arguments, spool)
     fields = {"trace_id": spool.trace_id, "taken": taken, **spool_state(spool), **_sent_fields(sending)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from collector.spool import Spool
 from collector.spools import list_spools
 from tests.collector.recorder.support import Desk, Wire, create_request, desk, problem, wire
-from tests.repl.support import Ran, pm
+from tests.repl.support import Ran, command_line, environment, pm
 from tracer.clock import new_id
 
 SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ456789"
@@ -155,6 +156,37 @@ def test_secrets_of_other_programs_events_never_reach_the_spool(at: Desk) -> Non
     assert marker.startswith("[REDACTED:")
     assert f' KEY = "{marker}"\n-x = 1\n+x = 2\n' in stored[2]["patch"]
     assert stored[3]["cwd"] == "$PROJECT_ROOT"
+
+
+@pytest.mark.parametrize("more", [("--store", "redacted"), ("--store", "raw")])
+def test_without_consent_to_output_none_of_it_is_kept(at: Desk, more: tuple[str, ...]) -> None:
+    consent = "code" if "raw" in more else "none"
+    ran = capture(at, None, "new", "--title", "quiet", "--consent", consent, "--offline", *more)
+    assert ran.code == 0, ran.err
+    output = {"stream": "stdout", "chunk": "it was PRINTED", "is_truncated": False}
+    run = {"command": "pytest", "runner": "pytest", "exit_code": 1, "duration_ms": 5, "passed": False}
+    events = [
+        {"type": "terminal_output", "payload": output},
+        {"type": "test_run", "payload": {**run, "report": "it was PRINTED"}},
+    ]
+    ran = capture(at, None, "append", at.spool.trace_id, "-", "--offline", stdin=lines(*events))
+    assert ran.code == 0, ran.err
+    assert all(b"PRINTED" not in path.read_bytes() for path in at.spool.folder.rglob("*") if path.is_file())
+    kept = [json.loads(line.raw)["payload"] for line in at.spool.lines()]
+    assert (kept[0]["chunk"], kept[0]["characters"]) == ("", len("it was PRINTED"))
+    assert kept[1] == run
+
+
+def test_programs_that_append_at_once_keep_seqs_apart_and_take_each_event_once(at: Desk) -> None:
+    spool = begun(at, None, "--offline")
+    events = at.home / "events.jsonl"
+    events.write_text(lines(*({**a_thought(f"note {number}"), "event_id": new_id()} for number in range(400))))
+    words = command_line("capture", "append", spool.trace_id, str(events), "--offline")
+    children = [subprocess.Popen(words, cwd=at.repo, env=environment(**at.environ("bash"))) for _child in range(4)]
+    assert [child.wait(60) for child in children] == [0, 0, 0, 0]
+    kept = [json.loads(line.raw) for line in spool.lines()]
+    assert [event["seq"] for event in kept] == list(range(1, 401))
+    assert len({event["event_id"] for event in kept}) == 400
 
 
 def test_raw_mode_without_consent_to_code_is_refused(at: Desk) -> None:

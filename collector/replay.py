@@ -27,6 +27,7 @@ __all__ = [
     "ReplayResult",
     "Unknown",
     "content_hash",
+    "line_end_forms",
 ]
 
 REDACTED: Final = "redacted"
@@ -92,7 +93,7 @@ class Replay:
 
     def wants(self, edit: FileEdit) -> str | None:
         """The id of a blob that would help (the content before, where only its hash is known), else None."""
-        known = self.state(edit.file_path).content
+        known = self._checked_out(edit.file_path, edit.pre_hash).content
         return edit.pre_hash if edit.pre_hash is not None and content_hash(known) != edit.pre_hash else None
 
     def edit(
@@ -100,7 +101,7 @@ class Replay:
     ) -> None:
         """Replay one edit. `patch` None: the blob is not here; `before` answers what `wants` asked for."""
         self._counts["edits"] += 1
-        state = self.state(edit.file_path)
+        state = self._checked_out(edit.file_path, edit.pre_hash)
         state.redacted |= redacted or not edit.extra.keys().isdisjoint(REDACTION_KEYS)
         if patch is None:
             self._cannot_tell(seq, edit.file_path, state, "its patch is not stored here")
@@ -130,7 +131,7 @@ class Replay:
         """Compare a snapshot with what the edits led to, and go on from it. `content` None: it is not here."""
         self._counts["snapshots"] += 1
         path = snapshot.file_path
-        state = self.state(path)
+        state = self._checked_out(path, content_hash(content))
         redacted |= not snapshot.extra.keys().isdisjoint(REDACTION_KEYS)
         if content is None:
             self._note(seq, path, "not_testable", "its content is not stored here")
@@ -187,6 +188,16 @@ class Replay:
             state = self.files[path] = FileState(self._base(path))
         return state
 
+    def _checked_out(self, path: str, wanted: str | None) -> FileState:
+        """The file as replayed so far; of the base's content the form that git checks out where `wanted` is its hash.
+
+        git may write other line ends than it keeps (`core.autocrlf`, `eol=crlf` that came later).
+        """
+        if path not in self.files and isinstance(base := self.state(path).content, bytes):
+            found = (form for form in line_end_forms(base) if content_hash(form) == wanted)
+            self.files[path].content = next(found, base)
+        return self.state(path)
+
     def _before(self, seq: int, edit: FileEdit, state: FileState, change: FilePatch, before: bytes | None) -> None:
         """Check the content before, and find it where it is not known."""
         if isinstance(state.content, Unknown):
@@ -237,6 +248,12 @@ class Replay:
         if len(self._findings) > _MOST_FINDINGS:
             weak = next((at for at, found in enumerate(self._findings) if found.kind == "not_testable"), None)
             del self._findings[-1 if weak is None else weak]
+
+
+def line_end_forms(content: bytes) -> tuple[bytes, ...]:
+    """A file of a commit as it may stand in a working folder: as it is, first, then with either line end throughout."""
+    bare = content.replace(b"\r\n", b"\n")
+    return content, bare, bare.replace(b"\n", b"\r\n")
 
 
 def content_hash(content: Content) -> str | None:

@@ -7,6 +7,7 @@ is counted apart and never taken for a failure. Nothing of the trace is run.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import tempfile
@@ -18,8 +19,8 @@ from typing import Any, Final, Literal
 import orjson
 
 from collector.materialize import document_chunks
-from collector.patches import PatchError, apply_patch, parse_patch
-from collector.replay import NO_BASE, REDACTED, UNKNOWN, Content, FileState, Finding, Replay, Unknown
+from collector.patches import FilePatch, PatchError, apply_patch, parse_patch
+from collector.replay import NO_BASE, REDACTED, UNKNOWN, Content, FileState, Finding, Replay, Unknown, line_end_forms
 from collector.store.port import TraceStore
 from collector.verify_commits import CommitDiff, Commits, content_by_commits, read_diff
 from collector.verify_source import Source
@@ -332,7 +333,7 @@ class _Run:
                 self.replay.cannot_test(0, path, "binary" if file.binary else NO_BASE)
                 continue
             try:
-                expected = apply_patch(old, file)
+                expected = _applied(old, file)
             except PatchError as error:
                 if redacted:
                     self.replay.cannot_test(0, path, REDACTED)
@@ -340,6 +341,14 @@ class _Run:
                     self.replay.wrong(0, path, f"the final diff does not apply to the base: {error.why or error.what}")
                 continue
             self.replay.final(path, self.replay.state(path), expected, redacted=redacted, what="the final diff")
+
+
+def _applied(base: bytes | None, change: FilePatch) -> bytes | None:
+    """What the final diff makes of a file of the base, in the line ends that the diff shows."""
+    for form in line_end_forms(base) if base is not None else ():
+        with contextlib.suppress(PatchError):
+            return apply_patch(form, change)
+    return apply_patch(base, change)
 
 
 def _is_redacted(data: bytes | None) -> bool:

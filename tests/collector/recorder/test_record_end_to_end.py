@@ -136,6 +136,39 @@ LINKED = (
 )
 
 
+CONVERTED = (
+    "printf 'x = 1\\r\\n' >> cart.py",
+    "git commit -qam 'Windows' 2> /dev/null",
+    "printf 'z = 1\\r\\n' >> test_cart.py",
+)
+
+
+@pytest.mark.parametrize("store", ["redacted", "patches_only"])
+@pytest.mark.parametrize("lines", [CONVERTED, CONVERTED[:1]], ids=["committed", "nothing committed"])
+@pytest.mark.parametrize(
+    "converting",
+    ["git config core.autocrlf true", "printf '*.py text eol=crlf\\n' > .gitattributes"],
+    ids=["autocrlf", "attributes"],
+)
+def test_a_session_in_files_whose_line_ends_git_converts_is_proved(
+    at: Desk, converting: str, lines: tuple[str, ...], store: str
+) -> None:
+    with serving(at) as address:
+        git(at.repo, "config", "core.safecrlf", "false")
+        subprocess.run(
+            ["sh", "-c", f"{converting}; rm cart.py test_cart.py; git checkout -q -- ."], cwd=at.repo, check=True
+        )
+        with Recording(at, "bash", "--no-upload", "--store", store, "--server", address, consent="all") as recording:
+            for line in lines:
+                recording.run(line)
+            assert recording.leave() == 0
+        assert run(at, "record", "upload", "--server", address).code == 0
+    verified = run(at, "capture", "verify", at.spool.trace_id, "--json")
+    told = json.loads(verified.out)
+    assert (verified.code, told["status"], told["mismatches"]) == (0, "verified", 0), verified.out
+    assert b"\r\n" in (at.repo / "cart.py").read_bytes().splitlines(keepends=True)[0]
+
+
 @pytest.mark.parametrize(
     "lines",
     [UNFINISHED, UNFINISHED[:3], LINKED, LINKED[:2], LINKED[:1]],

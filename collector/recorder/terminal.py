@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -22,7 +23,6 @@ from typing import Any, Final
 
 from collector.recorder.marks import Cut, Mark, Token
 from collector.recorder.shells import Shell
-from tracer.durable import write_all
 
 __all__ = ["PtyShell"]
 
@@ -128,7 +128,7 @@ class PtyShell:
     def say(self, text: str) -> None:
         """A line of our own on the person's terminal, whatever mode it is in."""
         with contextlib.suppress(OSError):
-            write_all(self._out, b"\r\n" + text.encode("utf-8", "replace") + b"\r\n")
+            _write_all(self._out, b"\r\n" + text.encode("utf-8", "replace") + b"\r\n")
 
     # -- starting and ending ----------------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class PtyShell:
     def _show(self, shown: bytes) -> None:
         if shown:
             try:
-                write_all(self._out, shown)
+                _write_all(self._out, shown)
             except OSError:  # nobody looks any more; what happens is recorded all the same
                 self.hang_up()
 
@@ -354,6 +354,16 @@ class PtyShell:
             loop.remove_writer(self._master)
             os.close(self._master)
             self._master = -1
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, waiting for a terminal that another program left non-blocking."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
 
 
 def _reaped(pid: int) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from collector.recorder.recognise import read_line
 from collector.recorder.scribe import Item, Scribe, ScribeOptions
 from collector.spool import Spool
 from tests.collector.recorder.support import BUGGY, FIXED, Desk, Recording, desk, git, spool_in
-from tests.repl.support import pm
+from tests.repl.support import command_line, pm
 from tests.repl.terminal import Terminal
 from tests.support.tools import need_program
 from tracer.errors import RecordError
@@ -229,6 +230,26 @@ def test_output_without_a_last_newline_is_kept_as_it_was(at: Desk, shell: str) -
         recording.leave()
     assert at.output_of("printf") == "abc"
     assert at.output_of("true") == ""
+
+
+NON_BLOCKING = (
+    "import fcntl, os, sys\n"
+    "fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_NONBLOCK)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])\n"
+)
+
+
+def test_a_terminal_that_was_left_non_blocking_and_reads_slowly_ends_nothing(at: Desk) -> None:
+    words = command_line("record", "--shell", "bash", "--consent", "output", "--title", "slow", "--no-upload")
+    program = [sys.executable, "-c", NON_BLOCKING, *words]
+    with Terminal(at.repo, program=program, **at.environ("bash")) as terminal:
+        terminal.wait_for("mine>", seconds=30)
+        terminal.send(b"seq 1 40000\r")
+        time.sleep(1)  # nobody reads
+        terminal.wait_for("\n40000\n", seconds=30)
+        terminal.send(b"exit 0\r")
+        assert terminal.ends(seconds=30) == 0
+    assert at.output_of("seq").splitlines() == [str(number) for number in range(1, 40_001)]
 
 
 def test_control_c_ends_the_program_and_not_the_recording(at: Desk) -> None:

@@ -223,21 +223,28 @@ def apply_patch(content: bytes | None, patch: FilePatch) -> bytes | None:
     return b"".join(out)
 
 
-def make_patch(path: str, before: bytes | None, after: bytes | None) -> bytes:
+def make_patch(
+    path: str, before: bytes | None, after: bytes | None, *, modes: tuple[str, str] = ("100644", "100644")
+) -> bytes:
     """The unified diff from one content to the other (None: no file), with git's headers; empty where they are equal.
+
+    `modes` are git's, before and after.
 
     Over 4,000 lines it is one hunk from the first to the last difference: exact, and linear in the size of the file.
     """
-    if before == after:
+    before_mode, after_mode = (mode.encode("ascii") for mode in modes)
+    if before == after and (before is None or before_mode == after_mode):
         return b""
     name = quoted(path)
     old = _NOTHING if before is None else _sided(b"a/", name)
     new = _NOTHING if after is None else _sided(b"b/", name)
     head = [b"diff --git %s %s\n" % (_sided(b"a/", name), _sided(b"b/", name))]
     if before is None:
-        head.append(b"new file mode 100644\n")
+        head.append(b"new file mode %s\n" % after_mode)
     elif after is None:
-        head.append(b"deleted file mode 100644\n")
+        head.append(b"deleted file mode %s\n" % before_mode)
+    elif before_mode != after_mode:
+        head.append(b"old mode %s\nnew mode %s\n" % (before_mode, after_mode))
     hunks = list(_hunks(split_lines(before or b""), split_lines(after or b"")))
     if hunks:
         head += [b"--- %s\n" % old, b"+++ %s\n" % new]

@@ -8,13 +8,13 @@ counts once `settle` is told that it was recorded. Binary, large and unreadable 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.patches import make_patch, quoted
-from collector.recorder.places import Places
+from collector.recorder.places import EXECUTABLE, PLAIN, Look, Places, look_at, read_bytes
 from collector.spool import Draft
 from runner.workspace.git import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of
@@ -27,7 +27,7 @@ INLINE: Final = 256 << 10
 _MARKER: Final = MARKER.decode()
 _TRIES: Final = 3
 _MOST_FILES: Final = 1000
-Look = tuple[int, int, int, int]
+_MODES: Final = (PLAIN, EXECUTABLE)
 
 
 class Content(NamedTuple):
@@ -37,15 +37,20 @@ class Content(NamedTuple):
     data: bytes | None
     why: str = ""
     size: int = 0
+    mode: str = PLAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A file as last recorded: the blob of its stored form, None where it does not exist; `why` as in `Content`."""
+    """A file as last recorded: the blob of its stored form, None where it does not exist; `why` as in `Content`.
+
+    `mode` is git's, None where it is not known.
+    """
 
     blob_id: str | None
     look: Look | None = None
     why: str = ""
+    mode: str | None = None
 
 
 def body(name: str, data: bytes, blobs: DirectoryBlobs) -> dict[str, Any]:
@@ -78,7 +83,7 @@ class FileTracker:
     ) -> None:
         self._text_only = text_only
         self._git = git
-        self._real_top = os.path.realpath(git.top)
+        self._places = Places(str(git.top))
         self._base = base
         self._blobs = blobs
         self._store = store
@@ -126,8 +131,16 @@ class FileTracker:
     def untracked(self) -> tuple[int, int]:
         """How many untracked files there are that would be recorded, and their bytes."""
         named = self._named_by("ls-files", "--others", "--exclude-standard", "-z")
-        sizes = [_look(self._full(path))[1] for path in named if not self._left_out(path)]
+        sizes = [look_at(self._full(path)).size for path in named if not self._left_out(path)]
         return len(sizes), sum(sizes)
+
+    @cached_property
+    def _has_modes(self) -> bool:
+        """Whether the file system's modes mean anything: git looks when a repository is made."""
+        try:
+            return self._git.line("config", "--type=bool", "--default=true", "core.fileMode") != "false"
+        except GitError:
+            return True
 
     def _named_by(self, *words: str) -> set[str]:
         try:
@@ -137,7 +150,7 @@ class FileTracker:
         return {path for path in map(_text, said.split(b"\0")) if path}
 
     def _changed_ns(self, path: str) -> int:
-        look = _look(self._full(path))[0]
+        look = look_at(self._full(path)).look
         return look[2] if look is not None else 0
 
     def _full(self, path: str) -> str:
@@ -147,12 +160,11 @@ class FileTracker:
         """The unified diff from the base commit to what was last recorded of every file, in the stored form."""
         parts = []
         for path, known in sorted(self.known.items()):
-            before, why = self._at_base(path)
+            before, why, mode = self._at_base(path)
             if why or known.why:
                 continue
             after = self._blobs.read(known.blob_id) if known.blob_id is not None else None
-            if before != after:
-                parts.append(make_patch(self._told(path), before, after))
+            parts.append(make_patch(self._told(path), before, after, modes=(mode, known.mode or mode)))
         return b"".join(parts)
 
     def commit_diff(self, parent: str, commit: str) -> tuple[bytes, list[str]]:
@@ -174,8 +186,9 @@ class FileTracker:
             if why or why_after:
                 name = quoted(self._told(path))
                 parts.append(b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4))
-            elif before != after:
-                parts.append(make_patch(self._told(path), before, after))
+            else:
+                old, new = (mode if mode in _MODES else PLAIN for mode in entry.modes)
+                parts.append(make_patch(self._told(path), before, after, modes=(old, new)))
         return b"".join(parts), left_out
 
     def _object(self, object_id: str) -> tuple[bytes | None, str]:
@@ -195,7 +208,7 @@ class FileTracker:
 
         Where git does not say, none: the next look at everything that changed finds those that are to be recorded.
         """
-        places = Places(str(self._git.top))
+        places = Places(str(self._git.top))  # folders change from one look to the next
         wanted = sorted({path for path in paths if path and not self._left_out(path) and not places.elsewhere(path)})
         if not wanted:
             return []
@@ -243,11 +256,14 @@ class FileTracker:
         if content is None:
             return []
         if known is None:
-            before, why_before = self._at_base(path)
+            before, why_before, mode = self._at_base(path)
         else:
             before = self._blobs.read(known.blob_id) if known.blob_id is not None else None
-            why_before = known.why
-        if before == content.data and why_before == content.why and not content.why:
+            why_before, mode = known.why, known.mode or content.mode
+        if not self._has_modes:
+            content = content._replace(mode=mode)
+        same = before == content.data and (before is None or mode == content.mode)
+        if same and why_before == content.why and not content.why:
             if known is not None or before is not None:
                 self._note(path, content)
             return []
@@ -264,7 +280,7 @@ class FileTracker:
             "file_path": self._told(path),
             "edit_kind": "patch",
             "patch_format": "unified_diff",
-            **body("patch", make_patch(self._told(path), before, content.data), self._blobs),
+            **body("patch", make_patch(self._told(path), before, content.data, modes=(mode, content.mode)), self._blobs),
             "pre_hash": blob_id_of(before) if before is not None else None,
             "post_hash": blob_id_of(content.data) if content.data is not None else None,
         }
@@ -273,7 +289,7 @@ class FileTracker:
 
     def _note(self, path: str, content: Content) -> None:
         blob_id = self._blobs.put_bytes(content.data) if content.data is not None else None
-        self.known[path] = Known(blob_id=blob_id, look=content.look, why=content.why)
+        self.known[path] = Known(blob_id=blob_id, look=content.look, why=content.why, mode=content.mode)
 
     def _unkept(
         self, path: str, content: Content, before: bytes | None, actor: Mapping[str, Any], context: Mapping[str, Any]
@@ -309,10 +325,10 @@ class FileTracker:
         """The file now; None where it looks as it did when it was last recorded, or is no file of ours to record."""
         full = self._full(path)
         for _try in range(_TRIES):
-            look, size, kind = _look(full)
+            look, size, kind, mode = look_at(full)
             if kind == "unknown":
                 return None
-            if kind == "other" or (look is not None and self._behind_link(path)):
+            if kind == "other" or (look is not None and self._places.behind_link(path)):
                 look = None  # a link or a folder took its place, or that of a folder above it
             if known is not None and look is not None and look == known.look:
                 return None
@@ -321,39 +337,35 @@ class FileTracker:
             if size > self._limit:
                 return Content(look, None, f"larger than {self._limit:,} bytes", size)
             try:
-                data = _bytes(full)
+                data = read_bytes(full)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 return Content(look, None, f"cannot be read: {error.strerror}", size)
-            if _look(full)[0] != look:
+            if look_at(full).look != look:
                 continue  # it was being written
             why = self._unfit(data)
-            return Content(look, None if why else self._store(data), why, size)
+            return Content(look, None if why else self._store(data), why, size, mode)
         return None  # written all the time: the next look finds it
 
-    def _behind_link(self, path: str) -> bool:
-        folder = os.path.dirname(path)  # noqa: PTH120 - many files, each time
-        return bool(folder) and os.path.realpath(self._full(folder)) != os.path.join(self._real_top, folder)  # noqa: PTH118
-
-    def _at_base(self, path: str) -> tuple[bytes | None, str]:
-        """The stored form of the file in the base commit, None where it is not there; and why it is not kept."""
+    def _at_base(self, path: str) -> tuple[bytes | None, str, str]:
+        """The stored form of the file in the base commit, None where it is not there; why it is not kept; its mode."""
         name = f"{self._base}:{path}"
         try:
             entry = self._git.run("ls-tree", "-l", "-z", "--full-tree", self._base, "--", path).split(b"\t")[0].split()
         except GitError:
-            return None, ""
-        if not entry or not entry[0].startswith(b"100"):  # no file: nothing, a link, a folder, a submodule
-            return None, ""
-        size = int(entry[3])
-        if size > self._limit:
-            return None, f"larger than {self._limit:,} bytes"
+            return None, "", PLAIN
+        mode = entry[0].decode("ascii") if entry else ""
+        if mode not in _MODES:  # no file: nothing, a link, a folder, a submodule
+            return None, "", PLAIN
+        if int(entry[3]) > self._limit:
+            return None, f"larger than {self._limit:,} bytes", mode
         try:
             data = self._git.run("cat-file", "--filters", name)
         except GitError:
-            return None, ""
+            return None, "", PLAIN
         why = self._unfit(data)
-        return (None, why) if why else (self._store(data), "")
+        return (None, why, mode) if why else (self._store(data), "", mode)
 
     def _unfit(self, data: bytes) -> str:
         """Why this content is not kept, or nothing. What is no text cannot be redacted."""
@@ -372,24 +384,6 @@ def _with(draft: Draft, **more: Any) -> Draft:
     from dataclasses import replace
 
     return replace(draft, payload={**draft.payload, **more})
-
-
-def _look(full: str) -> tuple[Look | None, int, str]:
-    try:
-        facts = os.lstat(full)
-    except (FileNotFoundError, NotADirectoryError):
-        return None, 0, "gone"
-    except OSError:
-        return None, 0, "unknown"
-    if not stat.S_ISREG(facts.st_mode):
-        return None, 0, "other"
-    return (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino), facts.st_size, "file"
-
-
-def _bytes(full: str) -> bytes:
-    descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
 
 
 def _text(name: bytes) -> str:

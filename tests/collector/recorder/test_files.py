@@ -229,6 +229,40 @@ def test_a_file_that_a_link_or_a_folder_replaces_is_gone(tmp_path: Path) -> None
     }  # fmt: skip
 
 
+def test_a_change_of_a_files_mode_is_told_with_its_edit_or_by_itself(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", run="echo\n")
+    files = tracker(repo, tmp_path / "blobs")
+
+    def patches() -> list[str]:
+        drafts = files.observe(files.changed_paths(), actor=ACTOR, context={})
+        return [draft.payload["patch"] for draft in drafts if draft.type == "file_edit"]
+
+    (repo / "run").chmod(0o755)
+    assert patches() == ["diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"]
+    assert files.difference() == b"diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
+    assert patches() == []
+    (repo / "run").write_text("more\n")
+    (repo / "run").chmod(0o644)
+    (repo / "new").write_text("n\n")
+    (repo / "new").chmod(0o700)
+    new, run = patches()
+    assert "new file mode 100755\n" in new
+    assert run.startswith("diff --git a/run b/run\nold mode 100755\nnew mode 100644\n--- a/run\n")
+    (repo / "new").unlink()
+    assert "deleted file mode 100755\n" in patches()[0]
+
+
+def test_modes_that_git_does_not_look_at_are_no_edits(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", run="echo\n")
+    git(repo, "config", "core.fileMode", "false")
+    files = tracker(repo, tmp_path / "blobs")
+    (repo / "run").chmod(0o755)
+    (repo / "new").write_text("n\n")
+    (repo / "new").chmod(0o755)
+    drafts = files.observe(["new", "run"], actor=ACTOR, context={})
+    assert [draft.payload["patch"].split("\n")[1] for draft in drafts] == ["new file mode 100644"]
+
+
 def test_a_link_of_the_base_is_no_file_before_it_became_one(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     (repo / "link").symlink_to("cart.py")

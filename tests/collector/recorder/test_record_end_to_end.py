@@ -136,6 +136,20 @@ LINKED = (
 )
 
 
+def test_a_session_that_changes_modes_leads_to_its_commit(at: Desk) -> None:
+    with serving(at) as address:
+        with Recording(at, "bash", "--no-upload", "--server", address, consent="all") as recording:
+            recording.run("chmod +x cart.py; git commit -qam 'A program'")
+            recording.run("git mv cart.py shop.py; printf '#!/bin/sh\\n' > run; chmod +x run; git add -A")
+            recording.run("git commit -qm 'Another name'")
+            assert recording.leave() == 0
+        assert run(at, "record", "upload", "--server", address).code == 0
+    verified = run(at, "capture", "verify", at.spool.trace_id, "--json")
+    told = json.loads(verified.out)
+    assert (verified.code, told["status"]) == (0, "verified"), verified.out
+    assert told["reaches"] == git(at.repo, "rev-parse", "HEAD")
+
+
 CONVERTED = (
     "printf 'x = 1\\r\\n' >> cart.py",
     "git commit -qam 'Windows' 2> /dev/null",

@@ -319,7 +319,7 @@ class _Run:
     def _compare_diff(self, base: CommitTree, diff: bytes, *, redacted: bool) -> None:
         """Every file of the final diff must end as the diff says."""
         try:
-            files = parse_patch(diff)
+            files = parse_patch(diff) if diff else ()  # nothing differs, or nothing that is kept
         except PatchError as error:
             if redacted:
                 self.replay.cannot_test(0, "", REDACTED)

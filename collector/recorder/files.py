@@ -8,8 +8,9 @@ counts once `settle` is told that it was recorded. Binary, large and unreadable 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
@@ -27,6 +28,9 @@ INLINE: Final = 256 << 10
 _MARKER: Final = MARKER.decode()
 _TRIES: Final = 3
 _MOST_FILES: Final = 1000
+_NOT_BEFORE: Final = "not kept before"
+_HEAD: Final = 10_000
+_MODE_TOLD: Final = re.compile(r"\Adiff --git [^\n]*\n(?:old mode \d+\n)?new (?:file )?mode (100644|100755)\n")
 _MODES: Final = (PLAIN, EXECUTABLE)
 
 
@@ -44,13 +48,14 @@ class Content(NamedTuple):
 class Known:
     """A file as last recorded: the blob of its stored form, None where it does not exist; `why` as in `Content`.
 
-    `mode` is git's, None where it is not known.
+    `mode` is git's, None where it is not known; `size` is that of a content that is not kept.
     """
 
     blob_id: str | None
     look: Look | None = None
     why: str = ""
     mode: str | None = None
+    size: int = 0
 
 
 def body(name: str, data: bytes, blobs: DirectoryBlobs) -> dict[str, Any]:
@@ -102,16 +107,19 @@ class FileTracker:
         if not isinstance(path, str) or _MARKER in path:  # under another name than it has on disk
             return
         if event["type"] == "file_edit":
-            self._take(path, payload.get("post_hash"), why=str(payload.get("content_left_out") or ""))
+            why, size = str(payload.get("content_left_out") or ""), payload.get("byte_length") or 0
+            self._take(path, payload.get("post_hash"), why="" if why == _NOT_BEFORE else why, size=size)
+            if told := _MODE_TOLD.search(str(payload.get("patch") or "")[:_HEAD]):
+                self.known[path] = replace(self.known[path], mode=told[1])
         elif "content_blob_id" in payload:
             self._take(path, payload["content_blob_id"])
         elif isinstance(payload.get("content"), str):
             self._take(path, blob_id_of(payload["content"].encode("utf-8", "surrogatepass")))
 
-    def _take(self, path: str, blob_id: str | None, *, why: str = "") -> None:
+    def _take(self, path: str, blob_id: str | None, *, why: str = "", size: int = 0) -> None:
         before = self.known.get(path)
         if before is None or before.blob_id != blob_id or before.why != why:
-            self.known[path] = Known(blob_id=blob_id, why=why)
+            self.known[path] = Known(blob_id=blob_id, why=why, size=size, mode=before.mode if before else None)
 
     def _told(self, path: str) -> str:
         """The stored form of a file's name: a secret may stand there too."""
@@ -259,11 +267,12 @@ class FileTracker:
             before, why_before, mode = self._at_base(path)
         else:
             before = self._blobs.read(known.blob_id) if known.blob_id is not None else None
-            why_before, mode = known.why, known.mode or content.mode
+            why_before, mode = known.why, known.mode or self._at_base(path)[2]
         if not self._has_modes:
             content = content._replace(mode=mode)
         same = before == content.data and (before is None or mode == content.mode)
-        if same and why_before == content.why and not content.why:
+        learnt = known is not None and known.look is None and known.size == content.size
+        if same and why_before == content.why and (not content.why or learnt):
             if known is not None or before is not None:
                 self._note(path, content)
             return []
@@ -289,7 +298,9 @@ class FileTracker:
 
     def _note(self, path: str, content: Content) -> None:
         blob_id = self._blobs.put_bytes(content.data) if content.data is not None else None
-        self.known[path] = Known(blob_id=blob_id, look=content.look, why=content.why, mode=content.mode)
+        self.known[path] = Known(
+            blob_id=blob_id, look=content.look, why=content.why, mode=content.mode, size=content.size
+        )
 
     def _unkept(
         self, path: str, content: Content, before: bytes | None, actor: Mapping[str, Any], context: Mapping[str, Any]
@@ -300,7 +311,7 @@ class FileTracker:
         """
         self._note(path, content)
         name = quoted(self._told(path))
-        reason = content.why or "not kept before"
+        reason = content.why or _NOT_BEFORE
         payload = {
             "file_path": self._told(path),
             "edit_kind": "patch",
@@ -381,8 +392,6 @@ class FileTracker:
 
 
 def _with(draft: Draft, **more: Any) -> Draft:
-    from dataclasses import replace
-
     return replace(draft, payload={**draft.payload, **more})
 
 

@@ -123,6 +123,8 @@ class RecordWriter:
 
     def sweep(self, actor: Mapping[str, Any], *, command: str = "", found: str = "") -> None:
         """Look at everything that git says differs: what the watcher has not told yet, or never will."""
+        if found:  # files that are as in the base again are known from what stands in the spool
+            self.record(list)
         paths = self.files.changed_paths()
 
         def make() -> list[Draft]:

@@ -124,6 +124,35 @@ def test_a_tracker_that_learnt_from_the_spool_goes_on_where_the_other_stopped(tm
     assert edit.payload["pre_hash"] == told[-1].payload["post_hash"]
 
 
+def test_what_was_learnt_of_files_that_are_not_kept_is_not_told_again_and_modes_are_remembered(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo", run="echo\n")
+    (repo / "gone.dat").write_bytes(b"\0gone")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "data")
+    first = tracker(repo, tmp_path / "blobs")
+    (repo / "kept.dat").write_bytes(b"\0kept")
+    (repo / "gone.dat").unlink()
+    (repo / "run").chmod(0o755)
+    told = first.observe(first.changed_paths(), actor=ACTOR, context={})
+    assert [draft.payload["file_path"] for draft in told if draft.type == "file_edit"] == [
+        "gone.dat",
+        "kept.dat",
+        "run",
+    ]
+    second = tracker(repo, tmp_path / "blobs")
+    for draft in told:
+        second.learn(draft.event(1))
+    assert second.observe(second.changed_paths(), actor=ACTOR, context={}) == []
+    third = tracker(repo, tmp_path / "blobs")
+    for draft in told:
+        third.learn(draft.event(1))
+    (repo / "kept.dat").write_bytes(b"\0longer")
+    (repo / "run").chmod(0o644)
+    again = third.observe(third.changed_paths(), actor=ACTOR, context={})
+    assert [draft.payload["file_path"] for draft in again] == ["kept.dat", "run"]
+    assert "old mode 100755\nnew mode 100644\n" in again[1].payload["patch"]
+
+
 def test_a_change_of_secrets_alone_is_no_edit(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo", keys_dot_py="key = '[REDACTED:test:000000]'\n")
     files = tracker(repo, tmp_path / "blobs")

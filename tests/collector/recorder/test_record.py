@@ -26,6 +26,7 @@ from tests.collector.recorder.support import BUGGY, FIXED, Desk, Recording, desk
 from tests.repl.support import command_line, pm
 from tests.repl.terminal import Terminal
 from tests.support.tools import need_program
+from tracer.blobs import blob_id_of
 from tracer.errors import RecordError
 from tracer.redaction.engine import build_redactor
 from tracer.redaction.files import audit
@@ -536,6 +537,22 @@ def test_a_killed_recording_goes_on_in_a_new_shell(at: Desk) -> None:
     first, second = at.payloads("file_edit")
     assert second["pre_hash"] == first["post_hash"]
     assert at.spool.final is not None
+
+
+def test_what_was_undone_while_nothing_recorded_is_told_at_once_and_not_as_a_commands_doing(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.run("echo 'x = 1' >> cart.py")
+        os.kill(recording.terminal.child.pid, signal.SIGKILL)
+        recording.terminal.ends()
+    git(at.repo, "checkout", "-q", "cart.py")
+    with Terminal(at.repo, "record", "resume", "--no-upload", **at.environ("bash")) as terminal:
+        terminal.wait_for("mine>", seconds=30)
+        terminal.send(b"exit\r")
+        assert terminal.ends(seconds=30) == 0
+    undone = at.events("file_edit")[1]
+    assert undone["payload"]["post_hash"] == blob_id_of(BUGGY.encode())
+    assert undone["payload"]["found"] == "before_recording"
+    assert undone["context"]["correlation_id"] is None
 
 
 def _scribe(at: Desk, tell: Callable[[str], None], gave_up: Callable[[], None] = lambda: None) -> Scribe:

@@ -129,6 +129,7 @@ UNFINISHED = (
 )
 
 
+NO_TEXT = ("echo a >> cart.py; head -c 2000 /dev/urandom > icon.png", "git checkout -q cart.py")
 LINKED = (
     "mv lib lib2; ln -s lib2 lib; rm other; mkdir other; echo d > other/deep; rm cart.py; ln -s test_cart.py cart.py",
     "git add -A; git commit -qm 'Links and folders'",
@@ -185,8 +186,8 @@ def test_a_session_in_files_whose_line_ends_git_converts_is_proved(
 
 @pytest.mark.parametrize(
     "lines",
-    [UNFINISHED, UNFINISHED[:3], LINKED, LINKED[:2], LINKED[:1]],
-    ids=["committed in part", "nothing committed", "links undone", "links committed", "links not committed"],
+    [UNFINISHED, UNFINISHED[:3], LINKED, LINKED[:2], LINKED[:1], NO_TEXT],
+    ids=["committed in part", "nothing committed", "links undone", "links committed", "links not committed", "no text"],
 )
 def test_a_session_with_unfinished_business_is_proved_too(at: Desk, lines: tuple[str, ...]) -> None:
     (at.repo / "lib").mkdir()

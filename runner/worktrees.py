@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from runner.isolation import Conflict, ConflictPlace, Merged
 from runner.workspace.git import Git, GitError, find_repository, git_version
+from runner.workspace.git_names import common_dir
 from runner.workspace.git_place import Snapshot, SnapshotPlace
 from runner.workspace.git_snapshot import SnapshotMaker
 from runner.workspace.git_stopper import Stopper
@@ -26,7 +27,6 @@ from runner.workspace.pointers import copy_media, keep_pointers
 from runner.worktrees_clean import (
     TaskNames,
     admin_folder,
-    common_dir,
     discard,
     end_leftovers,
     remove_all,
@@ -172,6 +172,7 @@ class GitWorktrees:
                 found = find_repository(self._workspace, stopper=stopper)
                 if found is None:
                     raise GitError("the workspace is not in a git repository")
+                self._names = self._names.within(found)
                 end_leftovers(self._names)
                 self._repository = found.at(found.git_dir, found.top, stopper=stopper, mark=self._names.mark)
             git = self._repository

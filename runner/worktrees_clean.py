@@ -15,13 +15,13 @@ from pathlib import Path
 from runner.processes.table import send_signal
 from runner.processes.tree import ProcessTree, tree_members
 from runner.workspace.git import Git, GitError
+from runner.workspace.git_names import common_dir, name_in_repository
 from tracer.clock import monotonic
 from tracer.errors import UsageError
 
 __all__ = [
     "TaskNames",
     "admin_folder",
-    "common_dir",
     "discard",
     "end_leftovers",
     "remove_all",
@@ -34,28 +34,35 @@ _ATTEMPTS = 5
 
 
 class TaskNames:
-    """Folders, branches and refs of one task."""
+    """Folders, branches and refs of one task; `own` is what it is called in the repository (see `within`)."""
 
     def __init__(self, task_id: str, folder: Path) -> None:
         if _ID.fullmatch(task_id) is None:
             raise UsageError(f"{task_id!r} cannot name branches", next_step="use letters, digits, '.', '_' and '-'")
         self.task_id = task_id
+        self.own = task_id
         self.folder = folder
         self.mark = "worktrees-" + hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
 
+    def within(self, git: Git) -> TaskNames:
+        """The names in this repository."""
+        named = TaskNames(self.task_id, self.folder)
+        named.own = name_in_repository(git, self.task_id, state_dir=self.folder.parent.parent)
+        return named
+
     def ref(self, name: str) -> str:
         """The full name of one of the task's refs."""
-        return f"refs/pm-orchestrator/{self.task_id}/chunk/{name}"
+        return f"refs/pm-orchestrator/{self.own}/chunk/{name}"
 
     def folder_of(self, subtask_id: str) -> Path:
         """Where the subtask works; the last part is unique in the repository, git names its own folder after it."""
         if _ID.fullmatch(subtask_id) is None:
             raise UsageError(f"{subtask_id!r} cannot name a folder", next_step="use letters, digits, '.', '_' and '-'")
-        return self.folder / f"{self.task_id}--{subtask_id}"
+        return self.folder / f"{self.own}--{subtask_id}"
 
     def branch_of(self, subtask_id: str) -> str:
         """The subtask's branch."""
-        return f"pm/{self.task_id}/{subtask_id}"
+        return f"pm/{self.own}/{subtask_id}"
 
     def read(self, git: Git, name: str) -> str | None:
         """What a ref points to; None where there is none."""
@@ -92,17 +99,9 @@ def _change_refs(git: Git, names: TaskNames, lines: str) -> None:
 def _remove_own_locks(git: Git, names: TaskNames) -> None:
     """Locks on the task's own refs: only the holder of the task writes these, and that is us."""
     common = common_dir(git)
-    for root in (f"refs/pm-orchestrator/{names.task_id}", f"refs/heads/pm/{names.task_id}"):
+    for root in (f"refs/pm-orchestrator/{names.own}", f"refs/heads/pm/{names.own}"):
         for lock in (common / root).rglob("*.lock"):
             lock.unlink(missing_ok=True)
-
-
-def common_dir(git: Git) -> Path:
-    """The folder that all worktrees of the repository share."""
-    try:
-        return (git.git_dir / (git.git_dir / "commondir").read_text(encoding="utf-8").strip()).resolve()
-    except OSError:
-        return git.git_dir
 
 
 def end_leftovers(names: TaskNames) -> None:
@@ -142,9 +141,9 @@ def remove_all(git: Git, names: TaskNames, *, keep_results: bool = False) -> Non
 
     `keep_results`: the refs that say what is merged stay.
     """
-    _remove_worktrees(git, folder=names.folder)
+    _remove_worktrees(git, names)
     _remove_own_locks(git, names)
-    patterns = [f"refs/heads/pm/{names.task_id}/"]
+    patterns = [f"refs/heads/pm/{names.own}/"]
     patterns.append(names.ref("start/") if keep_results else names.ref(""))
     refs = git.run("for-each-ref", "--format=%(refname)", *patterns).decode().split()
     if refs:
@@ -154,17 +153,17 @@ def remove_all(git: Git, names: TaskNames, *, keep_results: bool = False) -> Non
         names.folder.parent.rmdir()
 
 
-def _remove_worktrees(git: Git, *, folder: Path) -> None:
-    """Git's own folders of the worktrees at or below a folder. Done by hand: git refuses half made ones."""
+def _remove_worktrees(git: Git, names: TaskNames) -> None:
+    """Git's own folders of the task's worktrees. Done by hand: git refuses half made ones."""
     with suppress(OSError):
         for admin in (common_dir(git) / "worktrees").iterdir():
-            if _belongs(admin, folder):
+            if _belongs(admin, names):
                 shutil.rmtree(admin, ignore_errors=True)
 
 
-def _belongs(admin: Path, folder: Path) -> bool:
+def _belongs(admin: Path, names: TaskNames) -> bool:
     try:
         place = Path((admin / "gitdir").read_text(encoding="utf-8").strip()).parent
     except OSError:  # half made or half removed: the name tells, it begins with the task's
-        return admin.name.startswith(f"{folder.name}--")
-    return place == folder or place.is_relative_to(folder)
+        return admin.name.startswith(f"{names.own}--")
+    return place.is_relative_to(names.folder)

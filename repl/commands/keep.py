@@ -28,7 +28,7 @@ def prune(context: Context, arguments: Namespace) -> int:
     items = list(plan.items)
     if arguments.yes:
         items = apply_prune(context.state_dir, plan)
-        release_baselines(context.folder, [item.task_id for item in items])
+        release_baselines(context.folder, [item.task_id for item in items], state_dir=context.state_dir.root)
     for item in items[:_SHOWN]:
         size = size_text(item.size)
         output.line(f"{item.task_id}  {item.status:<10}  {item.updated_at[:10]}  {size:>9}  {one_line(item.title, 50)}")

@@ -34,6 +34,8 @@ async def record_plan(ledger: Ledger, effects: Effects, data: Mapping[str, Any])
     done, base = planned.pop("done", []), planned.pop("base", None)
     if planned["subtasks"] and not planned.get("proposed"):
         apart = effects.apart(ledger.state)
+        if not done:  # what lies there under this task's name is of a start that nothing followed, or of another record
+            await apart.close(keep_results=False)
         begun = await apart.begin(branch=request.into)
         merged = await apart.merged()
         if done and (merged is None or merged):  # a task that is continued keeps what it has, and where it began

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from runner.workspace.git import GitError, find_repository
+from runner.workspace.git_names import name_in_repository
 
 __all__ = ["release_baselines"]
 
 
-def release_baselines(workspace: Path, task_ids: Iterable[str]) -> int:
+def release_baselines(workspace: Path, task_ids: Iterable[str], *, state_dir: Path) -> int:
     """Delete the refs `refs/pm-orchestrator/<task>/…` of these tasks, in nested repositories too; how many there were.
 
     The objects go with git's own next `gc`. A folder without a repository has none; nothing is raised for it. Blocks.
     """
-    wanted = {f"refs/pm-orchestrator/{task_id}/" for task_id in task_ids}
+    wanted = sorted(set(task_ids))
     if not wanted:
         return 0
-    return sum(_release(folder, wanted) for folder in (workspace, *_nested(workspace)))
+    place = Path(os.path.realpath(state_dir))
+    return sum(_release(folder, wanted, place) for folder in (workspace, *_nested(workspace)))
 
 
 def _nested(workspace: Path) -> list[Path]:
@@ -38,12 +41,17 @@ def _nested(workspace: Path) -> list[Path]:
         return []
 
 
-def _release(folder: Path, wanted: set[str]) -> int:
+def _release(folder: Path, task_ids: list[str], state_dir: Path) -> int:
     try:
         git = find_repository(folder)
         if git is None:
             return 0
-        refs = git.run("for-each-ref", "--format=%(refname)", *sorted(wanted)).decode().split()
+        own = {task_id: name_in_repository(git, task_id, state_dir=state_dir) for task_id in task_ids}
+        patterns = [f"refs/pm-orchestrator/{name}/" for name in {*own, *own.values()}]
+        # Under the bare id lie the baselines of every state dir, and the merged results of the usual one only.
+        kept = tuple(f"refs/pm-orchestrator/{task_id}/chunk/" for task_id, name in own.items() if name != task_id)
+        listed = git.run("for-each-ref", "--format=%(refname)", *patterns).decode().split()
+        refs = [ref for ref in listed if not ref.startswith(kept)]
         if refs:
             git.run("update-ref", "--stdin", stdin="".join(f"delete {ref}\n" for ref in refs).encode())
         return len(refs)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runner.workspace import release_baselines
 from runner.worktrees import GitWorktrees
 from tests.runner.chunking import project as support
 from tests.runner.chunking.project import DONE, FILES, PLAN, files, left_over, replies, request, supervisor
@@ -165,6 +167,68 @@ async def test_what_a_killed_process_left_of_an_ended_task_goes_with_the_next_st
     assert len(left_over(project)) > 4
     async with supervisor(project):
         assert left_over(project) == []
+
+
+def two_parts(**alpha: Any) -> list[dict[str, Any]]:
+    """Answers to the first two parts, the first one's as told."""
+    beta = {"match": "to beta", "output": "Changed app.py", "files": {"app.py": DONE["app.py"]}}
+    return [beta, {"match": "Create alpha.py", "output": "Created alpha.py", **alpha}]
+
+
+TWO = {"subtasks": PLAN["subtasks"][:2]}
+UNFINISHED = {"files": {"alpha.py": "# TODO\n"}}
+
+
+async def test_two_worktrees_of_one_repository_never_share_a_task_of_the_same_id(project: Path) -> None:
+    support.write_script(project, two_parts(**UNFINISHED))
+    async with supervisor(project) as tasks:
+        first = await tasks.run(request(project, plan=TWO, max_iterations=1))
+    assert first.status == "INCOMPLETE"
+    other = project.parent / "elsewhere" / "other"
+    git(project, "worktree", "add", "-q", str(other))
+    support.write_script(other, two_parts(files={"alpha.py": "ALPHA = 2\n"}))
+    async with supervisor(other) as tasks:
+        second = await tasks.run(request(other, plan=TWO))
+    assert (second.task_id, second.status) == (first.task_id, "COMPLETE")
+    assert (other / "alpha.py").read_text() == "ALPHA = 2\n"
+    release_baselines(other, [second.task_id], state_dir=other / ".pm-orchestrator")
+    support.write_script(project, [*two_parts(**UNFINISHED), two_parts(files={"alpha.py": DONE["alpha.py"]})[1]])
+    async with supervisor(project) as tasks:
+        ended = await tasks.wait(await tasks.resume(first.task_id))
+    assert ended.status == "COMPLETE"
+    assert (project / "alpha.py").read_text() == DONE["alpha.py"]
+    plan = next(fact["data"] for fact in facts(ended.trace_file) if fact["event"] == "CHUNKING_PLAN")
+    assert plan["done"] == ["task-001-sub-2"]
+
+
+async def test_a_task_takes_up_nothing_of_an_earlier_one_whose_record_was_removed(project: Path) -> None:
+    support.write_script(project, two_parts(**UNFINISHED))
+    async with supervisor(project) as tasks:
+        assert (await tasks.run(request(project, plan=TWO, max_iterations=1))).status == "INCOMPLETE"
+    shutil.rmtree(project / ".pm-orchestrator")
+    (project / "notes.txt").write_text("changed since\n")
+    alpha = two_parts(files={"alpha.py": "ALPHA = 1\n"})[1]
+    beta = {"match": "to beta", "output": "Changed app.py", "files": {"app.py": 'VALUE = "new"\n'}}
+    support.write_script(project, [alpha, beta])
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project, plan=TWO))
+    assert outcome.status == "COMPLETE"
+    assert outcome.files_modified == ("alpha.py", "app.py")
+    assert (project / "app.py").read_text() == 'VALUE = "new"\n'
+
+
+async def test_a_task_of_which_nothing_is_done_is_continued_on_the_files_as_they_are_now(project: Path) -> None:
+    refused = {"error": {"kind": "auth", "message": "no key"}}
+    script = [{"match": "Create alpha.py", **refused}, {"match": "to beta", **refused}]
+    support.write_script(project, script)
+    async with supervisor(project) as tasks:
+        outcome = await tasks.run(request(project, plan=TWO))
+        assert (outcome.status, outcome.reason) == ("ERROR", "auth")
+        (project / "notes.txt").write_text("changed since\n")
+        support.write_script(project, [*script, *two_parts(files={"alpha.py": "ALPHA = 1\n"})])
+        outcome = await tasks.wait(await tasks.resume(outcome.task_id))
+    assert outcome.status == "COMPLETE"
+    assert outcome.files_modified == ("alpha.py", "app.py")
 
 
 async def test_the_test_command_judges_each_part_and_the_whole(project: Path) -> None:

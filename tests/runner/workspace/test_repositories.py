@@ -502,7 +502,7 @@ async def test_the_refs_of_a_forgotten_task_are_let_go_and_those_of_others_stay(
     workspace = opened(project)
     await workspace.baseline("task-001/main/0")
     await workspace.baseline("task-0010/main/0")
-    assert release_baselines(project, ["task-001"]) == 2
+    assert release_baselines(project, ["task-001"], state_dir=project / ".pm-orchestrator") == 2
     for folder in (project, project / "nested"):
         refs = git(folder, "for-each-ref", "--format=%(refname)", "refs/pm-orchestrator").split()
         assert [ref.split("/")[2] for ref in refs] == ["task-0010"]

@@ -95,7 +95,9 @@ class TaskEffects:
         workspace = await self._open()
         changes = await workspace.changes(step.first_base or await workspace.baseline(f"{self._task_id}-judge"))
         judging = await asyncio.to_thread(_load_judging)
-        verdict: Verdict = await judging.judge_answer(state, step, request=self._request, changes=changes)
+        verdict: Verdict = await judging.judge_answer(
+            state, step, request=self._request, changes=changes, state_dir=self._state_dir.root
+        )
         return verdict
 
     async def distilled(

@@ -19,15 +19,18 @@ from runner.criteria.claims import claimed_paths, requested_paths
 from runner.criteria.commands import PROJECT_FILES, PlannedCommand, plan_commands
 from runner.criteria.model import ChangedFile, ClaimedPath, CommandKind, CommandResult, Evidence, Kind
 from runner.criteria.test_output import failing_tests
-from runner.processes import run_command
+from runner.processes import CHECK_OF, run_command
+from tracer.clock import monotonic
+from tracer.errors import RecordError
 
-__all__ = ["Changed", "CheckRun", "RunCheck", "detect_commands", "gather", "look_up_claims"]
+__all__ = ["Changed", "CheckRun", "RunCheck", "detect_commands", "gather", "look_up_claims", "running_checks"]
 
 _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
 _TAIL = 8192
 _CLAIMS = 200
 _KEEP = 256 * 1024
+_LEAST_S = 0.001
 _MAX_OUTPUT = 256 * 1024 * 1024
 
 
@@ -74,14 +77,21 @@ async def gather(
     allow_test_changes: bool = False,
     options: Mapping[str, Any] | None = None,
     timeout_s: float = 600.0,
+    left_s: float | None = None,
     run_check: RunCheck | None = None,
 ) -> Evidence:
     """Everything the criteria look at for one answer.
 
     `changes` is what this task changed against its first baseline; `expected` lists paths the task must deliver;
-    `commands` come from `detect_commands`. `timeout_s` is for each command. Commands are not run where the answer
-    ended in trouble or changed nothing and claims nothing: there is nothing to test then but the verdict is the same.
+    `commands` come from `detect_commands`. `timeout_s` is for each command, `left_s` for all of them together.
+    Commands are not run where the answer ended in trouble or changed nothing and claims nothing: there is nothing to
+    test then but the verdict is the same.
+
+    Raises:
+        RecordError: a command could not be started or put on record.
+
     """
+    until = None if left_s is None else monotonic() + left_s
     files = tuple(changes.files)
     claims = await asyncio.to_thread(_look_up, workspace, request, answer, tuple(expected), files)
     evidence = Evidence(
@@ -102,7 +112,7 @@ async def gather(
     ran: list[CommandResult] = []
     missing: list[CommandResult] = []
     for command in commands:
-        result = await _run(command, workspace, timeout_s, run_check or _run_with_processes)
+        result = await _run(command, workspace, _within(timeout_s, until), run_check or running_checks())
         (missing if result.missing_tool and command.origin == "detected" else ran).append(result)
     return replace(evidence, commands=tuple(ran), not_checked=tuple(missing))
 
@@ -188,16 +198,23 @@ def _by_suffix(path: str, changed: set[str]) -> str | None:
     return matches[0] if matches else None
 
 
-async def _run(command: PlannedCommand, workspace: Path, timeout_s: float, run_check: RunCheck) -> CommandResult:
+def _within(timeout_s: float, until: float | None) -> Callable[[], float]:
+    """The seconds that a command which starts now may take."""
+    return lambda: timeout_s if until is None else max(_LEAST_S, min(timeout_s, until - monotonic()))
+
+
+async def _run(
+    command: PlannedCommand, workspace: Path, limit_s: Callable[[], float], run_check: RunCheck
+) -> CommandResult:
     if command.tool and shutil.which(command.tool) is None:
         return CommandResult(
             kind=command.kind, command=command.command, origin=command.origin, exit_code=None, missing_tool=True
         )
-    first = await run_check(command.command, workspace, timeout_s)
+    first = await run_check(command.command, workspace, limit_s())
     result = _result(command, first)
     if command.kind != "test" or result.missing_tool or first.timed_out or first.exit_code in {0, None}:
         return result
-    second = await run_check(command.command, workspace, timeout_s)
+    second = await run_check(command.command, workspace, limit_s())
     return replace(_result(command, second), flaky=True) if second.exit_code == 0 else result
 
 
@@ -223,14 +240,32 @@ def _module_missing(command: str, run: CheckRun) -> bool:
     )
 
 
-async def _run_with_processes(command: str, workspace: Path, timeout_s: float) -> CheckRun:
-    result = await run_command(
-        command, cwd=workspace, timeout_s=timeout_s, keep_bytes=_KEEP, max_output_bytes=_MAX_OUTPUT, label="check"
-    )
-    return CheckRun(
-        exit_code=result.exit_code if result.kind in {"exit", "missing"} else None,
-        output=result.text,
-        duration_s=result.duration_s,
-        timed_out=result.timed_out,
-        started=not result.missing_tool,
-    )
+def running_checks(*, state_dir: Path | None = None, task_id: str = "") -> RunCheck:
+    """Runs commands as they are; those of `task_id` are on record in `state_dir`, to be ended if `pm` is killed."""
+
+    async def run(command: str, workspace: Path, timeout_s: float) -> CheckRun:
+        try:
+            result = await run_command(
+                command,
+                cwd=workspace,
+                timeout_s=timeout_s,
+                keep_bytes=_KEEP,
+                max_output_bytes=_MAX_OUTPUT,
+                state_dir=state_dir,
+                label=f"{CHECK_OF}{task_id}",
+            )
+        except OSError as error:
+            raise RecordError(
+                f"cannot start {command!r}",
+                why=error.strerror or str(error),
+                next_step="free space, memory or processes, then resume",
+            ) from error
+        return CheckRun(
+            exit_code=result.exit_code if result.kind in {"exit", "missing"} else None,
+            output=result.text,
+            duration_s=result.duration_s,
+            timed_out=result.timed_out,
+            started=not result.missing_tool,
+        )
+
+    return run

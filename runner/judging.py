@@ -15,7 +15,7 @@ from runner.criteria.judge import judge
 from runner.criteria.model import CommandKind, Criterion, Kind, Verdict
 from runner.criteria.plugins import team_criteria
 from runner.criteria.registry import criteria_in_force
-from runner.evidence import detect_commands, gather
+from runner.evidence import detect_commands, gather, running_checks
 from runner.state import Request, TaskState
 from runner.steps import Judge
 from runner.workspace import Changes
@@ -29,7 +29,9 @@ def team() -> tuple[Criterion, ...]:
     return team_criteria()
 
 
-async def judge_answer(state: TaskState, step: Judge, *, request: Request, changes: Changes) -> Verdict:
+async def judge_answer(
+    state: TaskState, step: Judge, *, request: Request, changes: Changes, state_dir: Path
+) -> Verdict:
     """The verdict on everything that the task changed since its first baseline, and on its checks' results."""
     answer, checks = step.answer, request.checks
     commands = await asyncio.to_thread(
@@ -54,6 +56,8 @@ async def judge_answer(state: TaskState, step: Judge, *, request: Request, chang
         allow_test_changes=bool(checks.get("allow_test_changes")),
         options=checks.get("options") if isinstance(checks.get("options"), dict) else None,
         timeout_s=float(checks.get("timeout_s") or 600.0),
+        left_s=step.left_s,
+        run_check=running_checks(state_dir=state_dir, task_id=state.task_id),
     )
     selected = checks.get("criteria")
     criteria = criteria_in_force(

@@ -316,7 +316,8 @@ class Performer:
     async def judge(self, step: Judge) -> None:
         """Gather evidence, judge, record QUALITY_JUDGMENT."""
         started = monotonic()
-        verdict = await self._effects.judge(self._ledger.state, step)
+        left_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
+        verdict = await self._effects.judge(self._ledger.state, step._replace(left_s=left_s))
         data: dict[str, Any] = {
             "judgment": verdict.judgment,
             "criteria_results": list(verdict.criteria_results),

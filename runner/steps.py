@@ -53,13 +53,17 @@ class AskAgent(NamedTuple):
 
 
 class Judge(NamedTuple):
-    """Gather evidence for the last answer, judge it, record QUALITY_JUDGMENT; `whole`: for all merged subtasks."""
+    """Gather evidence for the last answer, judge it, record QUALITY_JUDGMENT; `whole`: for all merged subtasks.
+
+    `left_s` is what the task's time limit leaves for the checks; whoever performs the step fills it in.
+    """
 
     iteration_index: int
     answer: Mapping[str, Any]
     first_base: str | None
     subtask_id: str | None = None
     whole: bool = False
+    left_s: float | None = None
 
 
 class Merge(NamedTuple):

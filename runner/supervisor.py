@@ -63,7 +63,7 @@ class _Running:
 class Supervisor:
     """Runs tasks of one state directory; an async context manager that leaves nothing running behind it.
 
-    `orphans` says, a line each, which agents of killed processes its start has ended.
+    `orphans` says, a line each, which agents and checks of killed processes its start has ended.
     """
 
     def __init__(
@@ -100,12 +100,13 @@ class Supervisor:
     async def _end_orphans(self) -> None:
         if not any((self.state_dir.root / "control" / "processes").glob("*.json")):
             return
-        from runner.processes import end_orphans  # 15 ms: every start passes here, few find something
+        from runner.processes import CHECK_OF, end_orphans  # 15 ms: every start passes here, few find something
 
         for orphan in await end_orphans(self.state_dir.root):
             how = "was ended" if orphan.ended else "could not be ended"
             of_task = f" of {orphan.label}" if orphan.label else ""
-            self.orphans.append(f"an agent{of_task} that a killed pm left running {how} (process {orphan.pid})")
+            what = f"a {orphan.label}" if orphan.label.startswith(CHECK_OF) else f"an agent{of_task}"
+            self.orphans.append(f"{what} that a killed pm left running {how} (process {orphan.pid})")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -11,10 +11,11 @@ from __future__ import annotations
 from runner.processes.bounded import BoundedOutput, Line, LineSplitter
 from runner.processes.command import ProcessResult, run_command
 from runner.processes.environment import agent_environment, command_environment
-from runner.processes.orphans import end_orphans
+from runner.processes.orphans import CHECK_OF, end_orphans
 from runner.processes.stream import Ending, Process, uninterrupted
 
 __all__ = [
+    "CHECK_OF",
     "BoundedOutput",
     "Ending",
     "Line",

@@ -12,13 +12,15 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from runner.processes.table import boot_id, entry_of
 from runner.processes.tree import ProcessTree, end_tree, tree_members
+from tracer.errors import RecordError
 
-__all__ = ["Orphan", "ProcessRecord", "end_orphans"]
+__all__ = ["CHECK_OF", "Orphan", "ProcessRecord", "end_orphans"]
 
+CHECK_OF: Final = "check of "  # labels of what is no agent begin so
 _FOLDER = Path("control") / "processes"
 _MARK_LENGTH = 32
 
@@ -32,7 +34,10 @@ class Orphan(NamedTuple):
 
 
 class ProcessRecord:
-    """The file that names one running program; `remove` when its tree has ended."""
+    """The file that names one running program; `remove` when its tree has ended.
+
+    `intend` and `started` raise RecordError where it cannot be written.
+    """
 
     def __init__(self, state_dir: Path, *, mark: str, label: str) -> None:
         self._path = state_dir / _FOLDER / f"{mark}.json"
@@ -49,7 +54,6 @@ class ProcessRecord:
 
     def intend(self) -> None:
         """Say what is about to be started."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._write()
 
     def started(self, pid: int, start: str) -> None:
@@ -58,15 +62,24 @@ class ProcessRecord:
         self._write()
 
     def remove(self) -> None:
-        """Forget the program: it has ended."""
-        self._path.unlink(missing_ok=True)
+        """Forget the program: it has ended. What cannot be removed goes with the next start."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
         # No fsync: the file must outlive this process, and a crash of the machine ends the program as well.
         aside = self._path.with_suffix(".new")
-        aside.write_text(json.dumps(self._facts), encoding="utf-8")
-        aside.chmod(0o600)
-        aside.replace(self._path)
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            aside.write_text(json.dumps(self._facts), encoding="utf-8")
+            aside.chmod(0o600)
+            aside.replace(self._path)
+        except OSError as error:
+            raise RecordError(
+                f"cannot record in {str(self._path.parent)!r} what is started",
+                why=error.strerror or str(error),
+                next_step="free space or make the state directory writable, then resume",
+            ) from error
 
 
 async def end_orphans(state_dir: Path, *, grace_s: float = 2.0) -> list[Orphan]:

@@ -115,13 +115,16 @@ class Process:
         self._begun = self._last_output = monotonic()
         entry = entry_of(self._popen.pid)
         self._tree = ProcessTree(self._mark, self._popen.pid, entry.start if entry else "")
-        if self._record is not None:
-            self._record.started(self._popen.pid, self._tree.start)
         self._supervisor = asyncio.create_task(self._supervise())
         try:
+            if self._record is not None:
+                self._record.started(self._popen.pid, self._tree.start)
             await self._connect()
         except BaseException:
             await self.end()
+            for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+                if pipe is not None:
+                    pipe.close()
             raise
         return self
 

@@ -10,8 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from runner.processes import Process, end_orphans
+from runner.processes.orphans import ProcessRecord
 from runner.processes.table import MARK, entry_of
+from tracer.errors import RecordError
 
 _OWNER = """
 import asyncio, sys
@@ -51,6 +55,17 @@ async def test_the_next_pm_ends_what_a_killed_one_left_running(tmp_path):
     assert entry_of(leader) is None
     assert entry_of(inner) is None
     assert await end_orphans(tmp_path) == []
+
+
+async def test_a_program_that_cannot_be_put_on_record_is_ended_at_once(tmp_path, monkeypatch):
+    def full(self: ProcessRecord, pid: int, start: str) -> None:
+        raise RecordError("cannot record what is started", why="no space left")
+
+    monkeypatch.setattr(ProcessRecord, "started", full)
+    process = Process(["sleep", "60"], cwd=tmp_path, state_dir=tmp_path)
+    with pytest.raises(RecordError):
+        await process.__aenter__()
+    assert entry_of(process.pid) is None
 
 
 async def test_a_number_that_another_program_has_now_is_never_ended(tmp_path):

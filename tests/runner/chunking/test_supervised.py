@@ -15,6 +15,7 @@ from runner.worktrees import GitWorktrees
 from tests.runner.chunking import project as support
 from tests.runner.chunking.project import DONE, FILES, PLAN, files, left_over, replies, request, supervisor
 from tests.runner.workspace.support import git
+from tracer.clock import monotonic
 from tracer.errors import ConflictError, UsageError
 from tracer.verify import verify_trace
 
@@ -240,6 +241,21 @@ async def test_the_test_command_judges_each_part_and_the_whole(project: Path) ->
     assert outcome.status == "COMPLETE"
     places = {Path(line).name for line in seen.read_text().split()}
     assert places == {*(f"task-001--task-001-sub-{n}" for n in (1, 2, 3, 4)), "task-001--whole"}
+
+
+async def test_a_check_ends_with_the_tasks_time_and_is_on_record_for_the_next_pm_while_it_runs(project: Path) -> None:
+    seen = project.parent / "seen.txt"
+    command = f"cat {project}/.pm-orchestrator/control/processes/*.json > {seen}; sleep 30"
+    checks = {"given": {"test": command}}
+    async with supervisor(project) as tasks:
+        began = monotonic()
+        outcome = await tasks.run(
+            request(project, prompt="Create alpha.py", plan=None, chunk="never", timeout_s=1.0, checks=checks)
+        )
+        took = monotonic() - began
+    assert (outcome.status, outcome.reason) == ("INCOMPLETE", "timeout")
+    assert took < 15
+    assert json.loads(seen.read_text())["label"] == "check of task-001"
 
 
 async def test_a_persons_plan_may_give_a_subtask_to_another_agent_and_a_models_plan_may_not(project: Path) -> None:

@@ -20,9 +20,10 @@ from runner.criteria.model import ChangedFile, CommandKind, CommandResult, Evide
 from runner.criteria.plugins import team_criteria
 from runner.criteria.registry import BUILT_IN, criteria_in_force
 from runner.criteria.test_output import failing_tests
-from runner.evidence import detect_commands, gather
+from runner.evidence import detect_commands, gather, running_checks
 from runner.rejection import modification_prompt
-from tracer.errors import NotFoundError
+from tracer.clock import monotonic
+from tracer.errors import NotFoundError, RecordError
 
 
 @dataclass
@@ -334,3 +335,18 @@ def test_options_add_marks_and_allow_places() -> None:
     options = {"marks": ["NOCOMMIT"], "allow": [r"TODO\(upstream\)"]}
     evidence = Evidence(request="Add it", answer="Added.", files=(file,), options=options)
     assert reasons(verdict_on(evidence)) == {"Q2": "NOCOMMIT found at a.py:1"}
+
+
+async def test_all_checks_together_take_no_longer_than_the_task_has_left(tmp_path: Path) -> None:
+    commands = tuple(PlannedCommand(kind=kind, command="sleep 20", origin="given") for kind in ("test", "lint"))
+    began = monotonic()
+    verdict = await judged(tmp_path, changes=Changes((changed("a.py", "x = 1\n"),)), commands=commands, left_s=0.3)
+    assert monotonic() - began < 10
+    assert reasons(verdict).keys() == {"Q7", "Q8"}
+
+
+async def test_a_check_that_cannot_be_put_on_record_is_told_and_not_run(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where the state dir should be")
+    with pytest.raises(RecordError, match="what is started"):
+        await running_checks(state_dir=tmp_path / "state", task_id="task-001")("touch ran", tmp_path, 10.0)
+    assert not (tmp_path / "ran").exists()

@@ -11,9 +11,26 @@ from typing import Any
 from runner.state import PLAN_SUFFIX
 from runner.task import TaskOutcome
 from tracer.events import Draft, Entry
+from tracer.statedir import StateDir
 from tracer.tracepack import TracePack
 
-__all__ = ["TaskLog"]
+__all__ = ["TaskLog", "begin_session"]
+
+
+async def begin_session(state_dir: StateDir, session_id: str) -> TracePack:
+    """The session's TracePack, its SESSION_START recorded.
+
+    Raises:
+        RecordError: it cannot be written.
+
+    """
+    pack = TracePack(state_dir=state_dir, session_id=session_id)
+    try:
+        await pack.session_start()
+    except BaseException:
+        await pack.close()
+        raise
+    return pack
 
 
 class TaskLog:

@@ -10,7 +10,7 @@ from typing import Final
 from tracer.errors import RecordError
 from tracer.statedir import StateDir
 
-__all__ = ["clear_stop", "request_stop", "stop_requests"]
+__all__ = ["clear_stop", "forget_earlier_stop", "request_stop", "stop_requests"]
 
 _PREFIX: Final = "stop-"
 
@@ -44,6 +44,19 @@ def stop_requests(state_dir: StateDir) -> tuple[str, ...]:
         )
     except OSError:
         return ()
+
+
+def forget_earlier_stop(state_dir: StateDir, task_id: str) -> None:
+    """Forget a request to a process that was killed before it saw it; call with the task's lock held.
+
+    The lock file was written when the lock was taken: what is older was not meant for whoever holds it now.
+    """
+    try:
+        asked = (state_dir.control / f"{_PREFIX}{task_id}").stat().st_mtime_ns
+        if asked < state_dir.task_lock(task_id).stat().st_mtime_ns:
+            clear_stop(state_dir, task_id)
+    except OSError:
+        return  # nobody asked
 
 
 def clear_stop(state_dir: StateDir, task_id: str) -> None:

@@ -20,7 +20,7 @@ from runner.chunking.roster import Roster
 from runner.evolve import fold, request_of
 from runner.executors.port import Executor, Live, LiveSink, ignore_live
 from runner.state import Request, TaskState
-from runner.stops import clear_stop, request_stop, stop_requests
+from runner.stops import clear_stop, forget_earlier_stop, request_stop, stop_requests
 from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
 from tracer.clock import short_token
 from tracer.conversation import ConversationTracer
@@ -87,6 +87,7 @@ class Supervisor:
         self._outcomes: dict[str, asyncio.Future[TaskOutcome]] = {}
         self._group = asyncio.TaskGroup()
         self._pack: TracePack | None = None
+        self._beginning = asyncio.Lock()
         self._stop_watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -100,13 +101,9 @@ class Supervisor:
     async def _end_orphans(self) -> None:
         if not any((self.state_dir.root / "control" / "processes").glob("*.json")):
             return
-        from runner.processes import CHECK_OF, end_orphans  # 15 ms: every start passes here, few find something
+        from runner.processes import end_orphans  # 15 ms: every start passes here, few find something
 
-        for orphan in await end_orphans(self.state_dir.root):
-            how = "was ended" if orphan.ended else "could not be ended"
-            of_task = f" of {orphan.label}" if orphan.label else ""
-            what = f"a {orphan.label}" if orphan.label.startswith(CHECK_OF) else f"an agent{of_task}"
-            self.orphans.append(f"{what} that a killed pm left running {how} (process {orphan.pid})")
+        self.orphans += [orphan.told() for orphan in await end_orphans(self.state_dir.root)]
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -299,11 +296,18 @@ class Supervisor:
         running = _Running(tracer=tracer, state=state, executor=executor, outcome=outcome)
         self._running[task_id] = running
         self._outcomes[task_id] = outcome
-        if self._pack is None:
-            from tracer.tracepack import TracePack  # 10 ms, needed by the first task
+        forget_earlier_stop(self.state_dir, task_id)
+        try:
+            async with self._beginning:
+                if self._pack is None:
+                    from runner.observe import begin_session  # 10 ms, needed by the first task
 
-            self._pack = TracePack(state_dir=self.state_dir, session_id=self.session_id)
-            await self._pack.session_start()
+                    self._pack = await begin_session(self.state_dir, self.session_id)
+        except BaseException:
+            del self._running[task_id], self._outcomes[task_id]
+            await tracer.close()
+            await executor.close()
+            raise
         if self._stop_watch is None or self._stop_watch.done():
             self._stop_watch = self._group.create_task(self._watch_stops())
         running.runner = self._group.create_task(self._perform(task_id, running, self._pack))

@@ -32,6 +32,13 @@ class Orphan(NamedTuple):
     pid: int
     ended: bool
 
+    def told(self) -> str:
+        """What happened, in one line for people."""
+        of_task = f" of {self.label}" if self.label else ""
+        what = f"a {self.label}" if self.label.startswith(CHECK_OF) else f"an agent{of_task}"
+        how = "was ended" if self.ended else "could not be ended"
+        return f"{what} that a killed pm left running {how} (process {self.pid})"
+
 
 class ProcessRecord:
     """The file that names one running program; `remove` when its tree has ended.

@@ -87,6 +87,38 @@ async def test_another_process_can_ask_for_a_stop(project: Path, tmp_path: Path)
     assert (outcome.status, outcome.reason) == ("UNFINISHED", "stopped")
 
 
+async def test_a_stop_that_its_process_was_killed_before_seeing_does_not_stop_the_next_run(
+    project: Path, tmp_path: Path
+) -> None:
+    path = script(tmp_path, {**GOOD, "delay_ms": 60_000})
+    async with supervisor(project) as supervised:
+        task_id = await supervised.submit(asked(project, path))
+        supervised.state_dir.task_lock(task_id).write_text("{}")  # what a killed process leaves
+    script(tmp_path, {**GOOD, "delay_ms": 500})
+    state_dir = StateDir(project / ".pm-orchestrator")
+    (state_dir.control / f"stop-{task_id}").touch()
+    await asyncio.sleep(0.02)
+    async with supervisor(project) as supervised:
+        outcome = await supervised.wait(await supervised.resume(task_id))
+    assert outcome.status == "COMPLETE"
+
+
+async def test_a_session_that_cannot_be_recorded_leaves_its_task_free_for_the_next_try(
+    project: Path, tmp_path: Path
+) -> None:
+    path = script(tmp_path, GOOD)
+    async with supervisor(project) as supervised:
+        state_dir = supervised.state_dir.ensure()
+        state_dir.tracepack.rmdir()
+        state_dir.tracepack.write_text("in the way")
+        with pytest.raises(RecordError):
+            await supervised.submit(asked(project, path))
+        assert supervised.status("task-001") is None
+        state_dir.tracepack.unlink()
+        outcome = await asyncio.wait_for(supervised.wait(await supervised.resume("task-001")), 20)
+    assert outcome.status == "COMPLETE"
+
+
 async def test_resume_of_a_failed_task_goes_on_in_a_new_file_and_of_a_complete_one_changes_nothing(
     project: Path, tmp_path: Path
 ) -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from runner.state import EMPTY, PLAN_SUFFIX, Limits, LoopState, Plan, Request, TaskState, Totals
 from tracer.events import Entry
 from tracer.unbilled import is_unbilled
 
 __all__ = ["evolve", "fold", "request_of"]
+
+_OUT_OF_ORDER_MS: Final = 10_000  # facts of subtasks are recorded at most so much later than they are dated
 
 
 def fold(entries: Iterable[Entry], state: TaskState = EMPTY) -> TaskState:
@@ -223,6 +225,8 @@ def _stretch(state: TaskState, entry: Entry, duration: object) -> tuple[int, int
     if entry.subtask_id is None:
         return duration, state.worked_until_ms
     end = _epoch_ms(entry.timestamp)
+    if end < state.worked_until_ms - _OUT_OF_ORDER_MS:  # the clock was set back: what was counted before tells nothing
+        return duration, end
     return max(0, end - max(end - duration, state.worked_until_ms)), max(end, state.worked_until_ms)
 
 

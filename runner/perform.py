@@ -254,6 +254,8 @@ class Performer:
         """Wait before the same request is sent again, counting down; returns milliseconds."""
         began = monotonic()
         left = backoff_s(step, spread=random.random())  # noqa: S311 - jitter is no secret
+        ends_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
+        left = left if ends_s is None else min(left, ends_s)
         waiting = Live(
             kind="waiting",
             text=step.retry_kind,

@@ -109,9 +109,8 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         del kind, error, traceback
-        for running in list(self._running.values()):
-            if running.runner is not None:
-                running.runner.cancel()
+        for runner in [running.runner for running in self._running.values() if running.runner is not None]:
+            runner.cancel()
         if self._stop_watch is not None:
             self._stop_watch.cancel()
         try:
@@ -156,8 +155,7 @@ class Supervisor:
 
     async def wait(self, task_id: str) -> TaskOutcome:
         """The outcome of a task of this process, when it has ended, asks a person or was stopped."""
-        outcome = self._outcomes.get(task_id)
-        if outcome is None:
+        if (outcome := self._outcomes.get(task_id)) is None:
             return self.look(task_id)
         return await asyncio.shield(outcome)
 
@@ -251,8 +249,7 @@ class Supervisor:
 
         A task of another process is asked through the state directory; that process looks a few times a second.
         """
-        running = self._running.get(task_id)
-        if running is not None:
+        if (running := self._running.get(task_id)) is not None:
             if running.runner is not None:
                 running.runner.cancel()
             with suppress(PmError, asyncio.CancelledError):
@@ -325,13 +322,12 @@ class Supervisor:
             async with self._slots:
                 outcome = await self._through(task_id, running, log)
         except asyncio.CancelledError:
-            outcome = self._look(running).stopped()
+            outcome = self._look(running)
         except PmError as error:
             outcome = error
         except Exception as error:  # noqa: BLE001 - the worker's boundary: one task's defect never touches another
-            failure = InternalError(f"{task_id} met a defect of pm: {error!r}", next_step=f"pm resume {task_id}")
-            failure.__cause__ = error
-            outcome = failure
+            outcome = InternalError(f"{task_id} met a defect of pm: {error!r}", next_step=f"pm resume {task_id}")
+            outcome.__cause__ = error
         finally:
             await running.executor.close()
             await running.tracer.close()
@@ -359,10 +355,13 @@ class Supervisor:
         running.state = await loop.run(running.state)
         return _outcome(running.state, running.tracer.get_trace_file_path(), running.tracer.chain_head)
 
-    def _look(self, running: _Running) -> TaskOutcome:
+    @staticmethod
+    def _look(running: _Running) -> TaskOutcome | PmError:
         path = running.tracer.get_trace_file_path()
-        state = fold(ConversationTracer.read_trace(path))
-        return _outcome(state, path, running.tracer.chain_head)
+        try:
+            return _outcome(fold(ConversationTracer.read_trace(path)), path, running.tracer.chain_head).stopped()
+        except PmError as error:  # the record was removed or damaged meanwhile
+            return error
 
     def _live_of(self, task_id: str) -> LiveSink:
         def forward(update: Live) -> None:
@@ -375,8 +374,7 @@ class Supervisor:
         while self._running:
             await asyncio.sleep(_STOP_POLL_S)
             for task_id in stop_requests(self.state_dir):
-                running = self._running.get(task_id)
-                if running is not None and running.runner is not None:
+                if (running := self._running.get(task_id)) is not None and running.runner is not None:
                     running.runner.cancel()
 
 

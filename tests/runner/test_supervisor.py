@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from runner.executors.scripted import ScriptedExecutor
 from runner.state import Request
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
+from tracer.clock import monotonic
 from tracer.conversation import ConversationTracer
-from tracer.errors import RecordError, UsageError
+from tracer.errors import NotFoundError, RecordError, UsageError
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
 
@@ -119,6 +121,20 @@ async def test_a_session_that_cannot_be_recorded_leaves_its_task_free_for_the_ne
     assert outcome.status == "COMPLETE"
 
 
+async def test_a_task_whose_record_was_removed_meanwhile_can_be_stopped_and_harms_no_other(
+    project: Path, tmp_path: Path
+) -> None:
+    path = script(tmp_path, {"match": "a.py", **GOOD, "delay_ms": 60_000}, {"match": "b.py", **GOOD, "delay_ms": 500})
+    async with supervisor(project) as supervised:
+        removed = await supervised.submit(asked(project, path))
+        other = await supervised.submit(replace(asked(project, path), prompt="Write b.py", kind="question"))
+        Path(supervised.look(removed).trace_file).unlink()
+        assert await supervised.stop(removed)
+        with pytest.raises(NotFoundError):
+            await supervised.wait(removed)
+        assert (await supervised.wait(other)).status != "UNFINISHED"
+
+
 async def test_resume_of_a_failed_task_goes_on_in_a_new_file_and_of_a_complete_one_changes_nothing(
     project: Path, tmp_path: Path
 ) -> None:
@@ -218,6 +234,15 @@ async def test_the_time_limit_of_a_task_ends_it_as_incomplete(project: Path, tmp
     async with supervisor(project) as supervised:
         outcome = await supervised.run(asked(project, path, timeout_s=0.2))
     assert (outcome.status, outcome.reason) == ("INCOMPLETE", "timeout")
+
+
+async def test_waiting_to_ask_again_ends_with_the_time_of_the_task(project: Path, tmp_path: Path) -> None:
+    trouble = {"error": {"kind": "overloaded", "message": "busy"}}
+    began = monotonic()
+    async with supervisor(project) as supervised:
+        outcome = await supervised.run(asked(project, script(tmp_path, *[trouble] * 6), timeout_s=2.0))
+    assert (outcome.status, outcome.reason) == ("INCOMPLETE", "timeout")
+    assert monotonic() - began < 3.2
 
 
 async def test_running_out_of_replies_is_an_error_answer_and_not_a_pass(project: Path, tmp_path: Path) -> None:

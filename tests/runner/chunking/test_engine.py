@@ -185,7 +185,7 @@ async def test_a_whole_that_stays_rejected_ends_incomplete_and_hands_nothing_ove
     assert state.final is not None
     assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "max_iterations")
     assert "never good" in state.final["detail"]
-    assert (world.isolation.files, world.closed) == ({}, [True])
+    assert (world.isolation.files, world.closed[-1]) == ({}, True)
 
 
 async def test_partial_results_are_handed_over_only_when_asked_for() -> None:
@@ -267,6 +267,14 @@ async def test_time_that_passes_side_by_side_counts_once() -> None:
     assert state.loop(sub(1)).answer["duration_ms"] == 4000
 
 
+async def test_time_counts_on_where_the_clock_was_set_back_meanwhile() -> None:
+    state = fold([request(chain([], [], []))])
+    for number, stamp in enumerate(("10:30:05", "09:30:05", "09:30:10"), 1):
+        data = {"output": "", "status": "COMPLETE", "duration_ms": 4000}
+        state = evolve(state, Entry(f"2025-01-23T{stamp}.000Z", "LLM_RESPONSE", "s", "task-001", data, sub(number), 0))
+    assert state.totals.spent_ms == 12_000
+
+
 async def test_a_person_is_asked_about_the_subtask_at_its_limit_when_nothing_else_can_go_on() -> None:
     rejected = {sub(1)}
     world = MemoryWorld(writes, reject=lambda step: "no" if step.subtask_id in rejected else "")
@@ -301,7 +309,7 @@ async def test_stopping_for_good_hands_nothing_over_and_leaves_nothing() -> None
     record.entries.append(person("stop"))
     state = await run(record, world)
     assert state.final is not None
-    assert (state.final["status"], world.isolation.files, world.closed) == ("CANCELLED", {}, [False])
+    assert (state.final["status"], world.isolation.files, world.closed[-1]) == ("CANCELLED", {}, False)
 
 
 async def test_a_continued_task_does_again_only_what_was_not_done() -> None:

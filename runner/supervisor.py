@@ -145,7 +145,9 @@ class Supervisor:
         """
         self.state_dir.ensure()
         if request.plan is not None:
-            _usable(request.plan)
+            from runner.chunking.plan import require_plan  # 20 ms, only where a person gives a plan
+
+            require_plan(request.plan)
         executor = self._make_executor(request_of(request.to_data(continues_sessions=False)))
         data = request.to_data(
             continues_sessions=getattr(executor, "continues_sessions", False), plans=getattr(executor, "plans", False)
@@ -240,7 +242,9 @@ class Supervisor:
         if plan is not None:
             if not waits:
                 raise UsageError(f"{task_id} has no plan that waits", next_step=f"pm show {task_id}")
-            _usable(plan)
+            from runner.chunking.plan import require_plan  # as in `submit`
+
+            require_plan(plan)
             answer["plan"] = dict(plan)
         return await self._reopen(task_id, path, answer)
 
@@ -308,11 +312,11 @@ class Supervisor:
         if self._stop_watch is None or self._stop_watch.done():
             self._stop_watch = self._group.create_task(self._watch_stops())
         running.runner = self._group.create_task(self._perform(task_id, running, self._pack))
-        # A task that is cancelled before its first step never runs its clean-up.
-        await running.started.wait()
+        await running.started.wait()  # a task that is cancelled before its first step never runs its clean-up
 
     async def _perform(self, task_id: str, running: _Running, pack: TracePack) -> None:
         from runner.observe import TaskLog
+        from runner.processes import uninterrupted
 
         log = TaskLog(pack, task_id)
         running.started.set()
@@ -328,18 +332,20 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - the worker's boundary: one task's defect never touches another
             outcome = InternalError(f"{task_id} met a defect of pm: {error!r}", next_step=f"pm resume {task_id}")
             outcome.__cause__ = error
-        finally:
+        await uninterrupted(self._end(task_id, running, log, outcome))
+
+    async def _end(self, task_id: str, running: _Running, log: TaskLog, outcome: TaskOutcome | PmError) -> None:
+        """Let go of the task, then tell: whoever hears it may resume the task at once."""
+        try:
             await running.executor.close()
+        finally:
             await running.tracer.close()
             self._running.pop(task_id, None)
             clear_stop(self.state_dir, task_id)
-        if isinstance(outcome, PmError):  # told only now: whoever hears it may resume the task at once
-            _fail(running.outcome, outcome)
-            return
-        with suppress(PmError):  # the conversation has its end; the TracePack's may be missing
-            await log.ended(outcome)
-        if not running.outcome.done():
-            running.outcome.set_result(outcome)
+            if isinstance(outcome, TaskOutcome):
+                with suppress(PmError):  # the conversation has its end; the TracePack's may be missing
+                    await log.ended(outcome)
+            _tell(running.outcome, outcome)
 
     async def _through(self, task_id: str, running: _Running, log: TaskLog) -> TaskOutcome:
         running.status = "RUNNING"
@@ -384,17 +390,12 @@ def _outcome(state: TaskState, path: Path, head: str | None) -> TaskOutcome:
     return outcome_of(state, trace_file=str(path), chain_head=head)
 
 
-def _usable(plan: Mapping[str, Any]) -> None:
-    """Refuse a plan that cannot be carried out, before anything is recorded."""
-    from runner.chunking.plan import check_plan  # 20 ms, only where a person gives a plan
-
-    checked = check_plan(plan, task_id="task", by_person=True)
-    if checked.problem:
-        raise UsageError("the plan cannot be carried out", why=checked.problem, next_step="mend it and give it again")
-
-
-def _fail(future: asyncio.Future[TaskOutcome], error: PmError) -> None:
-    if not future.done():
-        future.set_exception(error)
+def _tell(future: asyncio.Future[TaskOutcome], outcome: TaskOutcome | PmError) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, TaskOutcome):
+        future.set_result(outcome)
+    else:
+        future.set_exception(outcome)
         # A waiting caller takes it; where nobody waits, the record says how the task stands.
         future.exception()

@@ -24,6 +24,7 @@ __all__ = [
     "plan_of_text",
     "plan_text",
     "read_plan",
+    "require_plan",
 ]
 
 # The first line of a request for a plan; a script's reply may match it.
@@ -98,6 +99,18 @@ def check_plan(plan: object, *, task_id: str, by_person: bool = False) -> Checke
         subtasks.append(made)
     cycle = _cycle(subtasks)
     return Checked(problem=cycle) if cycle else Checked(tuple(subtasks))
+
+
+def require_plan(plan: Mapping[str, Any]) -> None:
+    """Refuse a person's plan that cannot be carried out, before anything is recorded.
+
+    Raises:
+        UsageError: it says what is wrong.
+
+    """
+    checked = check_plan(plan, task_id="task", by_person=True)
+    if checked.problem:
+        raise UsageError("the plan cannot be carried out", why=checked.problem, next_step="mend it and give it again")
 
 
 def _name(given: object, number: int) -> str:

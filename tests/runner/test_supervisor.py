@@ -14,6 +14,7 @@ from runner.effects import make_effects
 from runner.executors.port import Answer, Ask, Live, LiveSink, ignore_live
 from runner.executors.scripted import ScriptedExecutor
 from runner.state import Request
+from runner.stops import request_stop
 from runner.supervisor import Supervisor
 from runner.task import TaskRequest
 from tracer.clock import monotonic
@@ -133,6 +134,24 @@ async def test_a_task_whose_record_was_removed_meanwhile_can_be_stopped_and_harm
         with pytest.raises(NotFoundError):
             await supervised.wait(removed)
         assert (await supervised.wait(other)).status != "UNFINISHED"
+
+
+async def test_an_agent_that_takes_its_time_to_close_does_not_keep_a_stop_from_ending(
+    project: Path, tmp_path: Path
+) -> None:
+    path = script(tmp_path, {**GOOD, "delay_ms": 60_000})
+
+    class Slow(ScriptedExecutor):
+        async def close(self) -> None:
+            await asyncio.sleep(0.6)
+
+    slow = Slow(Path(path), state_dir=project / ".pm-orchestrator")
+    async with supervisor(project, make_executor=lambda _request: slow) as supervised:
+        task_id = await supervised.submit(asked(project, path))
+        assert request_stop(supervised.state_dir, task_id)  # looked at several times while the agent closes
+        outcome = await asyncio.wait_for(supervised.wait(task_id), 10)
+        assert outcome.status == "UNFINISHED"
+        assert supervised.state_dir.writer_of(task_id) is None
 
 
 async def test_resume_of_a_failed_task_goes_on_in_a_new_file_and_of_a_complete_one_changes_nothing(

@@ -82,7 +82,7 @@ def continuation_data(entries: Sequence[Entry], *, trace_file: str, overrides: M
     state = fold(entries)
     first = next(entry.data for entry in entries if entry.event == "USER_REQUEST")
     earlier = state.request.continues if state.request and state.request.continues else {}
-    limits = {**first.get("limits", {}), **overrides}
+    limits = {**first.get("limits", {}), **_limits_given_later(entries), **overrides}
     continues: dict[str, Any] = {
         "file": trace_file,
         "reason": str((state.final or {}).get("reason", "")),
@@ -92,11 +92,23 @@ def continuation_data(entries: Sequence[Entry], *, trace_file: str, overrides: M
     if state.plan is not None and state.plan.subtasks and not state.plan.proposed:
         continues["plan"] = _plan(state)
         continues["subtasks_tried"] = _tried_by_subtask(state, earlier)
+    into = {"into": state.request.into} if state.request and state.request.into else {}
     return {
-        **{key: value for key, value in first.items() if key not in {"redactions", "action"}},
+        **{key: value for key, value in first.items() if key not in {"redactions", "action", "into"}},
+        **into,
         "limits": limits,
         "continues": continues,
     }
+
+
+def _limits_given_later(entries: Sequence[Entry]) -> dict[str, Any]:
+    """What the person set when they went on with the ended file: it holds for the task, not for that file."""
+    later: dict[str, Any] = {}
+    for entry in entries:
+        limits = entry.data.get("limits")
+        if entry.event == "USER_REQUEST" and entry.data.get("action") and isinstance(limits, dict):
+            later |= limits
+    return later
 
 
 def _plan(state: TaskState) -> dict[str, Any]:

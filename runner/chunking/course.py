@@ -6,6 +6,7 @@ it; the whole is judged when all are done, and repaired once by a subtask of its
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -56,7 +57,7 @@ def _judge_whole(state: TaskState, request: Request, *, repairs: int) -> Step:
     if main.counted <= repairs:
         answer = {"output": answer_of_all(state), "status": "COMPLETE"}
         return Judge(main.iteration_index, answer, main.first_base, whole=True)
-    allowed = _REPAIRS + state.granted // max(1, request.limits.max_iterations)
+    allowed = _REPAIRS + math.ceil(state.granted / max(1, request.limits.max_iterations))
     if repairs < allowed:
         return Append(Draft("CHUNKING_PLAN", _repair(state)))
     if request.limits.on_limit == "ask" and not state.action:

@@ -19,6 +19,7 @@ from runner.evolve import evolve, fold
 from runner.executors.port import Answer, AnswerError, Ask, LiveSink
 from runner.loop import TaskLoop
 from runner.state import EMPTY, TaskState
+from runner.steps import AwaitPerson
 from tests.runner.chunking.memory import MemoryEffects, MemoryWorld, request, writes
 from tests.runner.memory import Record, no_sleep, person
 from tracer.events import Entry
@@ -265,6 +266,23 @@ async def test_time_that_passes_side_by_side_counts_once() -> None:
         state = evolve(state, Entry(stamp, "LLM_RESPONSE", "s", "task-001", data, sub(number), 0))
     assert state.totals.spent_ms == 5000
     assert state.loop(sub(1)).answer["duration_ms"] == 4000
+
+
+async def test_a_person_who_grants_one_more_iteration_gets_one_more_repair_of_the_whole() -> None:
+    judged: list[int] = []
+
+    def reject(step: Any) -> str:
+        if step.whole:
+            judged.append(step.iteration_index)
+        return "the parts do not fit" if step.whole and len(judged) < 3 else ""
+
+    record = Record([request(chain([], []), limits={"on_limit": "ask"})])
+    world = MemoryWorld(writes, reject=reject)
+    assert isinstance(decide(await run(record, world)), AwaitPerson)
+    record.entries.append(person("continue", max_iterations=1))
+    state = await run(record, world)
+    assert state.final is not None
+    assert (state.final["status"], judged) == ("COMPLETE", [0, 1, 2])
 
 
 async def test_time_counts_on_where_the_clock_was_set_back_meanwhile() -> None:

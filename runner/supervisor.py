@@ -124,8 +124,7 @@ class Supervisor:
 
     def status(self, task_id: str) -> TaskStatus | None:
         """QUEUED or RUNNING for a task of this process, else None: then its file says how it stands."""
-        running = self._running.get(task_id)
-        return running.status if running else None
+        return self._running[task_id].status if task_id in self._running else None
 
     def known(self) -> tuple[str, ...]:
         """The tasks that this process runs or has run, oldest first."""

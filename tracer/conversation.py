@@ -92,16 +92,18 @@ class ConversationTracer:
             raise TraceError(f"{os.fspath(path)!r} is not a conversation trace", why="its name says no task")
         tracer = cls(state_dir=state_dir, session_id=session_id, task_id=name.task_id, redactor=redactor)
         tracer._path, tracer._existing = Path(path), True
-        journal = await tracer._ready()
-        last = await asyncio.to_thread(_last_line, path)
-        if last and parse_line(last).event == "FINAL_SUMMARY":
+        await tracer._ready()
+        try:
+            last = await asyncio.to_thread(_last_line, path)
+            if last and parse_line(last).event == "FINAL_SUMMARY":
+                raise TraceError(
+                    f"{os.fspath(path)!r} has ended",
+                    why="its FINAL_SUMMARY is recorded",
+                    next_step="resume goes on in a new file",
+                )
+        except BaseException:
             await tracer.close()
-            raise TraceError(
-                f"{os.fspath(path)!r} has ended",
-                why="its FINAL_SUMMARY is recorded",
-                next_step="resume goes on in a new file",
-            )
-        tracer._journal = journal
+            raise
         return tracer
 
     @staticmethod

@@ -94,6 +94,17 @@ async def test_after_final_summary_nothing_is_added_here_or_after_reopening(tmp_
     assert StateDir(tmp_path).writer_of("task-001") is None
 
 
+async def test_a_trace_whose_last_line_is_damaged_is_refused_and_its_lock_given_back(tmp_path: Path) -> None:
+    async with ConversationTracer(state_dir=tmp_path, session_id="s", task_id="t", redactor=REDACTOR) as tracer:
+        await tracer.log_user_request("go")
+        path = tracer.get_trace_file_path()
+    with path.open("ab") as file:
+        file.write(b"damaged\n")
+    with pytest.raises(TraceError):
+        await ConversationTracer.open_existing(path, state_dir=tmp_path, session_id="s", redactor=REDACTOR)
+    assert tracer.state_dir.writer_of("t") is None
+
+
 async def test_an_unfinished_trace_is_continued_in_the_same_file(tmp_path: Path) -> None:
     async with tracer_in(tmp_path) as tracer:
         await tracer.log_user_request("x")

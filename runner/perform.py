@@ -207,7 +207,7 @@ class Performer:
             asked["base"] = base
         if step.subtask_id is not None:
             asked["subtask_id"] = step.subtask_id
-        if waited_ms >= _WORTH_TELLING_MS:
+        if waited_ms >= _WORTH_TELLING_MS or (waited_ms and self._time_is_over(waited_ms)):
             asked["waited_ms"] = waited_ms
         draft = Draft("LLM_REQUEST", asked, step.iteration_index, step.subtask_id)
         if _budget_left(self._ledger.state, request) is not None:
@@ -244,6 +244,10 @@ class Performer:
         data = _answer_data(answer, changed=changed, duration_ms=duration_ms, agentic_trace=trace)
         await self._ledger.record(Draft("LLM_RESPONSE", data, step.iteration_index, step.subtask_id))
 
+    def _time_is_over(self, waited_ms: int) -> bool:
+        left_s = _time_left_s(self._ledger.state, self._request())
+        return left_s is not None and waited_ms >= left_s * 1000
+
     def _request(self) -> Request:
         return self._ledger.state.request or Request()
 
@@ -255,7 +259,9 @@ class Performer:
         began = monotonic()
         left = backoff_s(step, spread=random.random())  # noqa: S311 - jitter is no secret
         ends_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
-        left = left if ends_s is None else min(left, ends_s)
+        least_ms = 0
+        if ends_s is not None and ends_s <= left:  # the time is over before the wait is, and must count as used up
+            left, least_ms = ends_s, math.ceil(ends_s * 1000)
         waiting = Live(
             kind="waiting",
             text=step.retry_kind,
@@ -269,7 +275,7 @@ class Performer:
             pause = min(1.0, left)
             await self._sleep(pause)
             left -= pause
-        return int((monotonic() - began) * 1000)
+        return max(least_ms, int((monotonic() - began) * 1000))
 
     async def _answer(self, step: AskAgent, written: Entry, *, budget_usd: float | None) -> tuple[Answer, int]:
         """The answer to a request that is durable, and how many milliseconds it took."""

@@ -261,7 +261,7 @@ async def test_waiting_to_ask_again_ends_with_the_time_of_the_task(project: Path
     async with supervisor(project) as supervised:
         outcome = await supervised.run(asked(project, script(tmp_path, *[trouble] * 6), timeout_s=2.0))
     assert (outcome.status, outcome.reason) == ("INCOMPLETE", "timeout")
-    assert monotonic() - began < 3.2
+    assert monotonic() - began < 3.4
 
 
 async def test_running_out_of_replies_is_an_error_answer_and_not_a_pass(project: Path, tmp_path: Path) -> None:

@@ -289,7 +289,9 @@ class FileTracker:
             "file_path": self._told(path),
             "edit_kind": "patch",
             "patch_format": "unified_diff",
-            **body("patch", make_patch(self._told(path), before, content.data, modes=(mode, content.mode)), self._blobs),
+            **body(
+                "patch", make_patch(self._told(path), before, content.data, modes=(mode, content.mode)), self._blobs
+            ),
             "pre_hash": blob_id_of(before) if before is not None else None,
             "post_hash": blob_id_of(content.data) if content.data is not None else None,
         }

@@ -26,7 +26,7 @@ from tracer.clock import short_token
 from tracer.conversation import ConversationTracer
 from tracer.errors import ConflictError, InternalError, PmError, UsageError
 from tracer.events import Draft
-from tracer.lookup import resolve_task
+from tracer.lookup import resolve_task, trace_files
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
@@ -139,10 +139,17 @@ class Supervisor:
         """Record the request and start it; returns the task id once USER_REQUEST is durable.
 
         Raises:
+            UsageError: the id that was asked for is another task's.
             PmError: the executor cannot be made, or the record cannot be written.
 
         """
         self.state_dir.ensure()
+        if request.task_id is not None and trace_files(self.state_dir, request.task_id):
+            raise UsageError(
+                f"{request.task_id} is recorded already",
+                why="a new task of this id would hide it",
+                next_step=f"pm resume {request.task_id}, or leave --task-id out",
+            )
         if request.plan is not None:
             from runner.chunking.plan import require_plan  # 20 ms, only where a person gives a plan
 

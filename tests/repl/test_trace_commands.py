@@ -173,6 +173,16 @@ def test_a_task_that_could_be_several_lists_them(project: Path) -> None:
     assert "alpha-2" in ran.err
 
 
+def test_an_id_that_a_task_has_is_given_to_no_other(project: Path) -> None:
+    run_scripted(project, GOOD, words=("write hello.py", "--task-id", "alpha-1"))
+    before = list((project / ".pm-orchestrator" / "traces").iterdir())
+    ran = pm("run", "write other.py", "--executor", "scripted", "--task-id", "alpha-1", cwd=project)
+    assert ran.code == 2
+    assert "alpha-1 is recorded already" in ran.err
+    assert "pm resume alpha-1" in ran.err
+    assert list((project / ".pm-orchestrator" / "traces").iterdir()) == before
+
+
 def test_nothing_is_deleted_without_yes(shop: Path) -> None:
     before = sorted((shop / ".pm-orchestrator" / "traces").iterdir())
     pm("tasks", "prune", "--keep", "0", cwd=shop)

@@ -20,7 +20,10 @@ _LISTS_WORK = re.compile(
 )
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
 _SAYS_ONLY = re.compile(r"^[\s>*_|`-]*(?P<mark>TODO|FIXME|TBD|XXX|WIP)[\s*_|.:!…-]*$")
-_STARTS = re.compile(r"^[\s>*_-]*(?:\[ \]\s+)?[*_]{0,2}(?P<mark>TODO|FIXME|TBD)[*_]{0,2}\s*(?:[:(]|[-–—]\s)")
+_STARTS = re.compile(
+    r"^[\s>*_-]*(?:\[ \]\s+)?[*_]{0,2}(?P<mark>TODO|FIXME|TBD)[*_]{0,2}\s*"
+    rf"(?:[:(]|[-–—]\s|(?<=[\s*_])(?:{wording.TO_DO})\b)"
+)
 _INSIDE = re.compile(r"(?:(?<=[.;:!?)]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD)\b\s*(?:[:)]|$)")
 # In the first column the word is the name of a state as a rule; an open cell stands to its right.
 _CELL = re.compile(r"(?<=\S)\s*\|\s*(?P<mark>TODO|FIXME|TBD)\s*(?=\|)")

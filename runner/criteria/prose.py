@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from runner.criteria.answer import Prose
 from runner.criteria.finding import at
 from runner.criteria.model import Place
-from runner.criteria.wording import TO_BE_WRITTEN
+from runner.criteria.wording import TO_BE_WRITTEN, TO_DO
 
 __all__ = ["left_out", "marks", "sentences"]
 
-_LINE_MARK = re.compile(r"^\W*(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*(?:[:(–—-]|$))")
+_LINE_MARK = re.compile(rf"^\W*(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*(?:[:(–—-]|$)|\s+(?:{TO_DO})\b)")
 _IN_LINE = re.compile(r"(?:(?<=[.!?;)]\s)|(?<=[-–—]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*[:(])")
 _LEFT_MARK = re.compile(
     r"\b(?:left|leaves?|leaving|added|adding|put|marked|there(?:'s| is| are)|still|with|contains?|has|have|remaining|remains?|as|some|one|two|three|few|several)\b[^.;!?]{0,40}\b(?P<mark>TODO|FIXME|TBD|HACK)s?\b"

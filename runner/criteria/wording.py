@@ -17,9 +17,12 @@ __all__ = [
     "LEFT_OUT_STRICT",
     "MISSING",
     "TO_BE_WRITTEN",
+    "TO_DO",
     "Words",
 ]
 
+TO_DO = r"implement|write|finish|complete|handle|fill|fix"
+"""Alternatives of a pattern: what follows a mark word that is no name ("TODO implement this", but "TODO list")."""
 _I = re.IGNORECASE
 _DOTS = r"(?:\.{3,}|…|\. \. \.)"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from runner.criteria.judge import judge
 from runner.criteria.marks import DOMAIN
-from runner.criteria.model import ChangedFile
+from runner.criteria.model import ChangedFile, Evidence
+from runner.criteria.registry import BUILT_IN
 from runner.criteria.review import review_file
 
 MISSING = """
@@ -418,3 +420,33 @@ def test_check_after_a_mark_is_work_to_do_unless_it_names_a_check() -> None:
     assert not DOMAIN.match(" check rounding")
     assert not DOMAIN.match(" check")
     assert DOMAIN.match(" check runs on every file")
+
+
+def _has_marks(answer: str, text: bytes) -> bool:
+    file = ChangedFile(path="guide.md", before=None, after=text)
+    evidence = Evidence(request="Write guide.md for the app", answer=answer, files=(file,))
+    return not next(each["passed"] for each in judge(evidence, BUILT_IN).criteria_results if each["id"] == "Q2")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("TODO implement the second part", b"# Guide\n\nOpen it.\n"),
+        ("The guide is written.\n- FIXME write the part on exports", b"# Guide\n\nOpen it.\n"),
+        ("Done.", b"# Guide\n\nTODO write the part on exports\n"),
+        ("Done.", b"# Guide\n\n- **TODO** finish the table\n"),
+    ],
+)
+def test_a_mark_word_before_a_verb_of_work_needs_no_colon(answer: str, text: bytes) -> None:
+    assert _has_marks(answer, text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("TODO lists can be exported now.", b"# Guide\n\nTODO items are sorted by date.\n"),
+        ("Done.", b"# Guide\n\nTODO lists\n\nA TODO is done with one key.\n"),
+    ],
+)
+def test_a_mark_word_that_is_a_name_is_left_alone(answer: str, text: bytes) -> None:
+    assert not _has_marks(answer, text)

@@ -2,7 +2,7 @@
 
 A given plan runs as it is; a model plans where the executor has one, and its plan is repaired once; without a model an
 explicit list splits. Whatever goes wrong ends in one task and the reason in CHUNKING_PLAN. A small request in `auto`
-is not planned at all and leaves no fact of it.
+is not planned at all and leaves no fact of it. With a branch for the result one piece is one subtask.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ def plan_step(state: TaskState, request: Request) -> Step | None:
         return None
     if plan is not None and not plan.replan:
         return _approved(state, plan)
-    if plan is None and (state.main.phase != "new" or not wants_plan(request)):
+    if plan is None and (state.main.phase != "new" or not (wants_plan(request) or request.into)):
         return None
     if plan is None and (given := _given(state, request)) is not None:
         return given
+    if plan is None and not wants_plan(request):
+        return _recorded(state, request, Checked(problem="the result goes to a branch"), "single")
     if _has_model(request):
         return _planning(state, request)
-    return _recorded(request, _by_list(request, state.task_id), "list")
+    return _recorded(state, request, _by_list(request, state.task_id), "list")
 
 
 def _has_model(request: Request) -> bool:
@@ -78,7 +80,7 @@ def _given(state: TaskState, request: Request) -> RecordPlan | None:
             data |= {"done": done, "base": base}
         return RecordPlan(data)
     if request.plan is not None:
-        return _recorded(request, check_plan(request.plan, task_id=state.task_id, by_person=True), "given")
+        return _recorded(state, request, check_plan(request.plan, task_id=state.task_id, by_person=True), "given")
     return None
 
 
@@ -100,8 +102,11 @@ def _by_list(request: Request, task_id: str) -> Checked:
     return check_plan(listed_plan(items, context=preamble(request.prompt)), task_id=task_id)
 
 
-def _recorded(request: Request, checked: Checked, mode: str) -> RecordPlan:
+def _recorded(state: TaskState, request: Request, checked: Checked, mode: str) -> RecordPlan:
     data = _data(checked, mode)
+    if request.into and not data["subtasks"]:  # a branch gets what was done apart from the person's files
+        whole = {"id": f"{state.task_id}-sub-1", "description": request.prompt, "dependencies": []}
+        return RecordPlan({**data, "subtasks": [whole]})
     if request.approve_plan and data["subtasks"]:
         data["proposed"] = True
     return RecordPlan(data)
@@ -120,13 +125,13 @@ def _planning(state: TaskState, request: Request) -> Step:
         case "requested":
             if loop.attempts >= request.limits.max_attempts:
                 why = f"{loop.attempts} requests for a plan had no answer"
-                return _recorded(request, Checked(problem=why), "model")
+                return _recorded(state, request, Checked(problem=why), "model")
             return _ask(state, request, loop, loop.answer.get("output"))
         case "answered":
             return _answered(state, request, loop)
         case _:
             if over_limit(state, request) is not None:
-                return _recorded(request, Checked(problem="there is nothing left for a plan"), "model")
+                return _recorded(state, request, Checked(problem="there is nothing left for a plan"), "model")
             return _ask(state, request, loop, None)
 
 
@@ -134,13 +139,13 @@ def _answered(state: TaskState, request: Request, loop: LoopState) -> Step:
     error = loop.answer.get("error")
     if isinstance(error, dict):
         why = f"planning failed: {error.get('kind', 'error')}: {error.get('message', '')}"
-        return _recorded(request, Checked(problem=why), "model")
+        return _recorded(state, request, Checked(problem=why), "model")
     checked = _read(state, loop)
     if checked.problem and not loop.counted:
         return _ask(state, request, loop._replace(iteration_index=loop.iteration_index + 1), loop.answer.get("output"))
     if checked.problem:
         checked = Checked(problem=f"the plan could not be used: {checked.problem}")
-    return _recorded(request, checked, "model")
+    return _recorded(state, request, checked, "model")
 
 
 def _read(state: TaskState, loop: LoopState) -> Checked:

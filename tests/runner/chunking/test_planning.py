@@ -239,3 +239,15 @@ async def test_a_request_for_a_plan_without_an_answer_is_asked_again_and_then_gi
 def test_prefixes_of_a_proposed_plan_fold() -> None:
     state = fold([request(approve_plan=True)])
     assert standings(state) == ()
+
+
+@pytest.mark.parametrize("chunk", ["auto", "never"])
+async def test_what_runs_in_one_piece_for_a_branch_is_one_subtask_and_leaves_the_persons_files(chunk: str) -> None:
+    record = Record([request(prompt="write part a", chunk=chunk, into="result", plans=True)])
+    world = planner()
+    state = await run(record, world)
+    assert status(state)[0] == "COMPLETE"
+    planned = plan_of(record)
+    assert [(each["description"], each["dependencies"]) for each in planned["subtasks"]] == [("write part a", [])]
+    assert planned["mode"] == "single"
+    assert all(ask.answer_schema is None for ask in world.asked)

@@ -265,10 +265,9 @@ async def test_a_continued_task_names_what_was_tried_and_what_is_used_up() -> No
 
 
 async def test_a_continued_task_keeps_the_limits_and_the_branch_that_the_person_gave_it_last() -> None:
-    record = Record(
-        [request(max_iterations=1, budget_usd=1.0), person("continue", limits={"budget_usd": 5.0}, into="b")]
-    )
+    record = Record([request(max_iterations=1, budget_usd=1.0)])
     await run(record, World([GOOD], ["REJECT"]))
+    record.entries.append(person("continue", limits={"budget_usd": 5.0}, into="b"))
     data = continuation_data(record.entries, trace_file="conversation-task-001-a.jsonl", overrides={"timeout_s": 9.0})
     assert (data["limits"]["budget_usd"], data["limits"]["timeout_s"], data["into"]) == (5.0, 9.0, "b")
     assert data["limits"]["max_iterations"] == 1

@@ -168,14 +168,15 @@ def http(folder: Path) -> None:
         _compare("single events, 1 client", 0.4, lambda: server.speed(one), lambda: bare(one))
         _compare("single events, 64 clients", 0.4, lambda: server.speed(many), lambda: bare(many))
         _compare("batches of 100 of 2 kB", 0.25, lambda: server.speed(batches), lambda: bare(batches), unit=100)
-        _compare("batches, raw mode", 0.6, lambda: server.speed(batches, store="raw"), lambda: bare(batches), unit=100)
-        _compare(
-            "batches, raw mode, no content seen before",
-            None,
-            lambda: server.speed([batches_of(10, 100, unique=True)], store="raw"),
-            lambda: bare([batches_of(10, 100, unique=True)]),
-            unit=100,
-        )
+        with ours(folder) as raw:  # of its own: a content that is stored redacted too needs a note of what differs
+            _compare("batches, raw mode", 0.6, lambda: raw.speed(batches, store="raw"), lambda: bare(batches), unit=100)
+            _compare(
+                "batches, raw mode, no content seen before",
+                None,
+                lambda: raw.speed([batches_of(10, 100, unique=True)], store="raw"),
+                lambda: bare([batches_of(10, 100, unique=True)]),
+                unit=100,
+            )
         _compare("64 clients, group commit on / off", 5, lambda: server.speed(many), lambda: alone.speed(many))
     _group_commit(folder)
 

@@ -95,7 +95,8 @@ class CommandOutput:
     def _close_head(self, after: str) -> None:
         """Something will be missing: close the head at the end of a line, judged with what comes after the cut."""
         self._ready += self._last(after)
-        end = self._ready.rfind("\n") + 1
+        limit = max(len(self._ready) - len(after), 0)
+        end = (self._ready.rfind("\n", 0, limit) + 1) or (self._ready.rfind("\n") + 1)
         self._told_beyond = len(after) - len(self._ready[end:])
         self._ready = self._ready[:end]
 

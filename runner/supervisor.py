@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -19,6 +18,7 @@ from runner.chunking.leftovers import remove_leftovers
 from runner.chunking.roster import Roster
 from runner.evolve import fold, request_of
 from runner.executors.port import Executor, Live, LiveSink, ignore_live
+from runner.running import Running
 from runner.state import Request, TaskState
 from runner.stops import clear_stop, forget_earlier_stop, request_stop, stop_requests
 from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
@@ -47,19 +47,6 @@ class MakeEffects(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class _Running:
-    """A task this process holds the writer's lock of."""
-
-    tracer: ConversationTracer
-    state: TaskState
-    executor: Executor
-    outcome: asyncio.Future[TaskOutcome]
-    status: TaskStatus = "QUEUED"
-    runner: asyncio.Task[None] | None = None
-    started: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class Supervisor:
     """Runs tasks of one state directory; an async context manager that leaves nothing running behind it.
 
@@ -83,7 +70,7 @@ class Supervisor:
         self._make_executor = make_executor
         self._make_effects = make_effects
         self._slots = asyncio.Semaphore(concurrency)
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._outcomes: dict[str, asyncio.Future[TaskOutcome]] = {}
         self._group = asyncio.TaskGroup()
         self._pack: TracePack | None = None
@@ -300,7 +287,7 @@ class Supervisor:
 
     async def _launch(self, task_id: str, tracer: ConversationTracer, state: TaskState, executor: Executor) -> None:
         outcome: asyncio.Future[TaskOutcome] = asyncio.get_running_loop().create_future()
-        running = _Running(tracer=tracer, state=state, executor=executor, outcome=outcome)
+        running = Running(tracer=tracer, state=state, executor=executor, outcome=outcome)
         self._running[task_id] = running
         self._outcomes[task_id] = outcome
         forget_earlier_stop(self.state_dir, task_id)
@@ -320,7 +307,7 @@ class Supervisor:
         running.runner = self._group.create_task(self._perform(task_id, running, self._pack))
         await running.started.wait()  # a task that is cancelled before its first step never runs its clean-up
 
-    async def _perform(self, task_id: str, running: _Running, pack: TracePack) -> None:
+    async def _perform(self, task_id: str, running: Running, pack: TracePack) -> None:
         from runner.observe import TaskLog
         from runner.processes import uninterrupted
 
@@ -340,7 +327,7 @@ class Supervisor:
             outcome.__cause__ = error
         await uninterrupted(self._end(task_id, running, log, outcome))
 
-    async def _end(self, task_id: str, running: _Running, log: TaskLog, outcome: TaskOutcome | PmError) -> None:
+    async def _end(self, task_id: str, running: Running, log: TaskLog, outcome: TaskOutcome | PmError) -> None:
         """Let go of the task, then tell: whoever hears it may resume the task at once."""
         try:
             await running.executor.close()
@@ -351,9 +338,9 @@ class Supervisor:
             if isinstance(outcome, TaskOutcome):
                 with suppress(PmError):  # the conversation has its end; the TracePack's may be missing
                     await log.ended(outcome)
-            _tell(running.outcome, outcome)
+            running.tell(outcome)
 
-    async def _through(self, task_id: str, running: _Running, log: TaskLog) -> TaskOutcome:
+    async def _through(self, task_id: str, running: Running, log: TaskLog) -> TaskOutcome:
         running.status = "RUNNING"
         await log.running()
         request = running.state.request or Request()
@@ -368,7 +355,7 @@ class Supervisor:
         return _outcome(running.state, running.tracer.get_trace_file_path(), running.tracer.chain_head)
 
     @staticmethod
-    def _look(running: _Running) -> TaskOutcome | PmError:
+    def _look(running: Running) -> TaskOutcome | PmError:
         path = running.tracer.get_trace_file_path()
         try:
             return _outcome(fold(ConversationTracer.read_trace(path)), path, running.tracer.chain_head).stopped()
@@ -394,14 +381,3 @@ def _outcome(state: TaskState, path: Path, head: str | None) -> TaskOutcome:
     from runner.continuation import outcome_of  # 40 ms of planning and wording: the first prompt comes before
 
     return outcome_of(state, trace_file=str(path), chain_head=head)
-
-
-def _tell(future: asyncio.Future[TaskOutcome], outcome: TaskOutcome | PmError) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, TaskOutcome):
-        future.set_result(outcome)
-    else:
-        future.set_exception(outcome)
-        # A waiting caller takes it; where nobody waits, the record says how the task stands.
-        future.exception()

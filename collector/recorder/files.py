@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from collector.patches import make_patch, quoted
-from collector.recorder.places import EXECUTABLE, PLAIN, Look, Places, look_at, read_bytes
+from collector.recorder.known import Content, Known
+from collector.recorder.places import EXECUTABLE, PLAIN, Places, look_at, read_bytes
 from collector.spool import Draft
 from runner.workspace.git import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of
@@ -32,30 +33,6 @@ _NOT_BEFORE: Final = "not kept before"
 _HEAD: Final = 10_000
 _MODE_TOLD: Final = re.compile(r"\Adiff --git [^\n]*\n(?:old mode \d+\n)?new (?:file )?mode (100644|100755)\n")
 _MODES: Final = (PLAIN, EXECUTABLE)
-
-
-class Content(NamedTuple):
-    """What stands on disk: its facts, and its stored form; `why` says what kept it from being stored."""
-
-    look: Look | None
-    data: bytes | None
-    why: str = ""
-    size: int = 0
-    mode: str = PLAIN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A file as last recorded: the blob of its stored form, None where it does not exist; `why` as in `Content`.
-
-    `mode` is git's, None where it is not known; `size` is that of a content that is not kept.
-    """
-
-    blob_id: str | None
-    look: Look | None = None
-    why: str = ""
-    mode: str | None = None
-    size: int = 0
 
 
 def body(name: str, data: bytes, blobs: DirectoryBlobs) -> dict[str, Any]:

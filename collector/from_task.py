@@ -215,7 +215,7 @@ class _Fold:
         for result in data["criteria_results"]:
             check = _CHECKS.get(str(result.get("id")))
             command = self._commands.get(check) if check == "test" else None
-            if command is not None:
+            if command is not None and result.get("outcome") != "not_verified":
                 self._test(str(command), result, data, at)
         if data["judgment"] != "PASS":
             message = f"{data['judgment']}: {data.get('summary') or ''}".rstrip(": ")

@@ -16,6 +16,7 @@ from runner.state import LoopState, TaskState
 from runner.steps import AwaitPerson
 from runner.task import TaskOutcome, TaskStatus
 from tracer.events import Entry
+from tracer.verification import unverified_in, verification_of
 
 __all__ = ["continuation_data", "outcome_of"]
 
@@ -36,6 +37,9 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         status=status,
         reason=reason,
         detail=detail,
+        answer=state.answer,
+        verification=verification_of(state.last_judgments),
+        not_verified=unverified_in(state.last_judgments),
         next_step=_mend(state) if status == "ERROR" else "",
         refused=status == "ERROR" and any(answer.get("status") == "BLOCKED" for answer in _answers(state)),
         iterations=state.iterations,

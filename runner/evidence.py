@@ -8,8 +8,8 @@ failing test command is repeated once, and passing then is recorded as flaky.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -17,13 +17,23 @@ from typing import Any, Protocol
 
 from runner.criteria.claims import claimed_paths, requested_paths
 from runner.criteria.commands import PROJECT_FILES, PlannedCommand, plan_commands
-from runner.criteria.model import ChangedFile, ClaimedPath, CommandKind, CommandResult, Evidence, Kind
+from runner.criteria.model import ChangedFile, ClaimedPath, CommandKind, CommandResult, Evidence, Kind, NotVerified
 from runner.criteria.test_output import failing_tests
-from runner.processes import CHECK_OF, run_command
+from runner.processes import CHECK_OF, command_environment, run_command
 from tracer.clock import monotonic
 from tracer.errors import RecordError
 
-__all__ = ["Changed", "CheckRun", "RunCheck", "detect_commands", "gather", "look_up_claims", "running_checks"]
+__all__ = [
+    "Changed",
+    "CheckRun",
+    "RunCheck",
+    "active_environment",
+    "detect_commands",
+    "gather",
+    "look_up_claims",
+    "project_venv",
+    "running_checks",
+]
 
 _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
@@ -32,6 +42,16 @@ _CLAIMS = 200
 _KEEP = 256 * 1024
 _LEAST_S = 0.001
 _MAX_OUTPUT = 256 * 1024 * 1024
+# A command's last word about a program that is not there: python -m, npx, cargo, rustup.
+_NO_TOOL = re.compile(
+    r"No module named '?(?P<module>\w+)'?\s*\Z"
+    r"|npx canceled due to missing packages.*?\[\W*(?P<npx>(?:@[\w.-]+/)?[\w.-]+)"
+    r"|^error: no such command: `(?P<cargo>[\w-]+)`|^error: '(?P<rustup>[\w-]+)' is not installed for the toolchain",
+    re.MULTILINE,
+)
+# Shells end with 127 then; make and some script runners end otherwise and tell that number.
+_ENDED_127 = re.compile(r"^\S*make\S* \*\*\* .*Error 127$|exit code 127\b", re.MULTILINE)
+_NOT_FOUND = re.compile(r"(?:^|[\s:])([\w./+@-]+): (?:(?:command )?not found|No such file or directory)$", re.MULTILINE)
 
 
 class Changed(Protocol):
@@ -79,13 +99,14 @@ async def gather(
     timeout_s: float = 600.0,
     left_s: float | None = None,
     run_check: RunCheck | None = None,
+    unused_venv: Path | None = None,
 ) -> Evidence:
     """Everything the criteria look at for one answer.
 
     `changes` is what this task changed against its first baseline; `expected` lists paths the task must deliver;
-    `commands` come from `detect_commands`. `timeout_s` is for each command, `left_s` for all of them together.
-    Commands are not run where the answer ended in trouble or changed nothing and claims nothing: there is nothing to
-    test then but the verdict is the same.
+    `commands` come from `detect_commands`; they are not run where the answer ended in trouble. `unused_venv` is the
+    project's virtual environment where they run without it, which tells why a tool is missing. `timeout_s` is for each
+    command, `left_s` for all of them together.
 
     Raises:
         RecordError: a command could not be started or put on record.
@@ -110,11 +131,15 @@ async def gather(
     if error_kind is not None or status == "TIMEOUT":
         return evidence
     ran: list[CommandResult] = []
-    missing: list[CommandResult] = []
+    not_checked: dict[CommandKind, NotVerified] = {}
     for command in commands:
-        result = await _run(command, workspace, _within(timeout_s, until), run_check or running_checks())
-        (missing if result.missing_tool and command.origin == "detected" else ran).append(result)
-    return replace(evidence, commands=tuple(ran), not_checked=tuple(missing))
+        running = run_check or running_checks()
+        result = await _run(command, workspace, _within(timeout_s, until), running, unused_venv)
+        if isinstance(result, NotVerified):
+            not_checked[command.kind] = result
+        else:
+            ran.append(result)
+    return replace(evidence, commands=tuple(ran), not_checked=not_checked)
 
 
 def detect_commands(
@@ -124,8 +149,8 @@ def detect_commands(
     configured: Mapping[CommandKind, str] | None = None,
     trusted: bool = False,
 ) -> tuple[PlannedCommand, ...]:
-    """The commands in force for `workspace` before any tool was looked for; reads a few small project files."""
-    names = _names(workspace) if trusted else []
+    """The commands of `workspace` before any tool was looked for; reads a few small project files."""
+    names = _names(workspace)
     wanted = [name for name in PROJECT_FILES if name in names]
     wanted += [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)][:20]
     texts = {name: _text(workspace / name) for name in wanted}
@@ -204,15 +229,19 @@ def _within(timeout_s: float, until: float | None) -> Callable[[], float]:
 
 
 async def _run(
-    command: PlannedCommand, workspace: Path, limit_s: Callable[[], float], run_check: RunCheck
-) -> CommandResult:
-    if command.tool and shutil.which(command.tool) is None:
-        return CommandResult(
-            kind=command.kind, command=command.command, origin=command.origin, exit_code=None, missing_tool=True
-        )
+    command: PlannedCommand,
+    workspace: Path,
+    limit_s: Callable[[], float],
+    run_check: RunCheck,
+    unused_venv: Path | None,
+) -> CommandResult | NotVerified:
+    if command.held_back is not None:
+        return command.held_back
     first = await run_check(command.command, workspace, limit_s())
+    if missing := _missing_tool(command.command, first):
+        return _not_found(missing, command.kind, unused_venv)
     result = _result(command, first)
-    if command.kind != "test" or result.missing_tool or first.timed_out or first.exit_code in {0, None}:
+    if command.kind != "test" or first.timed_out or first.exit_code in {0, None}:
         return result
     second = await run_check(command.command, workspace, limit_s())
     return replace(_result(command, second), flaky=True) if second.exit_code == 0 else result
@@ -227,27 +256,57 @@ def _result(command: PlannedCommand, run: CheckRun) -> CommandResult:
         output_tail=run.output[-_TAIL:],
         duration_s=run.duration_s,
         timed_out=run.timed_out,
-        missing_tool=not run.started or run.exit_code == 127 or _module_missing(command.command, run),
         failing=failing_tests(run.output) if command.kind == "test" and run.exit_code != 0 else (),
     )
 
 
-def _module_missing(command: str, run: CheckRun) -> bool:
-    """`python -m pytest` where pytest is not installed exits 1 with this one line."""
-    module = re.search(r"python\S* -m (\w+)", command)
-    return bool(
-        module and run.exit_code == 1 and re.search(rf"No module named '?{module.group(1)}'?\s*$", run.output.strip())
-    )
+def _missing_tool(command: str, run: CheckRun) -> str:
+    """The program or module without which the command could not even begin; empty where nothing is missing."""
+    if run.exit_code == 0:
+        return ""
+    if (told := _NO_TOOL.search(run.output)) and not (told["module"] and f"-m {told['module']}" not in command):
+        return next(name for name in told.groups() if name)
+    if run.started and not _ENDED_127.search(run.output):
+        return ""
+    named = _NOT_FOUND.findall(run.output) or command.split()
+    return "" if "/" in named[-1] else str(named[-1])  # a path is the workspace's own: its absence is a fault
 
 
-def running_checks(*, state_dir: Path | None = None, task_id: str = "") -> RunCheck:
-    """Runs commands as they are; those of `task_id` are on record in `state_dir`, to be ended if `pm` is killed."""
+def _not_found(tool: str, kind: CommandKind, unused_venv: Path | None) -> NotVerified:
+    if unused_venv is not None and (unused_venv / "bin" / tool).exists():
+        return NotVerified(why=f"{unused_venv.name} is not active", next="pm config trust")
+    return NotVerified(why=f"{tool} not found", next=f"install it, or name another: --{kind} CMD")
+
+
+def project_venv(workspace: Path) -> Path | None:
+    """The virtual environment that lies in the workspace, the usual names first; None where there is none to use."""
+    found = (path.parent for path in workspace.glob("*/pyvenv.cfg"))
+    usable = [venv for venv in found if os.access(venv / "bin" / "python", os.X_OK)]
+    return min(usable, key=lambda venv: (venv.name not in {".venv", "venv"}, venv), default=None)
+
+
+def active_environment(venv: Path) -> dict[str, str]:
+    """A check's environment with `venv` active: for trusted folders, as its programs come before the person's own."""
+    environment = command_environment()
+    environment.pop("PYTHONHOME", None)
+    path = f"{venv / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"
+    return {**environment, "VIRTUAL_ENV": str(venv), "PATH": path}
+
+
+def running_checks(
+    *, state_dir: Path | None = None, task_id: str = "", environment: Mapping[str, str] | None = None
+) -> RunCheck:
+    """Runs commands in `environment` (by default what any command gets).
+
+    Those of `task_id` are on record in `state_dir`, to be ended if `pm` is killed.
+    """
 
     async def run(command: str, workspace: Path, timeout_s: float) -> CheckRun:
         try:
             result = await run_command(
                 command,
                 cwd=workspace,
+                env=environment,
                 timeout_s=timeout_s,
                 keep_bytes=_KEEP,
                 max_output_bytes=_MAX_OUTPUT,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from runner.state import EMPTY, PLAN_SUFFIX, Limits, LoopState, Plan, Request, TaskState, Totals
+from runner.state import EMPTY, PLAN_SUFFIX, Limits, LoopState, Plan, Request, TaskState, Totals, answer_in
 from tracer.events import Entry
 from tracer.unbilled import is_unbilled
 
@@ -215,7 +215,8 @@ def _llm_response(state: TaskState, entry: Entry) -> TaskState:
     if data.get("time_limit") is True and limit_s is not None:  # what runs side by side also waits: the limit is over
         spent = max(spent, math.ceil(limit_s * 1000) - state.totals.spent_ms)
     totals = _added(state.totals, data, spent)
-    return _with_loop(state, entry, loop, totals=totals, history=history, worked_until_ms=until)
+    answer = answer_in(data, entry.subtask_id) or state.answer
+    return _with_loop(state, entry, loop, totals=totals, history=history, worked_until_ms=until, answer=answer)
 
 
 def _stretch(state: TaskState, entry: Entry, duration: object) -> tuple[int, int]:

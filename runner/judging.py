@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from runner.criteria.judge import judge
-from runner.criteria.model import CommandKind, Criterion, Kind, Verdict
+from runner.criteria.model import CommandKind, Criterion, Evidence, Kind, Verdict
 from runner.criteria.plugins import team_criteria
 from runner.criteria.registry import criteria_in_force
-from runner.evidence import detect_commands, gather, running_checks
+from runner.evidence import active_environment, detect_commands, gather, project_venv, running_checks
 from runner.state import Request, TaskState
 from runner.steps import Judge
 from runner.workspace import Changes
@@ -33,19 +33,22 @@ async def judge_answer(
     state: TaskState, step: Judge, *, request: Request, changes: Changes, state_dir: Path
 ) -> Verdict:
     """The verdict on everything that the task changed since its first baseline, and on its checks' results."""
-    answer, checks = step.answer, request.checks
+    answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
+    trusted = bool(checks.get("detect"))
     commands = await asyncio.to_thread(
         detect_commands,
-        Path(request.workspace),
+        workspace,
         given=_commands(checks, "given"),
         configured=_commands(checks, "configured"),
-        trusted=bool(checks.get("detect")),
+        trusted=trusted,
     )
+    venv = await asyncio.to_thread(project_venv, workspace)
+    environment = active_environment(venv) if trusted and venv is not None else None
     error = answer.get("error")
     evidence = await gather(
         request=_task_text(state, request, step.subtask_id),
         answer=str(answer.get("output", "")),
-        workspace=Path(request.workspace),
+        workspace=workspace,
         changes=changes,
         status=str(answer.get("status", "COMPLETE")),
         kind=cast("Kind", request.kind),
@@ -57,15 +60,21 @@ async def judge_answer(
         options=checks.get("options") if isinstance(checks.get("options"), dict) else None,
         timeout_s=float(checks.get("timeout_s") or 600.0),
         left_s=step.left_s,
-        run_check=running_checks(state_dir=state_dir, task_id=state.task_id),
+        run_check=running_checks(state_dir=state_dir, task_id=state.task_id, environment=environment),
+        unused_venv=None if trusted else venv,
     )
     selected = checks.get("criteria")
     criteria = criteria_in_force(
-        commands=[result.kind for result in evidence.commands],
+        commands=_kinds(evidence),
         selected=selected if isinstance(selected, list) else None,
         team=team(),
     )
     return await asyncio.to_thread(judge, evidence, criteria)
+
+
+def _kinds(evidence: Evidence) -> list[CommandKind]:
+    """The kinds that have a command; where nothing changed, one that could not run would have had nothing to show."""
+    return [*(result.kind for result in evidence.commands), *(evidence.not_checked if evidence.files else ())]
 
 
 def _commands(checks: Mapping[str, Any], key: str) -> Mapping[CommandKind, str]:

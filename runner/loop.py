@@ -22,6 +22,7 @@ from runner.state import TaskState
 from runner.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merge, RecordPlan, RecordRules, RunSubtasks
 from tracer.errors import PmError
 from tracer.events import Draft, Entry
+from tracer.verification import unverified_in, verification_of
 
 __all__ = ["Changed", "Effects", "TaskLoop", "backoff_s"]
 
@@ -97,7 +98,10 @@ class TaskLoop:
             "duration_ms": totals.spent_ms,
             "reason": step.reason,
             "diff_blob": result.changed.diff_blob,
+            "verification": verification_of(state.last_judgments),
         }
+        if unverified := unverified_in(state.last_judgments):
+            data["not_verified"] = [one._asdict() for one in unverified]
         if step.detail:
             data["detail"] = step.detail
         if _is_chunked(state):

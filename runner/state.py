@@ -12,7 +12,18 @@ from typing import Any, Final, Literal, NamedTuple
 from runner.sharded import Sharded
 from runner.trail import EMPTY_TRAIL, Trail
 
-__all__ = ["EMPTY", "PLAN_SUFFIX", "Limits", "LoopPhase", "LoopState", "Plan", "Request", "TaskState", "Totals"]
+__all__ = [
+    "EMPTY",
+    "PLAN_SUFFIX",
+    "Limits",
+    "LoopPhase",
+    "LoopState",
+    "Plan",
+    "Request",
+    "TaskState",
+    "Totals",
+    "answer_in",
+]
 
 # The loop that asks for a plan is `<task>-plan`; it has no judgments.
 PLAN_SUFFIX: Final = "-plan"
@@ -126,12 +137,20 @@ class Plan(NamedTuple):
         return self.names.get(subtask_id, {})
 
 
+def answer_in(data: Mapping[str, Any], subtask_id: object) -> str:
+    """The text of an LLM_RESPONSE that answers the request, empty where there is none; a plan answers nothing."""
+    output = data.get("output")
+    is_plan = isinstance(subtask_id, str) and subtask_id.endswith(PLAN_SUFFIX)
+    return output if isinstance(output, str) and output.strip() and not is_plan else ""
+
+
 class TaskState(NamedTuple):
     """A task, folded from its facts. `final` is FINAL_SUMMARY's data once the task has ended.
 
     `granted` is the number of iterations a person added; `action` a person's answer that is not yet acted upon;
     `worked_until_ms` is the end of the last stretch of time that `totals.spent_ms` counts; `begun_ms` is when the first
-    request was recorded (milliseconds since 1970 UTC, 0 where the trace does not tell).
+    request was recorded (milliseconds since 1970 UTC, 0 where the trace does not tell); `answer` is the last text that
+    an agent gave as an answer, of whichever loop.
     """
 
     task_id: str = ""
@@ -151,6 +170,13 @@ class TaskState(NamedTuple):
     facts: int = 0
     worked_until_ms: int = 0
     begun_ms: int = 0
+    answer: str = ""
+
+    @property
+    def last_judgments(self) -> tuple[Mapping[str, Any], ...]:
+        """The newest QUALITY_JUDGMENT of the task, or of each of its subtasks while the whole has none."""
+        loops = (self.main,) if self.main.judgment else (loop for _, loop in self.subtasks.items())
+        return tuple(loop.judgment for loop in loops if loop.judgment)
 
     @property
     def iterations(self) -> int:

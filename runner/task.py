@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from runner.criteria.model import Kind
 from runner.executors.port import Permissions
+from tracer.verification import Unverified, Verification
 
 if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
     from runner.chunking.standing import Standing
@@ -106,13 +107,18 @@ class TaskOutcome:
 
     `next_step` is what would mend the trouble that ended it, empty where nobody said; `refused` tells a refused
     request from a refused key, whose `reason` is the same. `subtasks` says how each subtask of a chunked task stands.
-    `chain_head` is the hexadecimal sha256 after the last line, None where nothing is chained.
+    `answer` is the agent's last answer; `verification` says whether tests showed the result to be right, `not_verified`
+    what could not be checked and why. `chain_head` is the hexadecimal sha256 after the last line, None where nothing is
+    chained.
     """
 
     task_id: str
     status: TaskStatus
     reason: str = ""
     detail: str = ""
+    answer: str = ""
+    verification: Verification = "not_verified"
+    not_verified: tuple[Unverified, ...] = ()
     next_step: str = ""
     refused: bool = False
     iterations: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -98,9 +99,10 @@ def _page(view: TaskView, counts: Counter[str]) -> str:
 
 def _markdown(view: TaskView, counts: Counter[str]) -> str:
     reason = explained(view.status, view.reason)
+    unverified = f", {_inline(view.unverified)}" if view.unverified else ""
     parts = [
         f"# {view.task_id}: {_inline(view.title)}",
-        f"**{view.status}**{f' – {reason}' if reason else ''}",
+        f"**{view.status}**{unverified}{f' – {reason}' if reason else ''}",
         _facts(view),
         "## Request",
         _fenced(view.request.text),
@@ -127,6 +129,12 @@ def _facts(view: TaskView) -> str:
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
 
 
+def _outcome(row: Mapping[str, Any]) -> str:
+    if row["outcome"] == "not_verified":
+        return "NOT VERIFIED"
+    return "PASS" if row["passed"] else "FAIL"
+
+
 def _iteration(each: IterationView) -> list[str]:
     of = f" of {each.subtask_id}" if each.subtask_id else ""
     parts = [f"## Iteration {each.index}{of}: {each.judgment or each.status or 'asked'}"]
@@ -142,8 +150,7 @@ def _iteration(each: IterationView) -> list[str]:
         parts += ["### Changes on disk", _fenced("\n".join(line.text for line in each.diff), "diff")]
     if each.criteria:
         rows = [
-            f"| {row['id']} {row['name']} | {'PASS' if row['passed'] else 'FAIL'} | {_inline(str(row['reason']))} |"
-            for row in each.criteria
+            f"| {row['id']} {row['name']} | {_outcome(row)} | {_inline(str(row['reason']))} |" for row in each.criteria
         ]
         parts += ["### Criteria", "\n".join(["| criterion | result | reason |", "|---|---|---|", *rows])]
     return parts

@@ -17,6 +17,7 @@ from runner.evolve import fold
 from tracer.events import Entry
 from tracer.filters import Filter
 from tracer.render import escape_controls, fact_line
+from tracer.verification import unverified_text
 
 __all__ = [
     "DiffLine",
@@ -114,6 +115,7 @@ class TaskView:
     status: str
     reason: str
     detail: str
+    unverified: str
     request: Shown
     rules: Shown
     executor: str
@@ -149,6 +151,7 @@ def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None])
         status=outcome.status,
         reason=outcome.reason,
         detail=outcome.detail,
+        unverified=unverified_text(outcome.not_verified),
         request=shown(request.prompt if request else ""),
         rules=shown(state.rules or ""),
         executor=str(request.executor.get("name") or "") if request else "",
@@ -232,7 +235,7 @@ def _judged(seq: int, data: dict[str, Any], _fields: dict[str, Any]) -> dict[str
         "judgment_seq": seq,
         "judgment": str(data.get("judgment", "")),
         "summary": str(data.get("summary", "")),
-        "criteria": _filled(data.get("criteria_results"), ("id", "name", "passed", "reason")),
+        "criteria": _filled(data.get("criteria_results"), ("id", "name", "passed", "reason", "outcome")),
         "issues": _filled(data.get("issues"), ("criterion", "path", "line", "excerpt", "suggestion")),
     }
 

@@ -56,12 +56,15 @@ _REQUIRED: Final[dict[str, tuple[tuple[str, type | tuple[type, ...]], ...]]] = {
 
 
 class CriteriaResult(TypedDict):
-    """One criterion's result (seed 001, 2.3)."""
+    """One criterion's result (seed 001, 2.3), and ours: what was not verified has `passed` true, `why` and `next`."""
 
     id: str
     name: str
     passed: bool
     reason: NotRequired[str]
+    outcome: NotRequired[Literal["pass", "fail", "not_verified"]]
+    why: NotRequired[str]
+    next: NotRequired[str]
 
 
 class Issue(TypedDict):

@@ -11,6 +11,7 @@ from typing import Any, Final
 from unicodedata import category
 
 from tracer.events import Entry
+from tracer.verification import unverified_in, unverified_text
 
 __all__ = ["escape_controls", "fact_line", "trace_text"]
 
@@ -93,7 +94,8 @@ def _quality_judgment(data: Mapping[str, Any]) -> str:
         summary = _first_line(data.get("summary"))
         return f"RETRY ({summary})" if summary and summary != "RETRY" else "RETRY"
     if judgment != "REJECT":
-        return judgment
+        unverified = unverified_text(unverified_in([data]))
+        return f"{judgment} ({unverified})" if unverified else judgment
     results = data.get("criteria_results")
     failed = [
         _failure(result, data.get("issues"))

@@ -121,6 +121,8 @@ def trust(context: Context, arguments: Namespace) -> int:
     project, store = context.state_root, trust_store(context.environ)
     if arguments.revoke:
         found = forget(store, project)
+        if context.session is not None:
+            context.session.reload()
         context.output.line("trust taken back" if found else "was not trusted")
         context.output.result("config trust", {"trusted": False, "project": str(project)})
         return 0
@@ -130,6 +132,8 @@ def trust(context: Context, arguments: Namespace) -> int:
     for name in present:
         context.output.line(f"trusted {project / name}")
     context.output.line(f"trusted {project.parent}: its configuration and detected commands may be used")
+    if context.session is not None:
+        context.session.reload()  # from the next task on
     context.output.note("a change to these files ends the trust")
     context.output.result(
         "config trust", {"trusted": folder_trusted(store, project), "files": present, "project": str(project)}

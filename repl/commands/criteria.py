@@ -37,7 +37,8 @@ def criteria(context: Context, arguments: Namespace) -> int:
         if arguments.id and one.id.upper() != arguments.id.upper():
             continue
         command = commands.get(KIND_OF[one.id]) if one.id in KIND_OF else None
-        force = "in force" if one.id in in_force else "not in force"
+        held_back = command.held_back if command and one.id in in_force else None
+        force = "not run" if held_back else "in force" if one.id in in_force else "not in force"
         kind = "mandatory" if one.mandatory else "optional"
         origin = f"{command.origin}: {escape(command.command)}" if command else ""
         context.output.line(f"{escape(one.id):<4} {escape(one.name):<22} {kind:<10} {force:<13} {origin}".rstrip())
@@ -49,6 +50,7 @@ def criteria(context: Context, arguments: Namespace) -> int:
                 "name": one.name,
                 "mandatory": one.mandatory,
                 "in_force": one.id in in_force,
+                "not_run": held_back.why if held_back else None,
                 "command": command.command if command else None,
                 "origin": command.origin if command else None,
                 "explain": one.explain,
@@ -56,8 +58,8 @@ def criteria(context: Context, arguments: Namespace) -> int:
         )
     if not rows:
         raise NotFoundError(f"no criterion {arguments.id!r}", next_step="pm criteria")
-    if not settings.trusted and not configured:
-        context.output.note("commands found in this folder are used once it is trusted: pm config trust")
+    if any(command.held_back for command in planned):
+        context.output.note("commands found in this folder are run once it is trusted: pm config trust")
     context.output.result("criteria", {"criteria": rows, "trusted": settings.trusted})
     return 0
 

@@ -188,7 +188,7 @@ def _estimated(text: str, room: int) -> int:
 
 
 def _criterion(part: dict[str, Any], width: int) -> Iterator[Line]:
-    passed = part.get("passed")
+    passed = None if part.get("outcome") == "not_verified" else part.get("passed")
     mark = "v" if passed is True else "x" if passed is False else "?"
     reason = part.get("reason")
     text = f"{mark} {part.get('id', '?')} {part.get('name', '')}"

@@ -1,4 +1,7 @@
-"""Q7-Q9: the test, lint and type-check commands ended with 0, and nobody moved the goalposts."""
+"""Q7-Q9: the test, lint and type-check commands ended with 0, and nobody moved the goalposts.
+
+A command that could not be run is not verified: that is told, and is no fault of the answer.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ def q9_typecheck(evidence: Evidence) -> Finding:
 
 def _check(evidence: Evidence, kind: CommandKind) -> Finding:
     results = [result for result in evidence.commands if result.kind == kind]
-    if not results:
+    not_run = evidence.not_checked.get(kind)
+    if not results and not_run is None:
         reason = f"no {_NOUN[kind]} command is configured or was detected"
         return Finding(passed=False, reason=reason, places=(at("command", reason),))
     faults = [fault for result in results if (fault := _fault(result)) is not None]
@@ -40,17 +44,16 @@ def _check(evidence: Evidence, kind: CommandKind) -> Finding:
         if moved:
             reasons.append(finding_of(moved).reason)
         return Finding(passed=False, reason="; ".join(reasons), places=(*(place for _, place in faults), *moved))
+    if not_run is not None:
+        return Finding(passed=True, not_verified=not_run)
     flaky = [result.command for result in results if result.flaky]
     return Finding(passed=True, reason=f"flaky: failed once, passed when repeated: {flaky[0]}" if flaky else "")
 
 
 def _fault(result: CommandResult) -> tuple[str, Place] | None:
-    if result.exit_code == 0 and not result.timed_out and not result.missing_tool:
+    if result.exit_code == 0 and not result.timed_out:
         return None
-    if result.missing_tool:
-        reason = f"{result.command}: the tool is missing"
-        advice = "install the tool, or configure another command"
-    elif result.timed_out:
+    if result.timed_out:
         reason = f"{result.command}: stopped after {result.duration_s:.0f} s"
         advice = "make the command end in time"
     elif result.exit_code is None:

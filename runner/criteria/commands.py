@@ -11,15 +11,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from runner.criteria.model import CommandKind
+from runner.criteria.model import CommandKind, NotVerified
 from runner.criteria.settings_text import json_object, toml_table
 
-__all__ = ["PROJECT_FILES", "PlannedCommand", "plan_commands"]
+__all__ = ["NOT_TRUSTED", "PROJECT_FILES", "PlannedCommand", "plan_commands"]
 
 PROJECT_FILES = (
     "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", "ruff.toml", ".ruff.toml", ".flake8",
     "package.json", "Cargo.toml", "go.mod", "Makefile", "makefile", "GNUmakefile",
 )  # fmt: skip
+NOT_TRUSTED = NotVerified(why="folder not trusted", next="pm config trust")
 KINDS: tuple[CommandKind, ...] = ("test", "lint", "typecheck")
 _NO_TEST = re.compile(r"no test specified")
 _MAKE_TARGETS: dict[CommandKind, tuple[str, ...]] = {
@@ -31,12 +32,12 @@ _MAKE_TARGETS: dict[CommandKind, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCommand:
-    """A command to run. `tool` is the program that must be there for a detected command to be in force."""
+    """A command to run; `held_back` says why it must not be started."""
 
     kind: CommandKind
     command: str
     origin: Literal["given", "configured", "detected"]
-    tool: str = ""
+    held_back: NotVerified | None = None
 
 
 def plan_commands(
@@ -47,12 +48,12 @@ def plan_commands(
     configured: Mapping[CommandKind, str] | None = None,
     trusted: bool = False,
 ) -> tuple[PlannedCommand, ...]:
-    """One command for each kind that has one, tests first; nothing is detected in a folder that is not trusted.
+    """One command for each kind that has one, tests first; in a folder that is not trusted, what is detected is held back.
 
     `names` are workspace-relative paths of files (top level and `tests/`), `texts` the contents of `PROJECT_FILES`.
     An empty given or configured command switches its kind off.
     """
-    detected = _detect(names, texts or {}) if trusted else {}
+    detected = _detect(names, texts or {})
     planned: list[PlannedCommand] = []
     for kind in KINDS:
         for origin, commands in (("given", given or {}), ("configured", configured or {})):
@@ -66,12 +67,15 @@ def plan_commands(
                 break
         else:
             if kind in detected:
-                planned.append(detected[kind])
+                held_back = None if trusted else NOT_TRUSTED
+                planned.append(
+                    PlannedCommand(kind=kind, command=detected[kind], origin="detected", held_back=held_back)
+                )
     return tuple(planned)
 
 
-def _detect(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKind, PlannedCommand]:
-    found: dict[CommandKind, PlannedCommand] = {}
+def _detect(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKind, str]:
+    found: dict[CommandKind, str] = {}
     for candidates in (
         _python(names, texts),
         _node(names, texts.get("package.json", "")),
@@ -79,9 +83,7 @@ def _detect(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKin
         _go(names),
         _make(texts),
     ):
-        for kind, command in candidates.items():
-            tool = command.split()[0]
-            found.setdefault(kind, PlannedCommand(kind=kind, command=command, origin="detected", tool=tool))
+        found = {**candidates, **found}
     return found
 
 

@@ -49,8 +49,9 @@ asked for, a question which of two ways is meant.
 Mend it: do the rest, now.""",
     "Q7": """\
 The test command ends with 0 (given by --test, configured, or detected in a trusted folder).
-Fails: another exit code, no end in time, a missing tool (a detected one is only listed as not checked); tests deleted,
-skipped or weakened and test settings changed by this task, unless the request asks for it or --allow-test-changes.
+Fails: another exit code, no end in time; tests deleted, skipped or weakened and test settings changed by this task,
+unless the request asks for it or --allow-test-changes.
+Not verified, and told beside the verdict: a tool that is not installed, a detected command in a folder without trust.
 A failing run is repeated once; a run that then passes is flaky, passes, and is said so.
 Mend it: mend the code that the failing tests name.""",
     "Q8": """\

@@ -1,5 +1,7 @@
 """The verdict, fail-closed: everything in force must pass, and whatever is unclear is a REJECT (contracts 2).
 
+What could not be checked for reasons of our own is `not_verified`: it rejects nothing and is never told as passed.
+
 A check that raises, answers something else than a Finding, or is missing fails by name; an earlier failure stops no
 later check. Only transient trouble (time, network, rate limit, overload) is a RETRY, with an empty result list.
 """
@@ -38,7 +40,7 @@ def judge(evidence: Evidence, criteria: Sequence[Criterion]) -> Verdict:
         criteria_results=results,
         issues=tuple(issue for issue in issues if not issue.get("preexisting")),
         summary="; ".join(f"{criterion.id}: {finding.reason}" for criterion, finding in failed)
-        or " ".join(criterion.id for criterion in criteria),
+        or _passed_text(findings),
         notes=_notes(evidence, findings),
         ask_person=any(place.type == "ask_person" for _, finding in failed for place in finding.places),
     )
@@ -74,11 +76,24 @@ def _run(criterion: Criterion, evidence: Evidence) -> Finding:
 
 def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
     result: dict[str, Any] = {"id": criterion.id, "name": criterion.name, "passed": finding.passed}
+    unverified = finding.not_verified
     if not finding.passed:
-        result["reason"] = finding.reason or "failed without a reason"
-    elif finding.reason:
-        result["reason"] = finding.reason
-    return result
+        return {**result, "outcome": "fail", "reason": finding.reason or "failed without a reason"}
+    if unverified is not None:
+        told = {"reason": f"not verified: {unverified.why}", "why": unverified.why, "next": unverified.next}
+        return {**result, "outcome": "not_verified", **told}
+    return {**result, "outcome": "pass", **({"reason": finding.reason} if finding.reason else {})}
+
+
+def _passed_text(findings: Sequence[tuple[Criterion, Finding]]) -> str:
+    """`Q1 Q2 Q3; Q7 not verified: folder not trusted`."""
+    passed = " ".join(criterion.id for criterion, finding in findings if finding.not_verified is None)
+    unverified = [
+        f"{criterion.id} not verified: {finding.not_verified.why}"
+        for criterion, finding in findings
+        if finding.not_verified is not None
+    ]
+    return "; ".join([passed, *unverified])
 
 
 def _issue(criterion: str, place: Place) -> dict[str, Any]:
@@ -97,14 +112,13 @@ def _issue(criterion: str, place: Place) -> dict[str, Any]:
 
 
 def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> tuple[str, ...]:
-    """What is worth saying without rejecting: old markers, checks that did not run, flaky runs."""
+    """What is worth saying without rejecting: old markers, text that was not parsed, flaky runs."""
     notes = [
         f"{criterion.id}: {'' if place.type == 'not_parsed' else 'was there before: '}{place.message}{_at(place)}"
         for criterion, finding in findings
         for place in finding.places
         if place.preexisting
     ]
-    notes += [f"not checked: {result.kind} ({result.command}): tool missing" for result in evidence.not_checked]
     notes += [
         f"flaky: {result.command} failed once and passed when repeated" for result in evidence.commands if result.flaky
     ]

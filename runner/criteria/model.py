@@ -20,6 +20,7 @@ __all__ = [
     "Finding",
     "Judgment",
     "Kind",
+    "NotVerified",
     "Place",
     "Verdict",
 ]
@@ -59,10 +60,18 @@ class ClaimedPath:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotVerified:
+    """Why something could not be checked, in a few words, and the next step that lets it be checked."""
+
+    why: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
     """One run of a test, lint or type-check command. `exit_code` is None where it did not end by itself.
 
-    `origin` says why it is in force; `missing_tool` that it could not be started at all.
+    `origin` says why it is in force.
     """
 
     kind: CommandKind
@@ -72,7 +81,6 @@ class CommandResult:
     output_tail: str = ""
     duration_s: float = 0.0
     timed_out: bool = False
-    missing_tool: bool = False
     flaky: bool = False
     failing: tuple[str, ...] = ()
 
@@ -82,7 +90,7 @@ class Evidence:
     """Everything the criteria may look at for one answer.
 
     `protected_changes` names what the task changed under the state directory (already undone).
-    `not_checked` names detected commands whose tool is missing or whose folder is not trusted.
+    `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
     `error_kind` is the executor's word for trouble (`AnswerError.kind`), None where the answer came whole.
     """
 
@@ -95,7 +103,7 @@ class Evidence:
     files: tuple[ChangedFile, ...] = ()
     claims: tuple[ClaimedPath, ...] = ()
     commands: tuple[CommandResult, ...] = ()
-    not_checked: tuple[CommandResult, ...] = ()
+    not_checked: Mapping[CommandKind, NotVerified] = field(default_factory=dict)
     protected_changes: tuple[str, ...] = ()
     allow_test_changes: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -116,11 +124,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A criterion's result: passed, or the reason with its places."""
+    """A criterion's result: passed, or the reason with its places.
+
+    `not_verified` says why it could not be judged: `passed` is then no PASS, and no fault of the answer either.
+    """
 
     passed: bool
     reason: str = ""
     places: tuple[Place, ...] = ()
+    not_verified: NotVerified | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

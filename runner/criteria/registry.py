@@ -1,7 +1,7 @@
 """The criteria there are and which of them are in force.
 
-Q1-Q6 are always in force. Q7-Q9 are where a command of their kind ran or was selected by name; a selected check that
-has no command fails rather than passing unseen. Teams' own criteria follow in the order of their ids.
+Q1-Q6 are always in force. Q7-Q9 are where there is a command of their kind or they were selected by name; a selected
+check that has no command fails rather than passing unseen. Teams' own criteria follow in the order of their ids.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def criteria_in_force(
 ) -> tuple[Criterion, ...]:
     """The criteria to judge by, Q1 first.
 
-    `commands` are the kinds that have a command in force (`evidence.commands`); `selected` are ids asked for by the
+    `commands` are the kinds that have a command, whether or not it could be run; `selected` are ids asked for by the
     person (`--criteria`): optional ones outside it are left out, optional ones inside it are in force even without
     a command, and fail then. Mandatory criteria cannot be deselected.
     """

@@ -27,6 +27,16 @@ def test_titles_file_names_and_errors_show_control_and_direction_characters(proj
         assert f"went {SEEN}" in served.client.get("/tasks/task-002").text
 
 
+def test_a_task_s_page_says_which_tests_did_not_run(project: Path) -> None:
+    (project / "pytest.ini").write_text("[pytest]\n")
+    with serving(project, [{"output": "done", "files": {"a.txt": "x\n"}}]) as served:
+        task_id = served.client.post("/api/tasks", json={"prompt": "write it"}).json()["task_id"]
+        served.until_ended(task_id)
+        page = served.client.get(f"/tasks/{task_id}").text
+        assert "tests not run: folder not trusted (pm config trust)" in page
+        assert "not verified</span>" in page.partition("Q7 Test Passed")[2][:200]
+
+
 def test_what_agents_wrote_into_a_session_s_label_is_shown_too() -> None:
     meta = {"label": EVIL, "provider": EVIL, "model": "", "success": None, "ts": "", "cost_usd": None}
     page = render("agentic.html", meta=meta, loops=[EVIL], steps=[], left_out=0)

@@ -189,6 +189,8 @@ def rejections(judgments: Iterable[Mapping[str, Any]]) -> tuple[Rejections, ...]
         for result in results if isinstance(results, list) else ():
             if not isinstance(result, Mapping) or not isinstance(result.get("id"), str):
                 continue
+            if result.get("outcome") == "not_verified":
+                continue
             criterion = result["id"]
             judged[criterion] += 1
             names[criterion] = str(result.get("name", criterion))

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from tracer.rows.model import Head
+from tracer.verification import unverified_in, unverified_text
 
 __all__ = ["SUMMARY_CHARS", "mark_and_summary", "summary_from_head"]
 
@@ -114,7 +115,8 @@ def _judgment(data: dict[str, Any]) -> tuple[Mark, str]:
         if isinstance(result, dict) and result.get("passed") is False
     ]
     mark: Mark = "x" if judgment == "REJECT" else "v" if judgment == "PASS" else ""
-    return mark, _line(f"{judgment}  {'; '.join(failed)}".strip())
+    said = "; ".join(failed) or unverified_text(unverified_in([data]))
+    return mark, _line(f"{judgment}  {said}".strip())
 
 
 def _rejection(data: dict[str, Any]) -> tuple[Mark, str]:

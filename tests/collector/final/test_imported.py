@@ -87,6 +87,15 @@ def test_a_finished_task_becomes_a_session_that_proves_itself(
     assert pm(capsys, "capture", "from-task", "1", "--consent", "all", "--json")[1].find('"created":false') > 0
 
 
+def test_tests_that_could_not_run_are_no_test_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "script.jsonl").write_text(json.dumps({"output": "Added new.py.", "files": {"new.py": "A = 1\n"}}))
+    words = ("run", "add new.py", "--executor", "scripted", "--script", "script.jsonl", "--test", "no-such-runner")
+    assert pm(capsys, *words, "--no-input")[0] == 0
+    made = json.loads(pm(capsys, "capture", "from-task", "1", "--consent", "all", "--json")[1])
+    document = json.loads(pm(capsys, "capture", "export", made["trace_id"], "--format", "json", "-o", "-")[1])
+    assert {event["type"] for event in document["events"]} == {"thought", "file_edit"}
+
+
 def test_without_consent_no_bundle_of_the_code_is_kept(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = json.loads(pm(capsys, "capture", "from-task", "1", "--json")[1])
     _, said = pm(capsys, "capture", "verify", made["trace_id"], "--json")

@@ -14,13 +14,29 @@ from hypothesis import strategies as st
 
 from runner.checking import check_paths
 from runner.criteria.claims import claimed_paths
-from runner.criteria.commands import PlannedCommand, plan_commands
+from runner.criteria.commands import NOT_TRUSTED, PlannedCommand, plan_commands
 from runner.criteria.judge import judge
-from runner.criteria.model import ChangedFile, CommandKind, CommandResult, Evidence, Finding, Verdict
+from runner.criteria.model import (
+    ChangedFile,
+    CommandKind,
+    CommandResult,
+    Criterion,
+    Evidence,
+    Finding,
+    NotVerified,
+    Verdict,
+)
 from runner.criteria.plugins import team_criteria
 from runner.criteria.registry import BUILT_IN, criteria_in_force
 from runner.criteria.test_output import failing_tests
-from runner.evidence import detect_commands, gather, running_checks
+from runner.evidence import (
+    CheckRun,
+    active_environment,
+    detect_commands,
+    gather,
+    project_venv,
+    running_checks,
+)
 from runner.rejection import modification_prompt
 from tracer.clock import monotonic
 from tracer.errors import NotFoundError, RecordError
@@ -44,8 +60,17 @@ def reasons(verdict: Verdict) -> dict[str, str]:
     return {result["id"]: result["reason"] for result in verdict.criteria_results if not result["passed"]}
 
 
+def unverified(verdict: Verdict) -> dict[str, tuple[str, str]]:
+    """What was not verified; it never counts as failed, and is no silent pass either."""
+    found = [result for result in verdict.criteria_results if result["outcome"] == "not_verified"]
+    assert all(result["passed"] for result in found)
+    assert all(f"{result['id']} not verified: " in verdict.summary for result in found)
+    return {result["id"]: (result["why"], result["next"]) for result in found}
+
+
 def verdict_on(evidence: Evidence) -> Verdict:
-    return judge(evidence, criteria_in_force(commands=[result.kind for result in evidence.commands]))
+    kinds = [*(result.kind for result in evidence.commands), *evidence.not_checked]
+    return judge(evidence, criteria_in_force(commands=kinds))
 
 
 async def judged(workspace: Path, **more: object) -> Verdict:
@@ -139,13 +164,77 @@ async def test_a_test_that_fails_once_and_then_passes_is_flaky_and_said_so(tmp_p
     assert any("flaky" in note for note in verdict.notes)
 
 
-async def test_a_missing_tool_fails_a_given_check_and_is_listed_for_a_detected_one(tmp_path: Path) -> None:
-    given_one = PlannedCommand(kind="lint", command="no-such-linter .", origin="given")
-    assert "missing" in reasons(await judged(tmp_path, commands=[given_one]))["Q8"]
-    found = PlannedCommand(kind="lint", command="no-such-linter .", origin="detected", tool="no-such-linter")
-    verdict = await judged(tmp_path, commands=[found])
+@pytest.mark.parametrize("origin", ["given", "configured", "detected"])
+async def test_a_missing_tool_is_no_fault_of_the_answer_and_told_as_not_verified(tmp_path: Path, origin: str) -> None:
+    command = PlannedCommand(kind="lint", command="no-such-linter .", origin=origin)  # type: ignore[arg-type]
+    verdict = await judged(tmp_path, commands=[command])
     assert verdict.judgment == "PASS"
-    assert any("not checked" in note for note in verdict.notes)
+    told = ("no-such-linter not found", "install it, or name another: --lint CMD")
+    assert unverified(verdict) == {"Q8": told}
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "tool"),
+    [
+        ("python -m pytest -q", "/usr/bin/python: No module named pytest\n", "pytest"),
+        ("npm test", "> jest\n\nsh: 1: jest: not found\n", "jest"),
+        ("npx --no-install eslint .", 'npm error npx canceled due to missing packages: ["eslint@9.1.0"]\n', "eslint"),
+        ("make test", "make: pytest: No such file or directory\nmake: *** [Makefile:2: test] Error 127\n", "pytest"),
+        ("cargo clippy", "error: no such command: `clippy`\n\nhelp: view all\n", "clippy"),
+        ("cargo clippy", "error: 'cargo-clippy' is not installed for the toolchain 'stable'.\n", "cargo-clippy"),
+    ],
+)
+async def test_what_runs_a_missing_tool_in_its_turn_tells_which(
+    tmp_path: Path, command: str, output: str, tool: str
+) -> None:
+    async def run(command: str, _workspace: Path, _limit: float) -> CheckRun:
+        return CheckRun(exit_code=127 if "npm" in command else 1, output=output, started="npm" not in command)
+
+    planned = PlannedCommand(kind="test", command=command, origin="detected")
+    verdict = await judged(tmp_path, commands=[planned], run_check=run)
+    assert unverified(verdict)["Q7"][0] == f"{tool} not found"
+
+
+async def test_a_script_of_the_workspace_that_is_gone_is_a_fault(tmp_path: Path) -> None:
+    command = PlannedCommand(kind="test", command="./run-tests.sh", origin="given")
+    assert "exited 127" in reasons(await judged(tmp_path, commands=[command]))["Q7"]
+
+
+async def test_goalposts_moved_beside_a_check_that_could_not_run_still_fail_it(tmp_path: Path) -> None:
+    command = PlannedCommand(kind="test", command="no-such-runner", origin="given")
+    changes = Changes((changed("tests/test_x.py", None, TESTS),))
+    verdict = await judged(tmp_path, commands=[command], changes=changes)
+    assert "test file deleted" in reasons(verdict)["Q7"]
+
+
+def make_venv(folder: Path, *programs: str) -> Path:
+    """What is needed to be a virtual environment, with programs that succeed."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    for name in ("python", *programs):
+        (folder / "bin" / name).write_text(f"#!/bin/sh\necho ran {name}\n")
+        (folder / "bin" / name).chmod(0o755)
+    return folder
+
+
+async def test_the_projects_own_virtual_environment_is_used_in_a_trusted_folder(tmp_path: Path) -> None:
+    make_venv(tmp_path / "other", "own-tests")
+    venv = make_venv(tmp_path / ".venv", "own-tests")
+    assert project_venv(tmp_path) == venv
+    command = PlannedCommand(kind="test", command="own-tests", origin="detected")
+    run_check = running_checks(environment=active_environment(venv))
+    verdict = await judged(tmp_path, commands=[command], run_check=run_check)
+    assert [result["outcome"] for result in verdict.criteria_results if result["id"] == "Q7"] == ["pass"]
+    (venv / "bin" / "python").unlink()
+    (venv / "bin" / "python").symlink_to(tmp_path / "gone")
+    assert project_venv(tmp_path) == tmp_path / "other"
+
+
+async def test_a_virtual_environment_that_is_not_in_use_is_why_its_tool_is_missing(tmp_path: Path) -> None:
+    venv = make_venv(tmp_path / "venv", "own-tests")
+    command = PlannedCommand(kind="test", command="own-tests -q", origin="given")
+    verdict = await judged(tmp_path, commands=[command], unused_venv=venv)
+    assert unverified(verdict) == {"Q7": ("venv is not active", "pm config trust")}
 
 
 async def test_a_command_that_does_not_end_fails(tmp_path: Path) -> None:
@@ -179,7 +268,26 @@ def test_a_common_project_file_gives_its_command(
         (tmp_path / name).write_text(text)
     planned = {plan.kind: plan.command for plan in detect_commands(tmp_path, trusted=True)}
     assert planned[kind] == command
-    assert detect_commands(tmp_path, trusted=False) == ()
+    untrusted = {plan.kind: plan for plan in detect_commands(tmp_path, trusted=False)}
+    assert untrusted[kind].held_back == NOT_TRUSTED
+
+
+async def test_what_is_found_in_a_folder_that_is_not_trusted_does_not_run_and_is_told(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("test:\n\ttouch ran\n")
+    verdict = await judged(tmp_path, commands=detect_commands(tmp_path, trusted=False))
+    assert verdict.judgment == "PASS"
+    assert unverified(verdict) == {"Q7": ("folder not trusted", "pm config trust")}
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_failure_is_never_told_as_not_verified() -> None:
+    finding = Finding(passed=False, reason="broken", not_verified=NotVerified(why="why", next="next"))
+    criterion = Criterion(id="T1", name="Team", check=lambda _evidence: finding)
+    verdict = judge(Evidence(request="r", answer="a"), [criterion])
+    assert verdict.judgment == "REJECT"
+    assert verdict.criteria_results == (
+        {"id": "T1", "name": "Team", "passed": False, "outcome": "fail", "reason": "broken"},
+    )
 
 
 def test_a_given_command_comes_before_a_configured_one() -> None:

@@ -149,6 +149,7 @@ def test_criteria_are_ranked_by_how_often_they_rejected() -> None:
     results = [
         {"id": "Q1", "name": "Files Verified", "passed": True},
         {"id": "Q2", "name": "No TODO/FIXME", "passed": False, "reason": "TODO in a.py"},
+        {"id": "Q7", "name": "Test Passed", "passed": True, "outcome": "not_verified", "why": "folder not trusted"},
     ]
     told = insights([], [{"criteria_results": results}, {"criteria_results": results}, {"criteria_results": "broken"}])
     assert [(row.criterion, row.rejected, row.judged) for row in told.rejections] == [("Q2", 2, 2), ("Q1", 0, 2)]

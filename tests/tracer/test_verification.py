@@ -1,0 +1,54 @@
+"""What recorded judgments say was verified: of today's traces and of those from before there was an outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tracer.verification import Unverified, unverified_in, unverified_text, verification_of
+
+UNTRUSTED = ("folder not trusted", "pm config trust")
+
+
+def result(criterion: str, outcome: str | None = "pass", why: str = "", following: str = "") -> dict[str, Any]:
+    told: dict[str, Any] = {"id": criterion, "name": criterion, "passed": outcome != "fail"}
+    if outcome is not None:
+        told["outcome"] = outcome
+    return {**told, "why": why, "next": following} if why else told
+
+
+def judgment(*results: dict[str, Any]) -> dict[str, Any]:
+    return {"judgment": "PASS", "criteria_results": list(results)}
+
+
+@pytest.mark.parametrize(
+    ("judgments", "verification"),
+    [
+        ([judgment(result("Q1"), result("Q7"))], "verified"),
+        ([judgment(result("Q1", None), result("Q7", None))], "verified"),  # an old trace
+        ([judgment(result("Q1"))], "not_verified"),
+        ([judgment(result("Q7", "not_verified", *UNTRUSTED))], "not_verified"),
+        ([judgment(result("Q7"), result("Q8", "not_verified", *UNTRUSTED))], "not_verified"),
+        ([judgment(result("Q2", "fail"), result("Q7"))], "failed"),
+        ([judgment(result("Q7")), judgment(result("Q1"))], "not_verified"),  # one of two subtasks had no tests
+        ([{"judgment": "RETRY", "criteria_results": []}], "not_verified"),
+        ([{"judgment": "PASS", "criteria_results": "damaged"}], "not_verified"),
+        ([], "not_verified"),
+    ],
+)
+def test_only_tests_that_passed_with_nothing_left_unchecked_verify(
+    judgments: list[dict[str, Any]], verification: str
+) -> None:
+    assert verification_of(judgments) == verification
+
+
+def test_what_was_not_verified_is_told_once_in_words_and_by_the_command_of_the_place() -> None:
+    told = judgment(result("Q8", "not_verified", *UNTRUSTED), result("Q7", "not_verified", *UNTRUSTED))
+    found = unverified_in([told, told])
+    assert found == (Unverified("Q7", *UNTRUSTED), Unverified("Q8", *UNTRUSTED))
+    assert unverified_text(found[:1]) == "tests not run: folder not trusted (pm config trust)"
+    assert unverified_text(found, prefix="/") == "tests not run: folder not trusted (/config trust); lint likewise"
+    assert unverified_text([Unverified("Q9", "mypy not found", "install it")]).startswith("type check not run: mypy")
+    assert unverified_text([Unverified("ACME1", "no key", "")]) == "ACME1 not verified: no key"
+    assert unverified_text([]) == ""

@@ -10,7 +10,7 @@ from repl.present.words import count_text
 from runner.task import TaskOutcome
 from tracer.errors import CredentialsError, LimitError, PmError, TraceError, UnavailableError
 
-__all__ = ["NotAcceptedError", "outcome_error", "outcome_fields"]
+__all__ = ["NotAcceptedError", "outcome_error", "outcome_fields", "result_fields"]
 
 
 class NotAcceptedError(PmError):
@@ -25,6 +25,7 @@ def outcome_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "task_id": outcome.task_id,
         "status": outcome.status,
         "reason": outcome.reason,
+        **result_fields(outcome),
         "iterations": outcome.iterations,
         "judgments": list(outcome.judgments),
         "files_modified": list(outcome.files_modified),
@@ -34,6 +35,15 @@ def outcome_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "trace_file": outcome.trace_file,
         "chain_head": outcome.chain_head,
         **({"subtasks": [one._asdict() for one in outcome.subtasks]} if outcome.subtasks else {}),
+    }
+
+
+def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
+    """What the task gave and what was verified of it: the same in every record that shows a task."""
+    return {
+        "answer": outcome.answer,
+        "verification": outcome.verification,
+        "not_verified": [one._asdict() for one in outcome.not_verified],
     }
 
 

@@ -85,13 +85,7 @@ async def _run(session: Session, inner: Context) -> tuple[TaskOutcome, Progress]
     task_id = await session.submit(_PROMPT)
     progress = Progress(task_id)
     outcome = await watch_task(session, inner.output, task_id, progress=progress)
-    summary = progress.closing(
-        status=outcome.status,
-        iterations=outcome.iterations,
-        files=len(outcome.files_modified),
-        duration_ms=outcome.duration_ms,
-    )
-    inner.output.note(summary)
+    inner.output.note(progress.closing(outcome))
     return outcome, progress
 
 

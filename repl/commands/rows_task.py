@@ -163,7 +163,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
     Command(
         "show",
         "task",
-        "show one task: status, cost, files, what to do next",
+        "show one task: status, cost, files, answer, what to do next",
         "repl.commands.tasks:show",
         "pm show 15",
         arguments=(_MAYBE_TASK,),

@@ -15,6 +15,7 @@ from repl.commands.context import Context
 from repl.commands.person import Person
 from repl.commands.plan_question import PlanAnswer, ask_about_plan
 from repl.executor_choice import choose_executor
+from repl.present.answer import tell_answer
 from repl.present.progress import Progress, short_id
 from repl.present.watch import close_task, watch_task
 from repl.present.words import count_text
@@ -65,7 +66,7 @@ async def resume(context: Context, arguments: Namespace) -> int:
         outcome = session.supervisor.look(task_id)
         if session.supervisor.status(task_id) is None and outcome.status == "COMPLETE":
             context.output.note(f"{task_id} is COMPLETE: nothing to resume")
-            return _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
+            return await _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
         if context.session is not None:
             context.output.note(f"{task_id} goes on")
         newer = session.resolve(task_id).path != task.path
@@ -85,7 +86,7 @@ async def _follow_elsewhere(context: Context, session: Session, task_id: str, *,
         return 0
     progress = Progress(task_id, prefix=_prefix(context))
     outcome = await watch_task(session, context.output, task_id, after=after, progress=progress)
-    return _close(context, outcome, progress)
+    return await _close(context, outcome, progress)
 
 
 async def respond(context: Context, arguments: Namespace) -> int:
@@ -168,6 +169,7 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
     outcome = await show(after=after)
     while outcome.status == "AWAITING_RESPONSE" and session.interactive:
         ask = ask_about_plan if outcome.reason == "plan" else _ask_person
+        await tell_answer(context.output, outcome, progress)
         answer = await ask(context, outcome, person)
         if answer is None:
             break
@@ -175,11 +177,11 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
         await session.respond(task_id, answer.action, text=answer.text, plan=answer.plan)
         outcome = await show(after=seen)
     context.running_task = ""
-    return _close(context, outcome, progress)
+    return await _close(context, outcome, progress)
 
 
-def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
-    return close_task(context.output, context.command, outcome, progress)
+async def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
+    return await close_task(context.output, context.command, outcome, progress)
 
 
 async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:

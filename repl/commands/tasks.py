@@ -12,10 +12,10 @@ from tracer.clock import from_epoch_ms, now_epoch_ms
 from tracer.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from repl.commands.context import Context
-    from runner.chunking.standing import Standing
+    from tracer.events import Entry
 
 __all__ = ["epoch_ms_of", "show", "since_iso", "tasks"]
 
@@ -69,16 +69,24 @@ def _record(row: TaskRow) -> dict[str, Any]:
 
 
 def show(context: Context, arguments: Namespace) -> int:
-    """`pm show TASK`: how it stands, what it cost, what it changed, and what can be done next."""
+    """`pm show TASK`: how it stands, what it cost, what it changed, its answer, and what can be done next."""
     from repl.commands.lookup import find_task
+    from repl.outcome import result_fields
+    from repl.present.answer import answer_lines
+    from runner.continuation import outcome_of  # 50 ms, not needed by the list
+    from runner.evolve import fold
+    from tracer.reading import scan
+    from tracer.verification import unverified_text
 
     task = find_task(context, arguments.task)
     row = list_tasks(context.state_dir, task_id=task.task_id)[0]
-    files = _files(task.path)
-    output = context.output
-    output.line(
-        f"{row.task_id} {row.status}" + (f" ({row.reason})" if row.reason else "") + f"   {one_line(row.title)}"
-    )
+    entries = scan(task.path).entries
+    state = fold(entries)
+    outcome = outcome_of(state, trace_file=row.trace_file, chain_head=None)
+    files = list(outcome.files_modified) if state.final is not None else _files_so_far(entries)
+    output, reason = context.output, f" ({row.reason})" if row.reason else ""
+    unverified = one_line(unverified_text(outcome.not_verified, prefix="pm " if context.session is None else "/"))
+    output.line(f"{row.task_id} {row.status}{reason}{f', {unverified}' if unverified else ''}   {one_line(row.title)}")
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part))
     output.line(f"  executor    {agent or 'n/a'}")
     output.line(f"  iterations  {row.iterations}" + (f"   {', '.join(row.judgments)}" if row.judgments else ""))
@@ -86,7 +94,7 @@ def show(context: Context, arguments: Namespace) -> int:
     output.line(f"  started     {row.created_at}   last fact {row.updated_at}")
     shown = ", ".join(one_line(path) for path in files[:8]) + (f" … {len(files) - 8} more" if len(files) > 8 else "")
     output.line(f"  files       {shown or 'none changed'}")
-    subtasks = _subtasks(task.path)
+    subtasks = outcome.subtasks
     if subtasks:
         from repl.present.subtasks import standing_text, subtask_line
 
@@ -97,37 +105,23 @@ def show(context: Context, arguments: Namespace) -> int:
         output.line(f"  earlier     {older}")
     if row.damaged:
         output.line(f"  damaged     {row.damaged} lines: pm trace verify {row.task_id}")
+    if outcome.answer and output.human:
+        output.lines(["", *answer_lines(outcome.answer, columns=output.columns, styled=output.colour)])
     output.note(f"  next:  {_next(row)}")
-    record = {**_record(row), "files_modified": files, "older": [str(path) for path in task.older]}
+    record = {
+        **_record(row),
+        **result_fields(outcome),
+        "files_modified": files,
+        "older": [str(path) for path in task.older],
+    }
     output.result("show", {**record, **({"subtasks": [one._asdict() for one in subtasks]} if subtasks else {})})
     return 0
 
 
-def _subtasks(path: Path) -> tuple[Standing, ...]:
-    """How the subtasks stand; nothing is folded for a task in one piece."""
-    from tracer.reading import scan
-
-    entries = scan(path).entries
-    if not any(entry.event == "CHUNKING_PLAN" for entry in entries):
-        return ()
-    from runner.chunking.standing import standings  # 50 ms: only a task with a plan needs it
-    from runner.evolve import fold
-
-    return standings(fold(entries))
-
-
-def _files(path: Any) -> list[str]:
-    """The files of FINAL_SUMMARY, else of all answers so far."""
-    from tracer.reading import scan
-
-    found: dict[str, None] = {}
-    for entry in scan(path).entries:
-        listed = entry.data.get("files_modified")
-        if entry.event == "FINAL_SUMMARY" and isinstance(listed, list):
-            return [str(name) for name in listed]
-        if entry.event == "LLM_RESPONSE" and isinstance(listed, list):
-            found.update(dict.fromkeys(str(name) for name in listed))
-    return list(found)
+def _files_so_far(entries: Sequence[Entry]) -> list[str]:
+    """The files of all answers: of a task without an end."""
+    listed = (entry.data.get("files_modified") for entry in entries if entry.event == "LLM_RESPONSE")
+    return list(dict.fromkeys(str(name) for names in listed if isinstance(names, list) for name in names))
 
 
 def _next(row: TaskRow) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from repl.exit_codes import ExitCode, code_of
 from repl.outcome import outcome_error
 from repl.permissions import Waiting, answered_text, choices_text, question_text
+from repl.present.answer import tell_answer
 from repl.present.escape import one_line
 from repl.present.output import Output
 from repl.present.progress import Progress
@@ -143,7 +144,7 @@ class Feed:
             else:
                 self.output.note(f"{task_id}: {error}")
             return
-        self._close(outcome, progress)
+        await self._close(outcome, progress)
         self._ended(outcome, monotonic() - started)
         self._changed()
 
@@ -165,14 +166,11 @@ class Feed:
             self._changed()
         return await self.session.wait(task_id)
 
-    def _close(self, outcome: TaskOutcome, progress: Progress) -> None:
+    async def _close(self, outcome: TaskOutcome, progress: Progress) -> None:
         error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix="/")
-        files = len(outcome.files_modified)
         self.output.lines(progress.table())
-        line = progress.closing(
-            status=outcome.status, iterations=outcome.iterations, files=files, duration_ms=outcome.duration_ms
-        )
-        self.output.line(self.output.bold(line) + ("" if error else f"      {progress.hints()}"))
+        await tell_answer(self.output, outcome, progress)
+        self.output.line(self.output.bold(progress.closing(outcome)) + ("" if error else f"      {progress.hints()}"))
         if error is not None:
             self.worst = max(self.worst, int(code_of(error.code)))
             what = f"{error.what}   " if outcome.status in {"INCOMPLETE", "ERROR", "AWAITING_RESPONSE"} else ""

@@ -8,7 +8,7 @@ the same. Everything recorded is escaped here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from repl.present.escape import escape, one_line
@@ -16,7 +16,10 @@ from repl.present.stream import LiveStream
 from repl.present.subtasks import SubtaskBoard
 from repl.present.words import cost_text, count_text, seconds_text, token_count, tokens_text
 from runner.executors.port import Live
+from runner.state import answer_in
+from runner.task import TaskOutcome
 from tracer.unbilled import is_unbilled
+from tracer.verification import Unverified, unverified_in, unverified_text
 
 __all__ = ["Progress", "failed_text", "permissions_text", "short_id"]
 
@@ -44,7 +47,8 @@ def failed_text(data: Mapping[str, Any]) -> str:
 class Progress:
     """The view of one task. `prefix` is what commands begin with in hints: `pm ` or `/`.
 
-    `narrow`: lines do not align their columns, so that they fit a small pane.
+    `narrow`: lines do not align their columns, so that they fit a small pane. `answer` is the agent's last one,
+    `answer_told` the one that was printed.
 
     With `table` the subtasks are shown by `table()`, which a view repaints in place, instead of one line per change.
     """
@@ -64,6 +68,8 @@ class Progress:
         self.since = 0.0
         self.board = SubtaskBoard()
         self.final: Mapping[str, Any] | None = None
+        self.answer = ""
+        self.answer_told = ""
         self.stream = LiveStream()
         self._answering: dict[str | None, Live] = {}
         self._waiting: Live | None = None
@@ -214,6 +220,7 @@ class Progress:
         if subtask is None:
             self.stream.reset()  # the answered line stands for what was streamed
         self._answering.pop(subtask, None)
+        self.answer = answer_in(data, subtask) or self.answer
         tokens = token_count(data.get("usage"))
         self.tokens += tokens or 0
         cost = data.get("cost_usd")
@@ -244,12 +251,14 @@ class Progress:
     def _quality_judgment(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
         judgment = escape(str(data.get("judgment", "")))
         results = [r for r in data.get("criteria_results") or () if isinstance(r, dict)]
-        failed = failed_text(data)
+        failed, unverified = failed_text(data), self._unverified(unverified_in([data]))
         if subtask is not None:
             self.phase = self._working() or self.phase
             return []
-        passed = " ".join(escape(str(r.get("id"))) for r in results if r.get("passed"))
-        detail = passed if judgment == "PASS" else failed or one_line(str(data.get("summary", "")), 160)
+        passed = [escape(str(r.get("id"))) for r in results if r.get("passed") and r.get("outcome") != "not_verified"]
+        detail = failed or one_line(str(data.get("summary", "")), 160)
+        if judgment == "PASS":
+            detail = " ".join(passed) + unverified
         self._mend = _suggestions(data)
         what = "whole" if data.get("whole") is True else f"[{self.iteration}]"
         return [f"  {what} {judgment:<8} {detail}".rstrip()]
@@ -269,17 +278,30 @@ class Progress:
         self.phase = "ended"
         return []
 
-    def closing(self, *, status: str, iterations: int, files: int, duration_ms: int | None) -> str:
-        """The last line of a task: `task-015 COMPLETE · 2 iterations · 1 file · 4,750 tok · $0.04 · 7.9 s`."""
+    def closing(self, outcome: TaskOutcome) -> str:
+        """The last line of a task: `task-015 COMPLETE · 2 iterations · 1 file · 4,750 tok · $0.04 · 7.9 s`.
+
+        What could not be checked stands beside the status: `COMPLETE, tests not run: folder not trusted (…)`.
+        """
         parts = [
-            f"{self.task_id} {status}",
-            count_text(iterations, "iteration"),
-            count_text(files, "file"),
+            f"{self.task_id} {outcome.status}{self._unverified(outcome.not_verified)}",
+            "tests passed" if outcome.verification == "verified" else "",
+            count_text(outcome.iterations, "iteration"),
+            count_text(len(outcome.files_modified), "file"),
             tokens_text(self.tokens or None),
             cost_text(self.cost if self.tokens or self.cost else None),
-            seconds_text(duration_ms),
+            seconds_text(outcome.duration_ms),
         ]
         return " · ".join(part for part in parts if part)
+
+    def _unverified(self, unverified: Iterable[Unverified]) -> str:
+        text = one_line(unverified_text(unverified, prefix=self.prefix))
+        return f", {text}" if text else ""
+
+    @property
+    def whole_by(self) -> str:
+        """The command that shows the whole answer."""
+        return f"{self.prefix}show {short_id(self.task_id)}"
 
     def hints(self) -> str:
         """The commands that show more."""

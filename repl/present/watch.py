@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from repl.outcome import outcome_error, outcome_fields
 from repl.permissions import Waiting, answer_of, answered_text, choices_text, question_text
+from repl.present.answer import tell_answer
 from repl.present.escape import width_cut
 from repl.present.output import Output
 from repl.present.progress import Progress
@@ -110,18 +111,13 @@ async def watch_task(
                 output.note(text)
 
 
-def close_task(output: Output, command: str, outcome: TaskOutcome, progress: Progress) -> int:
-    """The task's last line and its closing record; the exit code."""
+async def close_task(output: Output, command: str, outcome: TaskOutcome, progress: Progress) -> int:
+    """The task's answer, its last line and its closing record; the exit code."""
     from repl.exit_codes import code_of
 
     error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix=progress.prefix)
-    line = progress.closing(
-        status=outcome.status,
-        iterations=outcome.iterations,
-        files=len(outcome.files_modified),
-        duration_ms=outcome.duration_ms,
-    )
-    output.line(output.bold(line))
+    await tell_answer(output, outcome, progress)
+    output.line(output.bold(progress.closing(outcome)))
     fields = outcome_fields(outcome)
     if outcome.chain_head and output.form == "human":  # the records of --json and --jsonl hold it already
         output.note(f"  chain head {outcome.chain_head}")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from repl.present.answer import answer_lines
 from repl.present.escape import one_line
 from repl.present.progress import Progress, short_id
 from repl.present.words import cost_text
@@ -20,6 +21,7 @@ from tracer.reading import iter_lines
 __all__ = ["next_steps", "read_task", "task_lines"]
 
 _MAX_FACTS: Final = 5_000
+_PANE: Final = 60  # columns of the pane beside the list
 
 
 def read_task(row: TaskRow) -> list[str]:
@@ -54,6 +56,8 @@ def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list
     if bar := progress.bar():
         lines += ["", *progress.table(most=40), f"  {bar}"]
     lines += ["", *printed]
+    if progress.answer:
+        lines += ["", *answer_lines(progress.answer, columns=_PANE, whole_by=progress.whole_by)]
     if row.damaged:
         lines += ["", f"  {row.damaged} damaged lines: /trace verify {short_id(row.task_id)}"]
     if row.status == "UNFINISHED":

@@ -20,6 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
+from repl.present.answer import GUTTER
 from repl.screen.cells import shown, wrap
 
 __all__ = ["MAX_LINES", "Transcript", "TranscriptStream"]
@@ -203,7 +204,9 @@ def _rows_of(line: str, width: int) -> list[tuple[str, str]]:
 
 
 def _tone(line: str) -> str:
-    """How a line looks; its words say the same without colour."""
+    """How a line looks; its words say the same without colour. An agent's own words look like no fact of ours."""
+    if line.startswith(GUTTER):
+        return ""
     if line.startswith("pm> "):
         return "typed"
     if line.startswith("pm: ") or " REJECT " in line[:16]:

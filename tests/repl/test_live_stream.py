@@ -80,7 +80,8 @@ def test_line_mode_streams_dimmed_and_the_answered_line_replaces_it(project: Pat
         terminal.wait_for("      Half of the answer")
         assert b"\x1b[0;2m" in terminal.raw
         terminal.wait_for("task-001 COMPLETE")
-        terminal.wait_gone("Half of the answer")
+        terminal.wait_gone("      Half of the answer")
+        terminal.wait_for("\n  Half of the answer")  # the answer itself, under its verdict
         terminal.send(CTRL_D)
         assert terminal.ends() == 0
 

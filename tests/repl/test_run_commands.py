@@ -37,7 +37,9 @@ def test_a_rejected_answer_is_asked_again_and_each_fact_prints_once(project: Pat
     assert lines[2].startswith("  [0] REJECT   Q2 ")
     assert lines[3].startswith("      fix: ")
     assert lines[5] == "  [1] PASS     Q1 Q2 Q3 Q4 Q5 Q6"
-    assert ran.out.startswith("task-001 COMPLETE · 2 iterations · 1 file · 1,000 tok · cost n/a · ")
+    answer, blank, closing = ran.out.splitlines()
+    assert (answer, blank) == (GOOD["output"], "")
+    assert closing.startswith("task-001 COMPLETE · 2 iterations · 1 file · 1,000 tok · cost n/a · ")
 
 
 def test_json_of_run_is_one_object_with_everything_a_script_needs(project: Path) -> None:

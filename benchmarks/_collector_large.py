@@ -16,7 +16,7 @@ import orjson
 from benchmarks._collector_load import batches_of, create_body
 from collector.collector import Collector
 from collector.opening import open_collector
-from runner.settings.layers import load_settings
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 _EVENTS = int(os.environ.get("PM_BENCH_EVENTS", "1000000"))

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from benchmarks import worktrees
 from benchmarks.harness import Figure, heading, show
-from runner.chunking.apart import IsolatedPlaces
-from runner.evolve import fold
-from runner.executors.port import Answer, Ask, LiveSink
-from runner.isolation import Isolation
+from runner.core.evolve import fold
+from runner.core.state import TaskState
+from runner.executors.executor_port import Answer, Ask, LiveSink
+from runner.isolation.isolation_port import Isolation
+from runner.isolation.subtask_places import IsolatedPlaces
+from runner.isolation.worktrees import GitWorktrees
 from runner.loop import TaskLoop
-from runner.state import TaskState
-from runner.worktrees import GitWorktrees
 from tests.runner.chunking.memory import MemoryEffects, MemoryWorld
 from tracer.conversation import ConversationTracer
 from tracer.events import Draft

@@ -30,7 +30,7 @@ from benchmarks._collector_load import batches_of, create_body, event, replay, r
 from benchmarks._collector_slow_disk import slow_disk
 from benchmarks.harness import Figure, heading, show
 from collector.store.port import StoredEvent, TraceRow
-from collector.store.sqlite import open_sqlite
+from collector.store.sqlite.store import open_sqlite
 
 _ROUNDS = int(os.environ.get("PM_BENCH_ROUNDS", "5"))
 _SYNC_MS = float(os.environ.get("PM_BENCH_SYNC_MS", "3"))

@@ -50,9 +50,9 @@ print(spent)
 _MANY = """
 import sys
 from pathlib import Path
-from tracer.distill.locate import session_at
+from tracer.distill.locate.find import session_at
 from tracer.distill.many import distill_many
-from tracer.distill.model import Request
+from tracer.distill.native import Request
 out = Path(sys.argv[1])
 request = Request(project_root=out.parent, output_dir=out)
 for _ in distill_many([session_at(Path(name)) for name in sys.argv[3:]], request, workers=int(sys.argv[2])):

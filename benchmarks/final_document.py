@@ -18,15 +18,13 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Figure, heading, show
-from collector.blobs import FolderBlobs
-from collector.contents import Contents, StoredContents
-from collector.exporting import FORMATS
-from collector.handing_on import write_export
-from collector.materialize import materialize
+from collector.final.document import materialize
+from collector.final.trace_source import StoreSource
+from collector.final.verify_session import stored_document_agrees, verify_source
+from collector.handover.export import FORMATS, write_export
+from collector.store.blobs import Contents, FolderBlobs, StoredContents
 from collector.store.port import NewBlob, StoredEvent, TraceRow, TraceStore
-from collector.store.sqlite import open_sqlite
-from collector.verify import stored_document_agrees, verify_source
-from collector.verify_source import StoreSource
+from collector.store.sqlite.store import open_sqlite
 from tracer.redaction.engine import build_redactor
 
 _EVENTS = int(os.environ.get("PM_BENCH_EVENTS", "1000000"))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.harness import Figure, heading, show
 from tracer.conversation import ConversationTracer
-from tracer.journal import Journal
+from tracer.journal.writer import Journal
 
 _WRITERS = 1000
 _EVENTS = 10_000

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Figure, show
+from runner.core.state import Request
+from runner.core.task import TaskRequest
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
-from runner.state import Request
 from runner.supervisor import Supervisor
-from runner.task import TaskRequest
 from tracer.statedir import StateDir
 
 _ITERATIONS = 40

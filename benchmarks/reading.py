@@ -18,10 +18,10 @@ from pathlib import Path
 import orjson
 
 from benchmarks.harness import Figure, heading, show
-from runner.evolve import evolve
-from runner.state import EMPTY
+from runner.core.evolve import evolve
+from runner.core.state import EMPTY
 from tracer.events import parse_line
-from tracer.reading import iter_lines
+from tracer.journal.reading import iter_lines
 
 _FACTS = 6000  # to a file; 18 MB
 _ROUNDS = 5
@@ -112,7 +112,7 @@ def _ratio(path: Path, passes: int) -> tuple[float, float, float]:
 _MEMORY = """
 import os, resource, sys
 sys.path.insert(0, ".")
-from tracer.reading import read_entries
+from tracer.journal.reading import read_entries
 
 def peak():
     if os.path.exists("/proc/self/status"):  # Linux counts the parent's pages in ru_maxrss of a child

@@ -26,7 +26,7 @@ import orjson
 from tests.tracer.redaction.positives import Positive, all_rules, positive
 from tests.tracer.redaction.test_scale import HOSTILE
 from tracer.redaction.engine import ProjectRedactor, build_redactor
-from tracer.redaction.stream import StreamRedactor
+from tracer.redaction.streams import StreamRedactor
 
 _PAGE = Path(__file__).parent.parent / "docs" / "redaction.md"
 _START, _END = "<!-- measured: python -m benchmarks.redaction --write -->", "<!-- /measured -->"

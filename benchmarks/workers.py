@@ -20,15 +20,20 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from collector.blobs import FolderBlobs
-from collector.qa.judge import RubricJudge
-from collector.qa.judge_port import ModelAnswer, Question
-from collector.qa.judge_recorded import RecordedJudgeModel, RecordedReply
-from collector.qa.judge_run import judge_trace
-from collector.qa.rubric import DIMENSIONS
+from collector.judge.models import RecordedJudgeModel, RecordedReply
+from collector.judge.port import ModelAnswer, Question
+from collector.judge.rubric import DIMENSIONS
+from collector.judge.rubric_judge import RubricJudge
+from collector.judge.step import judge_trace
+from collector.store.blobs import FolderBlobs
 from collector.store.port import StoredEvent, TraceRow
-from collector.store.postgres import PostgresStore, open_postgres
-from collector.worker_queue import QueueLimits, enqueue, install_queue, run_queue_worker
+from collector.store.postgres.store import PostgresStore, open_postgres
+from collector.work.queue import (
+    QueueLimits,
+    enqueue,
+    install_queue,
+    run_queue_worker,
+)
 
 EVENT = "40000000-0000-4000-8000-000000000001"
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Figure, heading, show
-from runner.workspace import open_workspace
+from runner.workspace.workspace import open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.statedir import StateDir
 

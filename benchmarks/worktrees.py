@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from benchmarks.harness import Figure, heading, show
-from runner.worktrees import GitWorktrees
+from runner.isolation.worktrees import GitWorktrees
 
 AT_ONCE = 10
 WORK_S = 0.5

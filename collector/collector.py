@@ -1,44 +1,240 @@
-"""The one door to captured traces: what HTTP, the command line and the worker do, each one a method here.
+"""The collector: every operation on captured traces that HTTP, the command line and the worker use, one method each.
 
-Everything acknowledged is durable. A trace's mode and consent are applied before anything is stored, and nothing that
-was sent is repeated in an error. Errors: `collector.errors`, `collector.problems`, `tracer.errors`.
+An acknowledged write is durable. A trace's mode and consent apply before anything is stored, and no error repeats what
+was sent. Small batches that arrive together are prepared in one pass; uploads go to the database or to the blob store
+by their size. Errors: `collector.errors`, `tracer.errors`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from collector.answers import Created, EventsPage, OpenBlob
-from collector.blobs import CollectorBlobs
 from collector.config import CollectorSettings
-from collector.contents import StoredContents
-from collector.errors import IntakeError
-from collector.garbage import Garbage, collect_garbage
-from collector.intake import Asked, IntakeRules, parse_events, prepare_one
-from collector.intake_metadata import PreparedTrace, prepare_create, prepare_finalize
-from collector.limits import IN_DATABASE
-from collector.materialize import document_chunks
-from collector.problems import DeletedError
-from collector.redact_code import TraceMap
-from collector.redacting import CaptureRedactors
-from collector.shown import shown_qa, shown_row
-from collector.store.port import AppendResult, BlobRow, QaFact, TraceRow, TraceStore
-from collector.together import Together
+from collector.errors import DeletedError, IntakeError, TooLargeError
+from collector.final.document import document_chunks, shown_qa, shown_row
+from collector.intake.limits import IN_DATABASE
+from collector.intake.metadata import (
+    HELD,
+    LOOK,
+    PreparedTrace,
+    checked_type,
+    looks_binary,
+    prepare_blob,
+    prepare_create,
+    prepare_finalize,
+    prepare_upload,
+)
+from collector.intake.prepare import (
+    Asked,
+    IntakeRules,
+    PreparedBatch,
+    parse_events,
+    prepare_one,
+    prepare_together,
+    tombstone,
+)
+from collector.intake.redact_code import TraceMap
+from collector.intake.redactors import CaptureRedactors
+from collector.intake.strict_json import BODY
+from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
+from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
 from collector.tokens import Issued, Tokens, draw_token, hash_token
-from collector.uploading import StoredBlob, Upload, Uploads
-from collector.uploads import checked_type
 from tracer.clock import new_id, now_epoch_ms
-from tracer.errors import ConflictError, NotFoundError
+from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["Collector", "Created", "EventsPage", "OpenBlob", "StoredBlob"]
+__all__ = ["Collector", "Created", "EventsPage", "OpenBlob", "StoredBlob", "Together", "Upload", "Uploads", "row_of"]
+
+
+class Created(NamedTuple):
+    """A trace and its ingest key, which is not known again; `existed` for a repeated call."""
+
+    trace_id: str
+    ingest_key: str
+    existed: bool
+
+
+class EventsPage(NamedTuple):
+    """Events in order; `next_after` continues, None at the end."""
+
+    events: tuple[StoredEvent, ...]
+    next_after: int | None
+    seq_last: int
+
+
+class OpenBlob(NamedTuple):
+    """A blob to read; the caller closes `file`."""
+
+    row: BlobRow
+    file: BinaryIO
+
+
+_AT_ONCE: Final = 256 * 1024  # bytes prepared in one pass: the loop does nothing else in the meantime
+
+
+class _Waiting(NamedTuple):
+    asked: Asked
+    size: int
+    done: asyncio.Future[PreparedBatch]
+
+
+class Together:
+    """See the module."""
+
+    def __init__(self, redactors: CaptureRedactors) -> None:
+        self._redactors = redactors
+        self._waiting: list[_Waiting] = []
+
+    async def prepare(self, asked: Asked, *, size: int, alone: bool) -> PreparedBatch:
+        """The batch as it is stored; `size` is that of what was sent, `alone` that no other is under way.
+
+        Raises:
+            IntakeError: a rule is broken.
+
+        """
+        if alone and not self._waiting:
+            return prepare_one(asked, redactors=self._redactors)
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._prepare_waiting)
+        done: asyncio.Future[PreparedBatch] = loop.create_future()
+        self._waiting.append(_Waiting(asked, size, done))
+        return await done
+
+    def _prepare_waiting(self) -> None:
+        taken: list[_Waiting] = []
+        size = 0
+        for each in self._waiting:
+            if taken and size + each.size > _AT_ONCE:
+                break
+            taken.append(each)
+            size += each.size
+        del self._waiting[: len(taken)]
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._prepare_waiting)
+        self._settle([each for each in taken if not each.done.done()])
+
+    def _settle(self, taken: Sequence[_Waiting]) -> None:
+        try:
+            outcomes = prepare_together([each.asked for each in taken], redactors=self._redactors)
+        except Exception as error:  # noqa: BLE001 # a boundary of the loop: every error goes to its caller
+            if len(taken) > 1:
+                for each in taken:  # so that only the one at fault fails
+                    self._settle([each])
+            else:
+                taken[0].done.set_exception(error)
+            return
+        for each, outcome in zip(taken, outcomes, strict=True):
+            if isinstance(outcome, PmError):
+                each.done.set_exception(outcome)
+            else:
+                each.done.set_result(outcome)
+
+
+class Upload(NamedTuple):
+    """What came: its bytes were found to be `submitted_id`."""
+
+    file: BinaryIO
+    submitted_id: str
+    byte_length: int
+    content_type: str
+    trace_id: str | None
+
+
+class StoredBlob(NamedTuple):
+    """A stored blob, and the id of what was sent: redaction makes them differ."""
+
+    row: BlobRow
+    submitted_id: str
+
+
+def row_of(blob: NewBlob) -> BlobRow:
+    """What is noted of a blob whose bytes are placed."""
+    uri = blob.storage_uri or f"db:{blob.blob_id}"
+    return BlobRow(blob.blob_id, uri, blob.content_type, blob.byte_len, blob.redaction)
+
+
+class Uploads:
+    """The way in to one store and its blobs."""
+
+    def __init__(self, store: TraceStore, blobs: CollectorBlobs, redactors: CaptureRedactors) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._redactors = redactors
+
+    async def put(self, upload: Upload, rules: IntakeRules) -> StoredBlob:
+        """Store an upload by `rules`; raises as `Collector.put_blob`."""
+        limit = rules.limits.blob_bytes
+        if upload.byte_length > limit:
+            raise TooLargeError("the blob is too large", place=BODY, rule="blob_bytes", limit=limit)
+        upload.file.seek(0)
+        if upload.byte_length > HELD:
+            return await self._put_long(upload, rules)
+        data = upload.file.read()
+        blob = await asyncio.to_thread(
+            prepare_upload, data, content_type=upload.content_type, rules=rules, redactors=self._redactors
+        )
+        async with self._store.blob_gate():
+            blob = await self.placed(blob)
+            row = row_of(blob)
+            await self._store.put_blob_row(
+                row, trace_id=upload.trace_id, submitted_id=upload.submitted_id, data=blob.data
+            )
+        return StoredBlob(row, upload.submitted_id)
+
+    async def put_result(
+        self, data: bytes, content_type: str, trace_id: str, rules: IntakeRules, *, from_program: bool
+    ) -> str:
+        """Store what a check made; its blob id. See `Collector.keep_result`."""
+        text = data.decode("utf-8", "replace").replace("\0", "\ufffd").encode()  # a program's bytes need not be text
+        if from_program and not rules.store_terminal_output:
+            content_id = f"sha256:{hashlib.sha256(data).hexdigest()}"
+            blob = tombstone(
+                reason="store_terminal_output", content_id=content_id, byte_length=len(data), key=rules.key
+            )
+        else:
+            blob = await asyncio.to_thread(
+                prepare_blob, text, content_type=content_type, rules=rules, redactors=self._redactors
+            )
+        async with self._store.blob_gate():
+            blob = await self.placed(blob)
+            await self._store.put_blob_row(row_of(blob), trace_id=trace_id, data=blob.data)
+        return blob.blob_id
+
+    async def _put_long(self, upload: Upload, rules: IntakeRules) -> StoredBlob:
+        """Store a long binary upload (a bundle) as it is, in bounded memory."""
+        if rules.redacting:
+            if not looks_binary(upload.file.read(LOOK)):
+                raise TooLargeError("the text is too large", place=BODY, rule="text_bytes", limit=HELD)
+            if not rules.store_raw_code:
+                raise IntakeError(
+                    "content that is no text cannot be redacted",
+                    place=BODY,
+                    rule="consent",
+                    why="developer.consent_flags.store_raw_code is false",
+                )
+        async with self._store.blob_gate():
+            blob_id = await self._blobs.put_file(upload.file)
+            uri = self._blobs.get_uri(blob_id)
+            row = BlobRow(blob_id, uri, upload.content_type, upload.byte_length, {"applied": False, "rules": []})
+            await self._store.put_blob_row(row, trace_id=upload.trace_id, submitted_id=upload.submitted_id)
+        return StoredBlob(row, upload.submitted_id)
+
+    async def placed(self, blob: NewBlob) -> NewBlob:
+        """`blob` with its bytes in the blob store where they are too long for the database; call it inside the gate."""
+        if blob.data is None or blob.byte_len <= IN_DATABASE:
+            return blob
+        await self._blobs.put_bytes(blob.data)
+        return blob._replace(data=None, storage_uri=self._blobs.get_uri(blob.blob_id))
+
 
 _KNOWN_TRACES: Final = 10_000
 _OPEN_MAPS: Final = 64  # of at most 8 MB each; a trace whose map is gone goes on with hashes that cannot be checked

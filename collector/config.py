@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from collector.limits import IntakeLimits
+from collector.intake.limits import IntakeLimits
 from collector.store.port import TraceLimits
-from runner.settings.layers import Settings
+from tracer.settings.layers import Settings
 
 __all__ = ["CollectorSettings", "collector_settings"]
 

@@ -1,19 +1,22 @@
-"""The collector's own errors, leaves of the one exception tree (`tracer.errors`).
+"""The collector's errors, leaves of the one exception tree (`tracer.errors`).
 
 UsageError
 ├── IntakeError            what was sent breaks a rule of the schema; says where (HTTP 422)
 │   └── TooLargeError      it is beyond a limit; says which (HTTP 413)
 └── ConflictError          it contradicts what is stored (HTTP 409)
     └── EventConflictError an event's id or seq is taken by other content
+NotFoundError
+└── DeletedError           the trace was deleted on request (HTTP 410)
 UnavailableError
 └── OverloadedError        too much is under way; try again after `retry_after_s` (HTTP 503)
 """
 
 from __future__ import annotations
 
-from tracer.errors import ConflictError, UnavailableError, UsageError
+from tracer.clock import from_epoch_ms
+from tracer.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 
-__all__ = ["EventConflictError", "IntakeError", "OverloadedError", "TooLargeError"]
+__all__ = ["DeletedError", "EventConflictError", "IntakeError", "OverloadedError", "TooLargeError"]
 
 
 class IntakeError(UsageError):
@@ -50,3 +53,12 @@ class OverloadedError(UnavailableError):
     def __init__(self, what: str, *, retry_after_s: int = 1) -> None:
         super().__init__(what, next_step=f"try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
+
+
+class DeletedError(NotFoundError):
+    """The trace was deleted on request; only its id and the time are left."""
+
+    def __init__(self, trace_id: str, deleted_at_ms: int) -> None:
+        super().__init__(f"trace {trace_id!r} was deleted", why=f"on request, at {from_epoch_ms(deleted_at_ms)}")
+        self.trace_id = trace_id
+        self.deleted_at_ms = deleted_at_ms

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from collector.blobs import open_blobs
 from collector.collector import Collector
 from collector.config import collector_settings
+from collector.store.blobs import open_blobs
 from collector.store.port import TraceStore
-from collector.store.sqlite import open_sqlite
-from runner.settings.layers import Settings
+from collector.store.sqlite.store import open_sqlite
 from tracer.errors import ConfigError
 from tracer.redaction.engine import build_redactor
+from tracer.settings.layers import Settings
 from tracer.statedir import StateDir
 
 __all__ = ["open_collector"]
@@ -47,8 +47,8 @@ async def open_collector(
 @asynccontextmanager
 async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
     if database.startswith(("postgresql://", "postgres://")):
-        from collector.store.postgres import open_postgres  # psycopg and pgqueuer (700 ms): for their users alone
-        from collector.worker_queue import enqueue, install_queue
+        from collector.store.postgres.store import open_postgres  # psycopg and pgqueuer (700 ms): for their users alone
+        from collector.work.queue import enqueue, install_queue
 
         await install_queue(database)
         async with open_postgres(database, on_finalize=enqueue) as store:

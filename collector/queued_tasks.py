@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import orjson
 
-from collector.worker_queue import TASK_JOB, connected, enqueue, install_queue
+from collector.work.queue import (
+    TASK_JOB,
+    connected,
+    enqueue,
+    install_queue,
+)
 from tracer import clock
 from tracer.errors import NotFoundError, TraceError, UnavailableError
 

@@ -9,7 +9,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from collector.qa.checkout import remote_refusal
-from runner.processes import command_environment, run_command
+from runner.processes.command import run_command
+from runner.processes.environment import command_environment
 from tracer.errors import UnavailableError, UsageError
 
 __all__ = ["check_out"]

@@ -12,10 +12,10 @@ sys.path.insert(0, str(ROOT))
 
 # page -> module:function that returns its text
 PAGES = {
-    "docs/commands.md": "repl.commands.pages:commands_page",
-    "docs/configuration.md": "repl.commands.pages:configuration_page",
-    "docs/keys.md": "repl.commands.pages:keys_page",
-    "repl/commands/table.py": "repl.commands.generate:table_source",
+    "docs/commands.md": "repl.registry.generate:commands_page",
+    "docs/configuration.md": "repl.registry.generate:configuration_page",
+    "docs/keys.md": "repl.registry.generate:keys_page",
+    "repl/registry/handlers.py": "repl.registry.generate:table_source",
 }
 
 

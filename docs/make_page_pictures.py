@@ -21,10 +21,10 @@ sys.path.insert(0, str(ROOT))
 from playwright.async_api import async_playwright  # noqa: E402 - the checkout comes first on the path
 
 from collector.opening import open_collector  # noqa: E402
-from runner.settings.layers import load_settings  # noqa: E402
 from service.security import OneTimeCodes  # noqa: E402
 from tests.collector.http.scene import checked, events, opening  # noqa: E402
 from tests.service.support import Served, serving  # noqa: E402
+from tracer.settings.layers import load_settings  # noqa: E402
 from tracer.statedir import StateDir  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from textual.pilot import Pilot  # noqa: E402 - the checkout comes first on the path
 
-from repl.commands.context import Context  # noqa: E402
+from repl.context import Context  # noqa: E402
 from repl.present.output import Output  # noqa: E402
 from repl.screen.app import PmApp  # noqa: E402
 from repl.screen.keymap import binding_rows  # noqa: E402

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 from textual.pilot import Pilot  # noqa: E402 - the checkout comes first on the path
 
 import docs.make_pictures as pictures  # noqa: E402
-from collector.recorder.plain_text import PlainText  # noqa: E402
+from collector.recorder.screen_text import PlainText  # noqa: E402
 from repl.screen.app import PmApp  # noqa: E402
 
 WIDTH, PROMPT = 104, "~/shop $ "
@@ -109,7 +109,7 @@ async def capture(repo: Path, environ: dict[str, str]) -> None:
     """The same capture in full screen."""
     from argparse import Namespace
 
-    from repl.commands.context import Context
+    from repl.context import Context
     from repl.present.output import Output
     from repl.session import Session
 
@@ -124,7 +124,7 @@ async def capture(repo: Path, environ: dict[str, str]) -> None:
 
 async def show(app: PmApp, pilot: Pilot[None]) -> None:
     """Open the capture and go to the edit that the thought speaks of."""
-    from repl.screen.capture_screen import CaptureScreen
+    from repl.screen.captures import CaptureScreen
 
     await pilot.press("f3")
     await pictures.until(pilot, lambda: app.screen is not app.home)

@@ -13,18 +13,18 @@ from argparse import Namespace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from repl.commands.context import Context
-from repl.commands.table import HANDLERS
+from repl.context import Context
 from repl.exit_codes import ExitCode, code_of
 from repl.present.output import Output, make_output
+from repl.registry.handlers import HANDLERS
 from tracer.errors import InternalError, PmError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from repl.commands.spec import Command
+    from repl.registry.spec import Command
 
-INSIDE_RUN = "PM_ORCHESTRATOR_PROCESS"  # runner.processes.table.MARK: importing it costs 30 ms
+INSIDE_RUN = "PM_ORCHESTRATOR_PROCESS"  # runner.processes.process_table.MARK: importing it costs 30 ms
 
 __all__ = ["INSIDE_RUN", "Terminated", "load_handler", "refuse_to_agents", "report_end", "run_command", "run_words"]
 
@@ -55,7 +55,7 @@ def run_words(words: list[str]) -> int:
 def _run(words: list[str], output: Output) -> int:
     context = Context(output=output, environ=os.environ, arguments=Namespace(), command=_typed_name(words))
     try:
-        from repl.commands.parse import parse_command_line
+        from repl.registry.parse import parse_command_line
 
         command, arguments = _named(words, parse_command_line)
         context.command, context.arguments = command.name, arguments
@@ -71,7 +71,7 @@ def _run(words: list[str], output: Output) -> int:
 
 def _typed_name(words: list[str]) -> str:
     """What stands in the command's place, for the record of a line that names none; flags alone open the session."""
-    from repl.commands.parse import leading_globals
+    from repl.registry.parse import leading_globals
 
     rest = words[leading_globals(words) :]
     return rest[0] if rest and not rest[0].startswith("-") else "repl"
@@ -84,8 +84,8 @@ def _refuse_two_forms(arguments: Namespace) -> None:
 
 def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespace]]) -> tuple[Command, Namespace]:
     """The command of `words`; none at all opens the session, `--help` alone is `help`."""
-    from repl.commands.parse import leading_globals
-    from repl.commands.registry import find_command
+    from repl.registry.commands import find_command
+    from repl.registry.parse import leading_globals
 
     lead = leading_globals(words)
     rest = words[lead:]
@@ -103,7 +103,7 @@ def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespa
 def run_command(command: Command, context: Context) -> int:
     """Run `command` with the context's arguments; async handlers get a loop of their own."""
     if getattr(context.arguments, "help", False):
-        from repl.commands.about import show_help
+        from repl.commands.setup.about import show_help
 
         return show_help(context, command)
     refuse_to_agents(command, context.environ)

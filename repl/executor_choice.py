@@ -15,7 +15,7 @@ from tracer.errors import CredentialsError, UsageError
 
 if TYPE_CHECKING:
     from runner.executors.credentials import ApiKey
-    from runner.settings.layers import Settings
+    from tracer.settings.layers import Settings
 
 __all__ = ["AUTO", "AgentFound", "acp_agents", "choose_executor", "find_key", "found_agents", "no_credentials"]
 

@@ -1,25 +1,21 @@
-"""What was typed at `pm>`: JSON lines in the state dir (this project) and in the user's state folder (all projects).
-
-Secrets are masked before a line is written; a line that begins with a space is never written. Scopes: `session`,
-`project`, `all`. A file that cannot be read or written costs the history and nothing else.
-"""
+"""Inputs typed at `pm>`: stored as JSON lines for the project and the user, and searched (Ctrl+R)."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tracer.clock import now_iso
-from tracer.redaction.port import Redactor
+from tracer.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
     from repl.session import Session
 
-__all__ = ["SCOPES", "History", "Scope"]
+__all__ = ["SCOPES", "History", "HistorySearch", "Scope"]
 
 Scope = Literal["session", "project", "all"]
 SCOPES: tuple[Scope, ...] = ("session", "project", "all")
@@ -101,3 +97,32 @@ def _read(path: Path) -> list[str]:
         if isinstance(text, str) and (not found or found[-1] != text):
             found.append(text)
     return found
+
+
+class HistorySearch:
+    """`saved` is the line that was being edited; `match` what the query finds, newest first."""
+
+    def __init__(self, entries: Callable[[Scope], list[str]], *, saved: str) -> None:
+        self._entries = entries
+        self.saved = saved
+        self.scope: Scope = "project"
+        self._index = 0
+
+    def cycle(self) -> None:
+        """Look in the next scope: session, project, all."""
+        self.scope = SCOPES[(SCOPES.index(self.scope) + 1) % len(SCOPES)]
+        self._index = 0
+
+    def matches(self, query: str) -> list[str]:
+        """What holds the query, newest first, each once."""
+        wanted = query.lower()
+        return list(dict.fromkeys(text for text in reversed(self._entries(self.scope)) if wanted in text.lower()))
+
+    def match(self, query: str) -> str:
+        """The match at hand, or an empty text."""
+        found = self.matches(query)
+        return found[min(self._index, len(found) - 1)] if found else ""
+
+    def move(self, query: str, by: int) -> None:
+        """To an older (1) or newer (-1) match."""
+        self._index = max(0, min(self._index + by, len(self.matches(query)) - 1))

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from repl.present.escape import one_line
+from repl.present.text import one_line
 from runner.executors.registry import PermissionAnswer, PermissionQuestion
 
 __all__ = ["PermissionDesk", "Waiting", "answer_of", "answered_text", "choices_text", "question_text"]

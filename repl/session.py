@@ -21,22 +21,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from repl.commands.context import Context
+from repl.context import Context
 from repl.executor_choice import choose_executor
 from repl.permissions import PermissionDesk
 from repl.present.progress import short_id
 from repl.task_request import executor_settings, expand_criteria, task_request
-from runner.executors.port import Executor, Live
+from runner.core.state import Request
+from runner.core.task import PersonAction, TaskOutcome
+from runner.executors.executor_port import Executor, Live
 from runner.executors.registry import make_executor
-from runner.settings.layers import Settings
-from runner.state import Request
 from runner.supervisor import Supervisor
-from runner.task import PersonAction, TaskOutcome
 from tracer.errors import NotFoundError, PmError, RecordError, UsageError
-from tracer.follow import follow
+from tracer.journal.follow import follow
+from tracer.journal.reading import iter_lines
 from tracer.lock import Holder
 from tracer.lookup import TaskRef, resolve_task, trace_files
-from tracer.reading import iter_lines
+from tracer.settings.layers import Settings
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:

@@ -1,38 +1,35 @@
-"""What a line typed at `pm>` does: the one interpreter under line mode, piped lines and full screen.
+"""What a line typed at `pm>` does: the one interpreter for line mode, piped lines and the full screen.
 
-`interpret` is pure: plain text is a task, `/name args` a command by exact name or unique prefix, anything else an
-error that names the nearest; nothing runs on a fuzzy match. `Shell.run` performs it and returns the exit code; errors
-are printed as three lines and never raised. A view gives the `Output` that words go to and answers the `View` calls.
-
-    shell = Shell(session, output=output, view=view)
-    code = await shell.run("/trace 15 --latest")
+`captured` runs a line for its JSON record instead of its printed text.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import re
 import shlex
 from argparse import Namespace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from repl.commands.complete import resolve_slash
-from repl.commands.context import Context
-from repl.commands.parse import parse_arguments
-from repl.commands.registry import commands_for, find_command, split_words
-from repl.commands.spec import Command
+from repl.context import Context
 from repl.dispatch import load_handler, refuse_to_agents
 from repl.exit_codes import ExitCode, code_of
 from repl.permissions import answer_of
 from repl.present.output import Output
 from repl.present.progress import permissions_text, short_id
 from repl.present.report import report_defect
-from repl.present.words import key_lines
+from repl.present.text import key_lines
+from repl.registry.commands import commands_for, find_command, split_words
+from repl.registry.complete import resolve_slash
+from repl.registry.parse import parse_arguments
+from repl.registry.spec import Command
 from repl.session import Session
 from tracer.errors import PmError, UsageError
 
-__all__ = ["Shell", "Typed", "View", "for_session", "interpret", "slashed"]
-
+__all__ = ["Captured", "Shell", "Typed", "View", "captured", "for_session", "interpret", "slashed"]
 
 # `pm` where a command is shown: at the start, after a wide gap or after a colon; the command's one or two words follow.
 _SHELL_COMMAND = re.compile(r"(?:(?<=^)|(?<=  )|(?<=: ))pm (?=([a-z][a-z-]*(?: [a-z][a-z-]*)?))")
@@ -241,7 +238,7 @@ class Shell:
         context.command = command.name
         context.arguments = parse_arguments(command, list(typed.words))
         if context.arguments.help:
-            from repl.commands.about import show_help
+            from repl.commands.setup.about import show_help
 
             return show_help(context, command)
         refuse_to_agents(command, context.environ)
@@ -291,8 +288,41 @@ async def run_handler(command: Command, context: Context) -> int:
 
 def _is_plain(handler: Any) -> bool:
     """Whether the handler only reads and prints; those of the session touch the view and stay in its thread."""
-    return not asyncio.iscoroutinefunction(handler) and not handler.__module__.endswith("session_commands")
+    return not asyncio.iscoroutinefunction(handler) and not handler.__module__.endswith(".work.prompt")
 
 
 def _no_arguments() -> Namespace:
     return Namespace(directory=None, state_dir=None, config=None, help=False, no_input=False, yes=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What a command answered: its closing record, or why there is none."""
+
+    record: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+async def captured(session: Session, line: str) -> Captured:
+    """Run `line` (`/diff 15 --json`) with its output caught; errors come back as a text."""
+    out = io.StringIO()
+    output = Output(stdout=out, stderr=io.StringIO(), form="json", quiet=True)
+    try:
+        typed = interpret(line)
+        if typed.command is None:
+            return Captured(problem=f"{line} is no command")
+        context = Context(
+            output=output,
+            environ=session.environ,
+            arguments=parse_arguments(typed.command, list(typed.words)),
+            command=typed.command.name,
+            session=session,
+        )
+        await run_handler(typed.command, context)
+    except PmError as error:
+        return Captured(problem=" · ".join(part for part in (error.what, error.why, error.next_step) if part))
+    try:
+        record = json.loads(out.getvalue().strip().split("\n")[-1])
+    except ValueError:
+        return Captured(problem="the command gave no answer")
+    return Captured(record=record if isinstance(record, dict) else {})

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from runner.core.task import TaskRequest
 from runner.executors.registry import ExecutorSettings, PermissionAsker
-from runner.settings.layers import Settings
-from runner.task import TaskRequest
 from tracer.errors import UsageError
+from tracer.settings.layers import Settings
 
 __all__ = ["executor_settings", "expand_criteria", "plan_file", "task_request"]
 
@@ -114,7 +114,7 @@ def plan_file(folder: Path, name: str | None) -> dict[str, Any] | None:
         raise UsageError(f"cannot read the plan {str(path)!r}", why=why or "", next_step="check --plan FILE") from error
     if len(raw) > _MOST_PLAN:
         raise UsageError(f"the plan {str(path)!r} holds more than {_MOST_PLAN >> 20} MB", next_step="shorten it")
-    from runner.chunking.plan import read_plan  # 10 ms, only where there is a plan
+    from runner.core.chunk_plan import read_plan  # 10 ms, only where there is a plan
 
     return read_plan(text)
 

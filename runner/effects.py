@@ -1,6 +1,6 @@
-"""What a task's loop does to the world, for real: workspace baselines, the agent, evidence and judgment, distillation.
+"""The real effects of a task: rules, workspace baselines, agent, evidence, judgment, distillation.
 
-One instance serves one task. Long work on files runs in threads, so that many tasks share one event loop.
+One instance serves one task. File work runs in threads, so that many tasks share one event loop.
 """
 
 from __future__ import annotations
@@ -14,19 +14,56 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from runner.chunking.apart import IsolatedPlaces, choose_isolation
-from runner.criteria.model import Verdict
-from runner.executors.port import Answer, Ask, Executor, LiveSink
-from runner.isolation import Isolation
+from runner.core.state import Request, TaskState
+from runner.core.steps import Judge
+from runner.executors.executor_port import Answer, Ask, Executor, LiveSink
+from runner.gate.criterion import Verdict
+from runner.isolation.isolation_port import Isolation
+from runner.isolation.subtask_places import IsolatedPlaces, choose_isolation
 from runner.perform import Changed
-from runner.rules import load_rules
-from runner.state import Request, TaskState
-from runner.steps import Judge
-from runner.workspace import Workspace, open_workspace
+from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
+from tracer.errors import ConfigError
 from tracer.statedir import StateDir
 
-__all__ = ["TaskEffects", "make_effects"]
+__all__ = ["BUILT_IN_RULES", "TaskEffects", "load_rules", "make_effects"]
+
+_MAX_BYTES: Final = 256_000
+
+BUILT_IN_RULES: Final = """\
+## Mandatory Rules
+- Finish the whole task. Leave no TODO, FIXME, stub or placeholder behind.
+- Write files whole: never put a remark such as "rest unchanged" in the place of code.
+- What you deliver must parse; if the project has tests, they must pass.
+- Do not delete, skip or weaken tests or checks unless the task asks for it.
+- Name the files you changed. Do not say that something is done before you have checked it.
+- Do not leave steps to the reader that you can do yourself.
+"""
+
+
+def load_rules(state_dir: Path) -> str:
+    """The text of `rules.md` in the state directory, or the built-in rules where there is none.
+
+    Raises:
+        ConfigError: the file is not readable UTF-8 text of at most 256 kB.
+
+    """
+    path = state_dir / "rules.md"
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return BUILT_IN_RULES
+    except OSError as error:
+        raise ConfigError(f"cannot read {str(path)!r}", why=str(error), next_step="mend or remove the file") from error
+    if len(raw) > _MAX_BYTES:
+        raise ConfigError(f"{str(path)!r} is too large", why="rules may have 256 kB", next_step="shorten it")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{str(path)!r} is not UTF-8", why=str(error), next_step="save it as UTF-8") from error
+    return text if text.strip() else BUILT_IN_RULES
+
 
 Distill = Callable[..., Awaitable[str | None]]
 _STARTED_S: Final = 0.2
@@ -76,7 +113,7 @@ class TaskEffects:
 
     def _keep(self, diff: bytes) -> str:
         from tracer.redaction.engine import build_redactor  # only where something changed
-        from tracer.redaction.stream import StreamRedactor
+        from tracer.redaction.streams import StreamRedactor
 
         stream = StreamRedactor(build_redactor(state_dir=self._state_dir.root, environ=os.environ))
         pieces = [stream.feed_bytes(diff[at : at + _PIECE]) for at in range(0, len(diff), _PIECE)]
@@ -114,7 +151,7 @@ class TaskEffects:
         native = answer.extra.get("native_session")
         if executor not in _LEAVE_SESSIONS or not answer.session_ref:
             return None
-        from tracer.distill.runs import distill_after_run  # 60 ms, only where an agent left a session
+        from tracer.distill.after_run import distill_after_run  # 60 ms, only where an agent left a session
 
         path = native.get("path") if isinstance(native, dict) else None
         made = await distill_after_run(

@@ -1,26 +1,122 @@
-"""An answer, judged: the evidence gathered and every criterion in force applied to it.
+"""Judges an answer of a task, or files (`pm check`): gathers the evidence and applies the criteria.
 
-Imported when the first answer is there, or while it is being given: the criteria take 300 ms to load.
+Imported when the first answer arrives: loading the criteria takes 300 ms.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from runner.criteria.judge import judge
-from runner.criteria.model import CommandKind, Criterion, Evidence, Kind, Verdict
-from runner.criteria.plugins import team_criteria
-from runner.criteria.registry import criteria_in_force
-from runner.evidence import active_environment, detect_commands, gather, project_venv, running_checks
-from runner.state import Request, TaskState
-from runner.steps import Judge
-from runner.workspace import Changes
+from runner.checks.evidence import (
+    active_environment,
+    detect_commands,
+    gather,
+    look_up_claims,
+    project_venv,
+    running_checks,
+)
+from runner.core.state import Request, TaskState
+from runner.core.steps import Judge
+from runner.gate.criterion import ChangedFile, CommandKind, Criterion, Evidence, Kind, Verdict
+from runner.gate.verdict import CheckReport, check, criteria_in_force, is_excluded, judge, team_criteria
+from runner.processes.command import run_command
+from runner.workspace.changes import Changes
+from tracer.errors import NotFoundError, UsageError
 
-__all__ = ["judge_answer", "team"]
+__all__ = ["check_paths", "judge_answer", "team"]
+
+READ_LIMIT = 64 * 1024 * 1024
+_LEFT_OUT = frozenset(
+    {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "target"}
+)
+_LIST_LIMIT = 64 * 1024 * 1024
+
+
+async def check_paths(
+    *,
+    root: Path,
+    paths: Sequence[str] = (),
+    answer: str | None = None,
+    exclude: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> CheckReport:
+    """Judge the files under `paths` (relative to `root`; the whole of `root` where nothing at all is named).
+
+    Raises:
+        NotFoundError: a path that does not exist.
+        UsageError: a path outside `root`.
+
+    """
+    root = root.resolve()
+    named = list(paths) or ([] if answer is not None else ["."])
+    names: list[str] = []
+    for path in named:
+        names += await _expand(root, path, tuple(exclude))
+    files = await asyncio.to_thread(_read_all, root, list(dict.fromkeys(names)))
+    claims = await asyncio.to_thread(look_up_claims, root, answer) if answer is not None else ()
+    return await asyncio.to_thread(check, files=files, answer=answer, claims=claims, options=options)
+
+
+async def _expand(root: Path, path: str, exclude: tuple[str, ...]) -> list[str]:
+    target = (root / path).resolve()
+    if not target.is_relative_to(root):
+        raise UsageError(f"{path!r} is outside the folder", next_step="pm -C DIR check PATH")
+    if not target.exists():
+        raise NotFoundError(f"no such file or folder: {path!r}", next_step="check the spelling")
+    if target.is_file():
+        name = target.relative_to(root).as_posix()
+        return [] if is_excluded(name, exclude) else [name]
+    listed = await _git_files(target)
+    found = listed if listed is not None else await asyncio.to_thread(lambda: list(_walk(target)))
+    names = ((target / name).relative_to(root).as_posix() for name in found)
+    return sorted(name for name in names if not is_excluded(name, exclude) and not name.startswith(".pm-orchestrator/"))
+
+
+async def _git_files(folder: Path) -> list[str] | None:
+    """Tracked and new files below `folder` that git does not ignore; None where it is no git work tree."""
+    result = await run_command(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=folder,
+        timeout_s=60,
+        keep_bytes=_LIST_LIMIT,
+        label="check",
+    )
+    if not result.ok or result.dropped_bytes:
+        return None
+    return [name for name in result.output.decode("utf-8", "surrogateescape").split("\0") if name]
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    for base, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT and not name.startswith("."))
+        for name in files:
+            yield (Path(base) / name).relative_to(folder).as_posix()
+
+
+def _read_all(root: Path, names: Sequence[str]) -> tuple[ChangedFile, ...]:
+    return tuple(file for name in names if (file := _read(root, name)) is not None)
+
+
+def _read(root: Path, name: str) -> ChangedFile | None:
+    """One file, whole up to the reading limit; None for links, special files and what vanished meanwhile."""
+    path = root / name
+    try:
+        before = path.lstat()
+        if path.is_symlink() or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            content = file.read(READ_LIMIT + 1)
+        after = path.lstat()
+    except OSError:
+        return None
+    unstable = (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size)
+    too_large = len(content) > READ_LIMIT
+    return ChangedFile(path=name, before=None, after=content[:READ_LIMIT], too_large=too_large, unstable=unstable)
 
 
 @cache

@@ -1,30 +1,274 @@
-"""The shell around `decide` and `evolve`: perform the next step, append its fact, fold it, until there is none.
+"""Performs the steps of a task and its subtasks until `decide` returns none.
 
-Promises: a request is durable before the call leaves, an answer before it is judged (invariant 1); a judgment is taken
-from the record, never made twice (2); a failure to record ends the loop before the next call (9). Cancelling the
-loop ends what it started and leaves a file that `resume` goes on with.
+A request is durable before the call, an answer before it is judged (invariant 1); a judgment is read from the
+record, never repeated (2); a failure to record ends the loop before the next call (9). Subtasks run in loops of
+their own, in dependency order, as many at once as allowed; every run starts from the recorded state. Cancelling
+ends all agents.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+import heapq
+from asyncio import TaskGroup
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, assert_never
 
-from runner.chunking.engine import hand_over, record_plan, run_subtasks
-from runner.chunking.standing import summary_of
-from runner.decide import decide
-from runner.executors.port import LiveSink
-from runner.perform import Changed, Effects, Ledger, Performer, backoff_s
-from runner.state import TaskState
-from runner.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merge, RecordPlan, RecordRules, RunSubtasks
+from runner.core.decide import decide
+from runner.core.decide_loop import decide_loop
+from runner.core.state import Request, TaskState
+from runner.core.steps import (
+    Append,
+    AskAgent,
+    AwaitPerson,
+    Finish,
+    Judge,
+    Merge,
+    RecordPlan,
+    RecordRules,
+    RunSubtasks,
+    Step,
+)
+from runner.core.subtasks import fates, in_dependency_order, summary_of
+from runner.executors.executor_port import LiveSink
+from runner.isolation.isolation_port import Conflict, Merged
+from runner.perform import Apart, Changed, Effects, Gate, Ledger, Performer, Place, backoff_s
+from tracer.clock import monotonic
 from tracer.errors import PmError
 from tracer.events import Draft, Entry
 from tracer.verification import unverified_in, verification_of
 
-__all__ = ["Changed", "Effects", "TaskLoop", "backoff_s"]
+__all__ = ["Changed", "Effects", "Handed", "TaskLoop", "backoff_s", "hand_over", "record_plan", "run_subtasks"]
+
+
+async def record_plan(ledger: Ledger, effects: Effects, data: Mapping[str, Any]) -> None:
+    """Record CHUNKING_PLAN; for a plan that runs, the common start is durable before it."""
+    request = ledger.state.request or Request()
+    planned = dict(data)
+    done, base = planned.pop("done", []), planned.pop("base", None)
+    if planned["subtasks"] and not planned.get("proposed"):
+        apart = effects.apart(ledger.state)
+        if not done:  # what lies there under this task's name is of a start that nothing followed, or of another record
+            await apart.close(keep_results=False)
+        begun = await apart.begin(branch=request.into)
+        merged = await apart.merged()
+        if done and (merged is None or merged):  # a task that is continued keeps what it has, and where it began
+            planned["done"] = done if merged is None else [one for one in done if one in merged]
+        else:
+            base = None
+        base = base or await effects.baseline(f"{ledger.state.task_id}/main/0")
+        planned |= {"base": base, "isolation": begun.isolation}
+        if begun.why:
+            planned["why"] = begun.why
+    await ledger.record(Draft("CHUNKING_PLAN", planned))
+
+
+class Handed(NamedTuple):
+    """What the person got: the paths that differ from the start, and the branch if it is not in their files."""
+
+    changed: Changed
+    branch: str = ""
+
+
+async def hand_over(state: TaskState, effects: Effects, step: Finish) -> Handed:
+    """Give the person the result that a task's end calls for; nothing at all where it is not COMPLETE, unless asked.
+
+    Raises:
+        ConflictError: they changed the same lines meanwhile.
+
+    """
+    request, base = state.request or Request(), state.main.first_base
+    if base is None:
+        return Handed(Changed(()))
+    apart = effects.apart(state)
+    if state.plan is not None and state.plan.isolation == "direct":
+        return Handed(await effects.changed(base))
+    if step.reason == "accepted":
+        await _merge_started(state, apart)
+    wanted = step.status == "COMPLETE" or (request.partial and step.status != "CANCELLED")
+    if not wanted or not await apart.merged():
+        return Handed(Changed(()))
+    place = await apart.whole()
+    changed = await place.effects.changed(base)
+    await apart.hand_over(branch=request.into)
+    return Handed(changed, request.into)
+
+
+async def _merge_started(state: TaskState, apart: Apart) -> None:
+    """A person accepts the work as it is: what merges is part of it."""
+    for subtask_id in in_dependency_order(state.plan.subtasks if state.plan else ()):
+        loop = state.loop(subtask_id)
+        if loop.phase not in {"new", "requested"} and not loop.passed and not loop.fresh:
+            await apart.merge(subtask_id)
+
+
+async def run_subtasks(
+    ledger: Ledger, *, effects: Effects, live: LiveSink, sleep: Callable[[float], Awaitable[None]]
+) -> None:
+    """Run every subtask that may start, until none can go on.
+
+    Raises:
+        PmError: a fact could not be recorded or a workspace not be used; all others were ended.
+
+    """
+    crew = _Crew(ledger, effects.apart(ledger.state), live, sleep)
+    try:
+        await crew.run()
+    except BaseExceptionGroup as group:
+        raise _first(group) from group
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error to tell: one that pm knows before one that it does not."""
+    known = [error for error in _leaves(group) if isinstance(error, PmError)]
+    return known[0] if known else next(iter(_leaves(group)))
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+class _Crew:
+    """One run over the plan: what waits for what, what is ready, who works."""
+
+    def __init__(self, ledger: Ledger, apart: Apart, live: LiveSink, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._ledger, self._apart, self._live, self._sleep = ledger, apart, live, sleep
+        state = ledger.state
+        self._request = state.request or Request()
+        limits = self._request.limits
+        parallel = limits.parallel if apart.parallel else 1
+        left_s = None if limits.timeout_s is None else limits.timeout_s - state.totals.spent_ms / 1000
+        until = None if left_s is None else monotonic() + left_s
+        self._gate = Gate(parallel, until=until, wanting=lambda: self._working + len(self._ready))
+        # Twice as many as may ask are under way, so that judging and merging keep nobody from asking.
+        self._most = 2 * parallel if apart.parallel else 1
+        self._working = 0
+        self._refused = False
+        self._group = TaskGroup()
+        subtasks = state.plan.subtasks if state.plan else ()
+        self._place = {str(item.get("id")): number for number, item in enumerate(subtasks)}
+        self._ready: list[tuple[bool, int, str]] = []
+        self._missing: dict[str, int] = {}
+        self._followers: dict[str, list[str]] = {}
+        self._look(subtasks)
+
+    def _look(self, subtasks: Iterable[Mapping[str, Any]]) -> None:
+        found = fates(self._ledger.state, self._request)
+        for item in subtasks:
+            subtask_id = str(item.get("id"))
+            match found[subtask_id].kind:
+                case "run":
+                    self._make_ready(subtask_id)
+                case "wait":
+                    needs = {str(need) for need in item.get("dependencies", ()) if found[str(need)].kind != "done"}
+                    self._missing[subtask_id] = len(needs)
+                    for need in needs:
+                        self._followers.setdefault(need, []).append(subtask_id)
+                case _:
+                    continue
+
+    def _make_ready(self, subtask_id: str) -> None:
+        is_new = self._ledger.state.loop(subtask_id).phase == "new"  # work that was begun goes on first
+        heapq.heappush(self._ready, (is_new, self._place[subtask_id], subtask_id))
+
+    async def run(self) -> None:
+        async with self._group:
+            self._start()
+
+    def _start(self) -> None:
+        while self._ready and self._working < self._most:
+            is_new, _, subtask_id = heapq.heappop(self._ready)
+            if is_new and self._refused:
+                continue
+            self._working += 1
+            self._group.create_task(self._work(subtask_id))  # the group holds it
+
+    async def _work(self, subtask_id: str) -> None:
+        end = await self._through(subtask_id)
+        self._working -= 1
+        if isinstance(end, Finish) and end.status == "COMPLETE":
+            for follower in self._followers.get(subtask_id, ()):
+                self._missing[follower] -= 1
+                if self._missing[follower] == 0:
+                    self._make_ready(follower)
+        elif isinstance(end, Finish) and end.reason == "auth" and self._was_refused(subtask_id):
+            self._refused = True
+        self._start()
+
+    def _was_refused(self, subtask_id: str) -> bool:
+        error = self._ledger.state.loop(subtask_id).answer.get("error")
+        return isinstance(error, dict) and error.get("kind") == "auth"
+
+    async def _through(self, subtask_id: str) -> Step:
+        """Take one subtask to its rest."""
+        place: Place | None = None
+        while True:
+            step = decide_loop(self._ledger.state, self._request_now(), subtask_id=subtask_id)
+            match step:
+                case Finish() | AwaitPerson():
+                    return step
+                case Append(draft):
+                    await self._ledger.record(draft)
+                case Merge():
+                    await self._merge(step)
+                case AskAgent():
+                    if place is None or step.fresh:
+                        place = await self._apart.open(subtask_id, fresh=step.fresh)
+                    await self._performer(place).ask(step)
+                case Judge():
+                    place = place or await self._apart.open(subtask_id, fresh=False)
+                    await self._performer(place).judge(step)
+                case RecordPlan() | RecordRules() | RunSubtasks():  # only a task's own loop asks for these
+                    raise AssertionError(step)
+                case _:
+                    assert_never(step)
+
+    def _request_now(self) -> Request:
+        return self._ledger.state.request or self._request
+
+    def _performer(self, place: Place) -> Performer:
+        return Performer(
+            self._ledger,
+            effects=place.effects,
+            live=self._live,
+            sleep=self._sleep,
+            workspace=place.workspace,
+            gate=self._gate,
+        )
+
+    async def _merge(self, step: Merge) -> None:
+        result = await self._apart.merge(step.subtask_id)
+        if isinstance(result, Merged):
+            data: dict[str, Any] = {"iteration_index": step.iteration_index, "judgment": "PASS"}
+            if self._apart.parallel:
+                data["merged"] = {"result": result.result, "paths": list(result.paths)}
+            draft = Draft("ITERATION_END", data, step.iteration_index, step.subtask_id)
+        else:
+            judged = self._ledger.state.loop(step.subtask_id).judgment
+            draft = Draft("QUALITY_JUDGMENT", _rejected(judged, result), step.iteration_index, step.subtask_id)
+        await self._ledger.record(draft)
+
+
+def _rejected(judgment: Mapping[str, Any], conflict: Conflict) -> dict[str, Any]:
+    """The judgment of work that is good by itself and does not merge."""
+    paths = [place.path for place in conflict.places]
+    reason = f"other subtasks changed the same lines of {', '.join(paths[:10])} meanwhile"
+    results = judgment.get("criteria_results")
+    passed = [result for result in results if isinstance(result, dict)] if isinstance(results, list) else []
+    return {
+        "judgment": "REJECT",
+        "criteria_results": [*passed, {"id": "MERGE", "name": "Merges Cleanly", "passed": False, "reason": reason}],
+        "summary": f"MERGE: {reason}",
+        "issues": [{"criterion": "MERGE", "type": "conflict", "path": path} for path in paths],
+        "conflict": paths,
+        "conflict_text": conflict.reason(),
+    }
 
 
 class TaskLoop:

@@ -1,7 +1,7 @@
-"""Performing the steps of one loop: ask and record, judge and record. Shared by a task's own loop and its subtasks'.
+"""Performs the steps of one loop (ask and record, judge and record), and the protocols it needs.
 
-A request is durable before the call leaves, an answer before it is judged (invariant 1). `Ledger` is the one place
-where facts become state; `Gate` bounds how many of a task's subtasks are asked at once and shares money and time.
+`Effects` is what one loop asks of the outside, `Apart` what subtasks need in addition. `Ledger` is the only place
+where events become state; `Gate` limits concurrent requests and shares money and time between subtasks.
 """
 
 from __future__ import annotations
@@ -14,17 +14,74 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
-from runner.chunking.plan import PLAN_SCHEMA
-from runner.chunking.port import Apart
-from runner.criteria.model import Verdict
-from runner.evolve import evolve
-from runner.executors.port import Answer, AnswerError, Ask, Live, LiveSink
-from runner.state import Request, TaskState
-from runner.steps import AskAgent, Judge
+from runner.core.chunk_plan import PLAN_SCHEMA
+from runner.core.evolve import evolve
+from runner.core.state import Request, TaskState
+from runner.core.steps import AskAgent, Judge
+from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink
+from runner.gate.criterion import Verdict
+from runner.isolation.isolation_port import Conflict, Merged
 from tracer.clock import monotonic
 from tracer.events import Draft, Entry
 
-__all__ = ["Changed", "Effects", "Gate", "Ledger", "Performer", "backoff_s"]
+__all__ = ["Apart", "Begun", "Changed", "Effects", "Gate", "Ledger", "Performer", "Place", "backoff_s"]
+
+
+class Begun(NamedTuple):
+    """How the subtasks are kept apart: `worktrees` or `direct`; `why` says why not side by side."""
+
+    isolation: str
+    why: str = ""
+
+
+class Place(NamedTuple):
+    """Where a subtask works, and the effects bound to it."""
+
+    effects: Effects
+    workspace: str
+
+
+class Apart(Protocol):
+    """The places of one task's subtasks. Every call may be repeated, also by another process after a kill.
+
+    Every method may raise PmError; `parallel` False: one subtask after another.
+    """
+
+    parallel: bool
+
+    async def begin(self, *, branch: str) -> Begun:
+        """Record the person's work as everyone's start; `branch` is where the result is to go ("": their files)."""
+        ...
+
+    async def open(self, subtask_id: str, *, fresh: bool) -> Place:
+        """The subtask's place: as it was left, or `fresh` on what is merged so far."""
+        ...
+
+    async def merge(self, subtask_id: str) -> Merged | Conflict:
+        """Merge what the subtask did."""
+        ...
+
+    async def merged(self) -> tuple[str, ...] | None:
+        """What is merged, in that order; None where only the record knows."""
+        ...
+
+    async def whole(self) -> Place:
+        """A place with the merged result."""
+        ...
+
+    async def hand_over(self, *, branch: str) -> None:
+        """Give the merged result to the person.
+
+        Raises:
+            ConflictError: they changed the same lines meanwhile; nothing was touched.
+
+        """
+        ...
+
+    async def close(self, *, keep_results: bool) -> None:
+        """Remove the places; `keep_results`: what is merged stays for a resume."""
+        ...
+
 
 _BACKOFF_S: Final = 1.0
 _BACKOFF_MAX_S: Final = 60.0

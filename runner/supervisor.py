@@ -1,8 +1,9 @@
-"""Many tasks at once, and the only door for views: submit, wait, resume, respond, stop.
+"""Runs many tasks of one state directory: submit, wait, resume, respond, stop.
 
-Promises: `submit` returns when the request is durable; at most `concurrency` tasks run, the others are QUEUED; a
-stopped or cancelled task keeps a file that `resume` goes on with; one task's failure never touches another. Views do
-not listen here: they follow the trace file (`tracer.follow`), and take live updates as decoration.
+`submit` returns once the request is durable; at most `concurrency` tasks run, the others are QUEUED. A stopped or
+cancelled task keeps a file that `resume` continues; an error in one task never affects another. Views do not listen
+here: they follow the trace file (`tracer.journal.follow`). Also here: stop requests of other processes (empty files
+in `control/`) and the removal of worktrees and locks that killed processes left.
 """
 
 from __future__ import annotations
@@ -10,31 +11,196 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from runner.chunking.leftovers import remove_leftovers
-from runner.chunking.roster import Roster
-from runner.evolve import fold, request_of
-from runner.executors.port import Executor, Live, LiveSink, ignore_live
-from runner.running import Running
-from runner.state import Request, TaskState
-from runner.stops import clear_stop, forget_earlier_stop, request_stop, stop_requests
-from runner.task import PersonAction, TaskOutcome, TaskRequest, TaskStatus
+from runner.core.evolve import fold, request_of
+from runner.core.state import Request, TaskState
+from runner.core.task import (
+    PersonAction,
+    TaskOutcome,
+    TaskRequest,
+    TaskStatus,
+)
+from runner.executors.composite import Roster
+from runner.executors.executor_port import (
+    Executor,
+    Live,
+    LiveSink,
+    ignore_live,
+)
 from tracer.clock import short_token
 from tracer.conversation import ConversationTracer
-from tracer.errors import ConflictError, InternalError, PmError, UsageError
+from tracer.errors import (
+    ConflictError,
+    InternalError,
+    LockedError,
+    NotFoundError,
+    PmError,
+    RecordError,
+    TraceError,
+    UsageError,
+)
 from tracer.events import Draft
+from tracer.lock import FileLock
 from tracer.lookup import resolve_task, trace_files
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
     from runner.loop import Effects
-    from runner.observe import TaskLog
+    from runner.task_log import TaskLog
     from tracer.tracepack import TracePack
 
-__all__ = ["MakeEffects", "Supervisor"]
+__all__ = [
+    "MakeEffects",
+    "Running",
+    "Supervisor",
+    "clear_stop",
+    "forget_earlier_stop",
+    "remove_leftovers",
+    "request_stop",
+    "stop_requests",
+]
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """A task this process holds the writer's lock of."""
+
+    tracer: ConversationTracer
+    state: TaskState
+    executor: Executor
+    outcome: asyncio.Future[TaskOutcome]
+    status: TaskStatus = "QUEUED"
+    runner: asyncio.Task[None] | None = None
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self, outcome: TaskOutcome | PmError) -> None:
+        """Tell the end, once."""
+        if self.outcome.done():
+            return
+        if isinstance(outcome, TaskOutcome):
+            self.outcome.set_result(outcome)
+        else:
+            self.outcome.set_exception(outcome)
+            # A waiting caller takes it; where nobody waits, the record says how the task stands.
+            self.outcome.exception()
+
+
+_PREFIX: Final = "stop-"
+
+
+def request_stop(state_dir: StateDir, task_id: str) -> bool:
+    """Ask the process that runs `task_id` to stop it; False if no process does.
+
+    Raises:
+        RecordError: the state directory cannot be written.
+
+    """
+    if state_dir.writer_of(task_id) is None:
+        return False
+    try:
+        state_dir.control.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (state_dir.control / f"{_PREFIX}{task_id}").touch(mode=0o600)
+    except OSError as error:
+        raise RecordError(
+            f"cannot ask for a stop of {task_id}",
+            why=str(error),
+            next_step="check the rights of the state directory",
+        ) from error
+    return True
+
+
+def stop_requests(state_dir: StateDir) -> tuple[str, ...]:
+    """The tasks that some process wants stopped."""
+    try:
+        return tuple(
+            path.name.removeprefix(_PREFIX) for path in state_dir.control.iterdir() if path.name.startswith(_PREFIX)
+        )
+    except OSError:
+        return ()
+
+
+def forget_earlier_stop(state_dir: StateDir, task_id: str) -> None:
+    """Forget a request to a process that was killed before it saw it; call with the task's lock held.
+
+    The lock file was written when the lock was taken: what is older was not meant for whoever holds it now.
+    """
+    try:
+        asked = (state_dir.control / f"{_PREFIX}{task_id}").stat().st_mtime_ns
+        if asked < state_dir.task_lock(task_id).stat().st_mtime_ns:
+            clear_stop(state_dir, task_id)
+    except OSError:
+        return  # nobody asked
+
+
+def clear_stop(state_dir: StateDir, task_id: str) -> None:
+    """Forget a request that was carried out or came too late."""
+    try:
+        (state_dir.control / f"{_PREFIX}{task_id}").unlink(missing_ok=True)
+    except OSError:
+        return  # a read-only state directory has stopped the task already
+
+
+async def remove_leftovers(state_dir: StateDir) -> tuple[str, ...]:
+    """Remove what ended tasks left behind; the ids of those tasks. Costs one look at a folder where there is nothing.
+
+    Raises:
+        PmError: the repository cannot be used.
+
+    """
+    await asyncio.to_thread(_remove_locks, state_dir)
+    cleaned = []
+    for task_id in await asyncio.to_thread(_left, state_dir):
+        ended = await asyncio.to_thread(_how_it_ended, state_dir, task_id)
+        if ended is None:
+            continue
+        from runner.isolation.worktrees import (
+            GitWorktrees,  # 100 ms of git: every start of pm passes here, few find something
+        )
+
+        workspace, status = ended
+        isolation = GitWorktrees(workspace, state_dir=state_dir.root, task_id=task_id)
+        await isolation.close(keep_results=status in {"INCOMPLETE", "ERROR"})
+        cleaned.append(task_id)
+    return tuple(cleaned)
+
+
+def _remove_locks(state_dir: StateDir) -> None:
+    """Lock files of tasks and sessions that were killed: the kernel let go of the lock, the name stayed."""
+    for path in (*state_dir.root.glob("tracepack/*.lock"), *state_dir.root.glob("locks/*.lock")):
+        lock = FileLock(path)
+        with suppress(LockedError, RecordError):
+            lock.acquire(patience_s=0)
+            lock.release()
+
+
+def _left(state_dir: StateDir) -> list[str]:
+    folder = state_dir.root / "worktrees"
+    try:
+        return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    except OSError:
+        return []
+
+
+def _how_it_ended(state_dir: StateDir, task_id: str) -> tuple[Path, str] | None:
+    """The workspace and final status of a task that has ended and that nobody runs; None for others."""
+    if state_dir.writer_of(task_id) is not None:
+        return None
+    from runner.core.evolve import fold  # 20 ms each, as above
+    from tracer.conversation import ConversationTracer
+
+    try:
+        state = fold(ConversationTracer.read_trace(resolve_task(state_dir, task_id).path))
+    except (NotFoundError, TraceError):
+        return None
+    if state.final is None or state.request is None or not state.request.workspace:
+        return None
+    workspace = Path(state.request.workspace)
+    return (workspace, str(state.final.get("status"))) if workspace.is_dir() else None
+
 
 _STOP_POLL_S: Final = 0.2
 
@@ -88,7 +254,7 @@ class Supervisor:
     async def _end_orphans(self) -> None:
         if not any((self.state_dir.root / "control" / "processes").glob("*.json")):
             return
-        from runner.processes import end_orphans  # 15 ms: every start passes here, few find something
+        from runner.processes.orphans import end_orphans  # 15 ms: every start passes here, few find something
 
         self.orphans += [orphan.told() for orphan in await end_orphans(self.state_dir.root)]
 
@@ -138,7 +304,7 @@ class Supervisor:
                 next_step=f"pm resume {request.task_id}, or leave --task-id out",
             )
         if request.plan is not None:
-            from runner.chunking.plan import require_plan  # 20 ms, only where a person gives a plan
+            from runner.core.chunk_plan import require_plan  # 20 ms, only where a person gives a plan
 
             require_plan(request.plan)
         executor = self._make_executor(request_of(request.to_data(continues_sessions=False)))
@@ -190,7 +356,7 @@ class Supervisor:
             if state.final.get("status") == "COMPLETE":
                 await remove_leftovers(self.state_dir)
                 return task_id
-            from runner.continuation import continuation_data  # as in `_outcome`
+            from runner.core.outcome import continuation_data  # as in `_outcome`
 
             data = continuation_data(ConversationTracer.read_trace(path), trace_file=path.name, overrides=overrides)
             if into is not None:
@@ -235,7 +401,7 @@ class Supervisor:
         if plan is not None:
             if not waits:
                 raise UsageError(f"{task_id} has no plan that waits", next_step=f"pm show {task_id}")
-            from runner.chunking.plan import require_plan  # as in `submit`
+            from runner.core.chunk_plan import require_plan  # as in `submit`
 
             require_plan(plan)
             answer["plan"] = dict(plan)
@@ -294,7 +460,7 @@ class Supervisor:
         try:
             async with self._beginning:
                 if self._pack is None:
-                    from runner.observe import begin_session  # 10 ms, needed by the first task
+                    from runner.task_log import begin_session  # 10 ms, needed by the first task
 
                     self._pack = await begin_session(self.state_dir, self.session_id)
         except BaseException:
@@ -308,8 +474,8 @@ class Supervisor:
         await running.started.wait()  # a task that is cancelled before its first step never runs its clean-up
 
     async def _perform(self, task_id: str, running: Running, pack: TracePack) -> None:
-        from runner.observe import TaskLog
-        from runner.processes import uninterrupted
+        from runner.processes.process import uninterrupted
+        from runner.task_log import TaskLog
 
         log = TaskLog(pack, task_id)
         running.started.set()
@@ -378,6 +544,6 @@ class Supervisor:
 
 
 def _outcome(state: TaskState, path: Path, head: str | None) -> TaskOutcome:
-    from runner.continuation import outcome_of  # 40 ms of planning and wording: the first prompt comes before
+    from runner.core.outcome import outcome_of  # 40 ms of planning and wording: the first prompt comes before
 
     return outcome_of(state, trace_file=str(path), chain_head=head)

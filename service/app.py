@@ -14,11 +14,12 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
 from collector.collector import Collector
+from runner.core.task import TaskRequest
 from runner.supervisor import Supervisor
-from runner.task import TaskRequest
-from service import captures_api, health, page_captures, page_insights, pages, tasks
+from service import captures, health, tasks
 from service.admission import Admission
-from service.ingest_lane import LaneApp
+from service.ingest import LaneApp
+from service.pages import capture, insights, task
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import NewTask
 from service.security import Gate, OneTimeCodes
@@ -76,7 +77,7 @@ def create_app(
 
     app = LaneApp(title=_TITLE, version=version, summary=_SUMMARY, lifespan=lifespan, docs_url=None, redoc_url=None)
     add_problem_handlers(app)
-    for module in (tasks, captures_api, health, pages, page_insights, page_captures):
+    for module in (tasks, captures, health, task, insights, capture):
         app.include_router(module.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     if telemetry is not None:
@@ -136,7 +137,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         return app.openapi_schema
     document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    schemas |= captures_api.body_schemas()
+    schemas |= captures.body_schemas()
     schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

@@ -13,13 +13,18 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from service.pages import diff_reader, explained, render, static_text
-from service.views import IterationView, TaskView, task_view
+from service.pages.task import (
+    diff_reader,
+    explained,
+    render,
+    static_text,
+)
+from service.pages.values import IterationView, TaskView, task_view
 from tracer.conversation import ConversationTracer
 from tracer.events import Entry
 from tracer.lookup import TaskRef, summarize
 from tracer.redaction.engine import ProjectRedactor
-from tracer.redaction.verify import verify_clean
+from tracer.redaction.leaks import verify_clean
 from tracer.statedir import StateDir
 
 __all__ = ["FORMATS", "ExportFormat", "Exported", "export_task"]

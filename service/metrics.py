@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.routes import StatusNoted, route_of
-from service.state import ServiceState, state_of
+from service.state import ServiceState, StatusNoted, route_of, state_of
 from tracer.clock import monotonic
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from collector.errors import IntakeError, TooLargeError
-from collector.problems import DeletedError
+from collector.errors import DeletedError, IntakeError, TooLargeError
 from service.admission import BusyError
 from tracer.errors import ConflictError, LockedError, PmError, RecordError
 

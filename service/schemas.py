@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from runner.task import TaskStatus
+from runner.core.task import TaskStatus
 
 __all__ = [
     "Accepted",

@@ -1,4 +1,4 @@
-"""What every route shares: the state directory, the supervisor, and the moment of shutting down."""
+"""What every route shares: state directory, supervisor, counters, route names, shutdown."""
 
 from __future__ import annotations
 
@@ -6,20 +6,63 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from fastapi import Request
+from starlette.types import Message, Scope, Send
 
 from collector.collector import Collector
+from runner.core.task import TaskRequest
 from runner.supervisor import Supervisor
-from runner.task import TaskRequest
 from service.admission import Admission
-from service.counters import Counters
 from service.schemas import NewTask
 from service.security import RateLimit
 from tracer.statedir import StateDir
 
-__all__ = ["ServiceState", "state_of"]
+__all__ = ["ROUTE", "Counters", "ServiceState", "StatusNoted", "route_of", "state_of"]
+
+ROUTE: Final = "pm.route"
+"""The key of the scope under which the ingest lane says its route."""
+
+
+class StatusNoted:
+    """A `send` that passes everything on; `status` is that of the answer, 500 as long as there is none."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 500
+
+    async def __call__(self, message: Message) -> None:
+        """Pass `message` on."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+
+def route_of(scope: Scope) -> str:
+    """`/api/tasks/{task_id}`; `other` for what no route took."""
+    known = scope.get(ROUTE)
+    if isinstance(known, str):
+        return known
+    return str(getattr(scope.get("route"), "path", "other"))
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the start."""
+
+    events_accepted: int = 0
+    events_duplicate: int = 0
+    event_bytes: int = 0
+    batches: int = 0
+
+    def appended(self, accepted: int, duplicates: int, size: int) -> None:
+        """Count one batch of `size` bytes."""
+        self.events_accepted += accepted
+        self.events_duplicate += duplicates
+        self.event_bytes += size
+        self.batches += 1
+
 
 T = TypeVar("T")
 

@@ -21,10 +21,11 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
-from runner.chunking.standing import standings
-from runner.evolve import fold
+from runner.core.evolve import fold
+from runner.core.subtasks import standings
+from runner.core.task import TaskRequest, TaskStatus
 from runner.supervisor import Supervisor
-from runner.task import TaskRequest, TaskStatus
+from service.pages.values import is_failure
 from service.problems import problem_response, responses
 from service.schemas import (
     Accepted,
@@ -38,13 +39,12 @@ from service.schemas import (
     TraceSummary,
 )
 from service.state import ServiceState, state_of
-from service.views import is_failure
-from tracer.catalog import TaskRow, list_tasks
+from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError
 from tracer.events import Entry, encode
 from tracer.filters import Filter, from_query
-from tracer.follow import follow
+from tracer.journal.follow import follow
 from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
 from tracer.statedir import StateDir
 

@@ -14,8 +14,13 @@ from typing import Any, Self
 
 import aiosqlite
 
-from tracer.catalog import TASKS_SQL, TaskRow, list_tasks, task_row
-from tracer.catalog_store import open_catalog, refresh
+from tracer.catalog.store import open_catalog, refresh
+from tracer.catalog.tasks import (
+    TASKS_SQL,
+    TaskRow,
+    list_tasks,
+    task_row,
+)
 from tracer.statedir import StateDir
 
 __all__ = ["Catalog"]
@@ -49,7 +54,7 @@ class Catalog:
         after: str | None = None,
         limit: int | None = None,
     ) -> list[TaskRow]:
-        """The tasks as `tracer.catalog.list_tasks` gives them.
+        """The tasks as `tracer.catalog.tasks.list_tasks` gives them.
 
         Raises:
             TraceError: the state directory cannot be read.

@@ -16,14 +16,13 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tracer import clock
-from tracer.clean import clean_json, clean_text
 from tracer.errors import RecordError, TraceError, UsageError
-from tracer.events import CriteriaResult, Draft, Entry, SubtaskPlan, encode, parse_line
-from tracer.journal import Journal
+from tracer.events import CriteriaResult, Draft, Entry, SubtaskPlan, clean_json, clean_text, encode, parse_line
+from tracer.journal.reading import iter_lines, read_entries
+from tracer.journal.record_file import TornTail
+from tracer.journal.writer import Journal
 from tracer.lookup import trace_files
-from tracer.reading import iter_lines, read_entries
-from tracer.recordfile import TornTail
-from tracer.redaction.port import Redactor
+from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir, TraceName, parse_trace_name, valid_id
 
 __all__ = ["ConversationTracer", "default_redactor"]

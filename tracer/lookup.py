@@ -1,22 +1,67 @@
-"""Finding a task's records by what a person types: exact, or unique, or an error that lists the candidates.
+"""Finds a task's records by what a person types, and sums them up: iterations, judgments, final status.
 
 A complete id answers for itself only: `task-001` never for `task-001-sub-1` or `task-0010`. `15`, `#15` go by number.
-Any other text may be the beginning of exactly one id. A task's files come newest first; earlier ones are its past.
+Any other text may be the beginning of exactly one id. A task's files come newest first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tracer.errors import NotFoundError
-from tracer.selectors import LAST
+from tracer.names import LAST
 from tracer.statedir import StateDir, parse_trace_name
-from tracer.summaries import Summary, latest_iteration, summarize
+
+if TYPE_CHECKING:
+    from tracer.events import Entry
 
 __all__ = ["Summary", "TaskRef", "latest_iteration", "resolve_task", "summarize", "task_ids", "trace_files"]
+
+
+class Summary(NamedTuple):
+    """Seed 001, 5.2: `judgments` in file order; `final_status` is None without FINAL_SUMMARY."""
+
+    total_iterations: int
+    judgments: tuple[str, ...]
+    final_status: str | None
+
+    def to_dict(self) -> dict[str, object]:
+        """As the HTTP answer holds it."""
+        return {
+            "total_iterations": self.total_iterations,
+            "judgments": list(self.judgments),
+            "final_status": self.final_status,
+        }
+
+
+def summarize(entries: Sequence[Entry]) -> Summary:
+    """Count every ITERATION_END (RETRY included); a trace without any (the seed's sample) counts its judgments."""
+    judgments = tuple(str(entry.data["judgment"]) for entry in entries if entry.event == "ITERATION_END")
+    if not judgments:
+        judgments = tuple(str(entry.data["judgment"]) for entry in entries if entry.event == "QUALITY_JUDGMENT")
+    final = next((entry for entry in reversed(entries) if entry.event == "FINAL_SUMMARY"), None)
+    total = len(judgments)
+    if final is not None and type(final.data.get("total_iterations")) is int:
+        total = final.data["total_iterations"]
+    return Summary(total, judgments, str(final.data.get("status")) if final else None)
+
+
+def latest_iteration(entries: Sequence[Entry]) -> list[Entry]:
+    """The facts of the highest iteration (of each subtask), and FINAL_SUMMARY, in file order."""
+    highest: dict[str | None, int] = {}
+    for entry in entries:
+        if entry.iteration_index is not None:
+            highest[entry.subtask_id] = max(highest.get(entry.subtask_id, -1), entry.iteration_index)
+    return [
+        entry
+        for entry in entries
+        if entry.event == "FINAL_SUMMARY"
+        or (entry.iteration_index is not None and entry.iteration_index == highest[entry.subtask_id])
+    ]
+
 
 _COMPLETE_ID: Final = re.compile(r"task-\d{3,}(?:-sub-\d+)*")
 _NUMBER: Final = re.compile(r"#?(\d{1,18})")

@@ -18,12 +18,12 @@ from typing import Any, Final, Self
 import orjson
 
 from tracer import clock
-from tracer.clean import clean_json
 from tracer.conversation import default_redactor
 from tracer.errors import NotFoundError, TraceError, UsageError
-from tracer.journal import Journal
-from tracer.reading import iter_lines
-from tracer.redaction.port import Redactor
+from tracer.events import clean_json
+from tracer.journal.reading import iter_lines
+from tracer.journal.writer import Journal
+from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir, valid_id
 
 __all__ = ["EVENTS", "TracePack", "find_session", "read_session", "session_files"]

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from benchmarks.criteria.baseline import word_scan
 from benchmarks.criteria.corpus import Case, load
-from runner.criteria.judge import judge
-from runner.criteria.registry import criteria_in_force
+from runner.gate.verdict import criteria_in_force, judge
 
 MEASURED = ("Q2", "Q3", "Q4", "Q6")
 _TITLES = {"test": "Test half", "dev": "Dev half", "later": "Written later"}

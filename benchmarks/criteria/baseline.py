@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from runner.criteria.model import Evidence
+from runner.gate.criterion import Evidence
 
 __all__ = ["word_scan"]
 

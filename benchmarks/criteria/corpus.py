@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.criteria.model import ChangedFile, Evidence
+from runner.gate.criterion import ChangedFile, Evidence
 
 __all__ = ["CASES", "Case", "load"]
 

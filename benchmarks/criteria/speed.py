@@ -14,10 +14,10 @@ import warnings
 from pathlib import Path
 
 from benchmarks.criteria.corpus import load
-from runner.criteria.languages import by_path
-from runner.criteria.model import ChangedFile
-from runner.criteria.review import review_file
-from runner.criteria.source import parse
+from runner.gate.code_criteria import review_file
+from runner.gate.criterion import ChangedFile
+from runner.gate.languages import by_path
+from runner.gate.source import parse
 
 MEGABYTE = 1024 * 1024
 

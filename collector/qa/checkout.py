@@ -1,8 +1,8 @@
-"""The code under test as git trees: the base, the base with the patch's own tests laid over it, and the head.
+"""The code under test as git trees: the base, the base with the patch's own tests, and the head.
 
-Everything stays in a repository of our own: nothing of the stranger's is checked out, run, or followed on this
-machine; what leaves is a tar made by git, unpacked inside the sandbox. A bundle comes first; a remote only over HTTP
-from a host on the server's list, at one commit, with redirects, credentials, submodules and filters off.
+Everything stays in a repository of our own: nothing foreign is checked out, run or followed; what leaves is a tar made
+by git. A bundle comes first; a remote only over HTTP from an allowed host, at one commit, without redirects,
+credentials, submodules and filters. Without a final commit or diff the head is what the session's events lead to.
 """
 
 from __future__ import annotations
@@ -20,16 +20,77 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from collector.contents import Contents
+from collector.final.bundle_trees import CommitTree, Trees
+from collector.final.replay import Content, FileState, Replay
+from collector.final.trace_source import Source
 from collector.qa.profiles import Refusal, is_test_path
-from collector.qa.session_end import SessionEnd
-from collector.replay import Content, FileState
-from collector.verify_tree import CommitTree, Trees
-from runner.workspace.git import Git, GitError, GitStopped, parse_raw
+from collector.store.blobs import Contents
+from runner.workspace.git.repository import (
+    Git,
+    GitError,
+    GitStopped,
+    parse_raw,
+)
+from tracer.capture.events import CommitEvent, FileEditEvent, FileSnapshotEvent, PrMetadataEvent
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
-from tracer.redaction.placeholder import PLACEHOLDER
+from tracer.redaction.marks import PLACEHOLDER
 
-__all__ = ["Checkout", "CodeStore", "remote_refusal"]
+__all__ = ["Checkout", "CodeStore", "SessionEnd", "remote_refusal", "session_end"]
+
+
+class SessionEnd(NamedTuple):
+    """`files` are what edits and snapshots lead to (`refusal`: why that cannot be told).
+
+    `diffs` are blobs to apply in order: the last one of the pull request (`pull_request`), else those of the commits.
+    """
+
+    files: Mapping[str, FileState]
+    refusal: Refusal | None = None
+    diffs: tuple[str, ...] = ()
+    pull_request: bool = False
+
+
+async def session_end(source: Source, base: Callable[[str], Content]) -> SessionEnd:
+    """Replay a session over `base` (the content of a path at the base commit).
+
+    Raises:
+        TraceError: an event or a blob is damaged.
+
+    """
+    replay = Replay(base)
+    commits: list[str] = []
+    pull_request = ""
+    async for event in source.events():
+        match event:
+            case FileEditEvent(payload=edit):
+                patch = await source.read(edit.patch_blob_id)
+                wanted = replay.wants(edit)
+                before = await source.read(wanted) if wanted is not None else None
+                hidden = _hidden(patch)
+                replay.edit(event.seq, edit, patch, redacted=hidden, before=before)
+            case FileSnapshotEvent(payload=snapshot):
+                content = await source.read(snapshot.content_blob_id)
+                hidden = _hidden(content)
+                replay.snapshot(event.seq, snapshot, content, redacted=hidden)
+            case CommitEvent(payload=commit) if commit.diff_blob_id:
+                commits.append(commit.diff_blob_id)
+            case PrMetadataEvent(payload=request) if request.diff_blob_id:
+                pull_request = request.diff_blob_id
+            case _:
+                continue
+    result = replay.result()
+    refusal = None
+    if result.mismatches:
+        first = next(finding for finding in result.findings if finding.kind == "mismatch")
+        refusal = Refusal("patch_does_not_apply", f"event {first.seq}, {first.path}: {first.reason}")
+    return SessionEnd(
+        result.files, refusal, (pull_request,) if pull_request else tuple(commits), pull_request=bool(pull_request)
+    )
+
+
+def _hidden(data: bytes | None) -> bool:
+    return data is not None and PLACEHOLDER.search(data) is not None
+
 
 _T = TypeVar("_T")
 _FETCH_LIMIT_S: Final = 600.0

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from tracer.capture.profile import QaProfile, Runner
+from tracer.capture.wire import QaProfile, Runner
 
 __all__ = ["REPORT_FOLDER", "AllowLists", "Plan", "Refusal", "is_test_path", "normal_image", "plan_of"]
 

@@ -1,25 +1,236 @@
-"""Begins a capture: the create request of a new trace from what the person said and what the machine knows."""
+"""Begins a capture: the create request from what the user said and what this machine knows.
+
+Nothing in it names a person or a machine: ids are keyed by the project, addresses lose their passwords.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import os
+import platform
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import ValidationError
 
-from collector.intake_parse import refusal
+from collector.client.spool import Spool, captures_folder
+from collector.intake.parse import refusal
 from collector.recorder.consent import Consent
-from collector.recorder.facts import developer_block, environment_block, head_commit, repo_block
-from collector.spool import Spool, captures_folder
-from runner.workspace.git import Git
+from runner.workspace.git.repository import Git, GitError, find_repository
 from tracer.capture.wire import CreateTrace
 from tracer.clock import new_id
 from tracer.errors import UsageError
 from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["Bug", "Person", "StoreMode", "begin_capture", "check_store", "create_request"]
+__all__ = [
+    "Bug",
+    "Person",
+    "StoreMode",
+    "begin_capture",
+    "check_store",
+    "create_request",
+    "developer_block",
+    "environment_block",
+    "environment_hash",
+    "head_commit",
+    "keyed",
+    "open_repository",
+    "repo_block",
+]
+
+_LOCK_FILES: Final = (  # noqa: SIM905 - one name a line would fill a screen
+    "uv.lock poetry.lock Pipfile.lock pdm.lock requirements.txt package-lock.json yarn.lock pnpm-lock.yaml bun.lockb "
+    "Cargo.lock go.sum Gemfile.lock composer.lock gradle.lockfile mix.lock"
+).split()
+_LANGUAGES: Final[Mapping[str, str]] = {
+    ".py": "python", ".js": "javascript", ".jsx": "javascript", ".mjs": "javascript", ".ts": "typescript",
+    ".tsx": "typescript", ".go": "go", ".rs": "rust", ".java": "java", ".kt": "kotlin", ".c": "c", ".h": "c",
+    ".cc": "c++", ".cpp": "c++", ".hpp": "c++", ".cs": "c#", ".rb": "ruby", ".php": "php", ".swift": "swift",
+    ".scala": "scala", ".sh": "shell", ".sql": "sql", ".ex": "elixir", ".hs": "haskell", ".lua": "lua",
+}  # fmt: skip
+_MOST_LANGUAGES: Final = 5
+_SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_SCP_ADDRESS: Final = re.compile(r"(?:[^@/\s]+@)?([^:/\s]+):(?!//)(.+)")
+
+
+def open_repository(folder: Path) -> Git:
+    """The git repository around `folder`.
+
+    Raises:
+        UsageError: there is none, git is missing, or it has no commit yet.
+
+    """
+    try:
+        git = find_repository(folder)
+    except GitError as error:
+        raise UsageError("git cannot be asked here", why=str(error), next_step="pm doctor") from error
+    if git is None:
+        raise UsageError(
+            f"{str(folder)!r} is in no git repository",
+            why="a capture begins at a commit",
+            next_step="git init, git add and git commit   or work in a repository with -C",
+        )
+    if not head_commit(git):
+        raise UsageError(
+            "the repository has no commit yet", why="a capture begins at a commit", next_step="git add and git commit"
+        )
+    return git
+
+
+def head_commit(git: Git) -> str:
+    """The commit that is checked out, or an empty text."""
+    try:
+        said = git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except GitError:
+        return ""
+    return said if _SHA.fullmatch(said) else ""
+
+
+def keyed(key: bytes, what: str, value: str) -> str:
+    """A name for `value` that is the same within the project and tells nothing outside it."""
+    return hmac.new(key, f"{what}\0{value}".encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[:16]
+
+
+def repo_block(git: Git, *, commit: str) -> dict[str, Any]:
+    """`repo`: id, address without credentials, default branch, base commit, fingerprint."""
+    remote = _without_credentials(_asked(git, "config", "--get", "remote.origin.url"))
+    default = _asked(git, "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD").removeprefix("origin/")
+    return {
+        "repo_id": _repo_id(remote) or git.top.name or "repository",
+        "remote_url": remote or None,
+        "default_branch": default or _asked(git, "symbolic-ref", "--short", "--quiet", "HEAD") or None,
+        "commit_base": commit,
+        "repo_fingerprint": {
+            "tree_hash": _asked(git, "rev-parse", f"{commit}^{{tree}}") or None,
+            "dependencies_lock_hash": _lock_hash(git.top),
+        },
+    }
+
+
+def developer_block(
+    git: Git, *, key: bytes, developer: str, experience: str, consent: Mapping[str, bool]
+) -> dict[str, Any]:
+    """`developer`: the id given, else one keyed from git's e-mail; never the e-mail itself."""
+    person = _asked(git, "config", "--get", "user.email") or _asked(git, "config", "--get", "user.name")
+    return {
+        "developer_id": developer or f"dev-{keyed(key, 'developer', person)}",
+        "experience_level": experience or "unknown",
+        "consent_flags": dict(consent),
+    }
+
+
+def environment_block(git: Git, environ: Mapping[str, str]) -> dict[str, Any]:
+    """`environment`: system, editor, languages by file count, container, time zone."""
+    editor = _editor(environ)
+    return {
+        "os": f"{platform.system()} {platform.release()}".strip() or None,
+        "ide": {"name": editor[0], "version": editor[1]} if editor else None,
+        "language": _languages(git),
+        "containerized": _in_container(environ),
+        "timezone": _timezone(environ),
+    }
+
+
+def environment_hash(environ: Mapping[str, str], *, key: bytes) -> str:
+    """A keyed hash of the whole environment: equal for equal ones, and telling nothing of its values."""
+    text = "\0".join(f"{name}={value}" for name, value in sorted(environ.items()))
+    return hmac.new(key, text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+
+
+def _asked(git: Git, *words: str) -> str:
+    try:
+        return git.line(*words)
+    except GitError:
+        return ""
+
+
+def _without_credentials(address: str) -> str:
+    parts = urlsplit(address) if "://" in address else None
+    if parts is not None:
+        if parts.scheme == "file":
+            return ""  # a place on this machine
+        host = parts.hostname or ""
+        try:
+            port = f":{parts.port}" if parts.port else ""
+        except ValueError:
+            return ""
+        return urlunsplit((parts.scheme, host + port, parts.path, "", ""))
+    return address if _SCP_ADDRESS.fullmatch(address) else ""
+
+
+def _repo_id(remote: str) -> str:
+    """`host/owner/name` of an address."""
+    scp = _SCP_ADDRESS.fullmatch(remote)
+    if scp and "://" not in remote:
+        host, path = scp[1], scp[2]
+    else:
+        parts = urlsplit(remote)
+        host, path = parts.hostname or "", parts.path
+    name = f"{host}/{path.strip('/')}".strip("/").removesuffix(".git")
+    return name if host else ""
+
+
+def _lock_hash(top: Path) -> str | None:
+    digest, found = hashlib.sha256(), False
+    for name in _LOCK_FILES:
+        try:
+            data = (top / name).read_bytes()
+        except OSError:
+            continue
+        found = True
+        digest.update(f"{name}\0{hashlib.sha256(data).hexdigest()}\n".encode())
+    return f"sha256:{digest.hexdigest()}" if found else None
+
+
+def _languages(git: Git) -> list[str]:
+    try:
+        listed = git.run("ls-tree", "-r", "-z", "--name-only", "HEAD")
+    except GitError:
+        return []
+    counts: Counter[str] = Counter()
+    for name in listed.split(b"\0"):
+        language = _LANGUAGES.get(os.path.splitext(name.decode("utf-8", "replace"))[1].lower())  # noqa: PTH122 - 100,000 names
+        if language:
+            counts[language] += 1
+    return [name for name, _count in counts.most_common(_MOST_LANGUAGES)]
+
+
+def _editor(environ: Mapping[str, str]) -> tuple[str, str | None] | None:
+    program = environ.get("TERM_PROGRAM", "")
+    if program in {"vscode", "cursor", "zed", "WarpTerminal"} or program.startswith("JetBrains"):
+        return program, environ.get("TERM_PROGRAM_VERSION") or None
+    if environ.get("TERMINAL_EMULATOR", "").startswith("JetBrains"):
+        return "JetBrains", None
+    chosen = (environ.get("VISUAL") or environ.get("EDITOR") or "").split()
+    return (Path(chosen[0]).name, None) if chosen and Path(chosen[0]).name else None
+
+
+def _in_container(environ: Mapping[str, str]) -> bool:
+    if environ.get("container") or Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        return True
+    try:
+        groups = Path("/proc/1/cgroup").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return any(word in groups for word in ("docker", "kubepods", "containerd", "libpod"))
+
+
+def _timezone(environ: Mapping[str, str]) -> str | None:
+    if environ.get("TZ"):
+        return environ["TZ"].lstrip(":")[:100] or None
+    try:
+        target = str(Path("/etc/localtime").resolve())
+    except OSError:
+        return None
+    _, found, name = target.partition("/zoneinfo/")
+    return name if found and name else None
+
 
 StoreMode = Literal["redacted", "raw", "patches_only"]
 

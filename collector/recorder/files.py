@@ -1,28 +1,123 @@
-"""Files of the working tree as a capture knows them: edits as unified diffs on save, snapshots at checkpoints.
+"""Files of the working tree in a recording: edits as unified diffs on save, snapshots at checkpoints.
 
-What is kept of a file is its stored form (redacted unless raw): diffs, hashes and snapshots are all of that one form,
-so a replay fits to the byte. `observe` compares the disk with what was last stored and drafts the difference; a draft
-counts once `settle` is told that it was recorded. Binary, large and unreadable files are named, with hashes left out.
+What is kept of a file is its stored form (redacted unless raw): diffs, hashes and snapshots are of that form, so a
+replay fits to the byte. Binary, large and unreadable files are named without hashes; links, submodules left out.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
+from collector.client.spool import Draft
 from collector.patches import make_patch, quoted
-from collector.recorder.known import Content, Known
-from collector.recorder.places import EXECUTABLE, PLAIN, Places, look_at, read_bytes
-from collector.spool import Draft
-from runner.workspace.git import Git, GitError, parse_raw
+from runner.workspace.git.repository import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of
-from tracer.redaction.placeholder import MARKER
+from tracer.redaction.marks import MARKER
 
-__all__ = ["INLINE", "FileTracker", "Reason", "body"]
+__all__ = [
+    "EXECUTABLE",
+    "INLINE",
+    "PLAIN",
+    "Content",
+    "FileTracker",
+    "Known",
+    "Look",
+    "Places",
+    "Reason",
+    "Seen",
+    "body",
+    "look_at",
+    "read_bytes",
+]
+
+PLAIN: Final = "100644"
+EXECUTABLE: Final = "100755"
+Look = tuple[int, int, int, int]
+
+
+class Seen(NamedTuple):
+    """What stands at a path: `kind` is `file`, `gone`, `other` (a link, a folder) or `unknown`; `mode` is git's."""
+
+    look: Look | None
+    size: int
+    kind: str
+    mode: str = PLAIN
+
+
+def look_at(full: str) -> Seen:
+    """What stands there now."""
+    try:
+        facts = os.lstat(full)
+    except (FileNotFoundError, NotADirectoryError):
+        return Seen(None, 0, "gone")
+    except OSError:
+        return Seen(None, 0, "unknown")
+    if not stat.S_ISREG(facts.st_mode):
+        return Seen(None, 0, "other")
+    look = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
+    return Seen(look, facts.st_size, "file", EXECUTABLE if facts.st_mode & stat.S_IXUSR else PLAIN)
+
+
+def read_bytes(full: str) -> bytes:
+    """The file's bytes; never through a link, and never waiting for a pipe."""
+    descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+class Places:
+    """The folders of the working tree `top`, as they were when they were first asked about."""
+
+    def __init__(self, top: str) -> None:
+        self._top = os.path.realpath(top)
+        self._elsewhere = {"": False}
+
+    def elsewhere(self, path: str) -> bool:
+        """Whether `path` is behind a link or in another repository."""
+        return self._leads_away(os.path.dirname(path))  # noqa: PTH120 - many paths, each time
+
+    def behind_link(self, path: str) -> bool:
+        """Whether a folder above `path` is a link now."""
+        folder = os.path.dirname(path)  # noqa: PTH120 - as above
+        return bool(folder) and os.path.realpath(os.path.join(self._top, folder)) != os.path.join(self._top, folder)  # noqa: PTH118
+
+    def _leads_away(self, folder: str) -> bool:
+        if folder not in self._elsewhere:
+            full = os.path.join(self._top, folder)  # noqa: PTH118 - as above
+            away = self._leads_away(os.path.dirname(folder))  # noqa: PTH120 - as above
+            self._elsewhere[folder] = away or os.path.islink(full) or os.path.lexists(os.path.join(full, ".git"))  # noqa: PTH114, PTH118
+        return self._elsewhere[folder]
+
+
+class Content(NamedTuple):
+    """What stands on disk: its facts, and its stored form; `why` says what kept it from being stored."""
+
+    look: Look | None
+    data: bytes | None
+    why: str = ""
+    size: int = 0
+    mode: str = PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A file as last recorded: the blob of its stored form, None where it does not exist; `why` as in `Content`.
+
+    `mode` is git's, None where it is not known; `size` is that of a content that is not kept.
+    """
+
+    blob_id: str | None
+    look: Look | None = None
+    why: str = ""
+    mode: str | None = None
+    size: int = 0
+
 
 Reason = Literal["pre_test", "post_test", "manual_checkpoint"]
 INLINE: Final = 256 << 10

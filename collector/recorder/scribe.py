@@ -1,12 +1,14 @@
-"""Turns what happens in a recorded session into events and writes each to the spool before the next is looked at.
+"""Turns what happens in a recorded session into events and writes each before the next is looked at.
 
-Runs in one thread of its own and takes items from a queue, so that redaction, git and the disk never hold up the
-terminal. A failure to record ends the recording and is told; the shell goes on.
+Runs in one thread and takes items from a queue, so that redaction, git and the disk never hold up the terminal. A
+failure to record ends the recording and is reported; the shell goes on. Long output keeps its head and its tail.
 """
 
 from __future__ import annotations
 
 import queue
+import re
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +16,198 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
-from collector.recorder.bundle import ensure_base_bundle
-from collector.recorder.entered import UNKNOWN, WITHHELD, Entered, Stopped
+from collector.client.spool import Draft, Spool
+from collector.recorder.command_lines import Line, read_line
 from collector.recorder.files import body
-from collector.recorder.marks import Mark
-from collector.recorder.output import CommandOutput
-from collector.recorder.recognise import Line, read_line
-from collector.recorder.record_writer import PERSON, TOOL, RecordWriter, ScribeOptions
-from collector.recorder.shell_words import looks, placed
-from collector.recorder.test_runs import report_of, test_run
-from collector.spool import Draft, Spool
-from runner.workspace.git import Git
+from collector.recorder.screen_text import PlainText, looks, numbered, placed, report_of, shows, test_run
+from collector.recorder.shell_marks import Mark
+from collector.recorder.writer import PERSON, TOOL, RecordWriter, ScribeOptions, ensure_base_bundle
+from runner.workspace.git.repository import Git
 from tracer.clock import monotonic, new_id
 from tracer.errors import PmError
+from tracer.redaction.engine import ProjectRedactor
+from tracer.redaction.streams import StreamRedactor
 
-__all__ = ["Item", "Scribe", "ScribeOptions"]
+__all__ = ["UNKNOWN", "WITHHELD", "CommandOutput", "Entered", "Item", "Scribe", "ScribeOptions", "Stopped"]
+
+WITHHELD: Final = "[not recorded: typed with a leading space]"
+UNKNOWN: Final = "[not recorded: the shell keeps no history]"
+_PROMPT_BYTES: Final = 64 << 10
+
+
+class Entered:
+    """The lines of one shell. `drawn` takes what the terminal shows at the prompt, `prompt` begins a new one."""
+
+    def __init__(self) -> None:
+        self._history = -1
+        self._at_prompt = b""
+
+    def drawn(self, data: bytes) -> None:
+        """More was drawn at the prompt."""
+        self._at_prompt = (self._at_prompt + data)[-_PROMPT_BYTES:]
+
+    def prompt(self) -> None:
+        """A new prompt begins."""
+        self._at_prompt = b""
+
+    def passed_over(self, mark: Mark) -> None:
+        """A line that is not recorded, but counts in the shell's history."""
+        self._history = numbered(mark)[0]
+
+    def text_of(self, mark: Mark, typed: bytes) -> str:
+        """The line, or `WITHHELD` or `UNKNOWN`; `typed` is what was typed first since the prompt."""
+        if mark.fields[:1] != ("bash",):
+            withheld = mark.fields[:1] == ("withheld",)
+            return WITHHELD if withheld else mark.text.decode("utf-8", "replace").strip("\n")
+        number, text = numbered(mark)
+        same, self._history = number == self._history, number
+        if not text:
+            return UNKNOWN
+        if not same:
+            return text
+        # Left out of the history: a repetition (the prompt shows the same text again), or a line with a leading space.
+        spaced = typed.removeprefix(b"\x1b[200~").startswith(b" ")
+        return text if not spaced and shows(self._at_prompt, text) else WITHHELD
+
+
+class _Job(NamedTuple):
+    text: str
+    line: Line
+
+
+class Stopped:
+    """The commands that Ctrl+Z stopped, in the order in which they were."""
+
+    def __init__(self) -> None:
+        self._jobs: list[_Job] = []
+
+    def stop(self, text: str, line: Line) -> None:
+        """The command was stopped."""
+        self._jobs.append(_Job(text, line))
+
+    def resumed_by(self, text: str) -> tuple[str, Line] | None:
+        """Text and line of the command that `text` (`fg`, `fg %2`, `%vim`) brings back; None where it brings none.
+
+        Without a number or a name it is the one that was stopped last. What is brought back is stopped no more.
+        """
+        try:
+            words = shlex.split(text)
+        except ValueError:
+            return None
+        if not words or (words[0] != "fg" and not words[0].startswith("%")) or not self._jobs:
+            return None
+        wanted = next((word for word in words if word.startswith("%")), "").lstrip("%+")
+        if wanted.isdigit():
+            place = int(wanted) - 1
+        else:
+            place = next((at for at, job in enumerate(self._jobs) if wanted and job.text.startswith(wanted)), -1)
+        return self._jobs.pop(place if place < len(self._jobs) else -1)
+
+
+_CHUNK = 32 << 10
+_MARGIN = 8 << 10
+_NEWEST = 2048
+# zsh's sign for output without a last newline, a line of blanks, and the way back (option PROMPT_SP).
+_PROMPT_SP = re.compile(rb"(?:\x1b\[[0-9;]*m)*[%#](?:\x1b\[[0-9;]*m)* +\r \r\Z")
+
+
+class CommandOutput:
+    """The output of one command. `feed` and `close` return chunks that are ready; `redactor` None keeps all as it is.
+
+    `dropped` is how many characters were left out, `total` how many came, `end` the last of them for looking at.
+    """
+
+    def __init__(self, redactor: ProjectRedactor | None, *, head: int, tail: int, zsh: bool = False) -> None:
+        self._zsh = zsh
+        self._newest = b""
+        self._redactor = redactor
+        self._stream = StreamRedactor(redactor) if redactor is not None else None
+        self._plain = PlainText()
+        self._head, self._tail = head, tail
+        self._ready = ""
+        self._ring = ""
+        self._beyond = 0
+        self._told_beyond = 0
+        self._whole = True
+        self.total = 0
+        self.dropped = 0
+        self.end = ""
+
+    def feed(self, data: bytes) -> list[str]:
+        """Take the next bytes of the terminal."""
+        if self._zsh:  # what it draws before a prompt comes without a mark: the end is looked at when it is one
+            data = self._newest + data
+            self._newest = data[-_NEWEST:]
+            data = data[: len(data) - len(self._newest)]
+        return self._take(self._plain.feed(data))
+
+    def flush(self) -> list[str]:
+        """What is ready now, however little."""
+        ready, self._ready = self._ready, ""
+        return [ready] if ready else []
+
+    def close(self) -> list[str]:
+        """Everything left, the end of what was too long included."""
+        chunks = self._take(self._plain.feed(_PROMPT_SP.sub(b"", self._newest)) + self._plain.close())
+        if self._whole:
+            self._ready += self._last(self._ring)
+        else:
+            self._end_of_long()
+        self._ring = ""
+        return chunks + self._split(last=True)
+
+    def _take(self, text: str) -> list[str]:
+        if not text:
+            return []
+        self.total += len(text)
+        self.end = (self.end + text)[-4096:]
+        room = max(self._head - (self.total - len(text)), 0)
+        self._ready += self._clean(text[:room]) if room else ""
+        if room < len(text):
+            self._keep_tail(text[room:])
+        return self._split(last=False)
+
+    def _clean(self, text: str) -> str:
+        return self._stream.feed(text) if self._stream is not None else text
+
+    def _last(self, text: str) -> str:
+        return self._stream.feed(text) + self._stream.close() if self._stream is not None else text
+
+    def _keep_tail(self, text: str) -> None:
+        self._beyond += len(text)
+        ring, most = self._ring + text, self._tail + _MARGIN
+        if self._whole and len(ring) > most:
+            self._whole = False
+            self._close_head(ring[:_MARGIN])
+        self._ring = ring[-most:]
+
+    def _close_head(self, after: str) -> None:
+        """Something will be missing: close the head at the end of a line, judged with what comes after the cut."""
+        self._ready += self._last(after)
+        limit = max(len(self._ready) - len(after), 0)
+        end = (self._ready.rfind("\n", 0, limit) + 1) or (self._ready.rfind("\n") + 1)
+        self._told_beyond = len(after) - len(self._ready[end:])
+        self._ready = self._ready[:end]
+
+    def _end_of_long(self) -> None:
+        ring = self._ring
+        if self._redactor is not None:
+            ring = self._redactor.untruncated().redact_text(ring)[0]
+        start = ring.find("\n", max(len(ring) - self._tail, 0)) + 1
+        kept = ring[start:]
+        self.dropped = max(self._beyond - self._told_beyond - len(kept), 1)
+        self._ready += f"[... {self.dropped:,} characters not kept ...]\n{kept}"
+
+    def _split(self, *, last: bool) -> list[str]:
+        chunks: list[str] = []
+        while len(self._ready) >= _CHUNK:
+            chunks.append(self._ready[:_CHUNK])
+            self._ready = self._ready[_CHUNK:]
+        if last and self._ready:
+            chunks.append(self._ready)
+            self._ready = ""
+        return chunks
+
 
 _TICK_S: Final = 0.5
 _FLUSH_S: Final = 2.0

@@ -1,34 +1,386 @@
-"""One recorded session from its first prompt to its closed spool: terminal, watcher, scribe and, if live, the sender.
+"""One recorded session: the shell in a pseudo-terminal, file watcher, scribe and, if live, the sender.
 
-When `record_session` returns the spool is closed and whole. When the process is killed at any point, everything that
-was written is in the spool, and `close_interrupted` closes it later from the working tree as it then is.
+Every byte passes both ways, marks taken out; keys go to the shell's own terminal. However it ends, the user's terminal
+is restored, the shell gets its hang-up, and the spool is closed and whole. After a kill everything written is in the
+spool, and `close_interrupted` closes it later. Without a terminal on stdin, input is fed as if typed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import fcntl
 import os
 import secrets
+import select
 import signal
+import struct
+import subprocess
+import termios
 import threading
-from collections.abc import Callable, Mapping
+import tty
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
-from collector.client import CollectorClient
-from collector.client_send import send_spool
-from collector.recorder.marks import Mark, Token
+from collector.client.api import CollectorClient
+from collector.client.send import send_spool
+from collector.client.spool import Spool
 from collector.recorder.scribe import Item, Scribe, ScribeOptions
-from collector.recorder.shells import Shell, prepare
-from collector.recorder.terminal import PtyShell
-from collector.recorder.watching import Watcher
-from collector.spool import Spool
-from runner.workspace.git import Git
+from collector.recorder.shell_marks import Cut, Mark, Shell, Token, prepare
+from collector.recorder.watcher import Watcher
+from runner.workspace.git.repository import Git
 from tracer.clock import now_epoch_ms
 from tracer.errors import LockedError, PmError
 from tracer.lock import FileLock
 
-__all__ = ["RECORDING", "Ended", "close_interrupted", "record_session", "request_stop"]
+__all__ = ["RECORDING", "Ended", "PtyShell", "close_interrupted", "record_session", "request_stop"]
+
+_PIECE: Final = 64 << 10
+_TYPED: Final = 16
+_DRAIN_S: Final = 0.3
+_HANG_UP_S: Final = 2.0
+_NUDGE_S: Final = 0.3
+_SETTLE_S: Final = 5.0
+_LOOK_AGAIN_S: Final = 0.01
+_CONTINUED_S: Final = 0.1
+_UNANSWERED_S: Final = 1.0
+_DEFAULT_SIZE: Final = (24, 80)
+_END_OF_INPUT: Final = b"\x04"
+
+
+class PtyShell:
+    """One shell. `run` returns its exit status once it has ended; `hang_up` ends it from outside.
+
+    `on_token` gets output and marks in order, `on_command` (mark, first bytes typed) for commands is part of it: the
+    second argument is what was typed since the prompt, at most 16 bytes.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        *,
+        cwd: str,
+        nonce: str,
+        on_token: Callable[[Token, bytes], None],
+        settled: Callable[[], bool] = lambda: True,
+        stdin: int = 0,
+        stdout: int = 1,
+    ) -> None:
+        self._shell = shell
+        self._cwd = cwd
+        self._cut = Cut(nonce)
+        self._on_token = on_token
+        self._in, self._out = stdin, stdout
+        self._saved: list[Any] | None = None
+        self._master = -1
+        self._pid = 0
+        self._waiting = b""
+        self._script = b""
+        self._settled = settled
+        self._next_line: asyncio.TimerHandle | None = None
+        self._running = False
+        self._typed_at = 0.0
+        self._typed = b""
+        self._prompted = False
+        self._script_over = False
+        self._ended: asyncio.Future[int] | None = None
+
+    async def run(
+        self, *, started: Callable[[], object], beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+    ) -> int:
+        """The shell's exit status (128 + n for a signal); the terminal is as before when this returns or raises.
+
+        `started` is called once the shell is there (threads may begin from then on), `beside` runs until it ends.
+        """
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        self._start()
+        started()
+        companion = loop.create_task(beside()) if beside is not None else None
+        loop.add_signal_handler(signal.SIGCHLD, self._child_changed)
+        loop.add_signal_handler(signal.SIGWINCH, self._resize)
+        loop.add_signal_handler(signal.SIGUSR1, self.hang_up)
+        try:
+            self._raw()
+            loop.add_reader(self._master, self._from_shell)
+            self._listen(loop)
+            self._child_changed()  # it may be gone already
+            status = await self._ended
+            await self._drain()
+            return status
+        finally:
+            if companion is not None:
+                companion.cancel()
+                await asyncio.gather(companion, return_exceptions=True)
+            loop.remove_reader(self._in)
+            for number in (signal.SIGCHLD, signal.SIGWINCH, signal.SIGUSR1):
+                loop.remove_signal_handler(number)
+            self._cooked()
+            await self._end()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.add_reader(self._in, self._from_person)
+        except PermissionError:  # a file or /dev/null: always ready, and nothing one can wait for
+            while not self._script_over:
+                self._from_person()
+
+    def hang_up(self) -> None:
+        """Tell the shell that its terminal is gone: what a closed window does."""
+        if self._pid:
+            for send in (os.killpg, os.kill):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    send(self._pid, signal.SIGHUP)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    send(self._pid, signal.SIGCONT)
+
+    def say(self, text: str) -> None:
+        """A line of our own on the person's terminal, whatever mode it is in."""
+        with contextlib.suppress(OSError):
+            _write_all(self._out, b"\r\n" + text.encode("utf-8", "replace") + b"\r\n")
+
+    # -- starting and ending ----------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, self._size())
+
+        def own_terminal() -> None:
+            os.login_tty(slave)
+
+        process = subprocess.Popen(
+            [self._shell.program, *self._shell.arguments],
+            cwd=self._cwd,
+            env=dict(self._shell.environ or {}),
+            preexec_fn=own_terminal,  # noqa: PLW1509 - one call into libc between fork and exec; no thread runs yet
+            close_fds=True,
+        )
+        os.close(slave)
+        self._pid = process.pid
+        process.returncode = 0  # reaped here, by _child_changed
+        os.set_blocking(self._master, False)
+
+    def _child_changed(self) -> None:
+        try:
+            pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError:
+            pid, status = self._pid, 0
+        if pid == 0 or self._ended is None or self._ended.done():
+            return
+        if os.WIFSTOPPED(status):
+            self._suspend()
+            return
+        self._pid = 0
+        self._ended.set_result(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+    def _suspend(self) -> None:
+        """The shell stopped itself (`suspend`): stop too, and go on together."""
+        self._cooked()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._raw()
+        self._resize()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGCONT)
+
+    async def _drain(self) -> None:
+        """Take what the shell had still written; others may keep its terminal open for longer."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _DRAIN_S
+        while self._master >= 0 and loop.time() < until:  # noqa: ASYNC110 - the loop's own readers do the work
+            await asyncio.sleep(0.02)
+        shown, tokens = self._cut.close()
+        self._show(shown)
+        self._hand_on(tokens)
+
+    async def _end(self) -> None:
+        self._close_master()
+        if not self._pid:
+            return
+        self.hang_up()
+        until = asyncio.get_running_loop().time() + _HANG_UP_S
+        while self._pid and asyncio.get_running_loop().time() < until:
+            self._reap()
+            await asyncio.sleep(0.02)
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGKILL)
+            await asyncio.to_thread(_reaped, self._pid)
+            self._pid = 0
+
+    def _reap(self) -> None:
+        try:
+            pid, _status = os.waitpid(self._pid, os.WNOHANG)
+        except ChildProcessError:
+            pid = self._pid
+        if pid:
+            self._pid = 0
+
+    # -- the person's terminal --------------------------------------------------------------------------------------
+
+    def _raw(self) -> None:
+        if os.isatty(self._in):
+            self._saved = termios.tcgetattr(self._in)
+            tty.setraw(self._in, termios.TCSADRAIN)
+
+    def _cooked(self) -> None:
+        if self._saved is not None:
+            with contextlib.suppress(termios.error, OSError):  # the window may be gone
+                termios.tcsetattr(self._in, termios.TCSADRAIN, self._saved)
+            self._saved = None
+
+    def _resize(self) -> None:
+        if self._master >= 0:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._master, termios.TIOCSWINSZ, self._size())
+
+    def _size(self) -> bytes:
+        for descriptor in (self._out, self._in):
+            with contextlib.suppress(OSError):
+                found = fcntl.ioctl(descriptor, termios.TIOCGWINSZ, bytes(8))
+                if found[:4] != bytes(4):
+                    return found
+        return struct.pack("HHHH", *_DEFAULT_SIZE, 0, 0)
+
+    # -- bytes ------------------------------------------------------------------------------------------------------
+
+    def _from_person(self) -> None:
+        try:
+            data = os.read(self._in, _PIECE)
+        except OSError as error:
+            if error.errno in {errno.EINTR, errno.EAGAIN}:
+                return
+            data = b""
+        if not data:  # the end of a script, or a window that is gone
+            asyncio.get_running_loop().remove_reader(self._in)
+            if os.isatty(self._in):
+                self.hang_up()
+                return
+            self._script_over = True
+            asyncio.get_running_loop().call_later(_NUDGE_S, self._end_script)
+        if len(self._typed) < _TYPED:
+            self._typed = (self._typed + data)[:_TYPED]
+        if os.isatty(self._in):
+            self._waiting += data
+            self._to_shell()
+            return
+        self._script += data
+        if self._prompted and self._next_line is None:
+            self._type_after(0)
+
+    def _to_shell(self) -> None:
+        """Write what the shell takes now; it reads at its own pace."""
+        loop = asyncio.get_running_loop()
+        if self._master < 0:
+            return
+        try:
+            written = os.write(self._master, self._waiting)
+        except BlockingIOError:
+            written = 0
+        except OSError:
+            self._waiting = b""
+            written = 0
+        self._waiting = self._waiting[written:]
+        if self._waiting:
+            loop.add_writer(self._master, self._to_shell)
+        else:
+            loop.remove_writer(self._master)
+
+    def _from_shell(self) -> None:
+        try:
+            data = os.read(self._master, _PIECE)
+        except BlockingIOError:
+            return
+        except OSError:  # EIO: the last holder of its terminal is gone
+            data = b""
+        if not data:
+            self._close_master()
+            return
+        shown, tokens = self._cut.feed(data)
+        self._show(shown)
+        self._hand_on(tokens)
+
+    def _show(self, shown: bytes) -> None:
+        if shown:
+            try:
+                _write_all(self._out, shown)
+            except OSError:  # nobody looks any more; what happens is recorded all the same
+                self.hang_up()
+
+    def _hand_on(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
+            self._on_token(token, self._typed)
+            if isinstance(token, Mark):
+                self._running = token.kind == "command"
+            if isinstance(token, Mark) and token.kind == "prompt":
+                self._typed = b""
+                self._feed_script()
+
+    def _feed_script(self) -> None:
+        """A script is typed from the first prompt on; before it the shell's terminal would swallow it."""
+        self._prompted = True
+        if self._script:
+            self._type_after(0)
+
+    def _type_after(self, pause_s: float, *, until: float = 0) -> None:
+        if self._next_line is not None:
+            self._next_line.cancel()
+        self._next_line = asyncio.get_running_loop().call_later(pause_s, self._type_line, until)
+
+    def _type_line(self, until: float) -> None:
+        """Type the script's next line once what came before it is recorded, as a person would who looks first.
+
+        A line that begins no command (a loop, a here-document) is followed by the next one soon, one that a command has
+        begun with after a while: it may read what comes.
+        """
+        now = asyncio.get_running_loop().time()
+        until = until or now + _SETTLE_S
+        self._next_line = None
+        if self._master < 0:
+            return
+        if (now < until and not self._settled()) or (self._running and now < self._typed_at + _UNANSWERED_S):
+            self._type_after(_LOOK_AGAIN_S, until=until)
+            return
+        line, end, self._script = self._script.partition(b"\n")
+        self._waiting += line + end
+        self._typed_at = now
+        self._to_shell()
+        if self._script:
+            self._type_after(_CONTINUED_S)
+
+    def _end_script(self) -> None:
+        """Type Ctrl+D until the shell is gone: between a command and the next prompt it means nothing."""
+        if self._master < 0 or self._ended is None or self._ended.done():
+            return
+        if self._prompted and not self._waiting and not self._script:
+            self._waiting = _END_OF_INPUT
+            self._to_shell()
+        asyncio.get_running_loop().call_later(_NUDGE_S, self._end_script)
+
+    def _close_master(self) -> None:
+        if self._master >= 0:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._master)
+            loop.remove_writer(self._master)
+            os.close(self._master)
+            self._master = -1
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, waiting for a terminal that another program left non-blocking."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+
+
+def _reaped(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
 
 RECORDING = "PM_RECORDING"
 _LIVE_S = 2.0

@@ -1,19 +1,36 @@
-"""Which events of a batch are new, which are repetitions, and which contradict what is stored. Pure, for every store.
+"""Rules every store shares. Pure.
 
-Rules: seq increases strictly in a trace; an id that is there with the same identity is a repetition; an id with other
-content, or a seq that is not beyond the last one, is a conflict; a skipped run of seq is accepted and reported.
+Seq increases strictly in a trace; an id that is there with the same identity is a repetition; an id with other content,
+or a seq that is not beyond the last one, is a conflict; a skipped run of seq is accepted and reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from collector.errors import EventConflictError, IntakeError, TooLargeError
 from collector.store.port import StoredEvent, TraceLimits, TraceRow
 from tracer.errors import ConflictError, NotFoundError
 
-__all__ = ["Plan", "blob_is_gone", "check_limits", "check_open", "newest_skew", "plan_append"]
+__all__ = ["Plan", "blob_is_gone", "check_limits", "check_open", "named_blobs", "newest_skew", "plan_append"]
+
+
+def named_blobs(value: Any) -> frozenset[str]:
+    """Ids under keys ending in `_blob_id`, at any depth; null is none."""
+    found: set[str] = set()
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            for name, inner in item.items():
+                if name.endswith("_blob_id") and isinstance(inner, str):
+                    found.add(inner)
+                elif isinstance(inner, dict | list):
+                    stack.append(inner)
+        elif isinstance(item, list):
+            stack.extend(item)
+    return frozenset(found)
 
 
 class Plan(NamedTuple):

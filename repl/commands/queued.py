@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from repl.commands.context import Context
-from repl.outcome import outcome_error, outcome_fields
-from repl.present.escape import one_line
+from repl.context import Context
+from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.output import make_output
+from repl.present.text import one_line
 from tracer import clock
 from tracer.errors import PmError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from collector.queued_tasks import QueuedTask, QueuedTasks
-    from runner.task import TaskOutcome
+    from runner.core.task import TaskOutcome
 
 __all__ = ["carry_out", "show_queued", "submit_task"]
 
@@ -34,7 +34,7 @@ _ENDED: Final = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED", "AWAI
 async def submit_task(context: Context, arguments: Namespace, prompt: str) -> int:
     """`pm run --queue PROMPT [--repository URL] [--commit ID]`: queue it, then show it as it happens."""
     from collector.queued_tasks import open_queued_tasks
-    from collector.worker_setup import queue_address  # the store and the queue: 900 ms, for queued tasks alone
+    from collector.work.worker import queue_address  # the store and the queue: 900 ms, for queued tasks alone
 
     dsn = queue_address(context.settings())
     repository = arguments.repository or await _git(context, "remote", "get-url", "origin")
@@ -52,7 +52,7 @@ async def submit_task(context: Context, arguments: Namespace, prompt: str) -> in
 async def show_queued(context: Context, arguments: Namespace) -> int:
     """`pm queued [TASK] [--diff]`."""
     from collector.queued_tasks import open_queued_tasks
-    from collector.worker_setup import queue_address
+    from collector.work.worker import queue_address
 
     async with open_queued_tasks(queue_address(context.settings())) as tasks:
         if not arguments.task:
@@ -83,7 +83,7 @@ async def _print_diff(context: Context, task: QueuedTask) -> int:
 async def _watch(context: Context, tasks: QueuedTasks, task_id: str) -> int:
     """Show the facts of the newest attempt as they come, until the task has ended."""
     from tracer.events import parse_line
-    from tracer.render import fact_line
+    from tracer.trace_text import fact_line
 
     attempt, after = 0, -1
     while True:
@@ -179,7 +179,8 @@ async def _run(context: Context, tasks: QueuedTasks, task: QueuedTask, folder: P
 
 async def _diff_of(context: Context, tree: Path, commit: str) -> str:
     """What the task changed since its commit, new files included, with secrets replaced."""
-    from runner.processes import command_environment, run_command
+    from runner.processes.command import run_command
+    from runner.processes.environment import command_environment
 
     environment = {**command_environment(), "GIT_CONFIG_NOSYSTEM": "1"}
     safe = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
@@ -200,7 +201,7 @@ def _redacted(context: Context, value: Any) -> Any:
 
 
 async def _git(context: Context, *words: str) -> str:
-    from runner.processes import run_command
+    from runner.processes.command import run_command
 
     done = await run_command(["git", *words], cwd=context.folder, timeout_s=30)
     text = done.output.decode("utf-8", "replace").strip()

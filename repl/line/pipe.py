@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
-from repl.line.feed import Feed
 from repl.line.keymap import key_rows, keymap
+from repl.present.feed import Feed
 from repl.present.output import Output
 from repl.session import Session
 from repl.shell import Shell
-from runner.task import TaskOutcome
+from runner.core.task import TaskOutcome
 from tracer.errors import UsageError
 
 __all__ = ["PipeView"]

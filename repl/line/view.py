@@ -1,47 +1,226 @@
-"""Line mode: the `pm>` prompt of prompt_toolkit over a session. Finished lines scroll; only the last lines move.
+"""Line mode: the `pm>` prompt of prompt_toolkit over a session, with its key bindings, prompt, toolbar and history.
 
-`run` returns what comes next: `screen` (the same session goes on there) or an empty text (leave). Every key's action is
-a method here. Nothing is written to the terminal while nothing changes; output goes above the prompt in order.
+`run` returns what comes next: `screen` (the same session goes on there) or an empty text (leave).
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, FilterOrBool
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import History as PromptHistory
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_bindings import KeyHandlerCallable
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import PromptSession
 from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import is_dumb_terminal
+from typing_extensions import override
 
-from repl.commands.editing import edit_text
-from repl.commands.values import sources_for
-from repl.history import History
-from repl.line.bindings import make_bindings
-from repl.line.completer import LineCompleter
-from repl.line.drawing import message, moving, toolbar
-from repl.line.feed import Feed
-from repl.line.files import ProjectFiles
-from repl.line.kept import kept_stream
+from repl.editing import Pastes, edit_text
+from repl.history import History, HistorySearch
+from repl.line.completer import LineCompleter, ProjectFiles
 from repl.line.keymap import key_rows, keymap, shown
-from repl.line.notify import Notifier, reports
-from repl.line.paste import Pastes
-from repl.line.remembered import Remembered
-from repl.line.search import HistorySearch
-from repl.present.escape import width_cut
-from repl.present.output import Output
+from repl.notify import Notifier, reports
+from repl.permissions import choices_text
+from repl.present.feed import Feed
+from repl.present.output import Output, Stream
+from repl.present.progress import (
+    fit,
+    running_parts,
+    status_lines,
+    stream_lines,
+)
+from repl.present.text import one_line, width_cut
+from repl.registry.complete import sources_for
 from repl.session import Session, warm_up
 from repl.shell import Shell
-from runner.task import TaskOutcome
+from runner.core.task import TaskOutcome
 from tracer.clock import monotonic
-from tracer.errors import PmError
+from tracer.errors import ConfigError, PmError
 
-__all__ = ["LineView"]
+__all__ = ["KeptStream", "LineView", "Remembered", "kept_stream", "make_bindings", "message", "moving", "toolbar"]
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class KeptStream:
+    """Hands text on to `stream`, and whole lines without their colours to `lines`."""
+
+    def __init__(self, stream: Stream, lines: deque[str]) -> None:
+        self._stream = stream
+        self._lines = lines
+        self._open = ""
+
+    def write(self, text: str) -> int:
+        """Take text."""
+        self._stream.write(text)
+        *whole, self._open = (self._open + text).split("\n")
+        self._lines.extend(_COLOURS.sub("", line) for line in whole)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Write what waits to be drawn above a prompt."""
+        if isinstance(self._stream, StdoutProxy):
+            self._stream.close()
+
+
+def kept_stream(stdout: Stream, lines: deque[str]) -> KeptStream:
+    """What line mode prints to: above the prompt, or straight out where a dumb terminal draws no prompt again."""
+    return KeptStream(stdout if is_dumb_terminal() else StdoutProxy(sleep_between_writes=0.03, raw=True), lines)
+
+
+class Remembered(PromptHistory):
+    """The project's inputs, newest first."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    @override
+    def load_history_strings(self) -> list[str]:
+        return list(reversed(self._history.entries("project")))
+
+    @override
+    def store_string(self, string: str) -> None:
+        return
+
+
+_PROMPT = ("class:prompt", "pm> ")
+
+
+def message(view: LineView) -> FormattedText:
+    """The prompt; while a search or a question is open, that instead."""
+    if view.done:
+        return FormattedText([_PROMPT])
+    if view.search is not None:
+        found = one_line(view.search.match(view.buffer.text), 100) or "(nothing)"
+        return FormattedText([("class:moving", f"search {view.search.scope}: {found}\n"), ("class:prompt", "find> ")])
+    if view.leaving:
+        names = ", ".join(view.session.running) or "a task"
+        question = f"{names} still runs: w wait · s stop and leave (resumable) · c cancel "
+        return FormattedText([("class:prompt", question)])
+    return FormattedText([*((style, f"{line}\n") for style, line in moving(view)), _PROMPT])
+
+
+def moving(view: LineView) -> list[tuple[str, str]]:
+    """(style, line) above the prompt that say what goes on; none at rest or in plain mode."""
+    progress = view.feed.shown
+    if progress is None or view.output.plain:
+        return []
+    waiting = view.session.permissions.open_question()
+    if waiting is not None:
+        return [("class:moving", fit([f"  {choices_text(waiting.question)}, then Enter"], view.size.columns - 1))]
+    size = view.size
+    streamed = stream_lines(progress, live=view.live, detail=view.feed.detail, columns=size.columns, rows=size.rows)
+    standing = status_lines(progress, now=monotonic(), columns=size.columns, most=max(size.rows // 3, 4))
+    return [*(("class:live", line) for line in streamed), *(("class:moving", line) for line in standing)]
+
+
+def toolbar(view: LineView) -> str:
+    """The line below the prompt; parts drop from the right where it is narrow."""
+    if view.hint:
+        return fit([view.hint], view.size.columns)
+    progress = view.feed.shown
+    if progress is None:
+        asking = f"{len(view.session.asking)} waiting for your answer" if view.session.asking else ""
+        return fit([view.shell.status_line(), asking, "? keys"], view.size.columns)
+    others, queued = len(view.session.running) - 1, len(view.session.queue)
+    parts = running_parts(progress, others=others, queued=queued, budget=view.session.chosen("budget_usd")[0])
+    return fit([*parts, f"{shown(view.keys['stop'][0])} stop", "? keys"], view.size.columns)
+
+
+# What terminals send for Shift+Enter where they tell it apart, and for focus in and out.
+ANSI_SEQUENCES["\x1b[13;2u"] = Keys.ControlJ
+ANSI_SEQUENCES["\x1b[27;2;13~"] = Keys.ControlJ
+ANSI_SEQUENCES["\x1b[I"] = Keys.F23
+ANSI_SEQUENCES["\x1b[O"] = Keys.F24
+
+
+def make_bindings(view: LineView, keys: Mapping[str, tuple[tuple[str, ...], ...]]) -> KeyBindings:
+    """The bindings for a live keymap.
+
+    Raises:
+        ConfigError: a key that prompt_toolkit does not know.
+
+    """
+    found = KeyBindings()
+    searching = Condition(lambda: view.search is not None)
+    leaving = Condition(lambda: view.leaving)
+    editing = ~searching & ~leaving
+    empty = Condition(lambda: not view.buffer.text)
+    pull = Condition(lambda: not view.buffer.text and bool(view.session.queue) and bool(view.session.running))
+
+    def bind(action: str, handler: Callable[[KeyPressEvent], None], when: FilterOrBool) -> None:
+        for sequence in keys[action]:
+            try:
+                found.add(*sequence, filter=when)(handler)
+            except ValueError as error:
+                raise ConfigError(f"repl.keys.{action}: {' '.join(sequence)!r} is no key", why=str(error)) from error
+
+    submit, newline = ("newline", "submit") if view.swap_enter else ("submit", "newline")
+    bind(submit, lambda _event: view.submit(), editing)
+    bind(newline, lambda event: event.current_buffer.insert_text("\n"), editing)
+    bind("stop", lambda _event: view.escape(), editing)
+    bind("interrupt", lambda _event: view.interrupt(), ~searching)
+    found.add(Keys.SIGINT)(lambda _event: view.interrupt())
+    bind("leave", lambda _event: view.end_of_input(), editing & empty)
+    bind("previous", lambda _event: view.pull_back(), editing & pull)
+    bind("search", lambda _event: view.start_search(), editing)
+    bind("editor", lambda _event: view.edit_outside(), editing)
+    bind("expand", lambda _event: view.expand_pastes(), editing)
+    bind("detail", lambda _event: view.toggle_detail(), editing)
+    bind("trace", lambda _event: view.show_trace(), editing)
+    bind("clear", lambda event: event.app.renderer.clear(), editing)
+    bind("suspend", lambda event: event.app.suspend_to_background(), editing)
+    bind("help", lambda _event: view.print_keys(), editing & empty)
+    _bind_search(found, view, searching)
+    _bind_leaving(found, view, leaving)
+    found.add(Keys.BracketedPaste, filter=editing)(lambda event: view.paste(event.data))
+    found.add(Keys.F23)(lambda _event: view.focus(inside=True))
+    found.add(Keys.F24)(lambda _event: view.focus(inside=False))
+    return found
+
+
+def _bind_search(found: KeyBindings, view: LineView, searching: Condition) -> None:
+    def handler(work: Callable[[], None]) -> KeyHandlerCallable:
+        return lambda _event: work()
+
+    for key, work in (
+        ("c-r", view.cycle_scope),
+        ("up", lambda: view.move_match(1)),
+        ("down", lambda: view.move_match(-1)),
+        ("enter", lambda: view.end_search(take=True)),
+        ("tab", lambda: view.end_search(take=True)),
+        ("escape", lambda: view.end_search(take=False)),
+        ("c-c", lambda: view.end_search(take=False)),
+        ("c-g", lambda: view.end_search(take=False)),
+    ):
+        found.add(key, filter=searching)(handler(work))
+
+
+def _bind_leaving(found: KeyBindings, view: LineView, leaving: Condition) -> None:
+    found.add(Keys.Any, filter=leaving)(lambda event: view.answer_leaving(event.data))
+    for key in ("escape", "enter", "c-d"):
+        found.add(key, filter=leaving)(lambda _event: view.answer_leaving("c"))
+
 
 _HINT_S: Final = 2.0
 _TICK_S: Final = 0.25
@@ -366,7 +545,7 @@ class LineView:
 
     async def open_trace(self, task_id: str) -> None:
         """The trace viewer over the whole terminal, in this process."""
-        from repl.screen.viewer_app import ViewerApp  # textual, 150 ms: only when it is asked for
+        from repl.screen.trace.app import ViewerApp  # textual, 150 ms: only when it is asked for
 
         path, theme = self.session.resolve(task_id).path, str(self.session.settings.get("repl.theme"))
         following = task_id in self.session.running

@@ -10,13 +10,12 @@ import asyncio
 import io
 from typing import TYPE_CHECKING, Final
 
-from repl.present.escape import escape
-from repl.present.words import count_text
+from repl.present.text import count_text, escape
 
 if TYPE_CHECKING:
     from repl.present.output import Output
     from repl.present.progress import Progress
-    from runner.task import TaskOutcome
+    from runner.core.task import TaskOutcome
 
 __all__ = ["GUTTER", "answer_lines", "tell_answer"]
 

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from repl.present.escape import escape
+from repl.present.text import escape
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import PmError
 from tracer.events import Entry

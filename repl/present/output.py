@@ -1,24 +1,42 @@
-"""The one way out: results to stdout, narration to stderr, nothing else in the product writes either.
-
-Three forms: human (default), `--json` (one object), `--jsonl` (records, then one object). In both JSON forms a run ends
-with exactly one `result` or `error` record on stdout, and the human text of an error still goes to stderr. A closed
-pipe ends quietly. Colour, width and plainness are settled once here. Line mode and full screen pass their own streams.
-"""
+"""The only output of the product: results to stdout, messages to stderr, secrets redacted in both."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from repl.present.escape import ascii_only, escape
-from repl.present.redacting import without_secrets
+from repl.present.text import ascii_only, escape
 from tracer.errors import PmError, RecordError
 
-__all__ = ["Form", "Output", "Stream", "error_lines", "make_output"]
+if TYPE_CHECKING:
+    from tracer.redaction.engine import ProjectRedactor
+
+__all__ = ["Form", "Output", "Stream", "error_lines", "make_output", "without_secrets"]
+
+
+def without_secrets(text: str) -> str:
+    """`text` with its secrets replaced (60 ms the first time); as it is where redaction itself is the trouble."""
+    try:
+        redacted: str = _redactor(frozenset(os.environ.items())).redact_text(text)[0]
+    except (PmError, OSError, ImportError):
+        return text
+    return redacted
+
+
+@lru_cache(maxsize=1)  # one error asks for each of its parts
+def _redactor(environ: frozenset[tuple[str, str]]) -> ProjectRedactor:
+    from tracer.redaction.engine import build_redactor
+
+    with tempfile.TemporaryDirectory() as key:  # an error makes no state folder
+        return build_redactor(state_dir=Path(key), environ=dict(environ), host="", persons=(), pii=False)
+
 
 Form = Literal["human", "json", "jsonl"]
 SCHEMA_VERSION = 1

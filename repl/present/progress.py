@@ -1,27 +1,123 @@
-"""A running task as lines: each fact prints once, and one status line says what is going on now.
-
-`Progress.fact` turns a stored fact (the JSON object of its line) into finished lines; `Progress.status` is the moving
-line. Pure but for the clock that the caller hands in; `pm run`, line mode and full screen all use it, so that they say
-the same. Everything recorded is escaped here.
-"""
+"""A running task as lines: each event prints once, and the live status, stream and toolbar parts are derived here."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from repl.present.escape import escape, one_line
-from repl.present.stream import LiveStream
 from repl.present.subtasks import SubtaskBoard
-from repl.present.words import cost_text, count_text, seconds_text, token_count, tokens_text
-from runner.executors.port import Live
-from runner.state import answer_in
-from runner.task import TaskOutcome
-from tracer.unbilled import is_unbilled
+from repl.present.text import (
+    cost_text,
+    count_text,
+    escape,
+    one_line,
+    seconds_text,
+    token_count,
+    tokens_text,
+    width_cut,
+)
+from runner.core.state import answer_in
+from runner.core.task import TaskOutcome
+from runner.executors.executor_port import Live
+from tracer.facts import is_unbilled
 from tracer.verification import Unverified, unverified_in, unverified_text
 
-__all__ = ["Progress", "failed_text", "permissions_text", "short_id"]
+__all__ = [
+    "LiveStream",
+    "Progress",
+    "failed_text",
+    "fit",
+    "permissions_text",
+    "running_parts",
+    "short_id",
+    "status_lines",
+    "stream_lines",
+    "wrapped",
+]
+
+_TEXT: Final = 6_000
+_THOUGHT: Final = 1_500
+_TOOLS: Final = 8
+_ENDS: Final = {True: "v", False: "x", None: "-"}
+
+
+class LiveStream:
+    """The stream of one task; of parallel subtasks the one that spoke last."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.thought = ""
+        self.tools: deque[tuple[str, str]] = deque(maxlen=_TOOLS)
+        self._speaker: str | None = None
+
+    def reset(self) -> None:
+        """A new request begins."""
+        self.text = self.thought = ""
+        self.tools.clear()
+
+    def feed(self, update: Live) -> None:
+        """Take one update."""
+        if update.kind in {"text", "thinking", "tool_started"} and update.subtask_id != self._speaker:
+            self._speaker = update.subtask_id
+            self.reset()
+        match update.kind:
+            case "text":
+                self.text = (self.text + update.text)[-_TEXT:]
+            case "thinking":
+                self.thought = (self.thought + update.text)[-_THOUGHT:]
+            case "tool_started":
+                if self.text and not self.text.endswith("\n"):
+                    self.text += "\n"  # what it says after the tool begins a line of its own
+                self.tools.append((_named(update), ">"))
+            case "tool_finished":
+                self._finish(update)
+
+    def text_rows(self, columns: int, most: int) -> list[str]:
+        """The last `most` rows of the text, wrapped to `columns` cells; what it thinks before there is any."""
+        rows = wrapped(self.text, columns)[-most:]
+        return rows or [f"thinking: {row}" for row in wrapped(self.thought, max(columns - 10, 10))[-1:]]
+
+    def detail_rows(self, columns: int, most: int) -> list[str]:
+        """Tools with how they ended, the end of the thoughts, the end of the text: at most `most` rows."""
+        tools = [f"{end} {name}" for name, end in self.tools]
+        thought = [f"thinking: {row}" for row in wrapped(self.thought, max(columns - 10, 10))[-2:]]
+        room = max(most - len(thought) - min(len(tools), most // 2), 1)
+        text = wrapped(self.text, columns)[-room:]
+        left = max(most - len(thought) - len(text), 0)
+        return [*(tools[-left:] if left else []), *thought, *text][-most:]
+
+    def _finish(self, update: Live) -> None:
+        for index in range(len(self.tools) - 1, -1, -1):
+            name, end = self.tools[index]
+            if end == ">" and name.split(" ", 1)[0] == one_line(update.tool, 20):
+                self.tools[index] = (_named(update) if update.text else name, _ENDS[update.ok])
+                return
+        self.tools.append((_named(update), _ENDS[update.ok]))
+
+
+def _named(update: Live) -> str:
+    return f"{one_line(update.tool, 20)} {one_line(update.text, 160)}".strip()
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """`text`, escaped, in rows of at most `columns` cells, broken at blanks where one is near; no blank rows."""
+    from rich.cells import cell_len, chop_cells  # 5 ms, only while live text is shown
+
+    width = max(columns, 2)
+    rows: list[str] = []
+    for line in escape(text).expandtabs(4).split("\n"):
+        rest = line.rstrip()
+        while cell_len(rest) > width:
+            piece = chop_cells(rest, width)[0]
+            blank = piece.rfind(" ")
+            piece = piece[: blank + 1] if blank > len(piece) // 2 else piece
+            rows.append(piece.rstrip())
+            rest = rest[len(piece) :]
+        rows += [rest] if rest else []
+    return [row for row in rows if row.strip()]
+
 
 _WAITS = {"rate_limit": "rate limited", "overloaded": "provider overloaded", "network": "network trouble"}
 
@@ -316,3 +412,52 @@ def _suggestions(data: Mapping[str, Any]) -> str:
         if mend and mend not in found:
             found.append(mend)
     return ", ".join(found[:3])
+
+
+def fit(parts: Sequence[str], columns: int) -> str:
+    """The parts joined by dots, dropped from the right until they fit; the first one is cut if it must be."""
+    kept = [part for part in parts if part]
+    while len(kept) > 1 and len(" · ".join(kept)) > columns:
+        kept.pop()
+    return width_cut(" · ".join(kept), columns) if columns > 0 else " · ".join(kept)
+
+
+def running_parts(progress: Progress, *, others: int, queued: int, budget: float | None) -> list[str]:
+    """The toolbar while a task runs: what matters most comes first."""
+    parts = [progress.task_id]
+    if progress.max_iterations and not progress.board.standings:
+        parts.append(f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}")
+    parts.append(progress.subtasks_text())
+    tokens = progress.tokens_so_far
+    parts.extend((tokens_text(tokens or None, short=True), _money(progress.cost_so_far if tokens else None, budget)))
+    parts.extend((progress.executor, progress.permissions))
+    if others:
+        parts.append(f"{others} more running")
+    if queued:
+        parts.append(f"queued {queued}")
+    return parts
+
+
+def _money(cost: float | None, budget: float | None) -> str:
+    text = cost_text(cost)
+    return f"! {text} of {cost_text(budget)}" if budget and cost is not None and cost > 0.8 * budget else text
+
+
+def status_lines(progress: Progress, *, now: float, columns: int, most: int = 12) -> list[str]:
+    """The moving lines above the prompt: subtasks and their bar, what is going on."""
+    width = max(columns - 1, 20)
+    lines = progress.table(now, most=most)
+    if bar := progress.bar(now):
+        lines.append(f"  {bar}")
+    lines.append("  " + progress.status(now))
+    return [width_cut(line, width) for line in lines]
+
+
+def stream_lines(progress: Progress, *, live: bool, detail: bool, columns: int, rows: int) -> list[str]:
+    """What the agent says and does just now: its text with `live`, its tools and thoughts too with `detail`."""
+    width, most = max(columns - 7, 20), max(min(rows // 3, 12), 3)
+    if detail:
+        found = progress.stream.detail_rows(width, most)
+    else:
+        found = progress.stream.text_rows(width, most) if live else []
+    return [f"      {line}" for line in found]

@@ -15,7 +15,7 @@ from tracer.clock import now_iso, short_token
 from tracer.errors import InternalError, PmError
 
 if TYPE_CHECKING:
-    from repl.commands.context import Context
+    from repl.context import Context
 
 __all__ = ["report_defect"]
 

@@ -1,6 +1,6 @@
 """The subtasks of one task as lines, from its facts: a table that a view repaints in place, or one line per change.
 
-How each stands is the runner's own reading of the record (`runner.chunking.standing`), so that every view and the
+How each stands is the runner's own reading of the record (`runner.core.subtasks`), so that every view and the
 outcome say the same. Texts from plans are escaped here. Times are the caller's monotonic seconds.
 """
 
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from repl.present.escape import one_line, width_cut
-from repl.present.words import cost_text, count_text
+from repl.present.text import cost_text, count_text, one_line, width_cut
 
 if TYPE_CHECKING:
-    from runner.chunking.standing import Standing
-    from runner.state import TaskState
+    from runner.core.state import TaskState
+    from runner.core.subtasks import Standing
 
 __all__ = ["SubtaskBoard", "standing_text", "standing_word", "subtask_line"]
 
@@ -59,7 +58,7 @@ class SubtaskBoard:
             self.began = now
         self._take(fact)
         before = {one.subtask_id: one for one in self.standings}
-        from runner.chunking.standing import standings  # 50 ms: only a task with a plan needs it
+        from runner.core.subtasks import standings  # 50 ms: only a task with a plan needs it
 
         self.standings = standings(self._state) if self._state is not None else ()
         for one in self.standings:
@@ -76,7 +75,7 @@ class SubtaskBoard:
             self._early.append(fact)
 
     def _take(self, fact: Mapping[str, Any]) -> None:
-        from runner.evolve import evolve, fold
+        from runner.core.evolve import evolve, fold
 
         if self._state is None:
             self._state = fold([entry for early in self._early if (entry := _entry(early)) is not None])

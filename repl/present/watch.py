@@ -11,15 +11,15 @@ import json
 from contextlib import suppress
 from typing import Any, Protocol
 
-from repl.outcome import outcome_error, outcome_fields
 from repl.permissions import Waiting, answer_of, answered_text, choices_text, question_text
 from repl.present.answer import tell_answer
-from repl.present.escape import width_cut
+from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.output import Output
 from repl.present.progress import Progress
+from repl.present.text import width_cut
 from repl.session import Session
-from runner.executors.port import Live
-from runner.task import TaskOutcome
+from runner.core.task import TaskOutcome
+from runner.executors.executor_port import Live
 from tracer.clock import monotonic
 
 __all__ = ["Answers", "close_task", "watch_task"]
@@ -28,7 +28,7 @@ _REPAINT_S = 0.1
 
 
 class Answers(Protocol):
-    """Where a person's lines come from (`repl.commands.person.Person`)."""
+    """Where a person's lines come from (`repl.commands.work.questions.Person`)."""
 
     async def line(self) -> str | None:
         """The next line, None at the end of the input; safe to cancel."""

@@ -1,9 +1,4 @@
-"""The full-screen session: what `pm` opens on a capable terminal. One view of a `repl.session.Session`, like line mode.
-
-`run_screen` shows it and returns what comes next: `line` (the same session goes on there) or an empty text (leave).
-Commands run through the one `Shell`; what they print stands in the transcript. Ctrl+C and SIGINT do the same; SIGTERM
-and a closed terminal leave at once, with everything on disk.
-"""
+"""The full-screen session, one view of a `repl.session.Session`. `run_screen` shows it and returns what comes next."""
 
 from __future__ import annotations
 
@@ -12,36 +7,98 @@ import signal
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 from textual import work
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import AppBlur, AppFocus, Resize
+from textual.screen import Screen
+from textual.widgets import Static
 from typing_extensions import override
 
-from repl.commands.complete import Candidate, candidates
-from repl.commands.context import Context
-from repl.commands.values import sources_for
+from repl.context import Context
 from repl.dispatch import Terminated
 from repl.history import History
-from repl.line.feed import Feed
-from repl.line.notify import Notifier
+from repl.notify import Notifier
+from repl.present.feed import Feed
 from repl.present.output import Output
+from repl.registry.complete import Candidate, candidates, sources_for
 from repl.screen.home import HomeScreen
-from repl.screen.themed import Themed
+from repl.screen.outside import edit_outside
+from repl.screen.themes import Themed
 from repl.screen.transcript import TranscriptStream
-from repl.screen.view import ScreenView
 from repl.session import Session
 from repl.shell import Shell, interpret
-from tracer.catalog import TaskRow, list_tasks
+from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.errors import PmError
 
 if TYPE_CHECKING:
-    from repl.screen.pages import Page
-    from runner.task import TaskOutcome
+    from repl.screen.lists import Page
+    from runner.core.task import TaskOutcome
 
-__all__ = ["PmApp", "run_screen"]
+__all__ = ["PmApp", "ScreenView", "TooSmall", "run_screen"]
+
+
+class TooSmall(Screen[None]):
+    """Says the needed size; tasks go on behind it."""
+
+    DEFAULT_CSS = "TooSmall { align: center middle; & > Static { width: auto; height: auto; } }"
+
+    def __init__(self, width: int, height: int) -> None:
+        super().__init__()
+        self._needed = (width, height)
+
+    @override
+    def compose(self) -> ComposeResult:
+        """The message."""
+        yield Static(f"pm needs {self._needed[0]}x{self._needed[1]}: make it larger, or pm --line", markup=False)
+
+
+class ScreenView:
+    """The view of `app`. Commands that only read run in threads; those that call this one run in the app's loop."""
+
+    name: Literal["line", "screen", "pipe"] = "screen"
+
+    def __init__(self, app: PmApp) -> None:
+        self._app = app
+
+    def leave(self, to: str = "") -> None:
+        """`/exit` and `/line`; `/screen` is already here."""
+        if to != "screen":
+            self._app.action_quit_asking(to)
+
+    def clear(self) -> None:
+        """`/clear`: empty the transcript once the command is done."""
+        self._app.call_later(self._app.action_clear)
+
+    def set_option(self, name: str, value: Any) -> None:
+        """`/live`, `/plain`, `/theme`."""
+        app = self._app
+        if name == "live":
+            app.live_text = bool(value)
+        elif name == "theme":
+            app.choose_theme(str(value))
+        elif name == "plain":
+            app.set_class(bool(value), "-ascii")
+            app.choose_theme("mono" if value else str(app.session.settings.get("repl.theme")))
+
+    def key_rows(self) -> list[tuple[str, str, str]]:
+        """(action id, keys, what it does) of every binding that can be rebound."""
+        from repl.screen.keymap import binding_rows
+
+        return [(row.id, " ".join(row.keys), row.what) for row in binding_rows(self._app.keymap_changes)]
+
+    async def edit_text(self, text: str, *, suffix: str) -> str | None:
+        """The person's editor, in place of the screen for a while."""
+        return edit_outside(self._app, text, suffix=suffix)
+
+    async def open_trace(self, task_id: str) -> None:
+        """`/trace T --screen`."""
+        session = self._app.session
+        self._app.show_trace(session.resolve(task_id).path, follow=task_id in session.running)
+
 
 _SMALLEST = (60, 15)
 # What the transcript held when a session last left the full screen, for when it comes back from line mode.
@@ -236,7 +293,7 @@ class PmApp(Themed):
 
     def show_trace(self, path: Path, *, follow: bool = False) -> None:
         """The trace viewer over `path`."""
-        from repl.screen.trace_view import TraceScreen
+        from repl.screen.trace.view import TraceScreen
 
         try:
             self.push_screen(TraceScreen(path, follow=follow))
@@ -246,9 +303,8 @@ class PmApp(Themed):
     @work(exclusive=True, group="diff")
     async def show_diff(self, task_id: str) -> None:
         """What a task changed, as the diff command gives it."""
-        from repl.screen.captured import captured
-        from repl.screen.diff_lines import from_unified
-        from repl.screen.diff_view import DiffScreen
+        from repl.screen.diff import DiffScreen, from_unified
+        from repl.shell import captured
 
         found = await captured(self.session, f"/diff {task_id} --json")
         if found.problem:
@@ -272,11 +328,11 @@ class PmApp(Themed):
 
     def action_page(self, name: str) -> None:
         """One of the pages: sessions, captures, settings, doctor, log."""
-        from repl.screen import pages
+        from repl.screen import lists
 
-        if isinstance(self.screen, pages.Page) and self.screen.page_name == name:
+        if isinstance(self.screen, lists.Page) and self.screen.page_name == name:
             return
-        page: Page = pages.PAGES[name]()
+        page: Page = lists.PAGES[name]()
         self.push_screen(page)
 
     def action_palette(self) -> None:
@@ -355,7 +411,7 @@ class PmApp(Themed):
 
     def show_too_small(self, *, too_small: bool) -> None:
         """One message with the needed size, and back."""
-        from repl.screen.small import TooSmall
+        # HOUSE
 
         if too_small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall(*_SMALLEST))

@@ -1,28 +1,36 @@
-"""The captures of a project as rows: spools on this machine, traces of the local collector, and both where both are.
-
-Blocks (a page calls it in a thread). The collector's database is read only where there is one: looking makes nothing.
-"""
+"""Captured sessions in the full screen: the rows of the list, and one capture with thoughts beside its events."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import orjson
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+from typing_extensions import override
 
-from collector.spool import Spool, captures_folder
-from collector.spools import list_spools
+from collector.client.spool import Spool, captures_folder, list_spools
+from repl.screen.cells import shown
+from repl.screen.hints import Hints
+from repl.screen.trace.view import TraceScreen
 from tracer.errors import PmError
 
 if TYPE_CHECKING:
     from collector.collector import Collector
-    from runner.settings.layers import Settings
+    from tracer.settings.layers import Settings
     from tracer.statedir import StateDir
 
-__all__ = ["CaptureRow", "checks_text", "read_captures", "view_stored"]
+__all__ = ["CaptureRow", "CaptureScreen", "Thought", "Thoughts", "checks_text", "read_captures", "view_stored"]
 
 _MOST: Final = 500
 _INLINE: Final = 64 << 10
@@ -176,3 +184,161 @@ def _title(request: Any) -> str:
         return str(request["task"]["bug_report"]["title"])
     except (KeyError, TypeError):
         return ""
+
+
+_MARK: Final = b'"type":"thought"'
+
+
+class Thought(NamedTuple):
+    """One thought; `links` are the ids of the events it speaks of."""
+
+    event_id: str
+    seq: int
+    kind: str
+    text: str
+    links: tuple[str, ...]
+
+
+class Thoughts:
+    """The thoughts in the event file `path`. `read_on` takes what is new; lookups are by an event's id."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._end = 0
+        self._reading = Lock()
+        self._about: dict[str, list[Thought]] = {}
+        self._own: dict[str, Thought] = {}
+
+    def read_on(self) -> bool:
+        """Read whole lines that are new; whether a thought was among them. Blocks: for a thread."""
+        found = False
+        with self._reading:  # two readers at once would both count the same lines
+            for thought in self._new():
+                found = True
+                self._own[thought.event_id] = thought
+                for link in thought.links:
+                    self._about.setdefault(link, []).append(thought)
+        return found
+
+    def about(self, event_id: str) -> tuple[Thought, ...]:
+        """The thoughts that speak of the event, or the event itself where it is one."""
+        own = self._own.get(event_id)
+        return (own,) if own is not None else tuple(self._about.get(event_id, ()))
+
+    def _new(self) -> Iterator[Thought]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._end)
+                for raw in file:
+                    if not raw.endswith(b"\n"):
+                        return
+                    self._end += len(raw)
+                    if _MARK in raw:
+                        thought = _thought(raw)
+                        if thought is not None:
+                            yield thought
+        except OSError:
+            return
+
+
+def _thought(raw: bytes) -> Thought | None:
+    try:
+        event: dict[str, Any] = orjson.loads(raw)
+        payload = event["payload"]
+        links = tuple(str(link) for link in payload.get("links_to") or ())
+        text = str(payload.get("content") or payload.get("content_blob_id") or "")
+        return Thought(str(event["event_id"]), int(event["seq"]), str(payload.get("kind", "")), text, links)
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+class CaptureScreen(TraceScreen):
+    """Shows `capture`, whose events are in `path`; `temporary` removes that file when the screen is left."""
+
+    HELP = (
+        "A captured session as a timeline: the selected event in full beside it, and below it what the person\n"
+        "thought about it. T goes to the next thought. The other keys are the trace viewer's."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("T", "next_thought", "next thought", id="capture.next_thought"),
+    ]
+    DEFAULT_CSS = """
+    CaptureScreen {
+        & > #capture-thoughts {
+            height: auto; max-height: 9; border: round $border-blurred; &:focus { border: round $border; }
+        }
+    }
+    """
+
+    def __init__(self, capture: CaptureRow, path: Path, *, temporary: bool = False) -> None:
+        super().__init__(path)
+        self._capture = capture
+        self._thoughts = Thoughts(path)
+        self._temporary = path if temporary else None
+        self._seen = -1
+
+    @override
+    def compose(self) -> ComposeResult:
+        """The viewer's, with the thoughts above the keys."""
+        for widget in super().compose():
+            if isinstance(widget, Hints):
+                with VerticalScroll(id="capture-thoughts") as pane:
+                    pane.border_title = "Thoughts"
+                    yield Static(id="capture-text", markup=False)
+            yield widget
+
+    @override
+    def on_unmount(self) -> None:
+        """Nothing stays behind."""
+        super().on_unmount()
+        if self._temporary is not None:
+            with suppress(OSError):
+                self._temporary.unlink()
+
+    @override
+    def tick(self) -> None:
+        """Take over what is new, thoughts too."""
+        super().tick()
+        if self.model.file.size != self._seen:
+            self._seen = self.model.file.size
+            self._read_thoughts()
+
+    @work(thread=True, exclusive=True, group="thoughts")
+    def _read_thoughts(self) -> None:
+        if self._thoughts.read_on():
+            self.app.call_from_thread(self._show_thoughts)
+
+    @override
+    def show_state(self) -> None:
+        """The title names the capture and what its checks came to."""
+        super().show_state()
+        capture = self._capture
+        parts = (capture.trace_id[:8], capture.state, capture.title, capture.checks)
+        self._write("#trace-title", " " + shown(" · ".join(part for part in parts if part)))
+
+    @override
+    def show_detail(self) -> None:
+        """The selected event, and the thoughts about it."""
+        super().show_detail()
+        self._show_thoughts()
+
+    def _show_thoughts(self) -> None:
+        found = self._about_selected()
+        text = "\n".join(f"{shown(each.kind)}: {shown(each.text)}" for each in found)
+        self._write("#capture-text", text or "nothing was noted about this")
+
+    def _about_selected(self) -> tuple[Thought, ...]:
+        decoded = self.detail.decoded
+        value = decoded.value if decoded is not None else None
+        return self._thoughts.about(str(value.get("event_id"))) if value is not None else ()
+
+    def action_next_thought(self) -> None:
+        """Go to the next thought, from the top again after the last."""
+        row = self.facts.row()
+        start = row.seq if row is not None and row.seq is not None else -1
+        count = self.model.file.count
+        for seq in (*range(start + 1, count), *range(min(start + 1, count))):
+            if self.model.file.row(seq).event == "thought":
+                self.go_to_line(str(seq))
+                return
+        self.notify("no thoughts in this capture")

@@ -1,6 +1,6 @@
 """Recorded text for terminal cells: nothing in it can move the cursor, and every terminal agrees on its width.
 
-Beside what `repl.present.escape` makes visible, joiners, variation selectors and skin tones are left out (terminals
+Beside what `repl.present.text` makes visible, joiners, variation selectors and skin tones are left out (terminals
 disagree about the width of what they join) and invisible characters are shown. Copying and raw views keep the bytes.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-from repl.present.escape import escape
+from repl.present.text import escape
 
 __all__ = ["cell_len", "fit", "matches_in", "shown", "wrap"]
 

@@ -24,14 +24,14 @@ class KeyBinding(NamedTuple):
 def binding_rows(changes: Mapping[str, str]) -> list[KeyBinding]:
     """All bindings that have an id; `changes` are keys set by the person, by id."""
     from repl.screen.app import PmApp
-    from repl.screen.capture_screen import CaptureScreen
-    from repl.screen.diff_view import DiffScreen
+    from repl.screen.captures import CaptureScreen
+    from repl.screen.diff import DiffScreen
     from repl.screen.home import HomeScreen
-    from repl.screen.pages import Page
+    from repl.screen.lists import Page
     from repl.screen.prompt import Prompt
-    from repl.screen.task_screen import TaskScreen
-    from repl.screen.themed import Themed
-    from repl.screen.trace_view import TraceScreen
+    from repl.screen.tasks import TaskScreen
+    from repl.screen.themes import Themed
+    from repl.screen.trace.view import TraceScreen
     from repl.screen.transcript import Transcript
 
     places = (

@@ -14,7 +14,7 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-from repl.present.escape import escape
+from repl.present.text import escape
 
 __all__ = ["edit_outside", "open_outside", "run_outside"]
 

@@ -19,8 +19,8 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 from typing_extensions import override
 
-from repl.commands.complete import rank
-from repl.commands.registry import commands_for
+from repl.registry.commands import commands_for
+from repl.registry.complete import rank
 from repl.screen.cells import fit, shown
 from repl.screen.keymap import binding_rows
 from repl.screen.themes import THEMES

@@ -1,15 +1,19 @@
-"""The five themes. `auto` uses the terminal's own colours; `mono` uses none, only bold, dim and reverse.
-
-Meaning is never in a colour alone, so a theme may say as little as it likes.
-"""
+"""The five themes, and the base class of our apps: themes, NO_COLOR, help, steady cursors."""
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from typing import Any, ClassVar, Final
 
+from textual import on
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.events import DescendantFocus
 from textual.theme import Theme
+from textual.widgets import Input
+from typing_extensions import override
 
-__all__ = ["DEFAULT_THEME", "THEMES", "theme_for"]
+__all__ = ["DEFAULT_THEME", "THEMES", "Themed", "theme_for", "wanted_colours"]
 
 DEFAULT_THEME: Final = "auto"
 
@@ -73,3 +77,68 @@ def theme_for(wanted: str, *, no_colour: bool) -> str:
     if no_colour:
         return "mono"
     return wanted if any(theme.name == wanted for theme in THEMES) else DEFAULT_THEME
+
+
+def wanted_colours() -> bool:
+    """Whether colours are wanted: NO_COLOR counts when it is set and not empty."""
+    return not os.environ.get("NO_COLOR")
+
+
+class Themed(App[Any]):
+    """An app with our five themes, NO_COLOR read as everywhere in `pm`, and help for the focused pane.
+
+    `colour` is what `--no-color` takes away.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    ESCAPE_TO_MINIMIZE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "quit", show=False, id="app.quit"),
+        Binding("question_mark,f1", "help", "help", id="app.help"),
+    ]
+    CSS = """
+    Screen { layers: base overlay; }
+    ToastRack { margin-bottom: 1; }
+    """
+
+    def __init__(self, *, theme: str = "auto", colour: bool = True) -> None:
+        no_colour = not (colour and wanted_colours())
+        # Textual counts an empty NO_COLOR too, and its filter turns the terminal's own two colours into black on black.
+        kept = os.environ.pop("NO_COLOR", None)
+        super().__init__()
+        if kept is not None:
+            os.environ["NO_COLOR"] = kept  # programs we start still want it
+        self.no_color = no_colour
+        for known in THEMES:
+            self.register_theme(known)
+        self.theme = theme_for(theme, no_colour=no_colour)
+
+    @override
+    def _fatal_error(self) -> None:
+        """A defect ends the screen without a word: Textual's own report would print variables, secrets among them.
+
+        The exception stays in `defect`, for whoever started the app to report it redacted.
+        """
+        self.bell()
+        self._close_messages_no_wait()
+
+    @property
+    def defect(self) -> Exception | None:
+        """The exception that ended the app, if one did."""
+        return self._exception
+
+    def on_ready(self) -> None:
+        """After Ctrl+Z and `fg` the terminal holds nothing of ours: draw all of it."""
+        self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
+
+    @on(DescendantFocus)
+    def steady_cursor(self, event: DescendantFocus) -> None:
+        """No cursor blinks: nothing is written to the terminal while nothing changes."""
+        if isinstance(event.widget, Input):
+            event.widget.cursor_blink = False
+
+    def action_help(self) -> None:
+        """Every key in force, and what the screen is for."""
+        from repl.screen.hints import HelpScreen, key_rows
+
+        self.push_screen(HelpScreen("Help", str(getattr(self.screen, "HELP", "")), key_rows(self.screen)))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
-    from runner.executors.port import Ask, Executor
+    from runner.executors.executor_port import Ask, Executor
 
 __all__ = [
     "AGENT_NAMES",
@@ -102,7 +102,7 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
     """
     settings = settings or ExecutorSettings()
     if settings.fallback:
-        from runner.executors.fallback import FallbackExecutor
+        from runner.executors.composite import FallbackExecutor
 
         alone = replace(settings, fallback=())
         for one in (name, *settings.fallback):
@@ -170,8 +170,8 @@ def _anthropic(settings: ExecutorSettings, _agent: str) -> Executor:
 
 
 def _agent(name: str, settings: ExecutorSettings, _agent: str) -> Executor:
+    from runner.executors.agents.detection import DIALECTS, detect
     from runner.executors.agents.executor import AgentExecutor
-    from runner.executors.detection import DIALECTS, detect
 
     found = detect(name, settings.environ, programs=settings.programs)
     if found.problem:
@@ -182,28 +182,27 @@ def _agent(name: str, settings: ExecutorSettings, _agent: str) -> Executor:
 
 
 def _acp(settings: ExecutorSettings, agent: str) -> Executor:
-    from runner.executors.acp import AcpExecutor
+    from runner.executors.acp.executor import AcpExecutor
 
     return AcpExecutor(agent, settings)
 
 
 def _toolbox_factory(settings: ExecutorSettings) -> Callable[[Ask], Any]:
-    from runner import sandbox
-    from runner.executors.anthropic.command import DEFAULT_ALLOWED, CommandTool
-    from runner.executors.anthropic.files import WorkspaceFiles
-    from runner.executors.anthropic.toolbox import Toolbox
+    from runner.executors.anthropic.tools import DEFAULT_ALLOWED, CommandTool, Toolbox
+    from runner.executors.workspace_files import WorkspaceFiles
+    from runner.processes import bubblewrap
 
     def build(request: Ask) -> Toolbox:
         workspace = Path(request.workspace)
         if not workspace.is_dir():
             raise ConfigError(f"the workspace {request.workspace!r} is not a folder", next_step="check -C DIR")
-        policy = sandbox.SandboxPolicy(
+        policy = bubblewrap.SandboxPolicy(
             workspace=Path(os.path.realpath(workspace)), state_dir=settings.state_dir, network=settings.network
         )
-        capability = sandbox.probe()
+        capability = bubblewrap.probe()
         commands = CommandTool(
             workspace=policy.workspace,
-            wrap=functools.partial(sandbox.wrap, policy=policy) if capability.available else None,
+            wrap=functools.partial(bubblewrap.wrap, policy=policy) if capability.available else None,
             why_no_sandbox=capability.why,
             permissions=request.permissions,
             allowed=(*DEFAULT_ALLOWED, *settings.allow_commands),

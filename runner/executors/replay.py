@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
-from runner.executors.port import Answer, AnswerError, AnswerStatus, Ask, ErrorKind, LiveSink, Usage, ignore_live
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    AnswerStatus,
+    Ask,
+    ErrorKind,
+    LiveSink,
+    Usage,
+    ignore_live,
+)
 from tracer.conversation import ConversationTracer
 
 __all__ = ["ReplayExecutor"]

@@ -15,9 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from runner.chunking.plan import PLAN_HEADLINE, plan_of_text
-from runner.executors.confine import confined_path
-from runner.executors.port import Answer, AnswerError, AnswerStatus, Ask, ErrorKind, Live, LiveSink, Usage, ignore_live
+from runner.core.chunk_plan import PLAN_HEADLINE, plan_of_text
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    AnswerStatus,
+    Ask,
+    ErrorKind,
+    Live,
+    LiveSink,
+    Usage,
+    ignore_live,
+)
+from runner.executors.workspace_files import confined_path
 from tracer.errors import ConfigError, UsageError
 
 __all__ = ["Reply", "ScriptedExecutor", "read_script"]

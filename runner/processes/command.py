@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from runner.processes.bounded import BoundedOutput
-from runner.processes.stream import Ending, EndingKind, Process
+from runner.processes.process import Ending, EndingKind, Process
 from tracer.errors import UsageError
 
 __all__ = ["ProcessResult", "run_command"]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from runner.processes.table import boot_id, entry_of
+from runner.processes.process_table import boot_id, entry_of
 from runner.processes.tree import ProcessTree, end_tree, tree_members
 from tracer.errors import RecordError
 

@@ -12,7 +12,12 @@ import signal
 import time
 from typing import NamedTuple
 
-from runner.processes.table import ProcessEntry, marked, send_signal, snapshot
+from runner.processes.process_table import (
+    ProcessEntry,
+    marked,
+    send_signal,
+    snapshot,
+)
 from tracer.clock import monotonic
 
 __all__ = ["ProcessTree", "end_tree", "tree_members"]

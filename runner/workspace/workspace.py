@@ -15,18 +15,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from runner.workspace.git import Git, GitError, GitStopped, find_repository
-from runner.workspace.git_changes import TreeChanges, compare_trees
-from runner.workspace.git_lost import compare_without_repository, index_of, keep_index
-from runner.workspace.git_place import Snapshot, SnapshotPlace
-from runner.workspace.git_quick import quick_changes
-from runner.workspace.git_snapshot import SnapshotMaker
-from runner.workspace.git_stopper import Stopper
-from runner.workspace.guard import StateGuard, Undone
-from runner.workspace.manifest import Manifest, read_manifest, take_manifest
-from runner.workspace.manifest_changes import compare_with_disk
-from runner.workspace.model import Blobs, Changes, ComparisonError, Limits
-from runner.workspace.notes import FileHashes
+from runner.workspace.changes import (
+    Blobs,
+    Changes,
+    ComparisonError,
+    Limits,
+)
+from runner.workspace.git.compare import (
+    TreeChanges,
+    compare_trees,
+    compare_without_repository,
+    index_of,
+    keep_index,
+    quick_changes,
+)
+from runner.workspace.git.pointers import FileHashes
+from runner.workspace.git.repository import (
+    Git,
+    GitError,
+    GitStopped,
+    Stopper,
+    find_repository,
+)
+from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.manifest import Manifest, compare_with_disk, read_manifest, take_manifest
+from runner.workspace.state_guard import StateGuard, Undone
 from tracer.clock import now_epoch_ms
 from tracer.errors import RecordError, UsageError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from collector.final.qa_facts import STEPS
 from collector.qa.pipeline import request_step
-from collector.qa.pipeline_facts import STEPS
 from tests.collector.qa.rigs import CALM, TEST, a_collector, a_repository, send_session
 from tests.repl.support import pm
 from tests.support.tools import need_program

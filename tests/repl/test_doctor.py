@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repl.exit_codes import ExitCode
-from runner.sandbox import SandboxCapability
+from runner.processes.bubblewrap import SandboxCapability
 from tests.repl.support import pm
 from tests.support import fake_agent
 
@@ -62,7 +62,7 @@ def test_the_sandbox_is_tried_and_a_missing_one_told_as_the_settings_want_it(
     project: Path, monkeypatch: pytest.MonkeyPatch, mode: str, *, works: bool, status: str
 ) -> None:
     told = SandboxCapability(works, "" if works else "bubblewrap (bwrap) is not installed", "install it")
-    monkeypatch.setattr("runner.sandbox.probe", lambda: told)
+    monkeypatch.setattr("runner.processes.bubblewrap.probe", lambda: told)
     pm("config", "set", "sandbox.mode", mode, cwd=project)
     row = found(project, "sandbox")
     assert row["status"] == status

@@ -17,7 +17,7 @@ BARE = "/usr/bin:/bin"
 
 
 def _internal(project: Path) -> Ran:
-    from repl.commands import about
+    from repl.commands.setup import about
 
     kept = about.overview_lines
     about.overview_lines = None  # type: ignore[assignment]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
-from repl.line.feed import Feed
+from repl.present.feed import Feed
 from repl.present.output import Output
 from repl.session import Session
 from tests.repl.screen.running import BAD, SLOW, make_session

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repl.present.stream import LiveStream, wrapped
-from runner.executors.port import Live
+from repl.present.progress import LiveStream, wrapped
+from runner.executors.executor_port import Live
 from tests.repl.screen.running import enter, screen, until
 from tests.repl.terminal import CTRL_D, ENTER, Terminal
 from tests.repl.test_permissions import prepared

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from repl.line.notify import Notifier, reports
-from runner.settings.layers import load_settings
-from runner.task import TaskOutcome
+from repl.notify import Notifier, reports
+from runner.core.task import TaskOutcome
+from tracer.settings.layers import load_settings
 
 
 def notifier(project: Path, **environ: str) -> tuple[Notifier, list[str]]:

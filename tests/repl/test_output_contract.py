@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repl.exit_codes import ExitCode, code_of
-from repl.present.escape import escape, one_line
+from repl.present.text import escape, one_line
 from repl.version import VERSION
 from tests.repl.support import command_line, environment, pm
 from tracer import errors
@@ -177,7 +177,8 @@ def test_ordinary_and_foreign_script_is_left_alone() -> None:
 
 
 def test_a_defect_leaves_a_report_and_exit_10(project: Path, tmp_path: Path) -> None:
-    start = "import sys, repl.commands.about as a; a.overview_lines = None; from repl.cli import main; sys.exit(main())"
+    start = "import sys, repl.commands.setup.about as a; a.overview_lines = None"
+    start += "; from repl.cli import main; sys.exit(main())"
     words = command_line("help", "--json")
     done = subprocess.run(
         [*words[:-3], start, *words[-2:]],

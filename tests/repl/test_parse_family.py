@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repl.commands.parse import unknown_command
+from repl.registry.parse import unknown_command
 
 
 def test_a_shared_first_word_names_what_may_follow() -> None:

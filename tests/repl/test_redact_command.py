@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from collector.opening import open_collector
-from repl.commands.capture_server import capture_redactor
-from repl.commands.context import Context
+from repl.commands.captures.server import capture_redactor
+from repl.context import Context
 from repl.present.output import Output
 from tests.repl.support import pm
 

@@ -10,25 +10,35 @@ from pathlib import Path
 
 import pytest
 
-from repl.commands.about import help_lines, overview_lines
-from repl.commands.complete import Candidate, candidates, rank, resolve_slash
-from repl.commands.generate import table_source
-from repl.commands.parse import parse_arguments, parse_command_line
-from repl.commands.registry import COMMANDS, GROUPS, commands_for, find_command
-from repl.commands.spec import Command
-from repl.commands.values import EVENTS
+from repl.commands.setup.about import help_lines, overview_lines
 from repl.exit_codes import ExitCode
-from runner.settings.declared import SETTINGS
+from repl.registry.commands import (
+    COMMANDS,
+    GROUPS,
+    commands_for,
+    find_command,
+)
+from repl.registry.complete import (
+    EVENTS,
+    Candidate,
+    candidates,
+    rank,
+    resolve_slash,
+)
+from repl.registry.generate import table_source
+from repl.registry.parse import parse_arguments, parse_command_line
+from repl.registry.spec import Command
 from tests.repl.support import command_line, environment, pm
 from tests.support.tools import need_program
 from tracer.errors import UsageError
 from tracer.events import EVENT_NAMES
+from tracer.settings.declared import SETTINGS
 
 EVERY = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 
 
 def test_the_dispatch_table_is_what_the_registry_generates() -> None:
-    import repl.commands.table
+    import repl.registry.handlers
 
     assert Path(str(repl.commands.table.__file__)).read_text(encoding="utf-8") == table_source()
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from repl.dispatch import INSIDE_RUN
-from repl.outcome import outcome_error
-from runner.processes.table import MARK, entry_of
-from runner.task import TaskOutcome
+from repl.present.outcome import outcome_error
+from runner.core.task import TaskOutcome
+from runner.processes.process_table import MARK, entry_of
 from tests.repl.scripts import BAD, GOOD, USAGE, run_scripted, script
 from tests.repl.support import command_line, environment, pm
 from tests.repl.terminal import Terminal

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.settings.declared import SETTINGS, find_setting
-from runner.settings.edit import set_value
-from runner.settings.layers import line_of, load_settings
-from runner.settings.parse import parse_duration
-from runner.settings.schema import json_schema
 from tests.repl.support import pm
 from tracer.errors import ConfigError
+from tracer.settings.declared import SETTINGS, find_setting, json_schema
+from tracer.settings.layers import line_of, load_settings, set_value
+from tracer.settings.parse import parse_duration
 
 
 def written(project: Path, text: str, name: str = "config.toml") -> Path:

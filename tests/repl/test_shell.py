@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repl.editing import Pastes
+from repl.history import HistorySearch
 from repl.line.keymap import ACTIONS, key_rows, keymap, shown
-from repl.line.paste import Pastes
-from repl.line.search import HistorySearch
-from repl.line.status import fit, running_parts, status_lines
-from repl.present.progress import Progress
-from repl.screen.status_text import status_text
+from repl.present.progress import Progress, fit, running_parts, status_lines
+from repl.screen.home import status_text
 from repl.shell import for_session, interpret, slashed
-from runner.executors.port import Live, Usage
+from runner.executors.executor_port import Live, Usage
 from tests.repl.scripts import GOOD, run_scripted
 from tests.repl.support import pm
 from tracer.errors import ConfigError, NotFoundError, UsageError

@@ -80,7 +80,7 @@ def test_tasks_and_raw_traces_run_on_json_and_sqlite_alone(words: list[str], pro
 
 def test_line_mode_s_first_prompt_loads_nothing_that_only_a_task_needs(project: Path) -> None:
     code = (
-        "import asyncio, sys, repl.front, repl.line.view, repl.greeting\n"
+        "import asyncio, sys, repl.open_session, repl.line.view, repl.greeting\n"
         "from pathlib import Path\n"
         "from tracer.statedir import StateDir\n"
         "from runner.supervisor import Supervisor\n"
@@ -95,7 +95,10 @@ def test_line_mode_s_first_prompt_loads_nothing_that_only_a_task_needs(project: 
     loaded = set(done.stdout.split())
     assert "prompt_toolkit.shortcuts" in loaded
     unwanted = {"textual", "pydantic", "anthropic", "re2", "watchfiles", "tree_sitter", "rich", "runner.processes"}
-    assert loaded & (unwanted | {"runner.worktrees", "runner.workspace", "runner.loop", "runner.continuation"}) == set()
+    assert (
+        loaded & (unwanted | {"runner.isolation.worktrees", "runner.workspace", "runner.loop", "runner.core.outcome"})
+        == set()
+    )
 
 
 def test_the_criteria_are_loaded_while_the_agent_works_and_not_before(project: Path) -> None:
@@ -104,13 +107,13 @@ def test_the_criteria_are_loaded_while_the_agent_works_and_not_before(project: P
         "import asyncio, sys\n"
         "from pathlib import Path\n"
         "from runner.effects import TaskEffects\n"
-        "from runner.executors.port import Answer, Ask\n"
-        "from runner.state import Request\n"
+        "from runner.executors.executor_port import Answer, Ask\n"
+        "from runner.core.state import Request\n"
         "from tracer.statedir import StateDir\n"
         "class Agent:\n"
         "    async def ask(self, request, *, live):\n"
         "        for _ in range(300):\n"
-        "            yet.append('runner.criteria.registry' in sys.modules)\n"
+        "            yet.append('runner.gate.verdict' in sys.modules)\n"
         "            if 'runner.judging' in sys.modules and yet[-1]: break\n"
         "            await asyncio.sleep(0.1)\n"
         "        return Answer(output='', status='COMPLETE')\n"

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from runner.core.task import TaskRequest
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
-from runner.task import TaskRequest
 from tracer.conversation import ConversationTracer
 from tracer.lookup import task_ids
 from tracer.statedir import StateDir

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runner.criteria.model import Verdict
-from runner.evolve import fold
-from runner.executors.port import Answer, Ask, Live
+from runner.core.evolve import fold
+from runner.core.state import TaskState
+from runner.core.steps import Judge
+from runner.executors.executor_port import Answer, Ask, Live
+from runner.gate.criterion import Verdict
 from runner.loop import Changed, TaskLoop
-from runner.state import TaskState
-from runner.steps import Judge
 from tracer.events import Draft, Entry
 
 

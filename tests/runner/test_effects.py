@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from runner.core.state import Request
 from runner.effects import TaskEffects
-from runner.executors.port import Executor
-from runner.state import Request
+from runner.executors.executor_port import Executor
 from tracer.blobs import DirectoryBlobs
 from tracer.statedir import StateDir
 

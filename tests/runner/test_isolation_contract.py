@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.isolation import Conflict, Isolation, Merged
-from runner.worktrees import GitWorktrees
-from runner.worktrees_memory import MemoryIsolation
+from runner.isolation.isolation_port import Conflict, Isolation, Merged
+from runner.isolation.memory import MemoryIsolation
+from runner.isolation.worktrees import GitWorktrees
 from tests.runner.workspace.support import git, repository, state_dir, write
 
 _FILES = {"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "b.txt": "b\n", "sub/c.txt": "c\n"}

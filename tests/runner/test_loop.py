@@ -10,12 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.continuation import continuation_data, outcome_of
-from runner.decide import decide
-from runner.evolve import evolve, fold
-from runner.executors.port import Answer, AnswerError, Ask, Live
+from runner.core.decide import decide
+from runner.core.evolve import evolve, fold
+from runner.core.outcome import continuation_data, outcome_of
+from runner.core.state import EMPTY
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    Ask,
+    Live,
+)
 from runner.loop import TaskLoop
-from runner.state import EMPTY
 from tests.runner.memory import Record, World, no_sleep, person, request, run
 from tracer.events import EVENT_NAMES, Entry
 

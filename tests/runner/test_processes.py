@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.processes import Process, command_environment, run_command, table, tree
-from runner.processes.table import entry_of
+from runner.processes import process_table, tree
+from runner.processes.command import run_command
+from runner.processes.environment import command_environment
+from runner.processes.process import Process
+from runner.processes.process_table import entry_of
 from tests.support.tools import need
 from tracer.errors import UsageError
 
@@ -179,7 +182,7 @@ def test_an_address_with_a_password_in_it_is_kept_back_but_for_proxies():
 
 async def test_without_a_proc_file_system_the_tree_is_found_through_ps(tmp_path, monkeypatch):
     need(shutil.which("ps"), "ps", how="apt-get install procps")
-    monkeypatch.setattr(table, "uses_proc", lambda: False)
+    monkeypatch.setattr(process_table, "uses_proc", lambda: False)
     command = "setsid sh -c 'echo $$ > inner; sleep 60' & sleep 60"
     result = await run_command(command, cwd=tmp_path, timeout_s=0.6, grace_s=0.3)
     assert result.kind == "timeout"
@@ -189,7 +192,7 @@ async def test_without_a_proc_file_system_the_tree_is_found_through_ps(tmp_path,
 
 async def test_a_child_that_is_just_becoming_another_program_is_waited_for_and_ended(tmp_path, monkeypatch):
     """Between two programs a process shows no environment, so no mark; it must not get away in that moment."""
-    environment, asked = table._environment, []
+    environment, asked = process_table._environment, []
 
     def hidden_at_first(pid: int) -> bytes:
         if entry_of(pid) is not None and str(pid) == _text_of(tmp_path / "pid"):
@@ -198,8 +201,8 @@ async def test_a_child_that_is_just_becoming_another_program_is_waited_for_and_e
                 return b""
         return environment(pid)
 
-    monkeypatch.setattr(table, "_environment", hidden_at_first)
-    monkeypatch.setattr(table, "_is_between_programs", lambda pid: str(pid) == _text_of(tmp_path / "pid"))
+    monkeypatch.setattr(process_table, "_environment", hidden_at_first)
+    monkeypatch.setattr(process_table, "_is_between_programs", lambda pid: str(pid) == _text_of(tmp_path / "pid"))
     command = "(setsid sh -c 'echo $$ > pid; exec sleep 60' &); until [ -s pid ]; do sleep 0.01; done"
     result = await run_command(command, cwd=tmp_path, grace_s=0.2)
     assert result.kind == "exit"
@@ -208,7 +211,7 @@ async def test_a_child_that_is_just_becoming_another_program_is_waited_for_and_e
 
 
 async def test_on_a_busy_machine_strangers_that_start_programs_are_not_waited_for(monkeypatch):
-    strangers = (table.ProcessEntry(pid, 1, pid, pid, str(pid)) for pid in range(1, 1_000))
+    strangers = (process_table.ProcessEntry(pid, 1, pid, pid, str(pid)) for pid in range(1, 1_000))
     looks = []
 
     def one_stranger_a_look(_tree):
@@ -222,7 +225,7 @@ async def test_on_a_busy_machine_strangers_that_start_programs_are_not_waited_fo
 
 
 def test_a_program_that_is_just_being_started_is_followed_when_its_parent_ends(monkeypatch):
-    entries = [table.ProcessEntry(7, parent, 7, 7, "70") for parent in (5, 1, 1)]
+    entries = [process_table.ProcessEntry(7, parent, 7, 7, "70") for parent in (5, 1, 1)]
     looks = [
         tree._Seen([], frozenset([entries[0]])),
         tree._Seen([], frozenset([entries[1]])),
@@ -245,9 +248,9 @@ def test_only_a_process_within_exec_counts_as_between_programs(tmp_path, monkeyp
     stat(3, flags=0x200040, env_start=0)  # the kernel's own
     stat(4, flags=0x400004, env_start=0)  # ending
     stat(5, flags=0x400000, env_start=0, state="Z")
-    monkeypatch.setattr(table, "_PROC", tmp_path)
-    monkeypatch.setattr(table, "uses_proc", lambda: True)
-    assert table.marked([1, 2, 3, 4, 5, 6], "a-mark") == (set(), {1})
+    monkeypatch.setattr(process_table, "_PROC", tmp_path)
+    monkeypatch.setattr(process_table, "uses_proc", lambda: True)
+    assert process_table.marked([1, 2, 3, 4, 5, 6], "a-mark") == (set(), {1})
 
 
 def _text_of(path: Path) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.processes import Process, end_orphans
-from runner.processes.orphans import ProcessRecord
-from runner.processes.table import MARK, entry_of
+from runner.processes.orphans import ProcessRecord, end_orphans
+from runner.processes.process import Process
+from runner.processes.process_table import MARK, entry_of
 from tracer.errors import RecordError
 
 _OWNER = """

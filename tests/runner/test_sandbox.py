@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from runner import sandbox
-from runner.processes import run_command
-from runner.sandbox import SandboxCapability, SandboxPolicy, probe, wrap
+from runner.processes import bubblewrap
+from runner.processes.bubblewrap import (
+    SandboxCapability,
+    SandboxPolicy,
+    probe,
+    wrap,
+)
+from runner.processes.command import run_command
 from tests.runner.workspace.support import git, repository, state_dir
 from tests.support.tools import need
 from tracer.errors import SandboxError
@@ -117,7 +122,7 @@ async def test_the_exit_code_and_the_time_limit_are_those_of_the_program(workspa
 
 def test_without_a_sandbox_nothing_runs_and_the_error_says_why(monkeypatch, tmp_path):
     missing = SandboxCapability(available=False, why="bubblewrap (bwrap) is not installed", next_step="install it")
-    monkeypatch.setattr(sandbox, "probe", lambda: missing)
+    monkeypatch.setattr(bubblewrap, "probe", lambda: missing)
     with pytest.raises(SandboxError) as caught:
         wrap(["true"], SandboxPolicy(workspace=tmp_path))
     assert (caught.value.why, caught.value.next_step) == (missing.why, missing.next_step)

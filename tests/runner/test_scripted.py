@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runner.executors.port import Ask
+from runner.executors.executor_port import Ask
 from runner.executors.scripted import ScriptedExecutor
 from tracer.errors import ConfigError, UsageError
 

@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 
+from runner.core.state import Request
+from runner.core.task import TaskRequest
 from runner.effects import make_effects
-from runner.executors.port import Answer, Ask, Live, LiveSink, ignore_live
+from runner.executors.executor_port import (
+    Answer,
+    Ask,
+    Live,
+    LiveSink,
+    ignore_live,
+)
 from runner.executors.scripted import ScriptedExecutor
-from runner.state import Request
-from runner.stops import request_stop
-from runner.supervisor import Supervisor
-from runner.task import TaskRequest
+from runner.supervisor import Supervisor, request_stop
 from tracer.clock import monotonic
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError, RecordError, UsageError

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.isolation import Conflict, Merged
-from runner.worktrees import GitWorktrees, why_not_parallel
+from runner.isolation.isolation_port import Conflict, Merged
+from runner.isolation.worktrees import GitWorktrees, why_not_parallel
 from tests.runner.workspace.support import git, repository, state_dir, write
 from tracer.errors import UsageError
 
@@ -263,7 +263,7 @@ async def test_a_repository_without_a_commit_works_too(tmp_path):
 _RUN = """
 import asyncio, sys
 from pathlib import Path
-from runner.worktrees import GitWorktrees
+from runner.isolation.worktrees import GitWorktrees
 
 async def main(project):
     apart = GitWorktrees(project, state_dir=project / ".pm-orchestrator", task_id="task-001")

@@ -16,16 +16,16 @@ import httpx2
 import uvicorn
 
 from collector.opening import open_collector
+from runner.core.state import Request
+from runner.core.task import TaskRequest
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
-from runner.settings.layers import load_settings
-from runner.state import Request
 from runner.supervisor import Supervisor
-from runner.task import TaskRequest
 from service.app import create_app
 from service.schemas import NewTask
 from service.security import OneTimeCodes
 from service.server import without_delay
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 TOKEN = "test-token-" + "0" * 32

@@ -14,11 +14,11 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from collector.opening import open_collector
-from runner.settings.layers import load_settings
 from service.security import OneTimeCodes
 from tests.collector.http.scene import checked, events, opening
 from tests.service.support import Served, serving
 from tests.support.tools import need_program
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.capture_view import Content, blobs_named, plain_terminal, timeline
-from service.qa_view import judged, proof_of
+from service.pages.capture import (
+    Content,
+    blobs_named,
+    judged,
+    plain_terminal,
+    proof_of,
+    timeline,
+)
 
 
 def event(seq: int, kind: str, payload: dict[str, Any], **context: Any) -> dict[str, Any]:

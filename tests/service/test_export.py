@@ -12,7 +12,7 @@ from service.export import FORMATS, export_task
 from tests.service.support import BAD, GOOD, serving
 from tracer.lookup import TaskRef, resolve_task
 from tracer.redaction.engine import build_redactor
-from tracer.redaction.verify import LeakError
+from tracer.redaction.leaks import LeakError
 from tracer.statedir import StateDir
 
 EVIL = "<script>alert(1)</script> ```` # not a heading\n````\n[x](javascript:alert(1)) \u202e"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.task_spans import task_spans
+from service.telemetry import task_spans
 from tests.collector.http.support import Capture, event
 from tests.service.support import BAD, GOOD, serving
 from tests.support.otlp import otlp_receiver

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.pages import render
+from service.pages.task import render
 from tests.service.support import serving
 
 EVIL = "\u202egnp.exe\x1b[31m\x07"

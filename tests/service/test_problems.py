@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.errors import EventConflictError, IntakeError, OverloadedError, TooLargeError
-from collector.problems import DeletedError
+from collector.errors import DeletedError, EventConflictError, IntakeError, OverloadedError, TooLargeError
 from service.admission import Admission, BusyError
 from service.problems import problem_of
 from tracer.errors import ConflictError, LockedError, NotFoundError, RecordError, UnavailableError

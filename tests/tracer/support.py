@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tracer.redaction.port import Redacted
+from tracer.redaction.redactor import Redacted
 from tracer.statedir import StateDir
 
 __all__ = ["SEED_LINES", "NoRedactor", "fact", "with_traces"]

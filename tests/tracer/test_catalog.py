@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tracer.support import SEED_LINES, NoRedactor, fact, with_traces
-from tracer.catalog import list_agentic, list_tasks, rebuild
+from tracer.catalog.tasks import list_agentic, list_tasks, rebuild
 from tracer.catalog_async import Catalog
 from tracer.conversation import ConversationTracer
 from tracer.statedir import StateDir
@@ -207,7 +207,7 @@ async def test_the_event_loops_view_gives_the_same_rows(tmp_path: Path) -> None:
 def test_listing_tasks_loads_neither_asyncio_nor_orjson(tmp_path: Path) -> None:
     state_dir = with_traces(tmp_path, "task-001")
     code = (
-        "import sys; from tracer.catalog import list_tasks; assert list_tasks(sys.argv[1]);"
+        "import sys; from tracer.catalog.tasks import list_tasks; assert list_tasks(sys.argv[1]);"
         "print(sorted({'asyncio','orjson','dataclasses','logging','pydantic','aiosqlite'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.export.audit import Audit
-from tracer.export.pieces import Later, Leaf, Many, Piece, pieces_of, written
+from tracer.export.pieces import Audit, Later, Leaf, Many, Piece, pieces_of, written
 from tracer.redaction.engine import build_redactor
-from tracer.redaction.verify import LeakError
+from tracer.redaction.leaks import LeakError
 
 TOKEN = "ghp_" + "x7Kq2Lm9Pz4Rt8Vw1Yb3Nc6Df5Gh0Js2Ua7E"
 PEM = ["-----BEGIN RSA PRIVATE " + "KEY-----", "MIIEpAIBAAKCAQEA" + "q" * 48, "-----END RSA PRIVATE " + "KEY-----"]

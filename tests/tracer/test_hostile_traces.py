@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.tracer.support import fact
-from tracer.catalog import list_tasks
+from tracer.catalog.tasks import list_tasks
 from tracer.events import EVENT_NAMES
+from tracer.journal.reading import scan
+from tracer.journal.verify_trace import check_session, verify_trace
 from tracer.lookup import latest_iteration, summarize
-from tracer.reading import scan
-from tracer.render import trace_text
 from tracer.statedir import StateDir
+from tracer.trace_text import trace_text
 from tracer.tracepack import read_session
-from tracer.verify import check_session, verify_trace
 
 words = st.sampled_from(
     ["PASS", "REJECT", "RETRY", "COMPLETE", "ask", "continue", "hint", "Q2", "a.py", "", "x\n\u202ey"]

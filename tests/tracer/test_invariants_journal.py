@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from tests.support.tools import need
 from tests.tracer.support import SEED_LINES, NoRedactor, with_traces
-from tracer.chain import check_chain
 from tracer.conversation import ConversationTracer
 from tracer.errors import LockedError, RecordError, TraceError
 from tracer.events import EVENT_NAMES, Draft, Entry, encode, parse_line
-from tracer.follow import follow
-from tracer.journal import Journal
-from tracer.reading import iter_lines, read_entries, scan
-from tracer.recordfile import RecordFile
+from tracer.journal.chain import check_chain
+from tracer.journal.follow import follow
+from tracer.journal.reading import iter_lines, read_entries, scan
+from tracer.journal.record_file import RecordFile
+from tracer.journal.writer import Journal
 from tracer.statedir import StateDir
 
 NAME = "conversation-task-001-2025-01-23T10-30-00.jsonl"
@@ -114,7 +114,7 @@ async def test_invariant_05_concurrent_appends_are_whole_lines_in_the_order_of_t
 
 _HOLD = """
 import asyncio, sys
-from tracer.journal import Journal
+from tracer.journal.writer import Journal
 async def main():
     async with await Journal.open(sys.argv[1]) as journal:
         await journal.append(b'{"by":"child"}\\n')
@@ -145,7 +145,7 @@ def _contend(path: str, count: int, name: str) -> str:
     return f"""
 import sys, time
 from tracer.errors import LockedError
-from tracer.recordfile import RecordFile
+from tracer.journal.record_file import RecordFile
 for number in range({count}):
     while True:
         try:
@@ -200,7 +200,7 @@ async def test_invariant_06_a_follower_in_the_same_process_gets_every_line_once_
 
 _WRITE = """
 import asyncio, sys
-from tracer.journal import Journal
+from tracer.journal.writer import Journal
 async def main():
     async with await Journal.create(sys.argv[1]) as journal:
         for number in range(50):
@@ -326,7 +326,7 @@ async def test_invariant_09_on_a_read_only_mount_nothing_is_begun_and_everything
         assert "Read-only file system" in caught.value.why
         with pytest.raises(RecordError, match=r"cannot lock|cannot be written"):
             state_dir.allot_task_id()
-        from tracer.catalog import list_tasks
+        from tracer.catalog.tasks import list_tasks
 
         assert [row.status for row in list_tasks(state_dir)] == ["COMPLETE"]
         assert len(read_entries(state_dir.traces / NAME)) == 10
@@ -338,7 +338,7 @@ _AS_NOBODY = """
 import asyncio, os, sys
 sys.path.insert(0, os.getcwd())
 from pathlib import Path
-from tracer.catalog import list_tasks
+from tracer.catalog.tasks import list_tasks
 from tracer.conversation import ConversationTracer
 from tracer.errors import PmError
 from tracer.lookup import resolve_task

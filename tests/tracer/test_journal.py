@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tracer import recordfile
-from tracer.chain import check_chain
 from tracer.errors import LockedError, NotFoundError, RecordError, TraceError
-from tracer.journal import Journal
+from tracer.journal import record_file
+from tracer.journal.chain import check_chain
+from tracer.journal.writer import Journal
 
 
 def lines_of(count: int, size: int = 40) -> list[bytes]:
@@ -41,14 +41,14 @@ async def test_concurrent_appends_share_syncs_and_keep_the_order_of_the_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     syncs = 0
-    real = recordfile.sync_file
+    real = record_file.sync_file
 
     def counted(descriptor: int) -> None:
         nonlocal syncs
         syncs += 1
         real(descriptor)
 
-    monkeypatch.setattr(recordfile, "sync_file", counted)
+    monkeypatch.setattr(record_file, "sync_file", counted)
     lines = lines_of(1000)
     async with await Journal.create(tmp_path / "a.jsonl") as journal:
         sequences = await asyncio.gather(*(journal.append(line) for line in lines))
@@ -59,8 +59,8 @@ async def test_concurrent_appends_share_syncs_and_keep_the_order_of_the_calls(
 
 async def test_every_fact_is_synced_before_its_caller_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    real = recordfile.sync_file
-    monkeypatch.setattr(recordfile, "sync_file", lambda descriptor: (real(descriptor), order.append("sync")))
+    real = record_file.sync_file
+    monkeypatch.setattr(record_file, "sync_file", lambda descriptor: (real(descriptor), order.append("sync")))
     async with await Journal.create(tmp_path / "a.jsonl") as journal:
         for line in lines_of(3):
             await journal.append(line)
@@ -124,7 +124,7 @@ async def test_a_failed_sync_stops_the_record_for_good(tmp_path: Path, monkeypat
             raise OSError(5, "Input/output error")
 
         with monkeypatch.context() as patch:
-            patch.setattr(recordfile, "sync_file", failing)
+            patch.setattr(record_file, "sync_file", failing)
             with pytest.raises(RecordError, match="cannot record"):
                 await journal.append(b"{}\n")
         with pytest.raises(RecordError, match="cannot record"):
@@ -143,7 +143,7 @@ async def test_a_failed_write_leaves_whole_lines_and_every_waiting_caller_knows(
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(recordfile, "write_all", partial)
+            patch.setattr(record_file, "write_all", partial)
             results = await asyncio.gather(*(journal.append(b"{}\n") for _ in range(5)), return_exceptions=True)
         assert [type(result) for result in results] == [RecordError] * 5
         assert path.read_bytes() == b'{"n":0}\n'

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from tests.tracer.support import SEED_LINES, NoRedactor, fact, with_traces
 from tracer import durable
 from tracer.blobs import DirectoryBlobs, blob_id_of
-from tracer.catalog import list_tasks
-from tracer.clean import clean_json
+from tracer.catalog.tasks import list_tasks
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError, TraceError, UsageError
-from tracer.follow import follow
-from tracer.gc import apply_gc, plan_gc
-from tracer.prune import apply_prune, parse_age, plan_prune
+from tracer.events import clean_json
+from tracer.gc import apply_gc, apply_prune, parse_age, plan_gc, plan_prune
+from tracer.journal.follow import follow
 from tracer.statedir import StateDir
 
 

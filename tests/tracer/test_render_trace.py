@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.tracer.support import SEED_LINES
 from tracer.events import Entry, parse_line
-from tracer.render import escape_controls, fact_line, trace_text
+from tracer.trace_text import escape_controls, fact_line, trace_text
 
 SEED_BLOCK = """\
 --- Conversation Trace for task-001 ---

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 
 from tests.tracer.support import SEED_LINES, NoRedactor, fact
-from tracer.chain import check_chain, head_of
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError
+from tracer.journal.chain import check_chain, head_of
+from tracer.journal.verify_trace import (
+    Finding,
+    TraceReport,
+    check_session,
+    verify_trace,
+)
 from tracer.tracepack import TracePack, find_session, read_session
-from tracer.verify import Finding, TraceReport, check_session, verify_trace
 
 
 async def recorded(root: Path) -> Path:

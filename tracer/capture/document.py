@@ -1,13 +1,11 @@
-"""The captured trace as one document: the schema of seed 002, complete (contracts 8 and 9).
+"""The captured trace as one document (seed 002, contracts 8 and 9), and its published JSON Schema.
 
-Every block of the seed is here under its name, with the keys this product adds: `repo.bundle_blob_id`,
-`ingestion.store` and `ingestion.gaps`, `final_state.bundle_blob_id` and `final_trace_blob_id`, and the reasons in `qa`.
 Values are frozen; unknown keys are refused.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -29,6 +27,7 @@ from tracer.capture.fields import (
 
 __all__ = [
     "JUDGE_FLAGS",
+    "SCHEMA_ID",
     "TRACE_VERSION",
     "Artifacts",
     "BlobEntry",
@@ -51,6 +50,7 @@ __all__ = [
     "StoreMode",
     "Task",
     "TraceDocument",
+    "trace_schema",
 ]
 
 TRACE_VERSION: Final = "1.0"
@@ -277,3 +277,15 @@ class TraceDocument(Closed):
     events: list[Event] = Field(default_factory=list)
     final_state: FinalState | None = None
     qa: Qa | None = None
+
+
+SCHEMA_ID: Final = f"urn:pm-orchestrator:capture-trace:{TRACE_VERSION}"
+
+
+def trace_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every final document validates against."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        **TraceDocument.model_json_schema(mode="serialization"),
+    }

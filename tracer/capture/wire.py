@@ -1,7 +1,7 @@
-"""What clients send: create, append, finalize (contracts 8).
+"""What clients send: create (with its QA profile), append, finalize (contracts 8).
 
-The models describe the shape for clients and for the published schema; the collector's intake does the accepting. A
-field `x_blob_id` may come inline as `x`, a string; large strings are stored as blobs.
+The models describe the shape for clients and for the published schema; the collector's intake validates. A field
+`x_blob_id` may come inline as `x`, a string; large strings are stored as blobs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,37 @@ from pydantic import Field, JsonValue
 from tracer.capture.document import Developer, Environment, Repo, StoreMode, Task
 from tracer.capture.events import Actor, Context
 from tracer.capture.fields import BlobId, Closed, GitSha, Millis, Name, Seq, Text, Uuid, Whole
-from tracer.capture.profile import QaProfile
 
 __all__ = [
     "AppendEvents",
     "CreateTrace",
     "FinalizeTrace",
+    "QaProfile",
+    "Runner",
     "SentEvent",
     "SentFinalState",
     "SentIngestion",
     "SentPullRequest",
     "inline_name",
 ]
+
+Runner = Literal["pytest", "go test", "npm test", "make test", "custom"]
+
+
+class QaProfile(Closed):
+    """`runner` alone is enough for all but `custom`, which needs a `command`."""
+
+    runner: Runner
+    image: Name | None = None
+    """The container image; the server's own for the runner where it is left out."""
+    command: Text | None = None
+    """The test command in words, such as `pytest tests/unit`; the runner's usual one where it is left out."""
+    build: list[Text] = Field(default_factory=list, max_length=20)
+    """Commands of the build phase, run before the tests, in order."""
+    network: bool = False
+    """Whether the build phase asks for the network; the test phase never has it."""
+    reports: list[Name] = Field(default_factory=list, max_length=20)
+    """Where the command leaves JUnit reports: names or globs relative to the repository."""
 
 
 def inline_name(field: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import tracer.distill.session  # noqa: F401 - for being loaded
+import tracer.distill.one  # noqa: F401 - for being loaded
 from tracer.redaction.engine import build_redactor
 
 __all__: list[str] = []

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from tracer.clock import from_epoch_ms
 from tracer.export.pieces import Later, Many, Piece, pieces_of
-from tracer.export.steps import TOOLS, Action, Thought, Trouble
-from tracer.export.trajectory import ExportedTrace, report_text
+from tracer.export.steps import TOOLS, Action, ExportedTrace, Thought, Trouble, report_text
 
 __all__ = ["ATIF_VERSION", "atif_pieces"]
 

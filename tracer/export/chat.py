@@ -12,8 +12,7 @@ from typing import Any, Final
 import orjson
 
 from tracer.export.pieces import Later, Many, Piece, pieces_of
-from tracer.export.steps import TOOLS, Action, Trouble
-from tracer.export.trajectory import ExportedTrace, report_text
+from tracer.export.steps import TOOLS, Action, ExportedTrace, Trouble, report_text
 
 __all__ = ["SYSTEM_PROMPT", "chat_pieces"]
 

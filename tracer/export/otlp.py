@@ -1,26 +1,57 @@
-"""OTLP/JSON spans with the GenAI semantic conventions: one `invoke_agent` span, an `execute_tool` span for each act.
+"""OTLP/JSON spans with the GenAI semantic conventions: one `invoke_agent` span, an `execute_tool` span per action.
 
-The lines are what an OTLP receiver takes at `/v1/traces` as `application/json`, and what the collector's file exporter
-writes. Ids are the trace's own: a second export gives the same spans. Thoughts, troubles and scores are the root's
-events. Pure.
+Ids are the trace's own: a second export gives the same spans. Thoughts, errors and scores are the root's events. The
+root comes first and is known last: actions and events wait in a temporary file meanwhile.
 """
 
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import orjson
 
-from tracer.export.aside import Aside
 from tracer.export.pieces import Many, Piece, pieces_of
-from tracer.export.steps import TOOLS, Action, Thought, Trouble
-from tracer.export.trajectory import ExportedTrace, report_text
+from tracer.export.steps import TOOLS, Action, ExportedTrace, Thought, Trouble, report_text
 
-__all__ = ["SCHEMA_URL", "otlp_pieces"]
+__all__ = ["SCHEMA_URL", "Aside", "otlp_pieces"]
+
+_IN_MEMORY: Final = 8 << 20
+
+
+class Aside:
+    """JSON values in the order in which they were put."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by __exit__
+        self._ends = array("q", [0])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def put(self, value: Any) -> None:
+        """Keep a value; its number is how many came before it."""
+        self._file.seek(self._ends[-1])
+        self._ends.append(self._ends[-1] + self._file.write(orjson.dumps(value)))
+
+    def get(self, number: int) -> Any:
+        """The value of that number."""
+        self._file.seek(self._ends[number])
+        return orjson.loads(self._file.read(self._ends[number + 1] - self._ends[number]))
+
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
 _INTERNAL: Final = 1

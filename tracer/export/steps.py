@@ -1,16 +1,17 @@
-"""A captured session as steps: what was thought, what was done, what came of it. What every training format is made of.
+"""A captured session as steps (thoughts, actions, outcomes): what every export format is made from.
 
-A thought belongs to the action that follows it; the pieces of a command's output belong to the command. Snapshots are
-checkpoints and no actions: they are counted, not shown. Steps come one by one from two looks at the events, so memory
-holds one step and some bytes an event.
+A thought belongs to the action that follows it, a piece of output to its command. Steps come one by one from two
+passes over the events, so memory holds one step and some bytes per event. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
+from tracer.capture.document import Developer, Environment, Ingestion, Qa, Repo, Task
 from tracer.capture.events import (
     CommitEvent,
     DebugActionEvent,
@@ -25,9 +26,65 @@ from tracer.capture.events import (
     TestRunEvent,
     ThoughtEvent,
 )
-from tracer.export.outputs import Outputs
 
-__all__ = ["TOOLS", "Action", "Read", "Steps", "Thought", "Trouble"]
+__all__ = [
+    "TOOLS",
+    "Action",
+    "ExportedTrace",
+    "Outputs",
+    "Printed",
+    "Read",
+    "Steps",
+    "Thought",
+    "Trouble",
+    "report_text",
+]
+
+_KEPT: Final = struct.Struct("<32sq?")
+_PREFIX: Final = "sha256:"
+_NOBODY: Final = -1
+
+
+class Printed(NamedTuple):
+    """One piece of output."""
+
+    blob_id: str
+    ts_ms: int
+    is_truncated: bool
+
+
+class Outputs:
+    """The pieces by the `seq` of their command."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, bytearray] = {}
+        self._commands: dict[str, int] = {}
+        self._last = _NOBODY
+
+    def take(self, event: Event) -> None:
+        """See the next event."""
+        if isinstance(event, TerminalCommandEvent):
+            self._last = event.seq
+            self._commands[event.event_id] = event.seq
+            if event.context.correlation_id is not None:
+                self._commands[event.context.correlation_id] = event.seq
+        elif isinstance(event, TerminalOutputEvent):
+            output, context = event.payload, event.context
+            owner = self._commands.get(context.parent_event_id or "")
+            if owner is None:
+                owner = self._commands.get(context.correlation_id or "", self._last)
+            digest = bytes.fromhex(output.chunk_blob_id.removeprefix(_PREFIX))
+            self._kept.setdefault(owner, bytearray()).extend(_KEPT.pack(digest, event.ts_ms, output.is_truncated))
+
+    def of(self, seq: int) -> Iterator[Printed]:
+        """What the command with that `seq` printed, in order."""
+        for digest, ts_ms, is_truncated in _KEPT.iter_unpack(self._kept.get(seq, b"")):
+            yield Printed(_PREFIX + digest.hex(), ts_ms, is_truncated)
+
+    def of_nobody(self) -> Iterator[Printed]:
+        """What was printed before any command."""
+        return self.of(_NOBODY)
+
 
 Read = Callable[[str], Awaitable[str | None]]
 """The text of a blob; None where it is not stored or may not leave."""
@@ -195,3 +252,52 @@ class Steps:
         text = await self._read(blob_id)
         self.left_out += text is None
         return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedTrace:
+    """One trace as the formats see it; consent is applied already."""
+
+    trace_id: str
+    created_at_ms: int
+    finalized_at_ms: int | None
+    repo: Repo
+    task: Task
+    developer: Developer
+    environment: Environment
+    ingestion: Ingestion
+    qa: Qa | None
+    steps: Steps
+
+    def about(self) -> dict[str, Any]:
+        """What every format says about the trace beside its steps; whole once the steps were gone through."""
+        return {
+            "trace_id": self.trace_id,
+            "repo_id": self.repo.repo_id,
+            "commit_base": self.repo.commit_base,
+            "labels": list(self.task.labels),
+            "language": list(self.environment.language),
+            "experience_level": self.developer.experience_level,
+            "consent": self.developer.consent_flags.model_dump(),
+            "store": self.ingestion.store,
+            "final_passed": self.qa.tests.final_passed if self.qa and self.qa.tests else None,
+            "overall": self.qa.judge.overall if self.qa and self.qa.judge else None,
+            "rubric_version": self.qa.judge.rubric_version if self.qa and self.qa.judge else None,
+            "snapshots": self.steps.snapshots,
+            "texts_left_out": self.steps.left_out,
+        }
+
+
+def report_text(task: Task) -> str:
+    """The bug report as the message that a session begins with."""
+    report = task.bug_report
+    parts = [report.title, report.description]
+    for name, text in (
+        ("Steps to reproduce", report.repro_steps),
+        ("Expected", report.expected),
+        ("Actual", report.actual),
+        ("Links", "\n".join(report.links)),
+    ):
+        if text:
+            parts.append(f"{name}:\n{text}")
+    return "\n\n".join(part for part in parts if part)

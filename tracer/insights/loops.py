@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from tracer.insights.model import Step
+from tracer.insights.agentic_trace import Step
 
 __all__ = ["CYCLE", "REPEATS", "WINDOW", "Loop", "find_loops", "normal_args", "normal_result"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 
-from tracer.redaction.ruleset import compiled
+from tracer.redaction.rule_set import compiled
 
 __all__ = ["KEEP", "LIMIT", "MARGIN", "Kept", "shorten"]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import orjson
 
-from tracer.rows.file import RowFile
-from tracer.rows.model import Row
+from tracer.rows.row import Row
+from tracer.rows.row_file import RowFile
 
 __all__ = ["Digest", "Totals"]
 

@@ -1,7 +1,7 @@
-"""Text search and filtering over the lines of a `RowFile`: cheap on the bytes first, exact on the strings after.
+"""Text search and filters over the lines of a `RowFile`, and the thread that indexes, follows and filters it.
 
-A line is decoded only where its bytes leave doubt, so a search over 1 GB costs little more than reading it.
-`FilterScan` works in steps, so that its owner can stop between them and views can show what was found so far.
+A line is decoded only where its bytes leave doubt. The thread works in short steps with pauses as long as the work,
+so the thread with the keyboard is never starved.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable
+from threading import Event, Thread
 from typing import Final, Literal
 
 import orjson
 
+from tracer.clock import monotonic
 from tracer.filters import Filter
-from tracer.rows.file import MAX_DECODE, RowFile
-from tracer.rows.heads import head_of, load_object
-from tracer.rows.model import Row
+from tracer.rows.digest import Digest
+from tracer.rows.line import head_of, load_object
+from tracer.rows.row import Row
+from tracer.rows.row_file import MAX_DECODE, RowFile
 
-__all__ = ["MAX_MATCHES", "FilterScan", "find", "look_for"]
+__all__ = ["MAX_MATCHES", "Background", "FilterScan", "find", "look_for"]
 
 MAX_MATCHES: Final = 2_000_000
 _OVERLAP: Final = 4096
@@ -157,3 +160,63 @@ def find(file: RowFile, text: str, candidates: Iterable[int], stopped: Callable[
         if holds(file, row, wanted, tests):
             return seq
     return None
+
+
+_POLL_S: Final = 0.1
+_STEP_S: Final = 0.004
+
+
+class Background:
+    """Keeps `file` indexed, `scan` and `digest` complete until `stop`."""
+
+    def __init__(self, file: RowFile) -> None:
+        self.file = file
+        self.version = 0
+        self.scan: FilterScan | None = None
+        self.digest = Digest(file)
+        self._stop = Event()
+        self._wake = Event()
+        self._thread = Thread(target=self._work, name="trace-rows", daemon=True)
+
+    def start(self) -> None:
+        """Begin; once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and wait for it; safe before `start` and twice."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def filter(self, wanted: Filter) -> FilterScan | None:
+        """Look for facts that fit `wanted` from now on (an empty filter ends the looking)."""
+        self.scan = FilterScan(self.file, wanted) if wanted else None
+        self.version += 1
+        self._wake.set()
+        return self.scan
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            began = monotonic()
+            busy = self._steps(began + _STEP_S)
+            if busy:
+                self.version += 1
+                self._stop.wait(min(monotonic() - began, 0.02))
+                continue
+            self._wake.wait(_POLL_S)
+            self._wake.clear()
+            if self.file.poll():
+                self.version += 1
+
+    def _steps(self, until: float) -> bool:
+        busy = False
+        while monotonic() < until and not self._stop.is_set():
+            scan = self.scan
+            more = self.file.index_some(1 << 18)
+            more = (scan is not None and scan.step(16)) or more
+            more = more or self.digest.step(16)
+            busy = busy or more
+            if not more:
+                break
+        return busy

@@ -10,9 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.executors.agents.progress import Progress
-from runner.executors.agents.trouble import classify_message
-from runner.executors.port import Answer, AnswerError, AnswerStatus, Ask
-from runner.processes import Ending
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    AnswerStatus,
+    Ask,
+)
+from runner.executors.provider_errors import classify_message
+from runner.processes.process import Ending
 from tracer.prices import price_source
 
 __all__ = ["Run", "conclude"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from runner.executors.agents.progress import Progress, Reader
-from runner.executors.port import AnswerError, Ask
+from runner.executors.executor_port import AnswerError, Ask
 from runner.processes.environment import Provider
 
 __all__ = ["Dialect", "Launch", "Session", "Version", "parse_version", "with_rules"]

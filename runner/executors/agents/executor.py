@@ -14,16 +14,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner import sandbox
 from runner.executors.agents.conclude import Run, conclude
+from runner.executors.agents.detection import find_program, key_told, login_state
 from runner.executors.agents.dialect import Confinement, Dialect, Launch, Session
 from runner.executors.agents.own_sandbox import probe_own_sandbox
 from runner.executors.agents.progress import Progress, Reader, Spent
-from runner.executors.agents.trouble import is_lost_session
-from runner.executors.detection import find_program, key_told, login_state
-from runner.executors.port import Answer, AnswerError, Ask, ErrorKind, Live, LiveSink, ignore_live
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    Ask,
+    ErrorKind,
+    Live,
+    LiveSink,
+    ignore_live,
+)
+from runner.executors.provider_errors import is_lost_session
 from runner.executors.registry import ExecutorSettings
-from runner.processes import Process, agent_environment, uninterrupted
+from runner.processes import bubblewrap
+from runner.processes.environment import agent_environment
+from runner.processes.process import Process, uninterrupted
 
 __all__ = ["AgentExecutor"]
 
@@ -127,8 +136,8 @@ class AgentExecutor:
         """Whose sandbox holds the run. Full permission means none but the one that was asked for by name."""
         settings = self._settings
         full = launch.request.permissions == "full"
-        if settings.sandbox == "on" or (settings.sandbox == "auto" and not full and sandbox.probe().available):
-            capability = sandbox.probe()
+        if settings.sandbox == "on" or (settings.sandbox == "auto" and not full and bubblewrap.probe().available):
+            capability = bubblewrap.probe()
             if not capability.available:
                 raise self._refuse("unavailable", f"no sandbox: {capability.why}", capability.next_step)
             return "ours"
@@ -138,7 +147,7 @@ class AgentExecutor:
         own = probe_own_sandbox(self.name, launch.program, launch.version, environ=settings.environ, cache=cache)
         if own.works:
             return "own"
-        if sandbox.probe().available:
+        if bubblewrap.probe().available:
             return "ours"
         raise self._refuse(
             "unavailable", own.why, "install bubblewrap, or give --permissions full in a machine of its own"
@@ -149,7 +158,7 @@ class AgentExecutor:
         if launch.confinement != "ours":
             return argv
         argv[0] = os.path.realpath(argv[0])  # a link may lead through folders that the sandbox hides
-        return sandbox.wrap_agent(
+        return bubblewrap.wrap_agent(
             argv,
             workspace=launch.request.workspace,
             read_only=launch.request.permissions == "read",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runner.executors.agents.dialect import Version
-from runner.processes import agent_environment
+from runner.processes.environment import agent_environment
 from tracer.clock import short_token
 
 __all__ = ["OwnSandbox", "probe_own_sandbox"]

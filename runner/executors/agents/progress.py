@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from runner.executors.port import AnswerError, Live, Usage
+from runner.executors.executor_port import AnswerError, Live, Usage
 
 __all__ = ["Progress", "Reader", "Spent", "as_mapping", "as_text", "summarize_arguments", "whole_number"]
 

@@ -15,12 +15,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from runner.executors.anthropic.classify import classify_error, is_context_overflow
-from runner.executors.anthropic.tally import Tally
-from runner.executors.anthropic.toolbox import EDITING, Toolbox
-from runner.executors.anthropic.wire import BudgetSpentError, build_body, read_stream
+from runner.executors.anthropic.tools import EDITING, Toolbox
+from runner.executors.anthropic.wire import BudgetSpentError, Tally, build_body, read_stream
 from runner.executors.credentials import ApiKey
-from runner.executors.port import Answer, AnswerError, AnswerStatus, Ask, Live, LiveSink, ignore_live
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    AnswerStatus,
+    Ask,
+    Live,
+    LiveSink,
+    ignore_live,
+)
+from runner.executors.provider_errors import classify_error, is_context_overflow
 from tracer.clock import new_id
 from tracer.errors import ConfigError
 from tracer.prices import price_source

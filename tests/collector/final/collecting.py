@@ -10,8 +10,8 @@ from typing import Any
 
 from collector.collector import Collector
 from collector.opening import open_collector
-from runner.settings.layers import load_settings
 from tests.collector.final.sessions import Session, stable_id
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 

@@ -10,14 +10,13 @@ import jsonschema
 import pytest
 
 from collector.collector import Collector
-from collector.materialize import final_document, materialize
+from collector.final.document import final_document, materialize
+from collector.final.trace_source import DocumentSource, StoreSource
+from collector.final.verify_session import document_hash_agrees, stored_document_agrees, verify_source
 from collector.store.port import QaFact
-from collector.verify import document_hash_agrees, stored_document_agrees, verify_source
-from collector.verify_source import DocumentSource, StoreSource
 from tests.collector.final.collecting import a_collector, as_sent, collect
 from tests.collector.final.sessions import Session, blob_id, bug_fix
-from tracer.capture.document import TraceDocument
-from tracer.capture.schema import trace_schema
+from tracer.capture.document import TraceDocument, trace_schema
 
 TOKEN = "ghp_" + "x7Kq2Lm9Pz4Rt8Vw1Yb3Nc6Df5Gh0Js2Ua7E"
 

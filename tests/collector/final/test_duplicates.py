@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from collector.duplicates import near_duplicates, sketch_of
+from collector.handover.near_duplicates import near_duplicates, sketch_of
 
 
 def _text(seed: int, words: int = 400) -> list[str]:

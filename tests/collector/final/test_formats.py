@@ -24,8 +24,7 @@ from tracer.export.atif import atif_pieces
 from tracer.export.chat import chat_pieces
 from tracer.export.otlp import SCHEMA_URL, otlp_pieces
 from tracer.export.pieces import Piece, written
-from tracer.export.steps import Action, Steps, Trouble
-from tracer.export.trajectory import ExportedTrace
+from tracer.export.steps import Action, ExportedTrace, Steps, Trouble
 
 ATIF_SCHEMA = json.loads((Path(__file__).parent / "data" / "atif-v1.8.schema.json").read_text())
 QA = {

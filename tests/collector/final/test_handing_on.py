@@ -18,9 +18,8 @@ import orjson
 import pytest
 
 from collector.collector import Collector
-from collector.exporting import FORMATS, ExportFormat
-from collector.handing_on import write_export
-from collector.materialize import final_document
+from collector.final.document import final_document
+from collector.handover.export import FORMATS, ExportFormat, write_export
 from repl.cli import main
 from tests.collector.final.collecting import a_collector, collect
 from tests.collector.final.sessions import Session, bug_fix

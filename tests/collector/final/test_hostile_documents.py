@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from collector.verify import Report, document_hash_agrees, verify_source
-from collector.verify_source import DocumentSource, load_document
+from collector.final.trace_source import DocumentSource, load_document
+from collector.final.verify_session import Report, document_hash_agrees, verify_source
 from tests.collector.final.sessions import Session, bug_fix
 from tracer.capture.document import TraceDocument
 from tracer.errors import NotFoundError, PmError, TraceError

@@ -14,16 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.from_session import imported_session
-from collector.from_task import imported_task
-from collector.imported import FileStates, Unknown
+from collector.imports.draft import FileStates, Unknown
+from collector.imports.session import changes_of, imported_session, payload_of
+from collector.imports.session_reader import Item, ReadSession, read_session
+from collector.imports.task import imported_task
 from collector.patches import make_patch
-from collector.session_edits import changes_of, payload_of
-from collector.session_reading import Item, ReadSession, read_session
 from repl.cli import main
 from tests.tracer.distill.support import SCENARIOS, unpack
-from tracer.capture.schema import trace_schema
-from tracer.distill.locate import session_at
+from tracer.capture.document import trace_schema
+from tracer.distill.locate.find import session_at
 from tracer.events import Entry
 from tracer.redaction.engine import build_redactor
 
@@ -130,7 +129,7 @@ def test_an_agents_session_becomes_events_with_what_it_really_did(tmp_path: Path
 
 
 async def test_every_imported_session_is_taken_by_the_collector(tmp_path: Path) -> None:
-    from repl.commands.capture_import import _send
+    from repl.commands.captures.imports import _send
     from tests.collector.final.collecting import a_collector
 
     redactor = build_redactor(state_dir=tmp_path / "state", environ={}, host="", persons=[])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.intake.redact_code import TraceMap
 from collector.patches import PatchError, apply_patch, make_patch, parse_patch
-from collector.redact_code import TraceMap
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 
 TOKEN = "ghp_" + "x7Kq2Lm9Pz4Rt8Vw1Yb3Nc6Df5Gh0Js2Ua7E"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from collector.collector import Collector
-from collector.materialize import final_document, materialize
+from collector.final.document import final_document, materialize
+from collector.final.verify_session import stored_document_agrees
 from collector.store.port import QaFact
-from collector.verify import stored_document_agrees
 from tests.collector.final.collecting import a_collector, collect
 from tests.collector.final.sessions import bug_fix
 

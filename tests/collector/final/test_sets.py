@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from collector.collector import Collector
-from collector.exporting import FORMATS
-from collector.sets import SetRequest, export_set, split_of
+from collector.handover.export import FORMATS
+from collector.handover.sets import SetRequest, export_set, split_of
 from collector.store.port import QaFact
 from repl.cli import main
 from repl.version import VERSION
@@ -25,10 +25,10 @@ from tests.collector.final.collecting import a_collector, collect
 from tests.collector.final.sessions import Session, bug_fix
 from tests.support.tools import need
 from tracer.errors import LockedError, NotFoundError, UsageError
-from tracer.export.audit import find_leaks
+from tracer.export.pieces import find_leaks
 from tracer.lock import FileLock
 from tracer.redaction.engine import build_redactor
-from tracer.redaction.verify import LeakError
+from tracer.redaction.leaks import LeakError
 
 TOKEN = "ghp_" + "x7Kq2Lm9Pz4Rt8Vw1Yb3Nc6Df5Gh0Js2Ua7E"
 AWS = "AKIA" + "Q3EGR7TZ2VMN5XWL"
@@ -192,13 +192,13 @@ async def test_two_exports_to_one_folder_are_kept_apart(tmp_path: Path, collecto
 _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-import collector.sets
-from collector.sets import SetRequest, export_set
+import collector.handover.sets
+from collector.handover.sets import SetRequest, export_set
 from tests.collector.final.collecting import a_collector
 from tracer.redaction.engine import build_redactor
 
 async def main():
-    told = collector.sets.write_export
+    told = collector.handover.sets.write_export
     count = 0
     async def until(*arguments, **more):
         nonlocal count
@@ -206,7 +206,7 @@ async def main():
         if count == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         return await told(*arguments, **more)
-    collector.sets.write_export = until
+    collector.handover.sets.write_export = until
     async with a_collector(Path(sys.argv[1])) as opened:
         await export_set(
             SetRequest(where="", form="chat", shard_rows=1), store=opened.store, contents=opened.contents,

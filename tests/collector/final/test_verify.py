@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from collector.final.trace_source import DocumentSource
+from collector.final.verify_session import Report, document_hash_agrees, verify_source
+from collector.intake.redact_code import TraceMap
 from collector.patches import make_patch
-from collector.redact_code import TraceMap
-from collector.verify import Report, document_hash_agrees, verify_source
-from collector.verify_source import DocumentSource
 from tests.collector.final.sessions import CALC, Session, blob_id, bug_fix
 from tracer.capture.canonical import canonical_json
 from tracer.errors import TraceError

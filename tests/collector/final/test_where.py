@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.where import FIELDS, parse_where
+from collector.handover.export_filter import FIELDS, parse_where
 from tracer.errors import UsageError
 
 TRACE: dict[str, Any] = {

@@ -11,9 +11,9 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from collector import blobs_s3
-from collector.blobs import CollectorBlobs, FolderBlobs, open_blobs
-from collector.blobs_s3 import BucketBlobs
+from collector.store import bucket
+from collector.store.blobs import CollectorBlobs, FolderBlobs, open_blobs
+from collector.store.bucket import BucketBlobs
 from tests.support.s3 import BUCKET, s3_environment
 from tracer.blobs import blob_id_of
 from tracer.errors import ConfigError, NotFoundError, TraceError, UnavailableError, UsageError
@@ -112,7 +112,7 @@ async def test_an_object_that_is_there_is_not_sent_again(
         written.append(key)
         return await real(store, key, data)
 
-    monkeypatch.setattr(blobs_s3.obstore, "put_async", counting)
+    monkeypatch.setattr(bucket.obstore, "put_async", counting)
     await blobs.put_bytes(DATA)
     await blobs.put_bytes(DATA)
     assert len(written) == 1

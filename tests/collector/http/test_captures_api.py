@@ -22,7 +22,7 @@ from tests.collector.http.support import SECRET, Capture, event, new_trace, uuid
 from tests.service.support import TOKEN, Served, serving
 from tests.support.s3 import BUCKET, s3_environment
 from tracer.blobs import blob_id_of
-from tracer.capture.schema import trace_schema
+from tracer.capture.document import trace_schema
 
 
 @pytest.fixture(
@@ -400,7 +400,7 @@ def test_an_upload_without_room_is_told_to_come_again(
         def write(self, _data: bytes) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("service.bodies.tempfile.SpooledTemporaryFile", Full)
+    monkeypatch.setattr("service.captures.tempfile.SpooledTemporaryFile", Full)
     answer = capture.put_blob(b"x", blob_id_of(b"x"))
     assert "No space left" in problem(answer, 503)["detail"]
     assert answer.headers["retry-after"]

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.blobs import FolderBlobs
 from collector.collector import Collector
 from collector.opening import open_collector
-from runner.settings.layers import load_settings
+from collector.store.blobs import FolderBlobs
 from tests.collector.http.support import event, new_trace
 from tests.support.s3 import BUCKET, s3_environment
 from tracer.blobs import blob_id_of
 from tracer.errors import NotFoundError
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector import tokens
-from collector.store.sqlite import open_sqlite
+from collector.store.sqlite.store import open_sqlite
 from collector.tokens import Tokens, draw_token
 from repl.cli import main
 from tests.collector.http.support import Capture, new_trace

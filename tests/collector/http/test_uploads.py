@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from collector.errors import IntakeError, TooLargeError
-from collector.intake import IntakeRules
-from collector.redacting import CaptureRedactors
-from collector.uploads import checked_type, looks_binary, prepare_upload
+from collector.intake.metadata import checked_type, looks_binary, prepare_upload
+from collector.intake.prepare import IntakeRules
+from collector.intake.redactors import CaptureRedactors
 from tracer.blobs import blob_id_of
 from tracer.redaction.engine import build_redactor
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from collector.qa.judge_recorded import RecordedJudgeModel, RecordedReply
-from collector.qa.packet import BugText, Excerpt, Material, Packet, build_packet
-from collector.qa.rubric import DIMENSIONS
+from collector.judge.models import RecordedJudgeModel, RecordedReply
+from collector.judge.packet import (
+    BugText,
+    Excerpt,
+    Material,
+    Packet,
+    build_packet,
+)
+from collector.judge.rubric import DIMENSIONS
 
 __all__ = ["EVENTS", "a_packet", "a_reply", "material", "recorded"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collector.qa.judge import RubricJudge
-from collector.qa.judge_anthropic import AnthropicJudgeModel
-from collector.qa.judge_port import JudgeBusyError, JudgeResult
+from collector.judge.models import AnthropicJudgeModel
+from collector.judge.port import JudgeBusyError, JudgeResult
+from collector.judge.rubric_judge import RubricJudge
 from runner.executors.credentials import ApiKey
 from tests.collector.judge.rigs import a_packet, a_reply
 from tests.support.model_server import ModelServer, Turn

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.qa.fence import cut_middle, fair_shares
-from collector.qa.packet import BugText, Excerpt, PacketLimits, build_packet
+from collector.judge.packet import (
+    BugText,
+    Excerpt,
+    PacketLimits,
+    build_packet,
+    cut_middle,
+    fair_shares,
+)
 from tests.collector.judge.rigs import EVENTS, a_packet, material
 
 # Everything that may begin a line outside of the data.

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from collector.collector import Collector
+from collector.final.qa_facts import fold_qa
+from collector.judge.models import RecordedJudgeModel, RecordedReply
+from collector.judge.port import Question
+from collector.judge.rubric_judge import RubricJudge
+from collector.judge.step import judge_trace
 from collector.opening import open_collector
-from collector.qa.judge import RubricJudge
-from collector.qa.judge_port import Question
-from collector.qa.judge_recorded import RecordedJudgeModel, RecordedReply
-from collector.qa.judge_run import judge_trace
-from collector.qa_fold import fold_qa
-from runner.settings.layers import load_settings
 from tests.collector.judge.captures import a_capture, uid
 from tests.collector.judge.rigs import a_reply
 from tracer.errors import NotFoundError
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 

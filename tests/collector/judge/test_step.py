@@ -9,21 +9,31 @@ from typing import Any
 
 import pytest
 
-from collector.qa.judge import RubricJudge
-from collector.qa.judge_cache import RememberedScores
-from collector.qa.judge_choice import choose_judge
-from collector.qa.judge_material import gather_material
-from collector.qa.judge_pace import LocalPace, PacedModel
-from collector.qa.judge_port import JudgeBusyError, JudgeModel, JudgeResult, ModelAnswer, Question
-from collector.qa.judge_recorded import RecordedJudgeModel, RecordedReply, read_recording, recorded_line
-from collector.qa.judge_step import JudgeStep, prepare_judge, proof_text
-from collector.qa.packet import PacketLimits
+from collector.judge.calibrate import RememberedScores
+from collector.judge.models import (
+    LocalPace,
+    PacedModel,
+    RecordedJudgeModel,
+    RecordedReply,
+    read_recording,
+    recorded_line,
+)
+from collector.judge.packet import PacketLimits
+from collector.judge.port import (
+    JudgeBusyError,
+    JudgeModel,
+    JudgeResult,
+    ModelAnswer,
+    Question,
+)
+from collector.judge.rubric_judge import RubricJudge, choose_judge
+from collector.judge.step import JudgeStep, gather_material, prepare_judge, proof_text
 from collector.store.port import StoredEvent, TraceRow
-from runner.settings.layers import load_settings
 from tests.collector.judge.rigs import EVENTS, a_packet, a_reply, recorded
 from tracer import clock
 from tracer.capture.document import QaJudge
 from tracer.errors import ConfigError, CredentialsError, PmError
+from tracer.settings.layers import load_settings
 
 TRACE = "10000000-0000-4000-8000-000000000000"
 
@@ -283,7 +293,7 @@ async def test_requests_are_spaced_to_the_rate() -> None:
 
 
 def settings(**values: Any) -> Any:
-    from runner.settings.declared import find_setting
+    from tracer.settings.declared import find_setting
 
     class Fixed:
         def get(self, key: str) -> Any:

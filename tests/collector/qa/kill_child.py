@@ -6,9 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from collector.qa.sandbox import Sandbox
-from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
-from collector.qa.sandbox_engine import ContainerSandbox
+from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox.container import ContainerSandbox
+from collector.qa.sandbox.port import Sandbox
 from tests.collector.qa.support import job_of
 from tests.support.containers import IMAGE, container_engine
 

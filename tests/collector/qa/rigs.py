@@ -13,10 +13,10 @@ from typing import Any
 
 from collector.collector import Collector
 from collector.opening import open_collector
-from collector.qa.pipeline_settings import QaSettings, qa_settings
-from collector.qa.sandbox import Limits
-from runner.settings.layers import load_settings
+from collector.qa.sandbox.port import Limits
+from collector.qa.settings import QaSettings, qa_settings
 from tests.support.containers import IMAGE
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 __all__ = [

@@ -6,7 +6,7 @@ import io
 import tarfile
 from pathlib import Path
 
-from collector.qa.sandbox import Job, Limits
+from collector.qa.sandbox.port import Job, Limits
 
 __all__ = ["job_of", "tree"]
 

@@ -16,11 +16,10 @@ import orjson
 import pytest
 
 from collector.collector import Collector
-from collector.qa.checkout import Checkout, CodeStore, remote_refusal
+from collector.final.replay import Content
+from collector.final.trace_source import StoreSource
+from collector.qa.checkout import Checkout, CodeStore, SessionEnd, remote_refusal, session_end
 from collector.qa.profiles import Refusal
-from collector.qa.session_end import SessionEnd, session_end
-from collector.replay import Content
-from collector.verify_source import StoreSource
 from tests.collector.qa.rigs import Repository, a_collector, a_repository, send_session
 from tracer.capture.canonical import canonical_json
 from tracer.errors import UnavailableError

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.qa.sandbox import Limits, Outcome, Sandbox
-from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
-from collector.qa.sandbox_engine import ContainerSandbox
+from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox.container import ContainerSandbox
+from collector.qa.sandbox.port import Limits, Outcome, Sandbox
 from tests.collector.qa.support import job_of
 from tests.repl.support import ROOT
 from tests.support.containers import IMAGE, container_engine, containers_of

@@ -11,12 +11,17 @@ import orjson
 import pytest
 
 from collector.collector import Collector
-from collector.qa.judge import RubricJudge
+from collector.judge.rubric_judge import RubricJudge
 from collector.qa.pipeline import SandboxFor, request_step, run_qa
 from collector.qa.profiles import normal_image
-from collector.qa.sandbox import Job, Outcome, Sandbox, SandboxFacts
-from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
-from collector.qa.sandbox_choose import SandboxChooser
+from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox.choose import SandboxChooser
+from collector.qa.sandbox.port import (
+    Job,
+    Outcome,
+    Sandbox,
+    SandboxFacts,
+)
 from tests.collector.qa.rigs import (
     CALM,
     FIXED,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.qa.sandbox_engine import ContainerSandbox
+from collector.qa.sandbox.container import ContainerSandbox
 from tests.collector.qa.rigs import a_collector, a_repository, send_session
 from tests.repl.support import command_line, environment
 from tests.support.containers import IMAGE, container_engine, containers_of

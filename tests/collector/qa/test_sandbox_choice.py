@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.qa.sandbox import GUARANTEES, Limits
-from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
-from collector.qa.sandbox_choose import SandboxChooser, choose_sandbox
-from collector.qa.sandbox_engine import ContainerSandbox, Way, run_arguments
-from collector.qa.sandbox_labels import is_stale, labels
-from collector.qa.sandbox_probe import held_from, process_limit
+from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox.choose import SandboxChooser, choose_sandbox
+from collector.qa.sandbox.container import ContainerSandbox, Way, run_arguments
+from collector.qa.sandbox.owners import is_stale, labels
+from collector.qa.sandbox.port import GUARANTEES, Limits
+from collector.qa.sandbox.script import held_from, process_limit
 from tests.collector.qa.support import job_of
 from tests.support.containers import IMAGE, container_engine
 from tests.support.tools import need_program

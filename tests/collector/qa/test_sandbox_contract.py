@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.qa.sandbox import Limits, Sandbox
-from collector.qa.sandbox_bubblewrap import BubblewrapSandbox
-from collector.qa.sandbox_engine import ContainerSandbox
+from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox.container import ContainerSandbox
+from collector.qa.sandbox.port import Limits, Sandbox
 from tests.collector.qa.support import job_of
 from tests.support.containers import IMAGE, container_engine, docker_command
 from tests.support.tools import need_program

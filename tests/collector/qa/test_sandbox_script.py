@@ -8,7 +8,7 @@ import tarfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.qa.sandbox_script import FrameReader, reports_of
+from collector.qa.sandbox.script import FrameReader, reports_of
 
 _WORD = "0123456789abcdef"
 

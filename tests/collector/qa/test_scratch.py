@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.qa.scratch import remove_stale, scratch_folder
+from collector.qa.sandbox.owners import remove_stale, scratch_folder
 from tests.repl.support import ROOT
 
 _HOLD = """
 import sys, time
-from collector.qa.scratch import scratch_folder
+from collector.qa.sandbox.owners import scratch_folder
 with scratch_folder() as folder:
     (folder / "deep").mkdir()
     print(folder, flush=True)

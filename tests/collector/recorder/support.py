@@ -19,8 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from collector.spool import Draft, Spool, captures_folder
-from collector.spools import list_spools
+from collector.client.spool import Draft, Spool, captures_folder, list_spools
 from tests.repl.support import ROOT, command_line
 from tests.repl.terminal import Terminal
 from tracer.clock import new_id

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from collector.spool import Spool
-from collector.spools import list_spools
+from collector.client.spool import Spool, list_spools
 from tests.collector.recorder.support import Desk, Wire, create_request, desk, problem, wire
 from tests.repl.support import Ran, command_line, environment, pm
 from tracer.clock import new_id

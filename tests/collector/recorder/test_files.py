@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.client.spool import Draft
 from collector.patches import apply_patch, parse_patch
-from collector.recorder.bundle import ensure_base_bundle
-from collector.recorder.facts import (
+from collector.recorder.begin import (
     developer_block,
     environment_block,
     environment_hash,
@@ -20,8 +20,8 @@ from collector.recorder.facts import (
     repo_block,
 )
 from collector.recorder.files import INLINE, FileTracker
-from collector.recorder.watching import left_out_by
-from collector.spool import Draft
+from collector.recorder.watcher import left_out_by
+from collector.recorder.writer import ensure_base_bundle
 from tests.collector.recorder.support import BUGGY, create_request, git, repository, spool_in
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.errors import UsageError

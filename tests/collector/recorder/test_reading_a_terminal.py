@@ -9,12 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from collector.recorder.marks import Cut, Mark
-from collector.recorder.output import CommandOutput
-from collector.recorder.plain_text import PlainText
-from collector.recorder.recognise import junit_path, read_line, status_of
-from collector.recorder.shell_words import placed, told_by_summary
-from collector.recorder.test_runs import test_run as ended
+from collector.recorder.command_lines import junit_path, read_line, status_of
+from collector.recorder.screen_text import PlainText, placed, told_by_summary
+from collector.recorder.screen_text import test_run as ended
+from collector.recorder.scribe import CommandOutput
+from collector.recorder.shell_marks import Cut, Mark
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 
 NONCE = "0123456789abcdef"

@@ -16,12 +16,11 @@ from typing import Any
 
 import pytest
 
-from collector.recorder.entered import Stopped
-from collector.recorder.facts import open_repository
-from collector.recorder.marks import Mark
-from collector.recorder.recognise import read_line
-from collector.recorder.scribe import Item, Scribe, ScribeOptions
-from collector.spool import Spool
+from collector.client.spool import Spool
+from collector.recorder.begin import open_repository
+from collector.recorder.command_lines import read_line
+from collector.recorder.scribe import Item, Scribe, ScribeOptions, Stopped
+from collector.recorder.shell_marks import Mark
 from tests.collector.recorder.support import BUGGY, FIXED, Desk, Recording, desk, git, spool_in
 from tests.repl.support import command_line, pm
 from tests.repl.terminal import Terminal
@@ -29,7 +28,7 @@ from tests.support.tools import need_program
 from tracer.blobs import blob_id_of
 from tracer.errors import RecordError
 from tracer.redaction.engine import build_redactor
-from tracer.redaction.files import audit
+from tracer.redaction.streams import audit
 
 BOTH = pytest.mark.parametrize("shell", ["bash", "zsh"])
 SLOW = pytest.mark.torture  # seconds each: make test runs the ones that touch everything, make torture all

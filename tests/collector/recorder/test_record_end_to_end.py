@@ -18,7 +18,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from collector.spool import Spool
+from collector.client.spool import Spool
 from tests.collector.recorder.support import Desk, Recording, desk, git
 from tests.repl.support import Ran, command_line, environment, pm_process
 from tests.support.tools import need, need_program

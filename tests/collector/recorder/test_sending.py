@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.client import CollectorClient, checked_address
-from collector.client_errors import TooLargeError
-from collector.client_send import Sending, send_spool
-from collector.spool import Draft, Spool
+from collector.client.api import CollectorClient, TooLargeError, checked_address
+from collector.client.send import Sending, send_spool
+from collector.client.spool import Draft, Spool
 from tests.collector.recorder.support import Asked, Wire, problem, spool_in, thought, wire
 from tracer.errors import (
     ConfigError,

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import collector.spool
-from collector.spool import Spool, captures_folder
-from collector.spools import find_spool, list_spools
+import collector.client.spool
+from collector.client.spool import Spool, captures_folder, find_spool, list_spools
 from tests.collector.recorder.support import spool_in, thought
 from tests.repl.support import environment
 from tracer.errors import NotFoundError, RecordError, TraceError
@@ -47,7 +46,7 @@ def test_what_was_appended_is_there_for_another_process(tmp_path: Path) -> None:
 def test_two_writers_never_take_the_same_seq(tmp_path: Path) -> None:
     spool = spool_in(tmp_path)
     script = (
-        "import sys; from pathlib import Path; from collector.spool import Spool, Draft\n"
+        "import sys; from pathlib import Path; from collector.client.spool import Spool, Draft\n"
         "spool = Spool.open(Path(sys.argv[1]))\n"
         "for n in range(40): spool.append([Draft(type='thought', payload={'content': str(n)})])\n"
     )
@@ -175,7 +174,7 @@ _WRITER = """
 import sys
 import time
 from pathlib import Path
-from collector.spool import Draft, Spool
+from collector.client.spool import Draft, Spool
 spool = Spool.open(Path(sys.argv[1]))
 for number in range(100_000):
     event = spool.append([Draft(type="thought", payload={"content": "x" * (number % 3000)})])[0]

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.spool import Spool
-from collector.spool_keep import prune_sent, sent_before, unsent
-from collector.spools import list_spools
+from collector.client.prune import prune_sent, sent_before, unsent
+from collector.client.spool import Spool, list_spools
 from repl.cli import main
 from tests.collector.recorder.support import spool_in, thought
 from tracer.clock import now_epoch_ms

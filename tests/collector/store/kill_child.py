@@ -9,8 +9,8 @@ import os
 import signal
 import sys
 
-import collector.store.postgres
-import repl.commands.serve
+import collector.store.postgres.store
+import repl.commands.setup.serve
 import service.app
 import service.server
 from repl.cli import main

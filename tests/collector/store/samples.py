@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from collector.intake import new_blob
+from collector.intake.prepare import new_blob
 from collector.store.port import NewBlob, StoredEvent, TraceRow
 
 __all__ = ["KEY", "blob", "event", "metadata", "sent", "trace", "uid"]

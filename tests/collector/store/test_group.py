@@ -10,11 +10,11 @@ import time
 import pytest
 
 from collector.errors import OverloadedError
-from collector.store import group as group_module
-from collector.store import sqlite as sqlite_module
-from collector.store.group import GroupWriter
-from collector.store.sqlite import open_sqlite
-from collector.store.sqlite_rows import by_rows, insert_rows
+from collector.store.sqlite import group as group_module
+from collector.store.sqlite import store as sqlite_module
+from collector.store.sqlite.blobs import by_rows, insert_rows
+from collector.store.sqlite.group import GroupWriter
+from collector.store.sqlite.store import open_sqlite
 from tests.collector.store.samples import blob, event, trace, uid
 from tracer.errors import RecordError, TraceError, UnavailableError, UsageError
 

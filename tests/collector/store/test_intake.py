@@ -11,10 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.errors import IntakeError, TooLargeError
-from collector.intake import TEXTS, IntakeRules, keyed_hash, parse_events, prepare_events
-from collector.intake_metadata import prepare_blob, prepare_create, prepare_finalize
-from collector.limits import MAX_DEPTH, SPILL, IntakeLimits
-from collector.redacting import CaptureRedactors
+from collector.intake.limits import MAX_DEPTH, SPILL, IntakeLimits
+from collector.intake.metadata import prepare_blob, prepare_create, prepare_finalize
+from collector.intake.prepare import (
+    TEXTS,
+    IntakeRules,
+    keyed_hash,
+    parse_events,
+    prepare_events,
+)
+from collector.intake.redactors import CaptureRedactors
 from collector.store.port import BlobRow
 from tests.collector.store.samples import KEY, metadata, sent, uid
 from tracer.blobs import blob_id_of

@@ -11,13 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from collector.collector import Together
 from collector.errors import IntakeError
-from collector.intake import Asked, IntakeRules, parse_events, prepare_one, prepare_together
-from collector.intake_schema import checked_events
-from collector.limits import IntakeLimits
-from collector.redact_code import TraceMap
-from collector.redacting import CaptureRedactors
-from collector.together import Together
+from collector.intake.limits import IntakeLimits
+from collector.intake.parse import checked_events
+from collector.intake.prepare import (
+    Asked,
+    IntakeRules,
+    parse_events,
+    prepare_one,
+    prepare_together,
+)
+from collector.intake.redact_code import TraceMap
+from collector.intake.redactors import CaptureRedactors
 from tests.collector.store.samples import KEY, sent, uid
 from tests.collector.store.test_intake import PLAIN, RAW, REDACTED, SECRET
 from tracer.capture.events import PAYLOADS, Event

@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from collector.store.postgres import open_postgres
-from collector.store.sqlite import open_sqlite
+from collector.store.postgres.store import open_postgres
+from collector.store.sqlite.store import open_sqlite
 from tests.collector.store.killing import Campaign
 
 _KILLS = int(os.environ.get("PM_TEST_KILLS", "12"))

@@ -16,10 +16,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from collector.store import postgres_schema, sqlite_schema
-from collector.store.postgres import open_postgres
-from collector.store.sqlite import open_sqlite
-from collector.store.sqlite_schema import migrate, use_wal
+from collector.store.postgres import schema
+from collector.store.postgres.store import open_postgres
+from collector.store.sqlite import schema as sqlite_schema
+from collector.store.sqlite.schema import migrate, use_wal
+from collector.store.sqlite.store import open_sqlite
 from tests.collector.store.samples import blob, event, trace, uid
 from tracer.errors import TraceError
 
@@ -235,7 +236,7 @@ async def test_a_store_whose_opening_is_cancelled_leaves_no_thread_behind(tmp_pa
     assert [thread.name for thread in threading.enumerate() if thread.name == "collector-writer"] == []
 
 
-@pytest.mark.parametrize("version", range(1, len(postgres_schema.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS) + 1))
 async def test_each_earlier_postgres_database_opens_with_what_is_in_it(version, postgres_dsn):
     async with await psycopg.AsyncConnection.connect(postgres_dsn, autocommit=True) as old:
         await old.execute((_DATA / f"postgres-{version}.sql").read_text())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.store.postgres import open_postgres
+from collector.store.postgres.store import open_postgres
 from tests.collector.store.contract import StoreContract
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.store.sqlite import open_sqlite
+from collector.store.sqlite.store import open_sqlite
 from tests.collector.store.contract import StoreContract
 
 

@@ -9,11 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.store import sqlite_lookup, sqlite_read
-from collector.store.sqlite_blobs import add_blobs, find_blob, let_go
-from collector.store.sqlite_lookup import BY_ID, LEVELS, MANY, MAY_NAME, key_of, many, spot
-from collector.store.sqlite_remove import take_garbage
-from collector.store.sqlite_schema import migrate
+from collector.store.sqlite import blobs, read
+from collector.store.sqlite.blobs import (
+    BY_ID,
+    LEVELS,
+    MANY,
+    MAY_NAME,
+    add_blobs,
+    find_blob,
+    key_of,
+    let_go,
+    many,
+    spot,
+)
+from collector.store.sqlite.schema import migrate
+from collector.store.sqlite.write import take_garbage
 from tests.collector.store.samples import blob, uid
 from tracer.blobs import blob_id_of
 
@@ -22,8 +32,8 @@ _ALIKE = "0123456789ab"
 
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch):
-    pours = tuple((size, *rest[1:]) for size, rest in zip((12, 4), sqlite_lookup._POURS, strict=True))
-    monkeypatch.setattr(sqlite_lookup, "_POURS", pours)
+    pours = tuple((size, *rest[1:]) for size, rest in zip((12, 4), blobs._POURS, strict=True))
+    monkeypatch.setattr(blobs, "_POURS", pours)
 
 
 def opened() -> sqlite3.Connection:
@@ -84,7 +94,7 @@ def test_every_blob_is_found_and_no_other(taken):
             ).fetchone()
             assert counted == len(holders[blob_id])
         listed: list[str] = []
-        while page := sqlite_read.held_ids(connection, listed[-1] if listed else "", 5):
+        while page := read.held_ids(connection, listed[-1] if listed else "", 5):
             listed += page
         assert listed == sorted(rows)
 
@@ -103,7 +113,7 @@ def test_what_is_no_id_is_not_found():
         add_blobs(connection, [(uid(1), blob("x"), 1)])
         for name in ("", "sha256:", "nothing of the kind", "sha256:" + "g" * 64):
             assert find_blob(connection, name) is None
-            assert sqlite_read.blob_data(connection, name) is None
+            assert read.blob_data(connection, name) is None
 
 
 def test_keys_ascend_with_ids_and_fit_into_six_bytes():
@@ -120,8 +130,8 @@ def test_keys_ascend_with_ids_and_fit_into_six_bytes():
         (f"SELECT data FROM blobs WHERE {BY_ID}", spot(named(0))),
         (f"SELECT 1 FROM blobs WHERE {BY_ID} AND {MAY_NAME}", (*spot(named(0)), uid(1))),
         (MANY, (many([named(0)]),)),
-        (sqlite_read._HELD_FROM, (0, 9, "")),
-        (sqlite_read._END, (0, 9)),
+        (read._HELD_FROM, (0, 9, "")),
+        (read._END, (0, 9)),
     ],
 )
 def test_no_look_up_walks_through_a_table(query, values):

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from collector.errors import EventConflictError, IntakeError
-from collector.store import sqlite_lookup, sqlite_remove
 from collector.store.port import AppendResult, BlobRow, NewBlob, StoredEvent
-from collector.store.sqlite import SqliteStore, open_sqlite
-from collector.store.sqlite_lookup import LEVELS, key_of
+from collector.store.sqlite import blobs as sqlite_lookup
+from collector.store.sqlite import write
+from collector.store.sqlite.blobs import LEVELS, key_of
+from collector.store.sqlite.store import SqliteStore, open_sqlite
 from tests.collector.store.samples import blob, event, trace, uid
 from tracer.errors import ConflictError, NotFoundError, RecordError
 
@@ -293,7 +294,7 @@ async def answers(store: SqliteStore, steps: list[Step], gone: set[int]) -> list
 async def test_two_stores_on_a_file_do_what_dicts_do(seed, tmp_path, monkeypatch):
     small = ((12, *sqlite_lookup._POURS[0][1:]), (4, *sqlite_lookup._POURS[1][1:]))
     monkeypatch.setattr(sqlite_lookup, "_POURS", small)
-    monkeypatch.setattr(sqlite_remove, "_PURGE", 3)
+    monkeypatch.setattr(write, "_PURGE", 3)
     rng, model, path = random.Random(seed), Model(), tmp_path / "c.sqlite"
     drawn = Steps(rng, model)
     async with open_sqlite(path) as one, open_sqlite(path) as other:

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from collector.store.postgres import open_postgres
-from collector.worker_queue import QueueLimits, run_queue_worker
+from collector.store.postgres.store import open_postgres
+from collector.work.queue import QueueLimits, run_queue_worker
 
 
 async def main() -> None:

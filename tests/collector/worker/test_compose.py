@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from repl.commands.parse import parse_command_line
-from runner.settings.declared import SETTINGS
+from repl.registry.parse import parse_command_line
+from tracer.settings.declared import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[3]
 

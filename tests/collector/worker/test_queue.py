@@ -18,10 +18,16 @@ import psycopg
 import pytest
 
 from collector.store.port import TraceRow
-from collector.store.postgres import PostgresStore, open_postgres
-from collector.worker_attempt import open_starts
-from collector.worker_pace import SharedPace
-from collector.worker_queue import QueueLimits, enqueue, install_queue, reconcile, run_queue_worker
+from collector.store.postgres.store import PostgresStore, open_postgres
+from collector.work.attempt import open_starts
+from collector.work.queue import (
+    QueueLimits,
+    enqueue,
+    install_queue,
+    reconcile,
+    run_queue_worker,
+)
+from collector.work.worker import SharedPace
 from tracer import clock
 from tracer.errors import ConfigError, SandboxError, UnavailableError
 

@@ -17,10 +17,10 @@ import pytest
 
 from collector.collector import Collector
 from collector.opening import open_collector
-from runner.settings.layers import load_settings
 from tests.collector.judge.captures import a_capture, uid
 from tests.collector.judge.command import environment, pm_command
 from tests.collector.judge.rigs import a_reply
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 pytestmark = [pytest.mark.torture, pytest.mark.xdist_group("postgres")]

@@ -13,7 +13,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from repl.commands.context import Context
+from repl.context import Context
 from repl.present.output import Output
 from repl.screen.app import PmApp
 from repl.session import Session

@@ -9,17 +9,16 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from collector.client.spool import Draft, Spool
 from collector.opening import open_collector
-from collector.spool import Draft, Spool
 from repl.screen.app import PmApp
-from repl.screen.capture_screen import CaptureScreen
-from repl.screen.captures import checks_text, read_captures
-from repl.screen.pages import Page
-from runner.settings.layers import load_settings
+from repl.screen.captures import CaptureScreen, checks_text, read_captures
+from repl.screen.lists import Page
 from tests.collector.recorder.support import create_request, spool_in, thought
 from tests.repl.screen.running import enter, screen, until
 from tests.repl.screen.test_pages import cells, opened
 from tracer.clock import new_id
+from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
 

@@ -9,16 +9,13 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from repl.screen.app import PmApp
-from repl.screen.diff_view import DiffScreen
+from repl.screen.app import PmApp, TooSmall
+from repl.screen.diff import DiffScreen
 from repl.screen.hints import HelpScreen, key_rows
-from repl.screen.history_screen import HistoryScreen
 from repl.screen.pickers import Choice, Question
-from repl.screen.prompt import Prompt
-from repl.screen.small import TooSmall
-from repl.screen.task_list import TaskList
-from repl.screen.task_screen import TaskScreen
-from repl.screen.trace_view import TraceScreen
+from repl.screen.prompt import HistoryScreen, Prompt
+from repl.screen.tasks import TaskList, TaskScreen
+from repl.screen.trace.view import TraceScreen
 from tests.repl.screen.running import BAD, GOOD, SLOW, enter, notices, screen, until
 
 

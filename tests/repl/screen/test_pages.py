@@ -13,10 +13,10 @@ from textual.widgets import OptionList, Static
 
 from repl.screen.app import PmApp
 from repl.screen.keymap import binding_rows
-from repl.screen.pages import PAGES, Page, PageRow
+from repl.screen.lists import PAGES, Page, PageRow
 from repl.screen.palette import palette_entries
-from repl.screen.trace_view import TraceScreen
-from repl.screen.viewer_app import ViewerApp
+from repl.screen.trace.app import ViewerApp
+from repl.screen.trace.view import TraceScreen
 from tests.repl.screen.facts import write_seed
 from tests.repl.screen.running import enter, screen, until
 from tests.repl.support import ROOT
@@ -151,7 +151,7 @@ async def test_themes_change_at_once_and_plain_takes_all_colour(project: Path) -
 
 
 async def test_every_command_page_and_theme_is_in_the_palette(project: Path) -> None:
-    from repl.commands.registry import commands_for
+    from repl.registry.commands import commands_for
 
     async with screen(project) as (app, _pilot):
         names = {entry.name for entry in palette_entries(app)}

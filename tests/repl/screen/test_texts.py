@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from repl.present.progress import Progress
 from repl.screen.cells import cell_len, fit, matches_in, shown, wrap
-from repl.screen.diff_lines import MAX_MATCHED, compare, from_unified
-from repl.screen.status_text import head_text, status_text
-from repl.screen.timeline import Timeline
-from tracer.rows.model import NO_GROUP, Group
+from repl.screen.diff import MAX_MATCHED, compare, from_unified
+from repl.screen.home import head_text, status_text
+from repl.screen.trace.source import Timeline
+from tracer.rows.row import NO_GROUP, Group
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 

@@ -12,11 +12,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from repl.screen.diff_view import DiffScreen, DiffView
+from repl.screen.diff import DiffScreen, DiffView
 from repl.screen.hints import HelpScreen, key_rows
 from repl.screen.pickers import Choice
-from repl.screen.trace_view import TraceScreen
-from repl.screen.viewer_app import ViewerApp
+from repl.screen.trace.app import ViewerApp
+from repl.screen.trace.view import TraceScreen
 from tests.repl.screen.facts import NAME, SEED, fact, write_seed
 from tracer.clock import monotonic
 

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from runner.chunking.port import Begun, Place
-from runner.criteria.model import Verdict
-from runner.executors.port import Answer, Ask, LiveSink
-from runner.isolation import Conflict, Merged
-from runner.perform import Changed
-from runner.state import TaskState
-from runner.steps import Judge
-from runner.worktrees_memory import MemoryIsolation
+from runner.core.state import TaskState
+from runner.core.steps import Judge
+from runner.executors.executor_port import Answer, Ask, LiveSink
+from runner.gate.criterion import Verdict
+from runner.isolation.isolation_port import Conflict, Merged
+from runner.isolation.memory import MemoryIsolation
+from runner.perform import Begun, Changed, Place
 from tracer.events import Entry
 
 Work = Callable[[Ask, dict[str, bytes]], Answer]

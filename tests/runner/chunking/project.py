@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from runner.core.state import Request
+from runner.core.task import TaskRequest
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
-from runner.state import Request
 from runner.supervisor import Supervisor
-from runner.task import TaskRequest
 from tests.runner.workspace.support import git, repository
 from tracer.statedir import StateDir
 

@@ -12,18 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.chunking.standing import standings
-from runner.continuation import continuation_data, outcome_of
-from runner.decide import decide
-from runner.evolve import evolve, fold
-from runner.executors.port import Answer, AnswerError, Ask, LiveSink
+from runner.core.decide import decide
+from runner.core.evolve import evolve, fold
+from runner.core.outcome import continuation_data, outcome_of
+from runner.core.state import EMPTY, TaskState
+from runner.core.steps import AwaitPerson
+from runner.core.subtasks import standings
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    Ask,
+    LiveSink,
+)
 from runner.loop import TaskLoop
-from runner.state import EMPTY, TaskState
-from runner.steps import AwaitPerson
 from tests.runner.chunking.memory import MemoryEffects, MemoryWorld, request, writes
 from tests.runner.memory import Record, no_sleep, person
 from tracer.events import Entry
-from tracer.verify import check_order, check_values
+from tracer.journal.verify_trace import check_order, check_values
 
 
 async def run(record: Record, world: MemoryWorld) -> TaskState:

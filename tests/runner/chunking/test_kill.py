@@ -14,7 +14,7 @@ import pytest
 
 from tests.runner.chunking import project as support
 from tests.runner.chunking.project import DONE, files, left_over
-from tracer.verify import verify_trace
+from tracer.journal.verify_trace import verify_trace
 
 ROOT = Path(__file__).resolve().parents[3]
 FACTS = 30  # about as many as the whole story has

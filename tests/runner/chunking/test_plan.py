@@ -6,8 +6,16 @@ import json
 
 import pytest
 
-from runner.chunking.lists import is_work_list, list_items, listed_plan
-from runner.chunking.plan import check_plan, plan_lines, plan_of_text, plan_text, read_plan
+from runner.core.chunk_plan import (
+    check_plan,
+    is_work_list,
+    list_items,
+    listed_plan,
+    plan_lines,
+    plan_of_text,
+    plan_text,
+    read_plan,
+)
 from tracer.errors import UsageError
 
 

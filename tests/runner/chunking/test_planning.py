@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from runner.chunking.planning import wants_plan
-from runner.chunking.standing import standings
-from runner.continuation import outcome_of
-from runner.evolve import fold, request_of
-from runner.executors.port import Answer, AnswerError, Ask, LiveSink
-from runner.state import TaskState
+from runner.core.decide import wants_plan
+from runner.core.evolve import fold, request_of
+from runner.core.outcome import outcome_of
+from runner.core.state import TaskState
+from runner.core.subtasks import standings
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    Ask,
+    LiveSink,
+)
 from tests.runner.chunking.memory import MemoryEffects, MemoryWorld, request, writes
 from tests.runner.chunking.test_engine import run, sub
 from tests.runner.memory import Record, person

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from runner.chunking.plan import PLAN_HEADLINE
+from runner.core.chunk_plan import PLAN_HEADLINE
 from tests.runner.chunking.project import left_over
 from tests.runner.executors.test_real_cli import MODELS
 from tests.support.clis import VERSIONS, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Recorded, Turn
-from tracer.verify import verify_trace
+from tracer.journal.verify_trace import verify_trace
 
 pytestmark = [pytest.mark.torture, pytest.mark.real_cli, pytest.mark.timeout(400)]
 

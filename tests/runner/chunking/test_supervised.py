@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from runner.workspace import release_baselines
-from runner.worktrees import GitWorktrees
+from runner.isolation.worktrees import GitWorktrees
+from runner.workspace.git.refs import release_baselines
 from tests.runner.chunking import project as support
 from tests.runner.chunking.project import DONE, FILES, PLAN, files, left_over, replies, request, supervisor
 from tests.runner.workspace.support import git
 from tracer.clock import monotonic
 from tracer.errors import ConflictError, UsageError
-from tracer.verify import verify_trace
+from tracer.journal.verify_trace import verify_trace
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.criteria.__main__ import failed
 from benchmarks.criteria.baseline import word_scan
 from benchmarks.criteria.corpus import load
-from runner.criteria.languages import by_name, grammar
+from runner.gate.languages import by_name, grammar
 
 GRAMMARS = (
     "python javascript typescript tsx go rust java kotlin c cpp c# ruby php swift scala bash sql html css yaml "

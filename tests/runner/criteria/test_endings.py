@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runner.criteria.answer import read_answer
-from runner.criteria.endings import early_ends
+from runner.gate.answer_text import read_answer
+from runner.gate.prose import early_ends
 
 PARTS = """
 The export follows in a separate PR.

@@ -12,11 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.checking import check_paths
-from runner.criteria.claims import claimed_paths
-from runner.criteria.commands import NOT_TRUSTED, PlannedCommand, plan_commands
-from runner.criteria.judge import judge
-from runner.criteria.model import (
+from runner.checks.commands import NOT_TRUSTED, PlannedCommand, failing_tests, plan_commands
+from runner.checks.evidence import (
+    CheckRun,
+    active_environment,
+    detect_commands,
+    gather,
+    project_venv,
+    running_checks,
+)
+from runner.core.decide_loop import modification_prompt
+from runner.gate.claimed_paths import claimed_paths
+from runner.gate.criterion import (
     ChangedFile,
     CommandKind,
     CommandResult,
@@ -26,18 +33,8 @@ from runner.criteria.model import (
     NotVerified,
     Verdict,
 )
-from runner.criteria.plugins import team_criteria
-from runner.criteria.registry import BUILT_IN, criteria_in_force
-from runner.criteria.test_output import failing_tests
-from runner.evidence import (
-    CheckRun,
-    active_environment,
-    detect_commands,
-    gather,
-    project_venv,
-    running_checks,
-)
-from runner.rejection import modification_prompt
+from runner.gate.verdict import BUILT_IN, criteria_in_force, judge, team_criteria
+from runner.judging import check_paths
 from tracer.clock import monotonic
 from tracer.errors import NotFoundError, RecordError
 

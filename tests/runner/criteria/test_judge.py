@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from runner.criteria.judge import judge
-from runner.criteria.model import ChangedFile, Criterion, Evidence, Finding
-from runner.criteria.registry import criteria_in_force
-from runner.rejection import modification_prompt
+from runner.core.decide_loop import modification_prompt
+from runner.gate.criterion import (
+    ChangedFile,
+    Criterion,
+    Evidence,
+    Finding,
+)
+from runner.gate.verdict import criteria_in_force, judge
 
 
 def evidence(answer: str, *, request: str = "Implement login feature", **more: object) -> Evidence:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from runner.criteria.answer import read_answer
-from runner.criteria.endings import early_ends
-from runner.criteria.evidence_checks import q6_termination
-from runner.criteria.kind import asks_for_change
-from runner.criteria.model import ChangedFile, Evidence
-from runner.criteria.orders import orders_change
-from runner.criteria.review import q2_marks, q3_omissions, review_file
+from runner.gate.answer_text import read_answer
+from runner.gate.code_criteria import q2_marks, q3_omissions, review_file
+from runner.gate.criterion import ChangedFile, Evidence
+from runner.gate.evidence_criteria import q6_termination
+from runner.gate.prose import early_ends
+from runner.gate.request_kind import asks_for_change, orders_change
 
 ORDERS = {
     "en": "Convert the settings page to TypeScript.",

@@ -9,7 +9,7 @@ from tests.repl.support import environment
 
 # In a process of its own: what went wrong was no exception but the end of the process.
 _PARSE = """
-from runner.criteria.source import open_source
+from runner.gate.source import open_source
 for text in ("{\\U0010ffff", "k:{\\U0001f600 x", "echo {\\U0001f40d} # TODO", "a{\\u00e9}"):
     source = open_source("run.sh", text.encode())
     assert source is not None and source.tree is not None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.criteria.judge import judge
-from runner.criteria.languages import by_path
-from runner.criteria.model import ChangedFile, Evidence
-from runner.criteria.registry import criteria_in_force
+from runner.gate.criterion import ChangedFile, Evidence
+from runner.gate.languages import by_path
+from runner.gate.verdict import criteria_in_force, judge
 
 _MEASURED = {"Q2", "Q3", "Q4"}
 

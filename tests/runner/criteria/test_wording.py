@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner.criteria.judge import judge
-from runner.criteria.marks import DOMAIN
-from runner.criteria.model import ChangedFile, Evidence
-from runner.criteria.registry import BUILT_IN
-from runner.criteria.review import review_file
+from runner.gate.code_criteria import review_file
+from runner.gate.comments import DOMAIN
+from runner.gate.criterion import ChangedFile, Evidence
+from runner.gate.verdict import BUILT_IN, judge
 
 MISSING = """
 # ... rest of code ...

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.executors.port import Executor
+from runner.executors.executor_port import Executor
 from runner.executors.registry import ExecutorSettings, make_executor
 from tests.support import fake_agent
 from tests.support.model_server import Call, ModelServer, Turn, counts

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from runner.executors.port import Answer, Ask, Live
+from runner.executors.executor_port import Answer, Ask, Live
 from runner.executors.registry import ExecutorSettings, PermissionAnswer, PermissionQuestion, make_executor
-from runner.sandbox import probe
+from runner.processes.bubblewrap import probe
 from tests.support.tools import need
 
 AGENT = Path(__file__).parents[2] / "support" / "fake_acp_agent.py"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.executors.anthropic.classify import classify_error, is_context_overflow
-from runner.executors.retry_after import parse_retry_after
+from runner.executors.provider_errors import classify_error, is_context_overflow, parse_retry_after
 from tracer import clock
 
 

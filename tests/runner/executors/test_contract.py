@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from runner.executors.port import Answer, Ask, Live
-from runner.processes import end_orphans
+from runner.executors.executor_port import Answer, Ask, Live
+from runner.processes.orphans import end_orphans
 from tests.runner.executors.rigs import RIGS, CommandLineRig, Rig
 
 HAPPY = (("think", "Hm."), ("edit", "made.txt", "new\n"), ("say", "Done."), ("usage", 100, 20))
@@ -114,7 +114,7 @@ async def test_a_line_that_is_no_record_is_passed_over(rig: Rig) -> None:
 
 
 async def test_fifty_megabytes_of_output_are_read_in_bounded_memory(rig: Rig) -> None:
-    for library in {"anthropic": ("anthropic", "httpx2"), "acp": ("runner.executors.acp_client",)}.get(rig.name, ()):
+    for library in {"anthropic": ("anthropic", "httpx2"), "acp": ("runner.executors.acp.client",)}.get(rig.name, ()):
         importlib.import_module(library)  # 40 MB of code that would be counted where this test is the first
     tracemalloc.start()
     try:
@@ -169,7 +169,7 @@ import asyncio, sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
 from tests.runner.executors.rigs import RIGS
-from runner.executors.port import Ask
+from runner.executors.executor_port import Ask
 
 async def main():
     kind = next(rig for rig in RIGS if rig.name == {name!r})

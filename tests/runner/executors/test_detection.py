@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.executors.agents.detection import DIALECTS, detect
 from runner.executors.agents.dialect import Version, parse_version
-from runner.executors.detection import DIALECTS, detect
 from tests.support import fake_agent
 
 KEYS = {"claude": "ANTHROPIC_API_KEY", "codex": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}

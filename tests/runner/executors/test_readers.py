@@ -11,14 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.executors.agents.gemini_usage import GeminiUsage
-from runner.executors.agents.native import CodexTotals
+from runner.executors.agents.claude import ClaudeReader
+from runner.executors.agents.codex import CodexReader
+from runner.executors.agents.gemini import GeminiReader, GeminiUsage
 from runner.executors.agents.progress import Progress, Reader
-from runner.executors.agents.trouble import classify_message, seconds_to_wait
-from runner.executors.claude import ClaudeReader
-from runner.executors.codex import CodexReader
-from runner.executors.gemini import GeminiReader
-from runner.executors.port import Ask, Executor, Live, Usage
+from runner.executors.agents.session_files import CodexTotals
+from runner.executors.executor_port import (
+    Ask,
+    Executor,
+    Live,
+    Usage,
+)
+from runner.executors.provider_errors import classify_message, seconds_to_wait
 from tests.runner.executors.rigs import ClaudeRig, CodexRig, CommandLineRig, GeminiRig
 from tracer.prices import Tokens, cost_usd
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.executors.port import Ask
+from runner.executors.executor_port import Ask
 from runner.executors.registry import ExecutorSettings, PermissionAnswer, PermissionQuestion, make_executor
-from runner.sandbox import probe
+from runner.processes.bubblewrap import probe
 from tests.support.model_server import Call, ModelServer, Turn, counts
 from tests.support.tools import need
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from runner.executors.port import Ask
+from runner.executors.executor_port import Ask
 from runner.executors.registry import ExecutorSettings, make_executor
 from tests.support.clis import VERSIONS, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Recorded, Turn, counts

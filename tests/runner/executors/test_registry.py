@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 
 from runner.executors.anthropic.executor import DEFAULT_MODEL
-from runner.executors.fallback import FallbackExecutor
-from runner.executors.port import Answer, AnswerError, Ask, ErrorKind, Live, LiveSink, ignore_live
+from runner.executors.composite import FallbackExecutor
+from runner.executors.executor_port import (
+    Answer,
+    AnswerError,
+    Ask,
+    ErrorKind,
+    Live,
+    LiveSink,
+    ignore_live,
+)
 from runner.executors.registry import AGENT_NAMES, EXECUTOR_NAMES, ExecutorSettings, make_executor
 from tests.support import fake_agent
 from tests.support.model_server import ModelServer, Turn

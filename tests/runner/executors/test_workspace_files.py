@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.executors.anthropic.command import CommandTool
-from runner.executors.anthropic.files import MAX_READ_BYTES, Refused, WorkspaceFiles
+from runner.executors.anthropic.tools import CommandTool
+from runner.executors.workspace_files import MAX_READ_BYTES, Refused, WorkspaceFiles
 
 
 @pytest.fixture

@@ -13,10 +13,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.workspace import Limits, Workspace, git_folders, open_workspace
-from runner.workspace.git import Git, find_repository
-from runner.workspace.git_folders import Start, Watched, walk, walk_again, watch
-from runner.workspace.git_scope import Scope
+from runner.workspace.changes import Limits
+from runner.workspace.git import folders
+from runner.workspace.git.folders import (
+    Scope,
+    Start,
+    Watched,
+    walk,
+    walk_again,
+    watch,
+)
+from runner.workspace.git.repository import Git, find_repository
+from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 
 _EXACT = Limits(clock_ns=0)
@@ -269,7 +277,7 @@ def test_a_walk_over_what_changed_finds_what_a_walk_over_everything_finds(before
 
 
 def test_nothing_is_watched_where_it_would_prove_nothing(project, monkeypatch):
-    look = git_folders._lstat
+    look = folders._lstat
 
     def one_link(path: bytes) -> os.stat_result | None:
         facts = look(path)
@@ -280,10 +288,10 @@ def test_nothing_is_watched_where_it_would_prove_nothing(project, monkeypatch):
 
     assert watched(project, [])[0] is not None
     with monkeypatch.context() as patched:  # a file system that does not count the folders in a folder
-        patched.setattr(git_folders, "_lstat", one_link)
+        patched.setattr(folders, "_lstat", one_link)
         assert watched(project, [])[0] is None
     with monkeypatch.context() as patched:  # one that does not keep what time it was told
-        patched.setattr(git_folders.os, "utime", lambda *_arguments, **_options: None)
+        patched.setattr(folders.os, "utime", lambda *_arguments, **_options: None)
         assert watched(project, [])[0] is None
     git(project, "config", "core.excludesFile", "relative/to/what")
     assert watched(project, [])[0] is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.workspace import Workspace, open_workspace
+from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, repository, state_dir, write
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.workspace.git_index import IndexFacts, read_index
+from runner.workspace.git.look import IndexFacts, read_index
 from tests.runner.workspace.support import git, repository, write
 
 _BYTES = {"sha1": 20, "sha256": 32}

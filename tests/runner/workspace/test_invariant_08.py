@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.workspace import Limits, open_workspace
+from runner.workspace.changes import Limits
+from runner.workspace.workspace import open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 
 # A short alphabet of paths, so that files, folders and names that differ in one byte collide all the time.

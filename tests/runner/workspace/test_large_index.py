@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.workspace import Limits, Workspace, open_workspace
-from runner.workspace.git import GitError, find_repository
-from runner.workspace.git_trees import Entry, exchange, read_folders
+from runner.workspace.changes import Limits
+from runner.workspace.git.entries import Entry, exchange, read_folders
+from runner.workspace.git.repository import GitError, find_repository
+from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 
 _EVERY_INDEX = Limits(large_index=0)

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.workspace import ComparisonError, Limits, Workspace, open_workspace, release_baselines
+from runner.workspace.changes import ComparisonError, Limits
+from runner.workspace.git.refs import release_baselines
+from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 from tests.support.tools import need
 from tracer.errors import PmError

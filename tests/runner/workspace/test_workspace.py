@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.workspace import Limits, Workspace, open_workspace
-from runner.workspace.git import find_repository
+from runner.workspace.changes import Limits
+from runner.workspace.git.repository import find_repository
+from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
 from tracer.clock import now_epoch_ms
 
@@ -201,7 +202,7 @@ async def test_a_file_and_a_folder_can_change_places(project):
 
 
 async def test_a_large_file_is_compared_by_hash_and_not_kept(project):
-    from runner.workspace import Limits
+    from runner.workspace.changes import Limits
 
     workspace = opened(project, limits=Limits(file=1000, stored=2000))
     write(project / "big.txt", "x" * 5000)

@@ -17,8 +17,13 @@ from hypothesis import strategies as st
 
 from tests.tracer.distill.support import SCENARIOS, NoRedactor, lines_of, of_type, unpack
 from tracer.distill import distill_session
-from tracer.distill.locate import find_sessions, session_at, session_by_id
-from tracer.distill.records import Source, Unreadable, decode_record, read_lines
+from tracer.distill.locate.find import find_sessions, session_at, session_by_id
+from tracer.distill.native_files import (
+    Source,
+    Unreadable,
+    decode_record,
+    read_lines,
+)
 from tracer.errors import NotFoundError, PmError, TraceError, UsageError
 
 JSONL = [name for name in SCENARIOS if "@0.20.2" not in name and "@0.35.3" not in name]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.tracer.distill.support import NoRedactor
 from tracer.clock import from_epoch_ms
-from tracer.distill.clean import Cleaner
-from tracer.distill.records import epoch_ms
+from tracer.distill.cleaner import Cleaner
+from tracer.distill.native_files import epoch_ms
 
 
 @given(st.integers(0, 253_402_300_799_999))

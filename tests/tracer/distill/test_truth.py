@@ -8,7 +8,7 @@ import pytest
 
 from tests.tracer.distill.support import SCENARIOS, NoRedactor, lines_of, of_type, unpack
 from tracer.distill import distill_session
-from tracer.distill.locate import find_sessions
+from tracer.distill.locate.find import find_sessions
 
 
 @pytest.fixture(scope="module", params=SCENARIOS)

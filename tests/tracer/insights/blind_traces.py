@@ -11,9 +11,8 @@ from typing import Any
 from tests.tracer.insights.blind_cases import Blind
 from tracer.clock import from_epoch_ms
 from tracer.distill import distill_session
-from tracer.insights.files import read_agentic
-from tracer.insights.model import Step
-from tracer.redaction.port import Redacted
+from tracer.insights.agentic_trace import Step, read_agentic
+from tracer.redaction.redactor import Redacted
 
 __all__ = ["steps_of"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tracer.insights.model import Step
+from tracer.insights.agentic_trace import Step
 
 __all__ = ["CASES", "Case"]
 

@@ -7,8 +7,8 @@ import statistics
 
 import pytest
 
-from tracer.insights.compare import compare, median_interval
-from tracer.insights.model import Trace
+from tracer.insights.agentic_trace import Trace
+from tracer.insights.report import compare, median_interval
 
 
 def runs(durations: list[float], **meta: object) -> list[Trace]:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from benchmarks.insights import score, score_second
 from tests.tracer.insights.loop_cases import CASES, Case
 from tracer.errors import NotFoundError
-from tracer.insights.files import judgments, read_agentic
+from tracer.insights.agentic_trace import Step, judgments, parse_trace, read_agentic
 from tracer.insights.loops import find_loops
-from tracer.insights.model import Step, parse_trace
-from tracer.insights.summary import insights
+from tracer.insights.report import insights
 
 HARD = {
     "waits for a server",

@@ -15,7 +15,7 @@ from re import _constants as ops  # the parser's node names; there is no public 
 from re import _parser as parser
 from typing import Any, NamedTuple
 
-from tracer.redaction.ruleset import Rule, build_rules
+from tracer.redaction.rule_set import Rule, build_rules
 
 __all__ = ["Positive", "all_rules", "positive"]
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.tracer.redaction.positives import Positive, all_rules, positive
 from tracer.redaction.engine import ProjectRedactor, build_redactor
-from tracer.redaction.ruleset import gitleaks_data
-from tracer.redaction.stream import StreamRedactor
-from tracer.redaction.verify import LeakError, verify_clean, verify_clean_value
+from tracer.redaction.leaks import LeakError, verify_clean, verify_clean_value
+from tracer.redaction.rule_set import gitleaks_data
+from tracer.redaction.streams import StreamRedactor
 
 PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")
 POSITIVES = [positive(rule) for rule in all_rules()]

@@ -184,7 +184,7 @@ def test_the_key_is_kept_for_its_owner_only(redactor: ProjectRedactor, tmp_path:
 
 
 def test_processes_that_make_the_key_at_the_same_time_agree(tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from tracer.redaction.key import load_key; "
+    code = "import sys; from pathlib import Path; from tracer.redaction.marks import load_key; "
     code += "print(load_key(Path(sys.argv[1])).hex())"
     command = [sys.executable, "-c", code, str(tmp_path / "state")]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]

@@ -11,7 +11,7 @@ import pytest
 
 from tracer.errors import NotFoundError, TraceError
 from tracer.redaction.engine import ProjectRedactor
-from tracer.redaction.files import Leak, audit, redact_file
+from tracer.redaction.streams import Leak, audit, redact_file
 
 KEY = "sk-" + "proj-9Zx81kQ29pLmV4tR7"
 

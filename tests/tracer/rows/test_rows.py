@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from tracer import filters
 from tracer.errors import NotFoundError, TraceError
-from tracer.rows import index as index_module
-from tracer.rows.background import Background
-from tracer.rows.file import RowFile
-from tracer.rows.heads import epoch_ms, head_of, head_of_fields
-from tracer.rows.index import LineIndex
-from tracer.rows.model import Group
-from tracer.rows.search import FilterScan, find, look_for
+from tracer.rows import row_file as index_module
+from tracer.rows.line import epoch_ms, head_of, head_of_fields
+from tracer.rows.row import Group
+from tracer.rows.row_file import LineIndex, RowFile
+from tracer.rows.search import Background, FilterScan, find, look_for
 
 
 def fact(event: str, data: dict[str, Any], *, iteration: int | None = None, subtask: str | None = None) -> bytes:
@@ -290,7 +288,7 @@ def wait_until(holds: Any) -> None:
     )
 )
 def test_any_json_object_has_a_head_and_a_summary(fields: dict[str, Any]) -> None:
-    from tracer.rows.summaries import mark_and_summary
+    from tracer.rows.line import mark_and_summary
 
     head = head_of_fields(fields)
     mark, summary = mark_and_summary(head, fields)

@@ -1,0 +1,183 @@
+"""Events of other programs on their way into a spool: checked against the schema, and redacted, before they are kept.
+
+A spool takes only what the collector will take: one bad event there would hold up everything behind it. Patches and
+snapshots are redacted with one map (`collector.intake.redact_code`), so that they still fit each other. What programs
+printed is kept only with consent, as in a recording: without it, its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from collector.client.spool import Draft, Spool
+from collector.errors import IntakeError
+from collector.intake.limits import IntakeLimits
+from collector.intake.parse import parse_events
+from collector.intake.prepare import TEXTS
+from collector.intake.redact_code import TraceMap
+from tracer.clock import new_id, now_epoch_ms
+from tracer.errors import UsageError
+from tracer.redaction.engine import ProjectRedactor
+
+__all__ = ["acceptable", "checked_drafts", "read_events"]
+
+_KEY: Final = b"spool"  # identities are not kept here
+_BATCH: Final = 500
+
+
+def read_events(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The events in JSON lines, in one list, or in one `{"events": [...]}`.
+
+    Raises:
+        UsageError: it is none of these, told by line.
+
+    """
+    whole = b"".join(pieces)
+    try:
+        found = orjson.loads(whole)
+    except orjson.JSONDecodeError:
+        found = None
+    if isinstance(found, dict) and isinstance(found.get("events"), list):
+        found = found["events"]
+    if isinstance(found, list):
+        yield from (_event(item, number) for number, item in enumerate(found, 1))
+        return
+    for number, line in enumerate(whole.split(b"\n"), 1):
+        if line.strip():
+            try:
+                yield _event(orjson.loads(line), number)
+            except orjson.JSONDecodeError as error:
+                raise UsageError(f"line {number} is no JSON", why=str(error), next_step=_NEXT) from error
+
+
+_NEXT: Final = "one event a line: pm schema trace prints the schema"
+
+
+def checked_drafts(
+    events: Iterable[Mapping[str, Any]], spool: Spool, *, redactor: ProjectRedactor | None
+) -> Iterator[Draft]:
+    """Drafts of `events` that are not in the spool yet (by event_id), redacted unless `redactor` is None.
+
+    They hold for as long as nobody else appends: to be called, and appended, within `spool.writing()`.
+
+    Raises:
+        UsageError: an event breaks the schema, told by place (`events[3].payload.patch`), or its seq is taken.
+
+    """
+    known = {orjson.loads(line.raw)["event_id"].lower() for line in spool.lines()}
+    seq = spool.last_event()
+    batch: list[dict[str, Any]] = []
+    trace_map = TraceMap(redactor) if redactor is not None else None
+    outputs = spool.header["request"]["developer"].get("consent_flags", {}).get("store_terminal_output") is True
+    number = 0
+    for number, event in enumerate(events, 1):
+        event_id = event.get("event_id")
+        if isinstance(event_id, str) and event_id.lower() in known:
+            continue
+        full = {"event_id": new_id(), "ts_ms": now_epoch_ms(), "actor": _HUMAN, "context": {}, **event}
+        full.setdefault("seq", seq + 1)
+        if isinstance(full["seq"], int) and full["seq"] <= seq:
+            raise UsageError(
+                f"event {number} has seq {full['seq']}, and seq {seq} is there already",
+                why="seq ascends within a trace",
+                next_step="leave seq out: it is given in order",
+            )
+        seq = full["seq"] if isinstance(full["seq"], int) else seq
+        if isinstance(full["event_id"], str):
+            known.add(full["event_id"].lower())
+        batch.append(full)
+        if len(batch) >= _BATCH:
+            yield from _drafts(batch, redactor, trace_map, outputs=outputs)
+            batch = []
+    if batch:
+        yield from _drafts(batch, redactor, trace_map, outputs=outputs)
+
+
+_HUMAN: Final = {"kind": "human", "id": None}
+
+
+def _drafts(
+    batch: list[dict[str, Any]], redactor: ProjectRedactor | None, trace_map: TraceMap | None, *, outputs: bool
+) -> Iterator[Draft]:
+    try:
+        parse_events(batch, key=_KEY, limits=IntakeLimits())
+    except IntakeError as error:
+        error.next_step = error.next_step or _NEXT
+        error.why = "" if error.why and error.why in error.what else error.why
+        raise
+    for event in batch:
+        payload = event["payload"] if outputs else _without_output(event["type"], event["payload"])
+        if redactor is not None and trace_map is not None:
+            payload = _redacted(event["type"], payload, redactor, trace_map)
+            event["context"] = redactor.redact_value(event["context"]).value
+            event["actor"] = redactor.redact_value(event["actor"]).value
+        yield Draft(
+            type=event["type"],
+            payload=payload,
+            actor=event["actor"],
+            context=event["context"],
+            ts_ms=event["ts_ms"],
+            event_id=event["event_id"],
+            seq=event["seq"],
+        )
+
+
+def _without_output(kind: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    if kind == "terminal_output" and isinstance(chunk := payload.get("chunk"), str):
+        return {**payload, "chunk": "", "is_truncated": True, "characters": len(chunk)}
+    if kind == "test_run" and "report" in payload:
+        return {name: value for name, value in payload.items() if name != "report"}
+    return payload
+
+
+def _redacted(kind: str, payload: Mapping[str, Any], redactor: ProjectRedactor, trace_map: TraceMap) -> dict[str, Any]:
+    clean = dict(payload)
+    for name, value in payload.items():
+        if kind == "file_edit" and name == "patch" and isinstance(value, str):
+            clean |= _edit(payload, value, trace_map)
+        elif kind == "file_snapshot" and name == "content" and isinstance(value, str):
+            clean[name] = trace_map.snapshot(value.encode("utf-8")).data.decode("utf-8", "replace")
+        elif isinstance(value, str) and (name in TEXTS[kind] or not name.endswith(_KEPT_NAMES)):
+            clean[name] = redactor.redact_text(value)[0]
+        elif isinstance(value, dict | list):
+            clean[name] = redactor.redact_value(value).value
+    return clean
+
+
+_KEPT_NAMES: Final = ("_hash", "_id", "_ref", "_sha", "kind", "format", "reason", "stream", "runner", "shell", "action")
+
+
+def _edit(payload: Mapping[str, Any], patch: str, trace_map: TraceMap) -> dict[str, Any]:
+    """The patch as it is kept, with the hashes that hold for it."""
+    original = patch.encode("utf-8")
+    redacted = trace_map.patch(original).data
+    hashes = trace_map.edit(
+        original=original,
+        redacted=redacted,
+        pre_hash=payload.get("pre_hash"),
+        post_hash=payload.get("post_hash"),
+    )
+    told: dict[str, Any] = {"patch": redacted.decode("utf-8", "replace")}
+    held = {"pre_hash": hashes.pre_hash, "post_hash": hashes.post_hash}
+    return {**told, **{name: value for name, value in held.items() if name in payload}, **hashes.extra}
+
+
+def acceptable(drafts: Sequence[Draft]) -> list[Draft]:
+    """`drafts`, with an `error` event in the place of each that the collector would refuse (an odd file name …)."""
+    try:
+        parse_events([draft.event(number) for number, draft in enumerate(drafts, 1)], key=_KEY, limits=IntakeLimits())
+    except IntakeError as error:
+        if len(drafts) > 1:
+            return [kept for draft in drafts for kept in acceptable([draft])]
+        payload = {"message": f"a {drafts[0].type} event could not be recorded: {error.what}", "source": "pm record"}
+        return [Draft(type="error", payload=payload, ts_ms=drafts[0].ts_ms, actor={"kind": "tool", "id": "pm record"})]
+    return list(drafts)
+
+
+def _event(item: Any, number: int) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise UsageError(f"event {number} is no JSON object", next_step=_NEXT)
+    return item

@@ -1,0 +1,122 @@
+"""How long captures stay on this machine: those the collector has whole go after a while, others never.
+
+Whatever is not known to be there stays: unsent events, a recording that runs or was cut off, a spool that cannot be
+read. Removal renames first, so that a kill leaves no half capture; what it left is removed by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from collector.client.spool import Spool, captures_folder, list_spools
+from tracer.clock import now_epoch_ms
+from tracer.durable import sync_folder
+from tracer.errors import LockedError, RecordError
+from tracer.lock import FileLock
+
+__all__ = ["Kept", "Unsent", "gone_name", "prune_sent", "sent_before", "unsent"]
+
+_GONE: Final = ".gone-"
+
+
+class Kept(NamedTuple):
+    """A capture that was sent whole: when (ms since 1970), and what it takes here (bytes)."""
+
+    spool: Spool
+    sent_at_ms: int
+    size: int
+
+
+class Unsent(NamedTuple):
+    """A capture that the collector does not have whole: how many of its events are missing there."""
+
+    spool: Spool
+    events: int
+
+
+def gone_name(folder: Path) -> Path:
+    """The name under which a capture's folder is removed: nobody lists it any more."""
+    return folder.with_name(f"{_GONE}{folder.name}")
+
+
+def unsent(state_root: Path) -> list[Unsent]:
+    """The captures that are not at their collector, or not all of them, newest first; running ones are left out."""
+    return [
+        Unsent(spool, max(spool.last_event() - spool.sent.seq, 0))
+        for spool in list_spools(state_root)
+        if spool.recorder is None and not _is_sent(spool)
+    ]
+
+
+def sent_before(state_root: Path, *, older_than_ms: int) -> list[Kept]:
+    """The captures that were sent whole longer than `older_than_ms` ago, oldest first."""
+    before = now_epoch_ms() - older_than_ms
+    found: list[Kept] = []
+    for spool in list_spools(state_root):
+        if not _is_sent(spool) or spool.recorder is not None:
+            continue
+        sent_at_ms = _sent_at_ms(spool)
+        if sent_at_ms is not None and sent_at_ms < before:
+            found.append(Kept(spool, sent_at_ms, _size(spool.folder)))
+    return sorted(found, key=lambda kept: kept.sent_at_ms)
+
+
+def prune_sent(state_root: Path, chosen: Sequence[Kept]) -> list[Kept]:
+    """Remove them; those that somebody writes to now, or that changed since, stay. What was removed.
+
+    Raises:
+        RecordError: one cannot be removed.
+
+    """
+    removed: list[Kept] = []
+    for kept in chosen:
+        lock = FileLock(kept.spool.folder / "writer.lock")
+        try:
+            lock.acquire(what="this capture")
+        except LockedError:
+            continue
+        try:
+            if _is_sent(kept.spool) and _sent_at_ms(kept.spool) == kept.sent_at_ms:
+                kept.spool.folder.rename(gone_name(kept.spool.folder))
+                removed.append(kept)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise RecordError(f"{str(kept.spool.folder)!r} cannot be removed", why=why) from error
+        finally:
+            lock.release()
+    _sweep(captures_folder(state_root))
+    return removed
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what was renamed, by us or by one that was killed."""
+    with contextlib.suppress(OSError):
+        for gone in folder.glob(f"{_GONE}*"):
+            shutil.rmtree(gone, ignore_errors=True)
+        sync_folder(folder)
+
+
+def _is_sent(spool: Spool) -> bool:
+    sent = spool.sent
+    return sent.finalized and sent.seq >= spool.last_event()
+
+
+def _sent_at_ms(spool: Spool) -> int | None:
+    try:
+        return (spool.folder / "sent.json").stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for place, _folders, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(place) / name).lstat().st_size
+    return total

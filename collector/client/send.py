@@ -1,0 +1,191 @@
+"""Brings a spool to its collector: creates the trace, puts the blobs, appends what is missing, finalizes.
+
+Every step may be repeated, and the server's high-water mark says where to go on: a kill, a lost reply or a server that
+was down costs nothing but sending again. A batch that is too large is halved; one event too large is the error it is.
+One sender at a time (lock).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from collector.client.api import CollectorClient, TooLargeError
+from collector.client.spool import Line, Spool
+from tracer.blobs import DirectoryBlobs
+from tracer.errors import ConflictError, CredentialsError, TraceError, UsageError
+from tracer.lock import FileLock
+
+__all__ = ["Sending", "send_spool"]
+
+_BATCH_EVENTS: Final = 200
+_BATCH_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """What one call of `send_spool` did. `status` is the trace's on the server, empty where it was not asked."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    seq_last: int = 0
+    finalized: bool = False
+    blobs: int = 0
+    gaps: tuple[tuple[int, int], ...] = ()
+
+
+async def send_spool(
+    spool: Spool, client: CollectorClient, *, final: bool = True, progress: Callable[[int], None] | None = None
+) -> Sending:
+    """Send what the server does not have yet; with `final`, finalize a spool that was closed.
+
+    Raises:
+        LockedError: another process sends this capture.
+        PmError: what the collector or the network said; what was acknowledged before is noted.
+
+    """
+    lock = FileLock(spool.folder / "send.lock")
+    lock.acquire(what="the sending of this capture", patience_s=10.0)
+    try:
+        return await _Sender(spool, client, progress).send(final=final)
+    finally:
+        lock.release()
+
+
+class _Sender:
+    def __init__(self, spool: Spool, client: CollectorClient, progress: Callable[[int], None] | None) -> None:
+        self._spool = spool
+        self._client = client
+        self._progress = progress
+        self._accepted = self._duplicates = self._blobs = 0
+        self._gaps: list[tuple[int, int]] = []
+        self._put: set[str] = set()
+
+    async def send(self, *, final: bool) -> Sending:
+        spool = self._spool
+        closing = spool.final if final else None  # looked at first: what is appended later is not finalized away
+        spool.bind(self._client.address)
+        await self._create()
+        await self._go_on_where_the_server_is()
+        for batch in _batches(spool.lines(after=spool.sent.seq)):
+            await self._append(batch)
+        if closing is not None and not spool.sent.finalized:
+            await self._put_blobs(closing, key=self._key)
+            await self._client.finalize(spool.trace_id, closing.get("final_state"), key=self._key)
+            spool.note_sent(finalized=True)
+        sent = spool.sent
+        return Sending(
+            accepted=self._accepted,
+            duplicates=self._duplicates,
+            seq_last=sent.seq,
+            finalized=sent.finalized,
+            blobs=self._blobs,
+            gaps=tuple(self._gaps),
+        )
+
+    @property
+    def _key(self) -> str:
+        return self._spool.ingest_key or self._client.token
+
+    async def _create(self) -> None:
+        spool = self._spool
+        if spool.sent.created:
+            return
+        if not self._client.token:
+            raise CredentialsError(
+                "no key for the collector",
+                why="creating a trace needs an admin token; the serve token is one",
+                next_step="PM_CAPTURE_TOKEN=…   or   --token-file FILE",
+            )
+        request = spool.header.get("request")
+        if not isinstance(request, dict):
+            raise TraceError("the capture's header holds no request", next_step="pm capture new starts another")
+        await self._put_blobs(request, key=self._client.token)
+        answer = await self._client.create({**request, "trace_id": spool.trace_id})
+        if isinstance(answer.get("ingest_key"), str) and answer["ingest_key"]:
+            spool.keep_key(answer["ingest_key"])
+        spool.note_sent(created=True)
+
+    async def _go_on_where_the_server_is(self) -> None:
+        """Take the server's mark: a reply that was lost is not waited for, a server that was restored is refilled."""
+        metadata = await self._client.metadata(self._spool.trace_id, key=self._key)
+        ingestion = metadata.get("ingestion")
+        mark = ingestion.get("seq_last") if isinstance(ingestion, dict) else None
+        if isinstance(mark, int):
+            self._spool.note_sent(seq=mark)
+        if metadata.get("status") not in {None, "open"}:
+            if next(self._spool.lines(after=self._spool.sent.seq), None) is not None:
+                raise ConflictError(
+                    "the trace is finalized, and this spool holds events that it lacks",
+                    why=f"the collector has events up to seq {self._spool.sent.seq}",
+                    next_step="pm capture new starts another trace",
+                )
+            self._spool.note_sent(finalized=True)
+
+    async def _append(self, batch: list[Line]) -> None:
+        for line in batch:
+            if b"_blob_id" in line.raw:
+                await self._put_blobs(orjson.loads(line.raw), key=self._key)
+        try:
+            answer = await self._client.append(self._spool.trace_id, [line.raw for line in batch], key=self._key)
+        except TooLargeError:
+            if len(batch) == 1:
+                raise
+            middle = len(batch) // 2
+            await self._append(batch[:middle])
+            await self._append(batch[middle:])
+            return
+        self._accepted += int(answer.get("accepted") or 0)
+        self._duplicates += int(answer.get("duplicates") or 0)
+        self._gaps += [(int(gap[0]), int(gap[1])) for gap in answer.get("gaps") or [] if len(gap) == 2]
+        self._spool.note_sent(seq=int(answer.get("seq_last") or batch[-1].seq))
+        if self._progress is not None:
+            self._progress(self._accepted + self._duplicates)
+
+    async def _put_blobs(self, value: Any, *, key: str) -> None:
+        """Put every blob that `value` names and this spool holds, each once."""
+        for blob_id in _named_blobs(value):
+            if blob_id in self._put or not _holds(self._spool.blobs, blob_id):
+                continue
+            await self._client.put_blob(blob_id, self._spool.blobs.path_of(blob_id), key=key)
+            self._put.add(blob_id)
+            self._blobs += 1
+
+
+def _holds(blobs: DirectoryBlobs, blob_id: str) -> bool:
+    try:
+        return blobs.has(blob_id)
+    except UsageError:  # no id at all: the collector says so better
+        return False
+
+
+def _named_blobs(value: Any) -> Iterator[str]:
+    """Every value of a key that ends in `_blob_id`, at any depth."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            for name, item in inner.items():
+                if isinstance(item, str) and name.endswith("_blob_id"):
+                    yield item
+                elif isinstance(item, dict | list):
+                    waiting.append(item)
+        elif isinstance(inner, list):
+            waiting.extend(item for item in inner if isinstance(item, dict | list))
+
+
+def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    """Lines in batches of at most 200 events and about 1 MB."""
+    batch: list[Line] = []
+    size = 0
+    for line in lines:
+        if batch and (len(batch) >= _BATCH_EVENTS or size + len(line.raw) > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line.raw)
+    if batch:
+        yield batch

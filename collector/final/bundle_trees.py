@@ -1,0 +1,192 @@
+"""The trees of a trace's bundles, read with git in a repository of our own: base, final commit, rebuilt tree.
+
+A bundle is a stranger's: it is unpacked with checks on, nothing in it is run or checked out by git, and names that
+would leave the folder are never written. Methods block.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from collector.final.replay import UNKNOWN, Content, FileState
+from runner.workspace.git.repository import Git, GitError, Stopper, scratch_repository
+from tracer.errors import TraceError, UsageError
+
+__all__ = ["CommitTree", "Entry", "Trees"]
+
+_SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_FILE_MODES: Final = ("100644", "100755")
+_SHA1_DIGITS: Final = 40
+
+
+class Entry(NamedTuple):
+    """One path of a tree: git's mode and the object's id."""
+
+    mode: str
+    object_id: str
+
+
+class CommitTree:
+    """The tree of one commit; its files as they stand in a working folder: line ends by the tree's `.gitattributes`.
+
+    `folder` gets those files and nothing else, since that is where git looks for them.
+    """
+
+    def __init__(self, git: Git, commit: str, *, folder: Path) -> None:
+        self.commit = commit
+        self.tree_id = git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        listed = git.run("ls-tree", "-r", "-z", self.tree_id)
+        self.entries: dict[str, Entry] = {}
+        for line in listed.split(b"\0"):
+            head, _, path = line.partition(b"\t")
+            if path:
+                mode, _, object_id = head.decode("ascii").split(" ")
+                self.entries[os.fsdecode(path)] = Entry(mode, object_id)
+        folder.mkdir(exist_ok=True)
+        for name, entry in self.entries.items():
+            if entry.mode in _FILE_MODES and name.rsplit("/", 1)[-1] == ".gitattributes":
+                _put(folder, name, git.run("cat-file", "blob", entry.object_id))
+        self.git = git.at(git.git_dir, folder, stopper=git.stopper, mark="")
+
+    def read(self, path: str) -> Content:
+        """A file's bytes; None where there is none; UNKNOWN for a link or a submodule.
+
+        Raises:
+            TraceError: git cannot read it (a damaged or hostile bundle).
+
+        """
+        entry = self.entries.get(path)
+        if entry is None:
+            return None
+        if entry.mode not in _FILE_MODES:
+            return UNKNOWN
+        try:
+            return self.git.run("cat-file", "--filters", f"{self.commit}:{path}")
+        except GitError as error:
+            raise TraceError(f"{path!r} of commit {self.commit} cannot be read", why=_first_line(error)) from error
+
+
+class Trees:
+    """The repository that holds the bundles' objects, in `folder` (an empty one, the caller's to remove)."""
+
+    def __init__(self, folder: Path, *, commit: str) -> None:
+        self._folder = folder
+        try:
+            sha256 = len(commit) != _SHA1_DIGITS
+            self._git = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
+        except GitError as error:
+            raise TraceError("git cannot be used", why=str(error), next_step="install git") from error
+
+    @property
+    def git(self) -> Git:
+        """The repository itself."""
+        return self._git
+
+    def add_bundle(self, bundle: bytes, *, what: str) -> None:
+        """Unpack a bundle's objects.
+
+        Raises:
+            TraceError: it is no bundle, is damaged, or needs commits that are not here.
+
+        """
+        path = self._folder / "bundle"
+        path.write_bytes(bundle)
+        try:
+            self._git.run("bundle", "unbundle", str(path))
+        except GitError as error:
+            raise TraceError(f"{what} cannot be read", why=_first_line(error)) from error
+        finally:
+            path.unlink()
+
+    def commit(self, sha: str, *, what: str) -> CommitTree:
+        """The tree of a commit.
+
+        Raises:
+            TraceError: it is not in the bundles.
+
+        """
+        if _SHA.fullmatch(sha) is None:
+            raise TraceError(f"{sha!r} is no commit id")
+        try:
+            return CommitTree(self._git, sha, folder=self._folder / sha)
+        except GitError as error:
+            raise TraceError(f"{what} {sha} is not in the bundle", why=_first_line(error)) from error
+
+    def rebuilt(self, base: CommitTree, files: Mapping[str, FileState]) -> str | None:
+        """The id of `base`'s tree with the replayed files in it; None while one of them is not known.
+
+        Raises:
+            TraceError: git refuses it (names that no tree may hold).
+
+        """
+        if any(not (isinstance(state.content, bytes) or state.content is None) for state in files.values()):
+            return None
+        try:
+            return self._put_together(base, files)
+        except GitError as error:
+            raise TraceError("the final tree cannot be put together", why=_first_line(error)) from error
+
+    def _put_together(self, base: CommitTree, files: Mapping[str, FileState]) -> str:
+        git = base.git.with_index(self._folder / "index")
+        git.run("read-tree", base.tree_id)
+        null = "0" * len(base.tree_id)
+        gone, lines = [], []
+        for path, state in files.items():
+            if isinstance(state.content, bytes):
+                object_id = os.fsdecode(git.run("hash-object", "-w", "--stdin", f"--path={path}", stdin=state.content))
+                lines.append(f"{_mode(base, path, state)} {object_id.strip()}\t{path}")
+            elif path in base.entries:
+                gone.append(f"0 {null}\t{path}")
+        lines = gone + lines  # a folder may stand where a file was
+        git.run("update-index", "-z", "--index-info", stdin=b"".join(os.fsencode(line) + b"\0" for line in lines))
+        return git.line("write-tree")
+
+    def write_out(self, base: CommitTree | None, files: Mapping[str, FileState], target: Path) -> int:
+        """Write the rebuilt tree into the new folder `target`; how many files. Links and submodules are left out.
+
+        Raises:
+            UsageError: the folder is there and not empty, or cannot be written.
+
+        """
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            if any(target.iterdir()):
+                raise UsageError(f"{str(target)!r} is not empty", next_step="name a new folder")
+            return sum(_put(target, path, content) for path, content in _all_files(base, files))
+        except OSError as error:
+            raise UsageError(f"{str(target)!r} cannot be written", why=str(error)) from error
+
+
+def _first_line(error: GitError) -> str:
+    return (str(error).splitlines() or [""])[0]
+
+
+def _mode(base: CommitTree, path: str, state: FileState) -> str:
+    if state.mode in _FILE_MODES:
+        return state.mode
+    entry = base.entries.get(path)
+    return entry.mode if entry is not None else _FILE_MODES[0]
+
+
+def _all_files(base: CommitTree | None, files: Mapping[str, FileState]) -> list[tuple[str, bytes]]:
+    found: dict[str, bytes] = {}
+    for path in base.entries if base is not None else ():
+        content = base.read(path) if base is not None and path not in files else None
+        if isinstance(content, bytes):
+            found[path] = content
+    found |= {path: state.content for path, state in files.items() if isinstance(state.content, bytes)}
+    return sorted(found.items())
+
+
+def _put(target: Path, path: str, content: bytes) -> int:
+    names = path.split("/")
+    if path.startswith("/") or any(name in {"", ".", ".."} or name.lower() == ".git" for name in names):
+        return 0
+    file = target.joinpath(*names)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    return 1

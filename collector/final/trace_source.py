@@ -1,0 +1,153 @@
+"""Where a trace to verify comes from: a collector's store, or a final document in a file.
+
+Both give the same: the blocks around the events, the events in order, and the blobs.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from collector.store.blobs import Contents
+from collector.store.port import TraceStore
+from tracer.blobs import blob_id_of
+from tracer.capture.document import FinalState, Repo, TraceDocument
+from tracer.capture.events import Event
+from tracer.errors import NotFoundError, TraceError
+
+__all__ = ["DocumentSource", "Source", "StoreSource", "load_document"]
+
+_PAGE: Final = 1000
+_EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
+_DATA: Final = ";base64,"
+
+
+class Source(Protocol):
+    """A trace to verify."""
+
+    trace_id: str
+    repo: Repo
+    final_state: FinalState | None
+
+    def events(self) -> AsyncIterator[Event]:
+        """All events in order of seq. Raises `TraceError` for one that does not follow the schema."""
+        ...
+
+    async def read(self, blob_id: str) -> bytes | None:
+        """A blob's bytes, checked; None where it is not here. Raises `TraceError` where it is damaged."""
+        ...
+
+
+class StoreSource:
+    """A trace in a collector's store; made by `open`."""
+
+    def __init__(self, store: TraceStore, contents: Contents, trace_id: str) -> None:
+        self._store = store
+        self._contents = contents
+        self.trace_id = trace_id
+        self.repo: Repo
+        self.final_state: FinalState | None = None
+
+    @classmethod
+    async def open(cls, trace_id: str, *, store: TraceStore, contents: Contents) -> StoreSource:
+        """The trace `trace_id`.
+
+        Raises:
+            NotFoundError: no such trace, or it was deleted.
+
+        """
+        row = await store.get_trace(trace_id)
+        if row is None or row.status == "deleted":
+            raise NotFoundError(f"no trace {trace_id!r}", why="" if row is None else "it was deleted")
+        source = cls(store, contents, trace_id)
+        source.repo = Repo.model_validate(row.metadata["repo"])
+        source.final_state = None if row.final_state is None else FinalState.model_validate(row.final_state)
+        return source
+
+    async def events(self) -> AsyncIterator[Event]:
+        """See `Source`."""
+        after = 0
+        while page := await self._store.read_events(self.trace_id, after=after, limit=_PAGE):
+            after = page[-1].seq
+            for stored in page:
+                try:
+                    yield _EVENT.validate_json(stored.body)
+                except ValidationError as error:
+                    raise TraceError(
+                        f"event {stored.seq} does not follow the schema", why=str(error.errors()[0]["msg"])
+                    ) from error
+
+    async def read(self, blob_id: str) -> bytes | None:
+        """See `Source`."""
+        try:
+            return await self._contents.read(blob_id)
+        except NotFoundError:
+            return None
+
+
+class DocumentSource:
+    """A trace in a final document, already parsed; blobs are inline (`data:`) or in `contents`."""
+
+    def __init__(self, document: TraceDocument, contents: Contents | None) -> None:
+        self._document = document
+        self._contents = contents
+        self.trace_id = document.trace_id
+        self.repo = document.repo
+        self.final_state = document.final_state
+        blobs = document.artifacts.blobs
+        self._inline = {blob.blob_id: blob.storage_uri for blob in blobs if blob.storage_uri.startswith("data:")}
+
+    async def events(self) -> AsyncIterator[Event]:
+        """See `Source`."""
+        for event in self._document.events:
+            yield event
+
+    async def read(self, blob_id: str) -> bytes | None:
+        """See `Source`."""
+        uri = self._inline.get(blob_id)
+        if uri is None:
+            try:
+                return await self._contents.read(blob_id) if self._contents is not None else None
+            except NotFoundError:
+                return None
+        try:
+            data = base64.b64decode(uri.partition(_DATA)[2], validate=True)
+        except binascii.Error as error:
+            raise TraceError(f"blob {blob_id!r} is damaged", why="its inline content is no base64") from error
+        if blob_id_of(data) != blob_id:
+            raise TraceError(f"blob {blob_id!r} is damaged", why="its inline bytes have another sha256")
+        return data
+
+
+def load_document(path: Path) -> tuple[dict[str, Any], TraceDocument]:
+    """The final document in a file, as plain JSON and as models.
+
+    Raises:
+        NotFoundError: no such file.
+        TraceError: it is no final document, told by place.
+
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise NotFoundError(f"{str(path)!r} cannot be read", why=error.strerror or str(error)) from error
+    try:
+        plain = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise TraceError(f"{str(path)!r} is no JSON", why=str(error)) from error
+    try:
+        return plain, TraceDocument.model_validate(plain)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise TraceError(
+            f"{str(path)!r} is no final document of a captured session",
+            why=f"{place}: {first['msg']} ({error.error_count()} in all)",
+            next_step="the schema is printed by: pm schema trace",
+        ) from error

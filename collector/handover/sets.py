@@ -1,0 +1,432 @@
+"""A training set of traces: chosen by a condition, in shards, with a manifest.
+
+The folder appears whole or not at all, and the same traces give the same bytes. All traces of a repository are in one
+split. Every row is audited for secrets first: one find and nothing is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
+
+import orjson
+
+from collector.final.qa_facts import fold_qa
+from collector.handover.export import ExportFormat, export_pieces, fields_of, redaction_version, write_export
+from collector.handover.export_filter import parse_where
+from collector.handover.near_duplicates import NearDuplicate, Sketch, Sketching, near_duplicates
+from collector.store.blobs import Contents
+from collector.store.port import TraceRow, TraceStore
+from tracer.capture.document import TRACE_VERSION
+from tracer.clock import short_token
+from tracer.durable import sync_folder
+from tracer.errors import ConflictError, NotFoundError, RecordError, UsageError
+from tracer.export.atif import ATIF_VERSION
+from tracer.export.pieces import Leaf
+from tracer.lock import FileLock
+
+if TYPE_CHECKING:
+    from tracer.redaction.engine import ProjectRedactor
+
+__all__ = [
+    "SPLITS",
+    "SetReport",
+    "SetRequest",
+    "Shards",
+    "TrainingFormat",
+    "export_set",
+    "split_of",
+    "telling",
+    "told_apart",
+]
+
+_SHARD_BYTES: Final = 64 << 20
+_CHUNK: Final = 1 << 20
+
+
+class _Readable(Protocol):
+    def read(self, size: int = ..., /) -> bytes: ...
+
+    def seek(self, offset: int, whence: int = ..., /) -> int: ...
+
+
+@dataclass
+class _Shard:
+    path: Path
+    file: BinaryIO
+    rows: int = 0
+    size: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+
+
+class Shards:
+    """The shard files of each split; `done` and `open` shards together are what was written."""
+
+    def __init__(self, folder: Path, *, name: str, most_rows: int) -> None:
+        self._folder = folder
+        self._name = name
+        self._most_rows = most_rows
+        self._open: dict[str, _Shard] = {}
+        self._numbers: Counter[str] = Counter()
+        self.written: list[dict[str, Any]] = []
+
+    def add(self, split: str, row: _Readable) -> tuple[str, int]:
+        """Append a row; the shard's path and the row's number in it, from 0."""
+        size = row.seek(0, os.SEEK_END)
+        row.seek(0)
+        shard = self._open.get(split)
+        if shard is None or shard.rows >= self._most_rows or shard.size + size > _SHARD_BYTES:
+            shard = self._next(split)
+        while chunk := row.read(_CHUNK):
+            shard.file.write(chunk)
+            shard.digest.update(chunk)
+        shard.rows += 1
+        shard.size += size
+        return shard.path.as_posix(), shard.rows - 1
+
+    def close(self) -> None:
+        """Finish every shard."""
+        for split in list(self._open):
+            self._finish(split)
+        self.written.sort(key=lambda shard: str(shard["path"]))
+
+    def _next(self, split: str) -> _Shard:
+        self._finish(split)
+        path = Path(split) / f"{self._name}-{self._numbers[split]:05d}.jsonl"
+        self._numbers[split] += 1
+        (self._folder / split).mkdir(exist_ok=True)
+        self._open[split] = _Shard(path, (self._folder / path).open("wb"))
+        return self._open[split]
+
+    def _finish(self, split: str) -> None:
+        shard = self._open.pop(split, None)
+        if shard is None:
+            return
+        with shard.file:
+            shard.file.flush()
+            os.fsync(shard.file.fileno())
+        told = {"path": shard.path.as_posix(), "split": split, "rows": shard.rows, "bytes": shard.size}
+        self.written.append({**told, "sha256": shard.digest.hexdigest()})
+
+
+TrainingFormat = Literal["atif", "chat", "otlp"]
+
+_ATTRIBUTES: Final = frozenset({"gen_ai.input.messages", "gen_ai.tool.call.arguments", "pm.text"})
+_FIRST_MESSAGE: Final = "/messages/0"
+
+
+def telling(form: TrainingFormat, take: Callable[[str], None]) -> Callable[[Leaf], None]:
+    """Called with each value of an export, hands `take` the texts in it that tell."""
+    texts = {"chat": _of_chat, "atif": _of_atif, "otlp": _of_otlp}[form]
+
+    def each(leaf: Leaf) -> None:
+        for text in texts(leaf):
+            take(text)
+
+    return each
+
+
+async def told_apart(row: TraceRow, take: Callable[[str], None], *, store: TraceStore, contents: Contents) -> None:
+    """Hand `take` what tells of a trace whose final document is exported: it holds much more, and in another order.
+
+    Raises as `export_pieces`.
+    """
+    each = telling("chat", take)
+    async with aclosing(export_pieces(row, "chat", store=store, contents=contents)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Leaf):
+                each(piece)
+
+
+def _of_chat(leaf: Leaf) -> Iterator[str]:
+    """Of a message that is neither the frame's nor what a command printed."""
+    if leaf.pointer.startswith("/messages/") and leaf.pointer != _FIRST_MESSAGE and leaf.value.get("role") != "tool":
+        yield str(leaf.value.get("content") or "")
+        yield from (call["function"]["arguments"] for call in leaf.value.get("tool_calls") or ())
+
+
+def _of_atif(leaf: Leaf) -> Iterator[str]:
+    if leaf.pointer.startswith("/steps/"):
+        yield leaf.value["message"]
+        yield leaf.value.get("reasoning_content") or ""
+        yield from (str(call["arguments"]) for call in leaf.value.get("tool_calls") or ())
+
+
+def _of_otlp(leaf: Leaf) -> Iterator[str]:
+    """Of a span or an event that is written whole, and of the root span, whose attributes are."""
+    attributes = leaf.value if leaf.key == "attributes" and leaf.pointer.endswith("/spans/0/attributes") else ()
+    if isinstance(leaf.value, dict):
+        attributes = leaf.value.get("attributes", ())
+    for pair in attributes:
+        if pair["key"] in _ATTRIBUTES:
+            yield str(pair["value"].get("stringValue"))
+
+
+SPLITS: Final = ("train", "validation", "test")
+_PAGE: Final = 500
+_IN_MEMORY: Final = 8 << 20
+_ASIDE: Final = ".part"
+_FLAGS: Final = ("store_raw_code", "store_terminal_output", "allow_llm_judge")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetRequest:
+    """What to put into a set. `shares` are the splits' percents; `redact` replaces finds in the copy.
+
+    `version` is that of the program, whose own redaction rules are the ones that were looked with.
+    """
+
+    where: str
+    form: ExportFormat
+    shares: tuple[int, int, int] = (80, 10, 10)
+    shard_rows: int = 1000
+    redact: bool = False
+    version: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetReport:
+    """What was written: rows by split, traces left out with the reason, and how many pairs are near-duplicates."""
+
+    path: Path
+    rows: Mapping[str, int]
+    shards: int
+    left_out: Mapping[str, str]
+    near_duplicates: int
+
+
+def split_of(repo_id: str, shares: tuple[int, int, int]) -> str:
+    """The split of a repository: decided by its name alone, so that it never moves."""
+    place = int.from_bytes(hashlib.sha256(repo_id.encode()).digest()[:4]) % 100
+    return SPLITS[0] if place < shares[0] else SPLITS[1] if place < shares[0] + shares[1] else SPLITS[2]
+
+
+async def export_set(
+    request: SetRequest, *, store: TraceStore, contents: Contents, redactor: ProjectRedactor, target: Path
+) -> SetReport:
+    """Write the set into the new folder `target`.
+
+    Raises:
+        UsageError: the condition makes no sense, or the folder is there and not empty.
+        NotFoundError: no trace fulfils the condition.
+        LeakError: a row looks like it holds a secret; nothing was written.
+        LockedError: another export writes there.
+        RecordError: the folder could not be written.
+
+    """
+    _check(request, target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(f".{target.name}.lock")):
+            _remove_asides(target)
+            report = await _appearing(request, store, contents, redactor, target)
+    except OSError as error:
+        raise RecordError(
+            f"cannot write the set {str(target)!r}", why=error.strerror or str(error), next_step="name another folder"
+        ) from error
+    return SetReport(
+        path=target,
+        rows=report["counts"]["by_split"],
+        shards=len(report["shards"]),
+        left_out={each["trace_id"]: each["reason"] for each in report["left_out"]},
+        near_duplicates=report["near_duplicates"]["pairs"],
+    )
+
+
+async def _appearing(
+    request: SetRequest, store: TraceStore, contents: Contents, redactor: ProjectRedactor, target: Path
+) -> dict[str, Any]:
+    """Write beside the target, and rename when all of it is there."""
+    aside = target.with_name(f".{target.name}.{short_token()}{_ASIDE}")
+    try:
+        aside.mkdir()
+        report = await _write(request, store, contents, redactor, aside)
+        if target.exists():
+            target.rmdir()
+        aside.rename(target)
+        sync_folder(target.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return report
+
+
+def _remove_asides(target: Path) -> None:
+    """What exports to the same place left when they were killed; who holds the lock is the only one that writes."""
+    for left in target.parent.iterdir():
+        if left.name.startswith(f".{target.name}.") and left.name.endswith(_ASIDE):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _check(request: SetRequest, target: Path) -> None:
+    parse_where(request.where)
+    if len(request.shares) != len(SPLITS) or sum(request.shares) != 100 or min(request.shares) < 0:
+        raise UsageError("the split makes no sense", why="three percents must add up to 100", next_step="80/10/10")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{str(target)!r} is there and not empty", next_step="name a new folder with -o")
+    if request.form == "json" and request.redact:
+        raise UsageError(
+            "--redact cannot be used with --format json",
+            why="the document's blobs are named by their hashes",
+            next_step="use another format, or leave the trace out",
+        )
+
+
+async def _write(
+    request: SetRequest, store: TraceStore, contents: Contents, redactor: ProjectRedactor, folder: Path
+) -> dict[str, Any]:
+    chosen, left_out = await _choose(request, store)
+    shards = Shards(folder, name=request.form, most_rows=request.shard_rows)
+    sketches: dict[str, Sketch] = {}
+    entries: list[dict[str, Any]] = []
+    try:
+        for trace_id in chosen:
+            row = await store.get_trace(trace_id)
+            if row is None or row.status == "deleted":
+                left_out[trace_id] = "deleted meanwhile"
+                continue
+            split = split_of(row.metadata["repo"]["repo_id"], request.shares)
+            sketching = Sketching()
+            with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+                try:
+                    await write_export(
+                        file,  # type: ignore[arg-type]  # a spooled file has every method of BinaryIO
+                        row,
+                        request.form,
+                        store=store,
+                        contents=contents,
+                        redactor=redactor,
+                        redact=request.redact,
+                        what=f"trace {trace_id}",
+                        each=None if request.form == "json" else telling(request.form, sketching.take),
+                    )
+                    if request.form == "json":
+                        await told_apart(row, sketching.take, store=store, contents=contents)
+                except ConflictError as error:
+                    left_out[trace_id] = error.why or error.what
+                    continue
+                shard, line = await asyncio.to_thread(shards.add, split, file)
+            sketches[trace_id] = sketching.sketch()
+            entries.append(await _entry(row, store, split=split, shard=shard, line=line))
+    finally:
+        shards.close()
+    if not entries:
+        raise NotFoundError(
+            "no trace to export", why=_why_none(left_out), next_step="widen --where, or finalize the traces first"
+        )
+    pairs = await asyncio.to_thread(near_duplicates, sketches)
+    manifest = _manifest(request, entries, shards, left_out, pairs)
+    splits = {entry["trace_id"]: entry["split"] for entry in entries}
+    await asyncio.to_thread(_put, folder / "near_duplicates.json", [_told(pair, splits) for pair in pairs])
+    await asyncio.to_thread(_put, folder / "manifest.json", manifest)
+    return manifest
+
+
+async def _choose(request: SetRequest, store: TraceStore) -> tuple[list[str], dict[str, str]]:
+    """Ids of the traces that fulfil the condition, ascending; of those, the ones still open are left out."""
+    where = parse_where(request.where)
+    chosen: list[str] = []
+    left_out: dict[str, str] = {}
+    async for row in _all_rows(store):
+        if not where(fields_of(row, fold_qa(await store.qa_facts(row.trace_id)))):
+            continue
+        if row.status == "open":
+            left_out[row.trace_id] = "not finalized"
+        else:
+            chosen.append(row.trace_id)
+    return sorted(chosen), left_out
+
+
+async def _all_rows(store: TraceStore) -> AsyncIterator[TraceRow]:
+    after: str | None = None
+    while rows := await store.list_traces(after=after, limit=_PAGE):
+        after = rows[-1].trace_id
+        for row in rows:
+            if row.status != "deleted":
+                yield row
+
+
+async def _entry(row: TraceRow, store: TraceStore, *, split: str, shard: str, line: int) -> dict[str, Any]:
+    fields = fields_of(row, fold_qa(await store.qa_facts(row.trace_id)))
+    return {
+        "trace_id": row.trace_id,
+        "repo": fields["repo"],
+        "split": split,
+        "shard": shard,
+        "row": line,
+        "final_trace_blob_id": row.final_blob_id,
+        "store": fields["store"],
+        "consent": {flag: fields[f"consent.{flag}"] for flag in _FLAGS},
+        "final_passed": fields["qa.final_passed"],
+        "overall": fields["overall"],
+        "rubric": fields["rubric"],
+    }
+
+
+def _manifest(
+    request: SetRequest,
+    entries: list[dict[str, Any]],
+    shards: Shards,
+    left_out: Mapping[str, str],
+    pairs: list[NearDuplicate],
+) -> dict[str, Any]:
+    splits = {entry["trace_id"]: entry["split"] for entry in entries}
+    by_split = Counter(entry["split"] for entry in entries)
+    return {
+        "manifest_version": 1,
+        "format": request.form,
+        "where": request.where,
+        "split": dict(zip(SPLITS, request.shares, strict=True)),
+        "counts": {
+            "traces": len(entries),
+            "repositories": len({entry["repo"] for entry in entries}),
+            "by_split": {split: by_split[split] for split in SPLITS},
+            "final_passed": sum(entry["final_passed"] is True for entry in entries),
+        },
+        "versions": {
+            "trace": TRACE_VERSION,
+            "format": ATIF_VERSION if request.form == "atif" else None,
+            "rubrics": sorted({entry["rubric"] for entry in entries if entry["rubric"]}),
+            "redaction": ", ".join([redaction_version(), *([f"pm {request.version}"] if request.version else [])]),
+        },
+        "redaction": {
+            "stored": dict(sorted(Counter(entry["store"] for entry in entries).items())),
+            "again_at_export": request.redact,
+            "audit": "clean",
+        },
+        "consent": {flag: sum(entry["consent"][flag] for entry in entries) for flag in _FLAGS},
+        "near_duplicates": {
+            "pairs": len(pairs),
+            "across_splits": sum(splits[pair.one] != splits[pair.other] for pair in pairs),
+            "report": "near_duplicates.json",
+        },
+        "left_out": [{"trace_id": trace_id, "reason": left_out[trace_id]} for trace_id in sorted(left_out)],
+        "shards": shards.written,
+        "traces": entries,
+    }
+
+
+def _told(pair: NearDuplicate, splits: Mapping[str, str]) -> dict[str, Any]:
+    return {**pair._asdict(), "splits": [splits[pair.one], splits[pair.other]]}
+
+
+def _why_none(left_out: Mapping[str, str]) -> str:
+    if not left_out:
+        return "no trace fulfils the condition"
+    reasons = Counter(left_out.values())
+    return "; ".join(f"{count} left out: {reason}" for reason, count in sorted(reasons.items()))
+
+
+def _put(path: Path, value: Any) -> None:
+    with path.open("wb") as file:
+        file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())

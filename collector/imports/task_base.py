@@ -1,0 +1,88 @@
+"""The tree a task began with, as a commit of its own in a bundle: what an imported session is replayed from.
+
+The task's repository is only read: the commit is made in a repository of ours that borrows its objects. Methods block.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from collector.imports.draft import Unknown
+from runner.workspace.git.repository import (
+    Git,
+    GitError,
+    Stopper,
+    find_repository,
+    scratch_repository,
+)
+from tracer.errors import TraceError
+
+__all__ = ["TaskBase", "task_base"]
+
+_TREE: Final = "git:"
+_SHA1_DIGITS: Final = 40
+_WHO: Final = {
+    "GIT_AUTHOR_NAME": "pm",
+    "GIT_AUTHOR_EMAIL": "pm@localhost",
+    "GIT_AUTHOR_DATE": "1970-01-01T00:00:00Z",
+    "GIT_COMMITTER_NAME": "pm",
+    "GIT_COMMITTER_EMAIL": "pm@localhost",
+    "GIT_COMMITTER_DATE": "1970-01-01T00:00:00Z",
+}
+_FILE_MODES: Final = ("100644", "100755")
+
+
+class TaskBase:
+    """A base tree: `commit` names it, `content` answers its files, `bundle` holds it."""
+
+    def __init__(self, git: Git, folder: Path, tree: str) -> None:
+        self._git = git
+        self._folder = folder
+        self._tree = tree
+        said = git.run("commit-tree", tree, "-m", "The state that the task began with", env=_WHO)
+        self.commit = said.decode("ascii").strip()
+
+    def content(self, path: str) -> bytes | Unknown | None:
+        """A file of the tree: its bytes, None where there is none, Unknown for a link or a submodule."""
+        said = self._git.run("ls-tree", "-z", self._tree, "--", path)
+        if not said:
+            return None
+        mode, _, object_id = said.partition(b"\t")[0].decode("ascii").split(" ")
+        return self._git.run("cat-file", "blob", object_id) if mode in _FILE_MODES else Unknown()
+
+    def bundle(self) -> bytes:
+        """A bundle of the commit, without any history."""
+        path = self._folder / "base.bundle"
+        self._git.run("update-ref", "refs/heads/base", self.commit)
+        self._git.run("bundle", "create", "-q", str(path), "refs/heads/base")
+        data = path.read_bytes()
+        path.unlink()
+        return data
+
+
+def task_base(workspace: Path, base: str | None, folder: Path) -> TaskBase | None:
+    """The base that a task recorded as `base` (`git:<tree>`); None where it recorded none in git, or it is gone.
+
+    `folder` is an empty one, the caller's to remove.
+
+    Raises:
+        TraceError: git cannot be used.
+
+    """
+    if base is None or not base.startswith(_TREE) or not workspace.is_dir():
+        return None
+    tree = base.removeprefix(_TREE)
+    try:
+        theirs = find_repository(workspace)
+        if theirs is None or not theirs.has(tree):
+            return None
+        objects = Path(theirs.line("rev-parse", "--path-format=absolute", "--git-path", "objects"))
+        sha256 = len(tree) != _SHA1_DIGITS
+        ours = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
+        alternates = folder / "git" / "objects" / "info" / "alternates"
+        alternates.parent.mkdir(parents=True, exist_ok=True)
+        alternates.write_text(f"{objects}\n", encoding="utf-8", errors="surrogateescape")
+        return TaskBase(ours, folder, tree)
+    except GitError as error:
+        raise TraceError("the tree that the task began with cannot be read", why=str(error)) from error

@@ -1,0 +1,250 @@
+"""Redaction of code so that it can still be replayed: one map for all patches and snapshots of a trace.
+
+A secret gets the same placeholder wherever it stands, is found again by its bytes where no rule sees it, and a
+placeholder takes as many lines as its secret took; so a redacted patch fits the redacted content. A patch is redacted
+side by side (before, after), never as text with marks. The map lives in memory only, one for each open trace: it
+holds secrets. Where it cannot tell a stored hash it says None and keeps the keyed hash of the original. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from collector.patches import FilePatch, Hunk, PatchError, apply_patch, ended, parse_patch, split_lines, write_patch
+from tracer.redaction.marks import MARKER, placeholder
+
+if TYPE_CHECKING:
+    from tracer.redaction.engine import ProjectRedactor
+
+__all__ = [
+    "ORIGINAL_CONTENT",
+    "ORIGINAL_PATCH",
+    "ORIGINAL_POST_HASH",
+    "ORIGINAL_PRE_HASH",
+    "REDACTION_KEYS",
+    "EditHashes",
+    "RedactedCode",
+    "TraceMap",
+]
+
+# The keys of a payload's `extra` under which keyed hashes of originals stand; one of them says: this was redacted.
+ORIGINAL_PRE_HASH: Final = "pre_hash_keyed"
+ORIGINAL_POST_HASH: Final = "post_hash_keyed"
+ORIGINAL_PATCH: Final = "patch_keyed"
+ORIGINAL_CONTENT: Final = "content_keyed"
+REDACTION_KEYS: Final = frozenset({ORIGINAL_PRE_HASH, ORIGINAL_POST_HASH, ORIGINAL_PATCH, ORIGINAL_CONTENT})
+_LEAST_SECRET: Final = 8
+# Found by what surrounds them, and too short or too common to be replaced wherever their bytes occur.
+_NOT_LEARNT: Final = frozenset({
+    "path", "email", "person-name", "host-name", "user-name", "card-number", "phone-number"
+})  # fmt: skip
+_MOST_SECRETS: Final = 1000
+_MOST_CONTENT: Final = 8 << 20
+_MOST_HASHES: Final = 100_000
+_BREAK: Final = re.compile(rb"\r?\n")
+
+
+class RedactedCode(NamedTuple):
+    """Redacted bytes, and how many marks each rule left in them (empty: unchanged)."""
+
+    data: bytes
+    counts: Mapping[str, int]
+
+
+class EditHashes(NamedTuple):
+    """The hashes to store with an edit, and what goes into the payload's `extra`."""
+
+    pre_hash: str | None
+    post_hash: str | None
+    extra: Mapping[str, str]
+
+
+class TraceMap:
+    """The map of one trace. Hold `lock` while using it from several threads; forget it when the trace is finalized.
+
+    Memory is bounded: 1,000 secrets, 100,000 hashes, 8 MB of redacted contents.
+    """
+
+    def __init__(self, redactor: ProjectRedactor) -> None:
+        self.lock = threading.Lock()
+        self._redactor = redactor.untruncated()
+        self._secrets: dict[bytes, bytes] = {}
+        self._stored: dict[str, str | None] = {}
+        self._contents: dict[str, bytes] = {}
+        self._held = 0
+
+    def finds_known(self, data: bytes) -> bool:
+        """Whether a secret of the map stands in `data`, be it where no rule sees it."""
+        return any(secret in data for secret in self._secrets)
+
+    def use(self, redactor: ProjectRedactor) -> None:
+        """Look with `redactor` from now on (of the same project: another workspace root)."""
+        self._redactor = redactor.untruncated()
+
+    def learn(self, texts: Iterable[bytes]) -> None:
+        """Look through `texts` for secrets first, so that the order of a batch does not matter."""
+        for text in texts:
+            for mark in self._redactor.marks(text):
+                if mark.replacement is None:
+                    self._stand_in(mark.rule, mark.secret)
+
+    def content(self, data: bytes) -> RedactedCode:
+        """A file's whole content, with as many lines as before."""
+        counts: Counter[str] = Counter()
+        parts: list[bytes] = []
+        at = 0
+        for mark in self._redactor.marks(data):
+            stands = mark.replacement
+            if stands is None:
+                stands = self._stand_in(mark.rule, mark.secret)
+                counts[mark.rule] += 1
+            parts += (data[at : mark.start], _as_tall(data[mark.start : mark.end], stands))
+            at = mark.end
+        parts.append(data[at:])
+        redacted = self._known(b"".join(parts), counts)
+        return RedactedCode(redacted, dict(counts)) if redacted != data else RedactedCode(data, {})
+
+    def patch(self, data: bytes) -> RedactedCode:
+        """A unified diff; what cannot be read as one is redacted as plain text.
+
+        Each side of a hunk is looked at as the text it is. A context line that the two sides no longer agree on
+        becomes a removed and an added line, so that the hunk's counts stay true.
+        """
+        try:
+            files = parse_patch(data)
+        except PatchError:
+            return self.content(data)
+        counts: Counter[str] = Counter()
+        redacted = b"".join(part for file in files for part in self._file(file, counts))
+        return (
+            RedactedCode(redacted, dict(counts)) if counts or redacted != write_patch(files) else RedactedCode(data, {})
+        )
+
+    def snapshot(self, original: bytes) -> RedactedCode:
+        """As `content`, and remembers that this content is stored in another form."""
+        redacted = self.content(original)
+        if redacted.data != original:
+            self._remember(_hash(original), redacted.data)
+        return redacted
+
+    def edit(self, *, original: bytes, redacted: bytes, pre_hash: str | None, post_hash: str | None) -> EditHashes:
+        """The hashes that hold for the stored contents of an edit whose patch was `original` and is now `redacted`.
+
+        Hashes of contents without secrets stay. Others are worked out where the content before is known, else None;
+        the originals then go into `extra` as keyed hashes, since a plain one would let a secret be guessed.
+        """
+        known = pre_hash is not None and pre_hash in self._stored
+        if not known and redacted == original:
+            return EditHashes(pre_hash, post_hash, {})
+        stored_pre = self._stored.get(pre_hash) if known and pre_hash is not None else None
+        before = self._contents.get(pre_hash) if pre_hash is not None else None
+        after = self._applied(before, redacted, made=pre_hash is None)
+        if after is None:
+            stored_post = None
+            if post_hash is not None:
+                self._limited(post_hash, None)
+        else:
+            stored_post = _hash(after)
+            if post_hash is not None and stored_post != post_hash:
+                self._remember(post_hash, after)
+        changed = _hash(original) if redacted != original else None
+        originals = ((ORIGINAL_PRE_HASH, pre_hash), (ORIGINAL_POST_HASH, post_hash), (ORIGINAL_PATCH, changed))
+        extra = {name: self.keyed(value) for name, value in originals if value is not None}
+        return EditHashes(stored_pre, stored_post, extra)
+
+    def keyed(self, original_hash: str) -> str:
+        """`hmac-sha256:<hex>` of a hash: two of one project compare, and no guess can be tested without its key."""
+        digest = hmac.new(self._redactor.parts.key, original_hash.encode(), hashlib.sha256).hexdigest()
+        return f"hmac-sha256:{digest}"
+
+    def _applied(self, before: bytes | None, patch: bytes, *, made: bool) -> bytes | None:
+        try:
+            files = parse_patch(patch)
+            if len(files) != 1 or (before is None and not (made and files[0].creates)):
+                return None
+            return apply_patch(before, files[0])
+        except PatchError:
+            return None
+
+    def _file(self, file: FilePatch, counts: Counter[str]) -> Iterable[bytes]:
+        for line in file.head:
+            yield self._line(line, counts)
+        for hunk in file.hunks:
+            yield from self._hunk(hunk, counts)
+
+    def _line(self, line: bytes, counts: Counter[str]) -> bytes:
+        redacted, found = self.content(line)
+        counts.update(found)
+        return redacted
+
+    def _hunk(self, hunk: Hunk, counts: Counter[str]) -> Iterable[bytes]:
+        old, found_old = self.content(b"".join(hunk.side(b"-")))
+        new, found_new = self.content(b"".join(hunk.side(b"+")))
+        counts.update({rule: max(found_old.get(rule, 0), found_new.get(rule, 0)) for rule in {*found_old, *found_new}})
+        section = self._line(hunk.section, counts)
+        yield b"@@ -%d,%d +%d,%d @@%s\n" % (*hunk[:4], section)
+        old_lines, new_lines = iter(split_lines(old)), iter(split_lines(new))
+        for mark, _ in hunk.lines:
+            if mark == b" ":
+                before, after = next(old_lines), next(new_lines)
+                if before == after:
+                    yield ended(b" " + before)
+                else:
+                    yield ended(b"-" + before)
+                    yield ended(b"+" + after)
+            else:
+                yield ended(mark + next(old_lines if mark == b"-" else new_lines))
+
+    def _known(self, data: bytes, counts: Counter[str]) -> bytes:
+        """`data` with every secret of the map replaced, also where no rule saw it."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            found = data.count(secret)
+            if found:
+                stands = self._secrets[secret]
+                data = data.replace(secret, _as_tall(secret, stands))
+                counts["known-in-trace"] += found
+        return data
+
+    def _stand_in(self, rule: str, secret: bytes) -> bytes:
+        stands = self._secrets.get(secret)
+        if stands is not None:
+            return stands
+        stands = placeholder(rule, secret, key=self._redactor.parts.key)
+        plain = len(secret) >= _LEAST_SECRET and secret not in MARKER and MARKER not in secret
+        if plain and rule not in _NOT_LEARNT and len(self._secrets) < _MOST_SECRETS:
+            self._secrets[secret] = stands
+        return stands
+
+    def _remember(self, original_hash: str, redacted: bytes) -> None:
+        self._limited(original_hash, _hash(redacted))
+        if original_hash not in self._contents:
+            self._contents[original_hash] = redacted
+            self._held += len(redacted)
+        while self._held > _MOST_CONTENT:
+            oldest = next(iter(self._contents))
+            self._held -= len(self._contents.pop(oldest))
+
+    def _limited(self, original_hash: str, stored: str | None) -> None:
+        self._stored[original_hash] = stored
+        if len(self._stored) > _MOST_HASHES:
+            del self._stored[next(iter(self._stored))]
+
+
+def _as_tall(replaced: bytes, stands: bytes) -> bytes:
+    """`stands` with the line ends of what it replaces; those inside come before it, so that no last line is empty."""
+    breaks = _BREAK.findall(replaced)
+    if not breaks or b"\n" in stands:
+        return stands
+    trailing = len(_BREAK.findall(replaced[len(replaced.rstrip(b"\r\n")) :]))
+    inner = len(breaks) - trailing
+    return b"".join((*breaks[:inner], stands, *breaks[inner:]))
+
+
+def _hash(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"

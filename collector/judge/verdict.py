@@ -1,0 +1,198 @@
+"""From a judge's replies to a verdict: schema, canary and citations checked, then votes combined. Pure.
+
+A reply is refused as a whole for invalid JSON, a score outside 0-5 or the canary's word; a dimension for citing no
+event, or one that is not in the packet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from statistics import median
+from typing import Final, NamedTuple
+
+from pydantic import ValidationError
+
+from collector.judge.packet import Packet
+from collector.judge.port import WIRE_DIMENSIONS, Exchange, JudgeResult
+from collector.judge.rubric import OPTIONAL_DIMENSION, RUBRIC_VERSION, Reply, Scored, dimensions_of
+
+__all__ = ["FLAGS", "Evidence", "Opinion", "Read", "combine", "no_verdict", "overall_of", "read_reply"]
+
+_MOST_PROBLEMS = 20
+_NAMES = frozenset({*Reply.model_fields, *Scored.model_fields})
+
+
+class Evidence(NamedTuple):
+    """Why a dimension got its score, and the events it rests on (all of them in the packet)."""
+
+    reason: str
+    event_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """One accepted reply. A dimension is None where its citations were refused (or where the optional one is null)."""
+
+    scores: Mapping[str, int | None]
+    evidence: Mapping[str, Evidence]
+    rationale: str
+    flags: frozenset[str]
+
+
+class Read(NamedTuple):
+    """What a reply came to: an opinion (None where the whole is refused) and its faults in our words.
+
+    `tripped`: it obeyed the canary, so nothing it says can be used, nor can a repair of it.
+    """
+
+    opinion: Opinion | None
+    problems: tuple[str, ...]
+    tripped: bool = False
+
+
+def read_reply(text: str, packet: Packet) -> Read:
+    """Check one reply against the schema, the canary and the packet's event ids."""
+    if packet.canary.casefold() in text.casefold():
+        return Read(None, ("it followed the canary, so it followed instructions in the data",), tripped=True)
+    try:
+        reply = Reply.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        return Read(None, _told(error))
+    dimensions = dimensions_of(reply)
+    problems = tuple(problem for name, scored in dimensions.items() for problem in _uncited(name, scored, packet))
+    grounded = {
+        name: scored for name, scored in dimensions.items() if scored and not any(_uncited(name, scored, packet))
+    }
+    return Read(
+        Opinion(
+            scores={name: grounded[name].score if name in grounded else None for name in dimensions},
+            evidence={
+                name: Evidence(row.reason, tuple(dict.fromkeys(row.event_ids))) for name, row in grounded.items()
+            },
+            rationale=reply.rationale,
+            flags=frozenset(reply.flags) | ({"ungrounded"} if problems else frozenset()),
+        ),
+        problems,
+    )
+
+
+def _uncited(name: str, scored: Scored | None, packet: Packet) -> tuple[str, ...]:
+    if scored is None:
+        return ()
+    if not scored.event_ids:
+        return (f"{name} cites no event",)
+    unknown = [event_id for event_id in scored.event_ids if event_id not in packet.event_ids]
+    return (f"{name} cites {len(unknown)} event ids that are not in the record",) if unknown else ()
+
+
+def _told(error: ValidationError) -> tuple[str, ...]:
+    """Place and rule of each fault; the reply's own words (a key it made up) are not repeated."""
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    return tuple(f"{_place(fault['loc'])}: {fault['type']}" for fault in faults)[:_MOST_PROBLEMS]
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) if isinstance(part, int) or part in _NAMES else "(unknown)" for part in parts) or "answer"
+
+
+# Contracts 9, in the order they are written.
+FLAGS: Final = (
+    "hallucination_risk",
+    "missing_steps",
+    "unsafe_suggestion",
+    "ungrounded",
+    "judge_unparsed",
+    "judge_refused",
+    "judge_skipped",
+)
+
+
+def overall_of(scores: Mapping[str, float | None]) -> float | None:
+    """The mean of the six wire dimensions, one decimal, halves up; None where one is None or missing."""
+    values = [scores.get(name) for name in WIRE_DIMENSIONS]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    mean = sum((Decimal(str(value)) for value in known), Decimal(0)) / len(known)
+    return float(mean.quantize(Decimal("0.1"), rounding=ROUND_HALF_UP))
+
+
+def no_verdict(
+    *, model: str, flags: Sequence[str], reason: str, votes: int = 0, exchanges: tuple[Exchange, ...] = ()
+) -> JudgeResult:
+    """Null scores and the flags that say why."""
+    return JudgeResult(
+        model=model,
+        rubric_version=RUBRIC_VERSION,
+        scores=dict.fromkeys(WIRE_DIMENSIONS),
+        overall=None,
+        rationale=f"No verdict: {reason}\n",
+        flags=_ordered(flags),
+        votes=votes,
+        exchanges=exchanges,
+        reason=reason,
+    )
+
+
+def combine(opinions: Sequence[Opinion], *, votes: int, model: str, exchanges: tuple[Exchange, ...]) -> JudgeResult:
+    """The verdict of accepted `opinions` out of `votes`; at least one, and callers make sure of a majority.
+
+    A dimension is the median of its votes, None where half or more of the votes gave none. A flag holds where more
+    than half of the opinions raise it; `ungrounded` where any dimension of the six ended None.
+    """
+    names = (*WIRE_DIMENSIONS, OPTIONAL_DIMENSION)
+    given = {name: [score for opinion in opinions if (score := opinion.scores.get(name)) is not None] for name in names}
+    medians = {name: float(median(row)) if len(row) * 2 > votes else None for name, row in given.items()}
+    scores = {name: medians[name] for name in WIRE_DIMENSIONS}
+    raised = {flag for flag in FLAGS if sum(flag in opinion.flags for opinion in opinions) * 2 > len(opinions)} | (
+        {"ungrounded"} if None in scores.values() else set()
+    )
+    reason = "scores without valid citations were refused" if None in scores.values() else ""
+    return JudgeResult(
+        model=model,
+        rubric_version=RUBRIC_VERSION,
+        scores=scores,
+        overall=overall_of(scores),
+        rationale=_rationale(opinions, medians),
+        flags=_ordered(raised),
+        correctness_confidence=medians[OPTIONAL_DIMENSION],
+        votes=votes,
+        spread={name: float(max(row) - min(row)) for name, row in given.items() if row},
+        citations=_citations(opinions),
+        exchanges=exchanges,
+        reason=reason,
+    )
+
+
+def _citations(opinions: Sequence[Opinion]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for opinion in opinions:
+        for name, evidence in opinion.evidence.items():
+            found.setdefault(name, {}).update(dict.fromkeys(evidence.event_ids))
+    return {name: tuple(event_ids) for name, event_ids in found.items()}
+
+
+def _rationale(opinions: Sequence[Opinion], medians: Mapping[str, float | None]) -> str:
+    parts = []
+    for number, opinion in enumerate(opinions, start=1):
+        if len(opinions) > 1:
+            parts.append(f"Vote {number} of {len(opinions)}")
+        parts.append(opinion.rationale.strip())
+        parts.extend(_line(name, opinion) for name in medians)
+    if len(opinions) > 1:
+        shown = ", ".join(f"{name} {'none' if value is None else f'{value:g}'}" for name, value in medians.items())
+        parts.append(f"Median of the votes: {shown}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(name: str, opinion: Opinion) -> str:
+    evidence = opinion.evidence.get(name)
+    if evidence is None:
+        return f"{name}: no accepted score"
+    return f"{name}: {opinion.scores[name]}. {evidence.reason.strip()} [{', '.join(evidence.event_ids)}]"
+
+
+def _ordered(flags: Sequence[str] | set[str]) -> tuple[str, ...]:
+    return tuple(flag for flag in FLAGS if flag in flags)

@@ -1,0 +1,168 @@
+"""One conversation with the script inside a sandbox: the tree goes in, capped output and files come out.
+
+Shared by all adapters. Memory stays bounded whatever is written; the time limit counts from the command's start; a
+stream that writes more than it may cuts the run. It never ends the sandbox itself: the adapter does, on every way out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from collector.qa.sandbox.port import Job, Limits, Outcome
+from collector.qa.sandbox.script import FrameReader, reports_of
+from runner.processes.bounded import BoundedOutput
+from runner.processes.process import Process
+from tracer.clock import monotonic
+
+__all__ = ["SETUP_LIMIT_S", "Cut", "Talk", "outcome_of", "talk"]
+
+Cut = Literal["timeout", "output", "oom"]
+SETUP_LIMIT_S = 300.0
+_CHUNK = 1 << 18
+_LOOK_EVERY_S = 0.1
+_LAST_WORDS_S = 60.0
+
+
+@dataclass(slots=True)
+class Talk:
+    """What was heard. `cut` is why we ended it; `frames` says how far the script came."""
+
+    frames: FrameReader
+    stdout: BoundedOutput
+    stderr: BoundedOutput
+    archive: bytearray = field(default_factory=bytearray)
+    archive_whole: bool = True
+    saved_bytes: int = 0
+    cut: Cut | None = None
+    started: float = 0.0
+    ended: float = 0.0
+
+
+async def talk(
+    process: Process, job: Job, *, word: str, watch: Callable[[], Awaitable[Cut | None]] | None = None
+) -> Talk:
+    """Feed `job.source` to the script and hear it out, to its end or to the first limit.
+
+    `watch` is asked ten times a second for a further reason to cut the run.
+    """
+    heard = Talk(FrameReader(word), BoundedOutput(job.limits.keep_bytes), process.stderr_output)
+    feeding = asyncio.create_task(_feed(process, word, job.source))
+    hearing = asyncio.create_task(_hear(process, job, heard))
+    watching = asyncio.create_task(_watch(heard, job.limits, watch))
+    try:
+        await asyncio.wait({hearing, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if hearing.done():
+            heard.cut = heard.cut or hearing.result()
+        else:
+            heard.cut = watching.result()
+    finally:
+        for task in (feeding, hearing, watching):
+            task.cancel()
+        await asyncio.gather(feeding, hearing, watching, return_exceptions=True)
+    heard.stdout.add(heard.frames.rest())
+    heard.ended = heard.ended or monotonic()
+    return heard
+
+
+async def _feed(process: Process, word: str, source: Path) -> None:
+    await process.write(word.encode("ascii") + b"\n")
+    with source.open("rb") as file:
+        while chunk := await asyncio.to_thread(file.read, _CHUNK):
+            await process.write(chunk)
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.close_stdin()
+
+
+async def _hear(process: Process, job: Job, heard: Talk) -> Cut | None:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(SETUP_LIMIT_S) as clock:
+            with _saving(job.save) as target:
+                async for chunk in process.chunks():
+                    before = heard.frames.stage
+                    text, archive = heard.frames.feed(chunk)
+                    if heard.frames.stage != before:
+                        _note_stage(heard, clock, loop.time(), job.limits)
+                    heard.stdout.add(text)
+                    if heard.stdout.total_bytes > job.limits.output_bytes:
+                        return "output"
+                    if archive:
+                        await _take(heard, archive, target, job.limits)
+                        if not heard.archive_whole:  # a report of any size: no need to hear its end
+                            return None
+    except TimeoutError:
+        return None if heard.frames.stage == "ended" else "timeout"
+    return None
+
+
+def _note_stage(heard: Talk, clock: asyncio.Timeout, now: float, limits: Limits) -> None:
+    if not heard.started and heard.frames.stage in {"running", "ended"}:
+        heard.started = monotonic()
+        clock.reschedule(now + limits.time_s)
+    if heard.frames.stage == "ended":
+        heard.ended = monotonic()
+        clock.reschedule(now + _LAST_WORDS_S)
+
+
+async def _take(heard: Talk, archive: bytes, target: BinaryIO | None, limits: Limits) -> None:
+    if target is not None:
+        heard.saved_bytes += len(archive)
+        if heard.saved_bytes <= limits.tree_bytes:
+            await asyncio.to_thread(target.write, archive)
+            return
+    elif len(heard.archive) + len(archive) <= limits.report_bytes:
+        heard.archive += archive
+        return
+    heard.archive_whole = False
+
+
+@contextmanager
+def _saving(path: Path | None) -> Iterator[BinaryIO | None]:
+    if path is None:
+        yield None
+        return
+    with path.open("wb") as file:
+        yield file
+
+
+async def _watch(heard: Talk, limits: Limits, watch: Callable[[], Awaitable[Cut | None]] | None) -> Cut:
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        if heard.stderr.total_bytes > limits.output_bytes:
+            return "output"
+        if watch is not None and heard.frames.stage == "running" and (cut := await watch()) is not None:
+            return cut
+
+
+def outcome_of(heard: Talk, job: Job) -> Outcome | None:
+    """The outcome, or None where the script never came to speak its last words and nothing was cut."""
+    stage, end = heard.frames.stage, heard.frames.end
+    stdout, stderr = heard.stdout.value(), heard.stderr.value()
+    dropped = heard.stdout.dropped_bytes + heard.stderr.dropped_bytes
+    spent = int(1000 * max(heard.ended - heard.started, 0.0)) if heard.started else 0
+    if end is not None:
+        return Outcome(
+            kind="oom" if end.killed_for_memory and end.exit_code else "exit",
+            exit_code=end.exit_code,
+            stdout=stdout,
+            stderr=stderr,
+            dropped_bytes=dropped,
+            duration_ms=spent,
+            reports=reports_of(bytes(heard.archive)) if heard.archive and heard.archive_whole else {},
+            saved=job.save is not None and heard.archive_whole and heard.saved_bytes > 0,
+            killed_for_memory=end.killed_for_memory,
+        )
+    if stage == "missing":
+        return Outcome(kind="missing", exit_code=None, stderr=stderr)
+    if stage == "unpack_failed":
+        return Outcome(kind="no_room", exit_code=None, stderr=stderr)
+    if heard.cut is not None and stage == "running":
+        return Outcome(
+            kind=heard.cut, exit_code=None, stdout=stdout, stderr=stderr, dropped_bytes=dropped, duration_ms=spent
+        )
+    return None

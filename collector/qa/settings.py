@@ -1,0 +1,87 @@
+"""The settings of the quality checks as one frozen value (`qa.*`; docs/qa.md tells what each is for)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from pydantic import JsonValue
+
+from collector.qa.profiles import AllowLists
+from collector.qa.sandbox.choose import SandboxMode
+from collector.qa.sandbox.port import Limits
+from tracer.capture.wire import Runner
+
+__all__ = ["QaSettings", "SettingSource", "qa_settings"]
+
+_MB: Final = 1 << 20
+_IMAGES: Final[Mapping[Runner, str]] = {
+    "pytest": "qa.python_image",
+    "go test": "qa.go_image",
+    "npm test": "qa.node_image",
+    "make test": "qa.make_image",
+}
+
+
+class SettingSource(Protocol):
+    """What is needed of `tracer.settings.layers.Settings`."""
+
+    def get(self, key: str) -> Any:
+        """The value in force."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QaSettings:
+    """How traces are tested on this server. `waits_s`: the pauses between tries when the sandbox fails us."""
+
+    sandbox: SandboxMode = "auto"
+    pull: bool = False
+    lists: AllowLists
+    remotes: tuple[str, ...] = ()
+    repeats: int = 3
+    limits: Limits = field(default_factory=Limits)
+    build_limits: Limits = field(default_factory=Limits)
+    network_name: str = "bridge"
+    build_proxy: str = ""
+    waits_s: tuple[float, ...] = (1.0, 5.0)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """What a result depends on: a part of the inputs that a step is keyed by."""
+        return {
+            "sandbox": self.sandbox,
+            "repeats": self.repeats,
+            "limits": [self.limits.memory_bytes, self.limits.pids, self.limits.cpus, self.limits.time_s],
+            "workspace": self.limits.workspace_bytes,
+        }
+
+
+def qa_settings(settings: SettingSource) -> QaSettings:
+    """The settings in force."""
+    limits = Limits(
+        memory_bytes=int(settings.get("qa.memory_mb")) * _MB,
+        pids=int(settings.get("qa.pids")),
+        cpus=float(settings.get("qa.cpus")),
+        time_s=float(settings.get("qa.timeout")),
+        output_bytes=int(settings.get("qa.output_mb")) * _MB,
+        workspace_bytes=int(settings.get("qa.workspace_mb")) * _MB,
+    )
+    images = {runner: str(settings.get(key)) for runner, key in _IMAGES.items()}
+    return QaSettings(
+        sandbox=settings.get("qa.sandbox"),
+        pull=bool(settings.get("qa.pull")),
+        lists=AllowLists(
+            images=(*settings.get("qa.images"), *images.values()),
+            commands=tuple(settings.get("qa.commands")),
+            build_commands=tuple(settings.get("qa.build_commands")),
+            build_network=bool(settings.get("qa.build_network")),
+            default_images=(*images.items(), ("custom", images["pytest"])),
+        ),
+        remotes=tuple(settings.get("qa.remotes")),
+        repeats=int(settings.get("qa.repeats")),
+        limits=limits,
+        build_limits=limits,
+        network_name=str(settings.get("qa.network_name")),
+        build_proxy=str(settings.get("qa.build_proxy") or ""),
+    )

@@ -1,0 +1,339 @@
+"""Writes a recording: events with their context, commits from HEAD's log, git bundles, the final state.
+
+What another process adds (`pm think`, `pm snapshot`) is read under the same lock, so all see one state. Bundles hold
+code and history as they are, so they need consent to unredacted code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from collector.client.events import acceptable
+from collector.client.spool import Draft, Spool
+from collector.final.replay import LEFT_OUT
+from collector.recorder.begin import head_commit
+from collector.recorder.files import FileTracker, body
+from runner.workspace.git.repository import Git, GitError
+from tracer.clock import now_epoch_ms
+from tracer.redaction.engine import ProjectRedactor
+
+__all__ = ["PERSON", "TOOL", "Head", "Made", "RecordWriter", "ScribeOptions", "ensure_base_bundle", "final_bundle"]
+
+_LARGEST: Final = 100 << 20
+_HEADER: Final = 4096
+_REFS: Final = "refs/pm-orchestrator/record/"
+
+
+def ensure_base_bundle(spool: Spool, git: Git) -> str:
+    """Put the base commit's bundle into the spool where it is wanted and missing; why there is none, or nothing.
+
+    Raises:
+        RecordError: it cannot be written.
+
+    """
+    request: dict[str, Any] = spool.header["request"]
+    repo = request["repo"]
+    if repo.get("bundle_blob_id") or spool.sent.created:
+        return ""
+    if request["developer"]["consent_flags"].get("store_raw_code") is not True:
+        return "without consent to unredacted code"
+    try:
+        if _size(git) > _LARGEST:
+            return f"the repository is larger than {_LARGEST >> 20} MB"
+        data = _bundled(git, repo["commit_base"], name=f"{_REFS}{spool.trace_id}")
+    except GitError as error:
+        return str(error).splitlines()[0] if str(error) else "git could not make it"
+    blob_id = spool.blobs.put_bytes(data)
+    spool.update_header(request={**request, "repo": {**repo, "bundle_blob_id": blob_id}})
+    return ""
+
+
+def final_bundle(spool: Spool, git: Git, *, head: str) -> str | None:
+    """The blob of a bundle with the commits from the base to `head`; None where there is none or it may not be."""
+    request: dict[str, Any] = spool.header["request"]
+    base = request["repo"]["commit_base"]
+    allowed = request["developer"]["consent_flags"].get("store_raw_code") is True
+    if not allowed or not request["repo"].get("bundle_blob_id") or head == base or not head:
+        return None
+    try:
+        data = git.run("bundle", "create", "--quiet", "-", "HEAD", f"^{base}", chosen_index=False)
+    except GitError:
+        return None
+    return spool.blobs.put_bytes(data) if len(data) <= _LARGEST else None
+
+
+def _bundled(git: Git, commit: str, *, name: str) -> bytes:
+    """A bundle that holds `commit`: HEAD's, else one of its own, which needs a ref for as long as it is made.
+
+    Raises:
+        GitError: git could not make it.
+
+    """
+    data = git.run("bundle", "create", "--quiet", "-", "HEAD", chosen_index=False)
+    head = re.search(rb"^([0-9a-f]{40,64}) HEAD\n", data[:_HEADER], re.MULTILINE)
+    shared = git.run("merge-base", head[1].decode(), commit, ok_codes=(0, 1)) if head else b""
+    if shared.decode("ascii").strip() == commit:
+        return data
+    git.run("update-ref", name, commit)  # a rebase or a checkout has led away from it already
+    try:
+        return git.run("bundle", "create", "--quiet", "-", name, chosen_index=False)
+    finally:
+        git.run("update-ref", "-d", name)
+
+
+def _size(git: Git) -> int:
+    """Bytes of the repository's objects as they lie on disk."""
+    said = git.run("count-objects", "-v").decode("ascii", "replace")
+    facts = dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
+    return (int(facts.get("size", 0)) + int(facts.get("size-pack", 0))) * 1024
+
+
+_COMMITTING: Final = ("commit", "cherry-pick", "revert", "merge", "rebase", "pull", "am")
+_LINE: Final = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [^\t]*?(\d{1,12}) [-+]\d{4}(?:\t(.*))?")
+_MOST: Final = 100
+
+
+class Made(NamedTuple):
+    """A commit that was made: its id, its first parent (empty for the first) and its message."""
+
+    sha: str
+    parent: str
+    message: str
+
+
+class Head:
+    """HEAD of one repository. `commit` and `branch` are as they were at the last look.
+
+    `since_ms` (a recording that goes on) takes what the log holds from that time on, else only what comes from now on.
+    """
+
+    def __init__(self, git: Git, *, since_ms: int | None = None) -> None:
+        self._git = git
+        self._log = _log_path(git)
+        self._at = self._log.stat().st_size if self._log is not None and since_ms is None else 0
+        self._since_s = (since_ms or 0) // 1000
+        self.commit = head_commit(git)
+        self.branch = self._branch()
+
+    def moved(self) -> list[Made]:
+        """The commits made since the last look, oldest first."""
+        before = self.commit
+        self.commit, self.branch = head_commit(self._git), self._branch()
+        made = self._from_log() if self._log is not None else self._from_history(before)
+        return [commit for commit in (self._made(sha) for sha in made[-_MOST:]) if commit is not None]
+
+    def _from_log(self) -> list[str]:
+        if self._log is None:
+            return []
+        try:
+            with self._log.open("rb") as file:
+                if self._log.stat().st_size < self._at:
+                    self._at = 0
+                file.seek(self._at)
+                new = file.read()
+        except OSError:
+            return []
+        whole = new[: new.rfind(b"\n") + 1]
+        self._at += len(whole)
+        found: list[str] = []
+        for line in whole.splitlines():
+            match = _LINE.fullmatch(line)
+            what = (match[4] or b"").decode("utf-8", "replace") if match else ""
+            word = re.split(r"[ :(]", what, maxsplit=1)[0]
+            if match and word in _COMMITTING and not _moves_only(what) and int(match[3]) >= self._since_s:
+                found.append(match[2].decode("ascii"))
+        return list(dict.fromkeys(found))
+
+    def _from_history(self, before: str) -> list[str]:
+        if not before or before == self.commit:
+            return []
+        try:
+            said = self._git.line("rev-list", "--reverse", "--first-parent", f"--max-count={_MOST}", f"{before}..HEAD")
+        except GitError:
+            return []
+        return said.split()
+
+    def _made(self, sha: str) -> Made | None:
+        try:
+            said = self._git.run("show", "--no-patch", "--no-notes", "--no-show-signature", "--format=%H%n%P%n%B", sha)
+        except GitError:
+            return None
+        first, parents, message = [*said.decode("utf-8", "replace").split("\n", 2), "", ""][:3]
+        return Made(first, parents.split(" ")[0], message.strip("\n"))
+
+    def _branch(self) -> str:
+        try:
+            return self._git.line("symbolic-ref", "--short", "--quiet", "HEAD")
+        except GitError:
+            return ""
+
+
+def _moves_only(what: str) -> bool:
+    """Whether a line of the log tells of HEAD being set to a commit that is there already (what it says first)."""
+    act, _, outcome = what.partition(": ")
+    return act.endswith(("(start)", "(finish)", "(abort)")) or (
+        act.startswith(("merge", "pull")) and outcome == "Fast-forward"
+    )
+
+
+def _log_path(git: Git) -> Path | None:
+    path = git.git_dir / "logs" / "HEAD"
+    return path if path.is_file() else None
+
+
+_LEFT_ALONE: Final = "untracked_before"
+_MOST_UNTRACKED: Final = 300
+_UNTRACKED_BYTES: Final = 16 << 20
+PERSON: Final[Mapping[str, Any]] = {"kind": "human", "id": None}
+TOOL: Final[Mapping[str, Any]] = {"kind": "tool", "id": "pm record"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScribeOptions:
+    """How a recording is written. `redactor` None keeps everything as it is (raw mode)."""
+
+    shell: str
+    redactor: ProjectRedactor | None = field(repr=False)
+    env_hash: str
+    keep_output: bool
+    left_out: Callable[[str], bool]
+    snapshots: bool = True
+    text_only: bool = True
+    file_limit: int = 1 << 20
+    output_head: int = 1 << 20
+    output_tail: int = 64 << 10
+
+
+class RecordWriter:
+    """The writer of one recording; used by one thread. `command` is the id of the command that runs, empty for none.
+
+    Its methods raise `RecordError` where the spool cannot be written.
+    """
+
+    def __init__(self, spool: Spool, git: Git, options: ScribeOptions) -> None:
+        self.spool = spool
+        self._git = git
+        self._redactor = options.redactor
+        begun = int(spool.header.get("created_at_ms") or 0) if spool.last_event() else None
+        self.head = Head(git, since_ms=begun)
+        self._text_only = options.text_only
+        self._base = str(spool.header["request"]["repo"]["commit_base"])
+        self.files = FileTracker(
+            git,
+            base=self._base,
+            blobs=spool.blobs,
+            store=self.stored,
+            left_out=options.left_out,
+            limit=options.file_limit,
+            snapshots=options.snapshots,
+            text_only=options.text_only,
+        )
+        self.files.untouched_ns = (spool.header.get(_LEFT_ALONE) or {}).get("since_ns")
+        self._committed: set[str] = set()
+
+    def leave_alone(self) -> str:
+        """Leave the untracked files of a new recording out until they are touched, where they are many; what to say."""
+        if self.spool.last_event() or self.files.untouched_ns is not None:
+            return ""
+        files, size = self.files.untracked()
+        if files <= _MOST_UNTRACKED and size <= _UNTRACKED_BYTES:
+            return ""
+        self.files.untouched_ns = now_epoch_ms() * 1_000_000
+        noted = {"files": files, "bytes": size, "since_ns": self.files.untouched_ns}
+        self.spool.update_header(**{_LEFT_ALONE: noted})
+        return f"{files:,} untracked files ({size / 1e6:,.0f} MB) are recorded only once you change them"
+
+    def stored(self, data: bytes) -> bytes:
+        """The stored form of a file's bytes: secrets replaced unless this recording is raw."""
+        if self._redactor is None:
+            return data
+        whole = self._redactor.untruncated()
+        return whole.apply(data, whole.marks(data))[0]
+
+    def clean(self, text: str) -> str:
+        """The stored form of a short text."""
+        return self._redactor.redact_text(text)[0] if self._redactor is not None and text else text
+
+    def context(self, command: str = "") -> dict[str, Any]:
+        """Where the session stands now."""
+        return {
+            "workspace_root": self.clean(str(self._git.top)),
+            "branch": self.clean(self.head.branch) or None,
+            "commit_head": self.head.commit or None,
+            "correlation_id": command or None,
+        }
+
+    def record(self, make: Callable[[], list[Draft]]) -> None:
+        """Append what `make` drafts, in one step with what it looked at."""
+        with self.spool.writing() as others:
+            for line in others:
+                self._learn(orjson.loads(line.raw))
+            drafts = make()
+            if drafts:
+                self.spool.append_held(acceptable(drafts))
+
+    def saved(self, paths: Sequence[str], actor: Mapping[str, Any], *, command: str) -> None:
+        """Look at files that were saved."""
+        wanted = self.files.not_ignored(paths)
+        if wanted:
+            self.record(lambda: self.files.observe(wanted, actor=actor, context=self.context(command)))
+
+    def sweep(self, actor: Mapping[str, Any], *, command: str = "", found: str = "") -> None:
+        """Look at everything that git says differs: what the watcher has not told yet, or never will."""
+        if found:  # files that are as in the base again are known from what stands in the spool
+            self.record(list)
+        paths = self.files.changed_paths()
+
+        def make() -> list[Draft]:
+            drafts = self.files.observe(paths, actor=actor, context=self.context(command))
+            return [_noted(draft, found) for draft in drafts] if found else drafts
+
+        self.record(make)
+
+    def commits(self, actor: Mapping[str, Any] = PERSON, *, command: str = "") -> None:
+        """Record the commits that were made since the last look, after the edits that are in them."""
+        found = [made for made in self.head.moved() if made.sha not in self._committed and made.sha != self._base]
+        if found:
+            self.sweep(actor, command=command)
+        for made in found:
+            self._committed.add(made.sha)
+            diff, left_out = self.files.commit_diff(made.parent, made.sha)
+            payload: dict[str, Any] = {
+                "commit_sha": made.sha,
+                "parent_sha": made.parent or None,
+                "message": self.clean(made.message),
+                **body("diff", diff, self.spool.blobs),
+            }
+            if left_out:  # who may see the bundle sees their names there; others only how many they are
+                payload[LEFT_OUT] = len(left_out) if self._text_only else left_out
+            self.record(lambda said=payload: [Draft(type="commit", payload=said, context=self.context(command))])  # type: ignore[misc] # mypy cannot infer a default of a lambda
+
+    def close(self) -> None:
+        """Note the final state: where the session ended and how that differs from where it began."""
+        bug = self.spool.header["request"]["task"]["bug_report"]
+        difference = self.files.difference()
+        title = str(bug.get("title") or "")
+        state: dict[str, Any] = {
+            "commit_head": self.head.commit or None,
+            "pr": {"title": title or None, "description": None, **body("diff", difference, self.spool.blobs)},
+        }
+        bundle = final_bundle(self.spool, self._git, head=self.head.commit)
+        if bundle is not None:
+            state["bundle_blob_id"] = bundle
+        self.spool.close(state)
+
+    def _learn(self, event: Mapping[str, Any]) -> None:
+        """Take over what stands in the spool already: by us before a crash, or by another process."""
+        self.files.learn(event)
+        if event.get("type") == "commit":
+            self._committed.add(str(event["payload"].get("commit_sha")))
+
+
+def _noted(draft: Draft, found: str) -> Draft:
+    return replace(draft, payload={**draft.payload, "found": found})

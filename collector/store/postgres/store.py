@@ -1,0 +1,386 @@
+"""The PostgreSQL store, for many servers and machines on one database.
+
+Every write is one transaction with `synchronous_commit` on; PostgreSQL itself lets commits that wait share a sync.
+Transactions that another one made impossible are tried again. Connections come from a bounded pool: who waits too long
+is told to come back (`OverloadedError`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, TypeVar
+
+import orjson
+import psycopg
+import psycopg.errors
+import psycopg.types.json
+import psycopg_pool
+
+from collector.errors import OverloadedError
+from collector.store.plan import named_blobs
+from collector.store.port import (
+    AppendResult,
+    BlobRow,
+    NewBlob,
+    QaFact,
+    Status,
+    StoredEvent,
+    TokenRow,
+    TraceLimits,
+    TraceRow,
+)
+from collector.store.postgres import read, write
+from collector.store.postgres.schema import LOCK_GARBAGE, migrate
+from collector.store.postgres.write import Connection
+from tracer import clock
+from tracer.errors import NotFoundError, RecordError, UnavailableError
+
+__all__ = ["OnFinalize", "PostgresStore", "open_postgres"]
+
+_POOL: Final = 10
+_GATES: Final = 16
+_WAIT_S: Final = 10.0
+_WAIT_AWAY_S: Final = 2.0
+_RECONNECT_S: Final = 3.0
+_MOST_WAITING: Final = 2_000
+_TRIES: Final = 5
+_IDS: Final = 1_000
+_Result = TypeVar("_Result")
+OnFinalize = Callable[[Connection, str], Awaitable[None]]
+"""Called inside the transaction that finalizes a trace: what it writes commits with it, or not at all."""
+
+
+@contextlib.asynccontextmanager
+async def open_postgres(
+    dsn: str, *, pool_size: int = _POOL, on_finalize: OnFinalize | None = None
+) -> AsyncIterator[PostgresStore]:
+    """The store in the database that `dsn` names; its tables are made or brought up to date.
+
+    Raises:
+        UnavailableError: the database cannot be reached.
+        TraceError: it is of a later version.
+
+    """
+    store = PostgresStore(dsn, pool_size=pool_size, on_finalize=on_finalize)
+    try:
+        await store.start()
+        yield store
+    finally:
+        await store.close()
+
+
+class PostgresStore:
+    """Implements `collector.store.port.TraceStore`; made by `open_postgres`."""
+
+    def __init__(self, dsn: str, *, pool_size: int, on_finalize: OnFinalize | None) -> None:
+        self._dsn = dsn
+        self._on_finalize = on_finalize
+        self._answers = True
+        self._pool = _pool(dsn, pool_size)
+        self._gates = _pool(dsn, _GATES)
+
+    async def start(self) -> None:
+        """Connect, bring the tables up to date, go on with removals that a crash cut off."""
+        try:
+            async with await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, connect_timeout=10) as first:
+                await _configure(first)
+                await migrate(first)
+        except psycopg.OperationalError as error:
+            raise _unreachable(_reason(error)) from error
+        await self._pool.open()
+        await self._gates.open()
+        for trace_id in await self._read(read.purges):
+            await self._purge(trace_id)
+
+    async def close(self) -> None:
+        """See the port."""
+        await self._pool.close()
+        await self._gates.close()
+
+    @contextlib.asynccontextmanager
+    async def _connection(self, pool: psycopg_pool.AsyncConnectionPool[Connection]) -> AsyncIterator[Connection]:
+        connection: Connection | None = None
+        try:
+            async with pool.connection(timeout=_WAIT_S if self._answers else _WAIT_AWAY_S) as connection:
+                yield connection
+                self._answers = True
+        except (psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
+            if not self._answers:
+                raise _unreachable("nothing answers at its address") from error
+            raise OverloadedError("the collector's database has too much to do") from error
+        except psycopg.errors.DiskFull as error:
+            raise RecordError(
+                "the collector could not store what was sent",
+                why=_reason(error),
+                next_step="free space on the database",
+            ) from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if connection is not None and connection.closed:
+                await self._lost()
+            raise UnavailableError(
+                "the collector's database did not answer", why=_reason(error), next_step="send it again"
+            ) from error
+
+    async def _lost(self) -> None:
+        """A connection was lost, so others are: each that is dead would fail one call after the database is back."""
+        self._answers = False
+        for pool in (self._pool, self._gates):
+            await pool.check()
+
+    async def _write(self, work: Callable[[Connection], Awaitable[_Result]]) -> _Result:
+        """`work` in a transaction, again where another transaction made it impossible."""
+        for left in reversed(range(_TRIES)):
+            try:
+                async with self._connection(self._pool) as connection, connection.transaction():
+                    result = await work(connection)
+            except (
+                psycopg.errors.DeadlockDetected,
+                psycopg.errors.SerializationFailure,
+                psycopg.errors.UniqueViolation,
+            ) as error:
+                if not left:
+                    raise OverloadedError("the collector's database has too much to do") from error
+            else:
+                return result
+        raise AssertionError  # pragma: no cover
+
+    async def _read(self, reading: Callable[..., Awaitable[_Result]], *arguments: Any) -> _Result:
+        async with self._connection(self._pool) as connection:
+            return await reading(connection, *arguments)
+
+    # -- traces
+
+    async def create_trace(self, row: TraceRow, *, ingest_key_hash: str, identity: bytes = b"") -> bool:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        token = TokenRow(clock.new_id(), "ingest", ingest_key_hash, row.trace_id, "", now)
+        return await self._write(lambda c: write.create(c, row, token, identity, now))
+
+    async def get_trace(self, trace_id: str) -> TraceRow | None:
+        """See the port."""
+        return await self._read(read.trace, trace_id)
+
+    async def list_traces(
+        self, *, after: str | None = None, limit: int = 100, status: str | None = None
+    ) -> tuple[TraceRow, ...]:
+        """See the port."""
+        return await self._read(read.listed, after, limit, status)
+
+    async def finalize(
+        self,
+        trace_id: str,
+        *,
+        final_state: dict[str, Any] | None,
+        at_ms: int,
+        blobs: Sequence[NewBlob] = (),
+        references: Collection[str] = (),
+    ) -> TraceRow:
+        """See the port."""
+
+        async def work(connection: Connection) -> TraceRow | None:
+            closed = await write.finalize(
+                connection, trace_id, final_state=final_state, blobs=blobs, references=references, at_ms=at_ms
+            )
+            if closed and self._on_finalize is not None:
+                await self._on_finalize(connection, trace_id)
+            return await read.trace(connection, trace_id)
+
+        row = await self._write(work)
+        if row is None:
+            raise NotFoundError(f"no trace {trace_id!r}")
+        return row
+
+    async def set_status(self, trace_id: str, status: Status, *, expected: Collection[str] | None = None) -> bool:
+        """See the port; becoming `finalized` again (checks asked for anew) is announced as the first time is."""
+
+        async def work(connection: Connection) -> bool:
+            changed = await write.set_status(connection, trace_id, status, expected)
+            if changed and status == "finalized" and self._on_finalize is not None:
+                await self._on_finalize(connection, trace_id)
+            return changed
+
+        return await self._write(work)
+
+    async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
+        """See the port."""
+        return await self._read(read.pending, limit)
+
+    async def set_final_document(self, trace_id: str, blob_id: str) -> None:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        await self._write(lambda c: write.set_final(c, trace_id, blob_id, now))
+
+    async def delete_trace(self, trace_id: str, at_ms: int) -> bool:
+        """See the port."""
+        deleted = await self._write(lambda c: write.delete(c, trace_id, at_ms))
+        await self._purge(trace_id)
+        return deleted
+
+    async def _purge(self, trace_id: str) -> None:
+        while await self._write(lambda c: write.purge_slice(c, trace_id)):
+            pass
+
+    async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:
+        """See the port."""
+        return await self._read(read.gaps, trace_id, limit)
+
+    # -- events
+
+    async def append_events(
+        self,
+        trace_id: str,
+        events: Sequence[StoredEvent],
+        blobs: Sequence[NewBlob] = (),
+        *,
+        references: Collection[str] = (),
+        skew_ms: int | None = None,
+        limits: TraceLimits | None = None,
+    ) -> AppendResult:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        return await self._write(
+            lambda c: write.append(
+                c, trace_id, events, blobs, references=references, skew_ms=skew_ms, limits=limits, now_ms=now
+            )
+        )
+
+    async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
+        """See the port."""
+        return await self._read(read.events, trace_id, after, limit)
+
+    # -- quality checks
+
+    async def append_qa_fact(self, trace_id: str, fact: QaFact) -> bool:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        named = named_blobs(fact.result)
+        return await self._write(lambda c: write.put_fact(c, trace_id, fact, named, now))
+
+    async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
+        """See the port."""
+        return await self._read(read.facts, trace_id)
+
+    # -- blobs
+
+    async def put_blob_row(
+        self, row: BlobRow, *, trace_id: str | None = None, submitted_id: str | None = None, data: bytes | None = None
+    ) -> None:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        await self._write(
+            lambda c: write.put_blob(c, row, trace_id=trace_id, submitted_id=submitted_id, data=data, now_ms=now)
+        )
+
+    async def get_blob_row(self, blob_id: str) -> BlobRow | None:
+        """See the port."""
+        return await self._read(read.blob_row, blob_id)
+
+    async def blob_data(self, blob_id: str) -> bytes | None:
+        """See the port."""
+        return await self._read(read.blob_data, blob_id)
+
+    async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
+        """See the port."""
+        return await self._read(read.resolved, trace_id, submitted)
+
+    async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
+        """See the port."""
+        return await self._read(read.blob_rows, trace_id, after, limit)
+
+    async def referenced_blobs(self) -> AsyncIterator[str]:
+        """See the port."""
+        after = ""
+        while ids := await self._read(read.held_ids, after, _IDS):
+            for blob_id in ids:
+                yield blob_id
+            after = ids[-1]
+
+    async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
+        """See the port."""
+        return tuple(await self._write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit)))
+
+    def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
+        """See the port. Held by an advisory lock, so it also keeps machines apart; a lost connection lets go."""
+        return self._held_gate("" if exclusive else "_shared")
+
+    @contextlib.asynccontextmanager
+    async def _held_gate(self, kind: str) -> AsyncIterator[None]:
+        async with self._connection(self._gates) as connection, connection.transaction():
+            await connection.execute(_GATE[kind], (LOCK_GARBAGE,))
+            yield
+
+    # -- tokens and keys
+
+    async def secret(self, name: str = "identity") -> bytes:
+        """See the port."""
+        fresh = secrets.token_bytes(32)
+
+        async def work(connection: Connection) -> bytes:
+            await connection.execute(
+                "INSERT INTO secrets (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING", (name, fresh)
+            )
+            return await read.secret(connection, name)
+
+        return await self._write(work)
+
+    async def add_token(self, token: TokenRow) -> None:
+        """See the port."""
+        await self._write(lambda c: write.add_token(c, token))
+
+    async def find_token(self, token_hash: str) -> TokenRow | None:
+        """See the port."""
+        return await self._read(read.token, token_hash)
+
+    async def revoke_token(self, token_id: str, at_ms: int) -> bool:
+        """See the port."""
+
+        async def work(connection: Connection) -> bool:
+            done = await connection.execute(
+                "UPDATE tokens SET revoked_at_ms = %s WHERE token_id = %s AND revoked_at_ms IS NULL", (at_ms, token_id)
+            )
+            return done.rowcount == 1
+
+        return await self._write(work)
+
+    async def list_tokens(self) -> tuple[TokenRow, ...]:
+        """See the port."""
+        return await self._read(read.tokens)
+
+
+_GATE: Final = {"": "SELECT pg_advisory_xact_lock(%s)", "_shared": "SELECT pg_advisory_xact_lock_shared(%s)"}
+
+
+def _pool(dsn: str, size: int) -> psycopg_pool.AsyncConnectionPool[Connection]:
+    return psycopg_pool.AsyncConnectionPool(
+        dsn,
+        min_size=1,
+        max_size=size,
+        max_waiting=_MOST_WAITING,
+        timeout=_WAIT_S,
+        reconnect_timeout=_RECONNECT_S,  # then each call tries anew; by itself the pool would wait longer and longer
+        kwargs={"autocommit": True},
+        configure=_configure,
+        open=False,
+    )
+
+
+def _unreachable(why: str) -> UnavailableError:
+    return UnavailableError(
+        "the collector's database cannot be reached",
+        why=why,
+        next_step="check collector.database and that PostgreSQL runs",
+    )
+
+
+async def _configure(connection: Connection) -> None:
+    psycopg.types.json.set_json_loads(orjson.loads, connection)
+    await connection.execute("SET search_path = pm_collector, public")
+    await connection.execute("SET synchronous_commit = on")  # a database's default may be less than durable
+
+
+def _reason(error: psycopg.Error) -> str:
+    """The first line of what PostgreSQL said: later ones may repeat what was sent."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,345 @@
+"""The SQLite store, the default: one file, no set-up, safe to share between processes of one machine.
+
+WAL, `synchronous=FULL`: what is acknowledged is on the disk. All writes of a process go through one thread with group
+commit. Single rows are read on the event loop (10 us; a thread costs 60 to 100), longer reads in a thread. A lock file
+keeps uploads and garbage collection apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from collector.store.plan import named_blobs
+from collector.store.port import (
+    AppendResult,
+    BlobRow,
+    NewBlob,
+    QaFact,
+    Status,
+    StoredEvent,
+    TokenRow,
+    TraceLimits,
+    TraceRow,
+)
+from collector.store.sqlite import read, write
+from collector.store.sqlite import write as remove
+from collector.store.sqlite.group import MOST_GROUPED, GroupWriter
+from collector.store.sqlite.schema import migrate, use_wal
+from collector.store.sqlite.write import Append, append_together
+from tracer import clock
+from tracer.durable import ensure_folder
+from tracer.errors import NotFoundError, RecordError, TraceError
+
+__all__ = ["FileGate", "SqliteStore", "open_sqlite"]
+
+_PAUSES_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
+
+
+class FileGate:
+    """See the module; `path` is the lock file, made when first needed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @contextlib.asynccontextmanager
+    async def hold(self, *, exclusive: bool) -> AsyncIterator[None]:
+        """Inside: no collection (shared), or neither upload nor collection (exclusive)."""
+        door = await _locked(f"{self._path}.door", fcntl.LOCK_EX)  # whoever waits stops those who come after
+        try:
+            held = await _locked(self._path, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        finally:
+            os.close(door)
+        try:
+            yield
+        finally:
+            os.close(held)
+
+
+async def _locked(path: str, kind: int) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for tries in range(1 << 62):
+            try:
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                await asyncio.sleep(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
+            else:
+                return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    raise AssertionError  # pragma: no cover
+
+
+_BUSY_S: Final = 10.0
+_CACHE_KIB: Final = 256 * 1024  # taken as needed; a whole index must fit (a million events: 220 MB)
+_CHECKPOINT_PAGES: Final = 4_000  # 16 MB: a log that grows costs half as much again at each sync
+_IDS: Final = 1_000
+_Result = TypeVar("_Result")
+
+
+@contextlib.asynccontextmanager
+async def open_sqlite(path: Path | str, *, group: int = MOST_GROUPED) -> AsyncIterator[SqliteStore]:
+    """The store in the file `path`, made if it is not there. `group` 1 turns group commit off (for measuring).
+
+    Raises:
+        TraceError: it is no database of ours, or of a later version.
+        RecordError: it cannot be written.
+
+    """
+    store = SqliteStore(Path(path), group=group)
+    try:
+        await store.start()
+        yield store
+    finally:
+        await store.close()
+
+
+class SqliteStore:
+    """Implements `collector.store.port.TraceStore`; made by `open_sqlite`."""
+
+    def __init__(self, path: Path, *, group: int) -> None:
+        self._path = path
+        self._writer = GroupWriter(self._connect_writer, group=group)
+        self._gate = FileGate(f"{path}.gate")
+        self._point: sqlite3.Connection | None = None
+        self._scan: sqlite3.Connection | None = None
+        self._scanner = ThreadPoolExecutor(1, thread_name_prefix="collector-reader")
+
+    async def start(self) -> None:
+        """Open the file, bring it to the newest version, go on with removals that a crash cut off."""
+        told = f"cannot open the collector's database {str(self._path)!r}"
+        next_step = "check the file and its folder, or name another one (collector.database)"
+        try:
+            ensure_folder(self._path.parent)
+            await self._writer.start()
+            self._point, self._scan = self._connect(), self._connect()
+            self._point.execute("PRAGMA query_only = ON")  # the other one sorts into temporary tables
+        except OSError as error:
+            raise RecordError(told, why=error.strerror or str(error), next_step=next_step) from error
+        except sqlite3.DatabaseError as error:
+            raise TraceError(told, why=str(error), next_step=next_step) from error
+        for trace_id in read.purges(self._point):
+            await self._purge(trace_id)
+
+    async def close(self) -> None:
+        """See the port."""
+        await self._writer.close()
+        connections = (self._point, self._scan)
+        self._point = self._scan = None
+        await asyncio.to_thread(self._scanner.shutdown)
+        for connection in connections:
+            if connection is not None:
+                connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        if not self._path.exists():  # a database and what SQLite puts beside it take the mode of the file
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, cached_statements=256)
+        try:
+            use_wal(connection, patience_s=_BUSY_S)
+            for pragma in (
+                "synchronous = FULL",
+                f"cache_size = -{_CACHE_KIB}",
+                f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
+                "secure_delete = ON",  # what a person asked to be deleted must not stay in free pages
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+            migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _now(self, reading: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Read a row or a few on the event loop."""
+        if self._point is None:
+            raise TraceError("the store is closed")
+        return reading(self._point, *arguments)
+
+    async def _long(self, reading: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Read many rows in a thread."""
+        if self._scan is None:
+            raise TraceError("the store is closed")
+        # One thread of its own: a cancelled caller leaves its reading to end there, not beside the next one.
+        return await asyncio.get_running_loop().run_in_executor(self._scanner, reading, self._scan, *arguments)
+
+    # -- traces
+
+    async def create_trace(self, row: TraceRow, *, ingest_key_hash: str, identity: bytes = b"") -> bool:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        token = TokenRow(clock.new_id(), "ingest", ingest_key_hash, row.trace_id, "", now)
+        return await self._writer.write(lambda c: write.create(c, row, token, identity, now))
+
+    async def get_trace(self, trace_id: str) -> TraceRow | None:
+        """See the port."""
+        return self._now(read.trace, trace_id)
+
+    async def list_traces(
+        self, *, after: str | None = None, limit: int = 100, status: str | None = None
+    ) -> tuple[TraceRow, ...]:
+        """See the port."""
+        return await self._long(read.listed, after, limit, status)
+
+    async def finalize(
+        self,
+        trace_id: str,
+        *,
+        final_state: dict[str, Any] | None,
+        at_ms: int,
+        blobs: Sequence[NewBlob] = (),
+        references: Collection[str] = (),
+    ) -> TraceRow:
+        """See the port."""
+        await self._writer.write(
+            lambda c: write.finalize(
+                c, trace_id, final_state=final_state, blobs=blobs, references=references, at_ms=at_ms
+            )
+        )
+        row = self._now(read.trace, trace_id)
+        if row is None:
+            raise NotFoundError(f"no trace {trace_id!r}")
+        return row
+
+    async def set_status(self, trace_id: str, status: Status, *, expected: Collection[str] | None = None) -> bool:
+        """See the port."""
+        return await self._writer.write(lambda c: write.set_status(c, trace_id, status, expected))
+
+    async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
+        """See the port."""
+        return self._now(read.pending, limit)
+
+    async def set_final_document(self, trace_id: str, blob_id: str) -> None:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        await self._writer.write(lambda c: write.set_final(c, trace_id, blob_id, now))
+
+    async def delete_trace(self, trace_id: str, at_ms: int) -> bool:
+        """See the port."""
+        deleted = await self._writer.write(lambda c: remove.delete(c, trace_id, at_ms))
+        await self._purge(trace_id)
+        return deleted
+
+    async def _purge(self, trace_id: str) -> None:
+        while await self._writer.write(lambda c: remove.purge_slice(c, trace_id)):
+            pass
+
+    async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:
+        """See the port."""
+        return self._now(read.gaps, trace_id, limit)
+
+    # -- events
+
+    async def append_events(
+        self,
+        trace_id: str,
+        events: Sequence[StoredEvent],
+        blobs: Sequence[NewBlob] = (),
+        *,
+        references: Collection[str] = (),
+        skew_ms: int | None = None,
+        limits: TraceLimits | None = None,
+    ) -> AppendResult:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        size = sum([len(event.payload) for event in events]) + sum([len(blob.data or b"") for blob in blobs])
+        append = Append(trace_id, events, blobs, references, skew_ms, limits, now)
+        return await self._writer.write_together(append_together, append, size=size)
+
+    async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
+        """See the port."""
+        return await self._long(read.events, trace_id, after, limit)
+
+    # -- quality checks
+
+    async def append_qa_fact(self, trace_id: str, fact: QaFact) -> bool:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        named = named_blobs(fact.result)
+        return await self._writer.write(lambda c: write.put_fact(c, trace_id, fact, named, now))
+
+    async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
+        """See the port."""
+        return self._now(read.facts, trace_id)
+
+    # -- blobs
+
+    async def put_blob_row(
+        self, row: BlobRow, *, trace_id: str | None = None, submitted_id: str | None = None, data: bytes | None = None
+    ) -> None:
+        """See the port."""
+        now = clock.now_epoch_ms()
+        await self._writer.write(
+            lambda c: write.put_blob(c, row, trace_id=trace_id, submitted_id=submitted_id, data=data, now_ms=now),
+            size=len(data or b""),
+        )
+
+    async def get_blob_row(self, blob_id: str) -> BlobRow | None:
+        """See the port."""
+        return self._now(read.blob_row, blob_id)
+
+    async def blob_data(self, blob_id: str) -> bytes | None:
+        """See the port."""
+        return self._now(read.blob_data, blob_id)
+
+    async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
+        """See the port."""
+        return self._now(read.resolved, trace_id, submitted)
+
+    async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
+        """See the port."""
+        return await self._long(read.blob_rows, trace_id, after, limit)
+
+    async def referenced_blobs(self) -> AsyncIterator[str]:
+        """See the port."""
+        after = ""
+        while ids := await self._long(read.held_ids, after, _IDS):
+            for blob_id in ids:
+                yield blob_id
+            after = ids[-1]
+
+    async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
+        """See the port."""
+        return tuple(await self._writer.write(lambda c: remove.take_garbage(c, before_ms=before_ms, limit=limit)))
+
+    def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
+        """See the port."""
+        return self._gate.hold(exclusive=exclusive)
+
+    # -- tokens and keys
+
+    async def secret(self, name: str = "identity") -> bytes:
+        """See the port."""
+        return await self._writer.write(lambda c: remove.secret(c, name, secrets.token_bytes(32)))
+
+    async def add_token(self, token: TokenRow) -> None:
+        """See the port."""
+        await self._writer.write(lambda c: write.add_token(c, token))
+
+    async def find_token(self, token_hash: str) -> TokenRow | None:
+        """See the port."""
+        return self._now(read.token, token_hash)
+
+    async def revoke_token(self, token_id: str, at_ms: int) -> bool:
+        """See the port."""
+        return await self._writer.write(lambda c: remove.revoke_token(c, token_id, at_ms))
+
+    async def list_tokens(self) -> tuple[TokenRow, ...]:
+        """See the port."""
+        return await self._long(read.tokens)

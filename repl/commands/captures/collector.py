@@ -1,0 +1,156 @@
+"""The project's collector, opened for one command; its schema, garbage collection and tokens."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from repl.present.text import count_text, one_line
+from tracer.clock import from_epoch_ms
+from tracer.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collector.collector import Collector
+    from collector.store.port import TraceRow, TraceStore
+    from repl.context import Context
+
+__all__ = ["NoCollectorError", "find_row", "gc", "listed", "new", "opened_collector", "revoke", "schema"]
+
+_PAGE = 500
+
+
+class NoCollectorError(NotFoundError):
+    """The project has no collector yet."""
+
+
+@asynccontextmanager
+async def opened_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
+    """The collector that the settings name (`collector.*`), while the block runs.
+
+    Raises:
+        NoCollectorError: there is none yet, and `create` is not asked for: looking makes nothing.
+
+    """
+    from collector.opening import open_collector  # pydantic, orjson: 150 ms, for these commands alone
+
+    settings = context.settings()
+    own = not settings.get("collector.database")
+    if own and not create and not (context.state_root / "collector.sqlite").exists():
+        raise NoCollectorError(
+            "there are no captured sessions here",
+            why=f"{str(context.state_root)!r} holds no collector",
+            next_step="pm record, pm capture from-task, or work in the right project with -C",
+        )
+    async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
+        yield collector
+
+
+async def find_row(store: TraceStore, selector: str) -> TraceRow:
+    """The trace whose id is `selector`, or the only one whose id begins so.
+
+    Raises:
+        NotFoundError: none, more than one, or it was deleted.
+
+    """
+    exact = await store.get_trace(selector.lower())
+    if exact is not None and exact.status == "deleted":
+        raise NotFoundError(f"trace {selector!r} was deleted", next_step="pm capture list --remote")
+    if exact is not None:
+        return exact
+    found: list[TraceRow] = []
+    after: str | None = None
+    while selector and len(found) < 2 and (rows := await store.list_traces(after=after, limit=_PAGE)):
+        after = rows[-1].trace_id
+        found += [row for row in rows if row.trace_id.startswith(selector.lower())]
+    if len(found) == 1:
+        return found[0]
+    why = "several ids begin so" if found else "no id in this project's collector begins so"
+    raise NotFoundError(f"no trace {selector!r}", why=why, next_step="give more of the id")
+
+
+def schema(context: Context, arguments: Namespace) -> int:
+    """`pm schema trace`: the JSON Schema of a captured trace."""
+    from tracer.capture.document import trace_schema  # pydantic: 90 ms
+
+    del arguments
+    found = trace_schema()
+    context.output.line(json.dumps(found, indent=2))
+    context.output.result("schema trace", {"schema": found})
+    return 0
+
+
+async def gc(context: Context, arguments: Namespace) -> int:
+    """`pm capture gc`: remove uploads that no capture names, older than a day."""
+    from collector.opening import open_collector
+
+    del arguments
+    async with open_collector(context.state_dir, context.settings()) as collector:
+        gone = await collector.collect_garbage()
+    removed = f"{count_text(gone.blobs, 'blob')} and {count_text(gone.leftovers, 'leftover')} removed"
+    context.output.line(f"{removed}, {gone.freed:,} bytes freed")
+    context.output.result("capture gc", {"blobs": gone.blobs, "leftovers": gone.leftovers, "bytes": gone.freed})
+    return 0
+
+
+async def new(context: Context, arguments: Namespace) -> int:
+    """`pm tokens new [--label TEXT] [--trace ID]`: make a token and print it, the only time."""
+    from collector.opening import open_collector  # pydantic models and the intake: 150 ms
+
+    async with open_collector(context.state_dir, context.settings()) as collector:
+        if arguments.trace:
+            trace_id = (await find_row(collector.store, arguments.trace)).trace_id
+            issued = await collector.tokens.new_ingest(trace_id, arguments.label or "")
+        else:
+            issued = await collector.tokens.new_admin(arguments.label or "")
+    context.output.line(issued.token)
+    context.output.note(f"shown once; pm tokens revoke {issued.token_id} makes it worthless")
+    context.output.result("tokens new", {"token_id": issued.token_id, "token": issued.token})
+    return 0
+
+
+async def listed(context: Context, arguments: Namespace) -> int:
+    """`pm tokens list [--all]`: what tokens there are, never their text."""
+    from collector.opening import open_collector
+
+    async with open_collector(context.state_dir, context.settings()) as collector:
+        rows = await collector.tokens.listed()
+    shown = [row for row in rows if arguments.all or (row.kind == "admin" and row.revoked_at_ms is None)]
+    for row in shown:
+        state = "revoked" if row.revoked_at_ms is not None else "valid"
+        about = row.trace_id or one_line(row.label, 40)
+        context.output.line(
+            f"{row.token_id}  {row.kind:<6}  {from_epoch_ms(row.created_at_ms)[:10]}  {state:<7}  {about}"
+        )
+    if not shown:
+        context.output.note("no admin tokens; the serve token is one too. pm tokens new makes another")
+    context.output.result(
+        "tokens list",
+        {
+            "tokens": [
+                {
+                    "token_id": row.token_id,
+                    "kind": row.kind,
+                    "label": row.label,
+                    "trace_id": row.trace_id,
+                    "created_at": from_epoch_ms(row.created_at_ms),
+                    "revoked": row.revoked_at_ms is not None,
+                }
+                for row in shown
+            ]
+        },
+    )
+    return 0
+
+
+async def revoke(context: Context, arguments: Namespace) -> int:
+    """`pm tokens revoke ID`."""
+    from collector.opening import open_collector
+
+    async with open_collector(context.state_dir, context.settings()) as collector:
+        done = await collector.tokens.revoke(arguments.token)
+    context.output.line(f"{arguments.token} is revoked" if done else f"{arguments.token} was revoked before")
+    context.output.result("tokens revoke", {"token_id": arguments.token, "revoked": True})
+    return 0

@@ -1,0 +1,168 @@
+"""`pm capture export`: one captured session in a training format, or a set of them; audited before it leaves."""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from repl.commands.captures.collector import find_row, opened_collector
+from repl.present.text import count_text, one_line
+from repl.version import VERSION
+from tracer.durable import replacing
+from tracer.errors import RecordError, UsageError
+
+if TYPE_CHECKING:
+    from collector.handover.export import ExportFormat
+    from repl.context import Context
+    from tracer.redaction.engine import ProjectRedactor
+
+__all__ = ["export"]
+
+_IN_MEMORY: Final = 8 << 20
+_CHUNK: Final = 1 << 20
+
+
+async def export(context: Context, arguments: Namespace) -> int:
+    """Dispatch: the fields, a set, or one trace."""
+    if arguments.fields:
+        return _fields(context)
+    if arguments.where is not None and arguments.trace is not None:
+        raise UsageError("a trace and --where exclude each other", next_step="give one of them")
+    if arguments.where is not None:
+        return await _set(context, arguments)
+    if arguments.trace is None:
+        raise UsageError("which trace?", next_step="pm capture export TRACE --format atif, or a set with --where")
+    return await _one(context, arguments)
+
+
+def _fields(context: Context) -> int:
+    from collector.handover.export_filter import FIELDS
+
+    width = max(len(name) for name in FIELDS)
+    for name, meaning in FIELDS.items():
+        context.output.line(f"{name:<{width}}  {meaning}")
+    context.output.result("capture export", {"fields": dict(FIELDS)})
+    return 0
+
+
+async def _one(context: Context, arguments: Namespace) -> int:
+    form: ExportFormat = arguments.format or "json"
+    if form == "json" and arguments.redact:
+        raise UsageError("--redact cannot be used with --format json", next_step="use atif, chat or otlp")
+    async with opened_collector(context) as collector:
+        row = await find_row(collector.store, arguments.trace)
+
+        async def write(file: BinaryIO) -> int:
+            from collector.handover.export import write_export
+
+            return await write_export(
+                file,
+                row,
+                form,
+                store=collector.store,
+                contents=collector.contents,
+                redactor=_redactor(context),
+                redact=arguments.redact,
+                what=f"the export of trace {row.trace_id}",
+            )
+
+        if arguments.output == "-":
+            await _print(context, write)
+            return 0
+        name = arguments.output or f"capture-{row.trace_id[:8]}{'' if form == 'json' else f'.{form}'}.json"
+        path = context.folder / Path(name).expanduser()
+        try:
+            with replacing(path) as file:
+                size = await write(file)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise RecordError(f"cannot write {str(path)!r}", why=why, next_step="name another with -o") from error
+    context.output.line(one_line(str(path)))
+    context.output.result(
+        "capture export", {"trace_id": row.trace_id, "format": form, "path": str(path), "bytes": size}
+    )
+    return 0
+
+
+async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) -> None:
+    """The whole export to stdout, once it is known to be clean."""
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        await write(file)  # type: ignore[arg-type]  # a spooled file has every method of BinaryIO
+        file.seek(0)
+        while chunk := file.read(_CHUNK):
+            context.output.data(chunk)
+
+
+async def _set(context: Context, arguments: Namespace) -> int:
+    from collector.handover.sets import SetRequest, export_set
+
+    if not arguments.output or arguments.output == "-":
+        raise UsageError("where to?", why="a set is a folder", next_step="pm capture export --where … -o FOLDER")
+    request = SetRequest(
+        where=arguments.where,
+        form=arguments.format or "atif",
+        shares=_shares(arguments.split),
+        shard_rows=_shard_rows(arguments.shard_rows),
+        redact=arguments.redact,
+        version=VERSION,
+    )
+    target = context.folder / Path(arguments.output).expanduser()
+    async with opened_collector(context) as collector:
+        report = await export_set(
+            request,
+            store=collector.store,
+            contents=collector.contents,
+            redactor=_redactor(context),
+            target=target,
+        )
+    output = context.output
+    output.line(one_line(str(report.path)))
+    told = ", ".join(f"{count} {split}" for split, count in report.rows.items())
+    output.line(f"  {count_text(sum(report.rows.values()), 'trace')} in {count_text(report.shards, 'shard')}: {told}")
+    output.line(f"  {count_text(report.near_duplicates, 'pair')} of near-duplicates")
+    for trace_id, reason in report.left_out.items():
+        output.note(f"left out: {trace_id}: {one_line(reason)}")
+    output.result(
+        "capture export",
+        {
+            "path": str(report.path),
+            "format": request.form,
+            "rows": dict(report.rows),
+            "shards": report.shards,
+            "left_out": dict(report.left_out),
+            "near_duplicates": report.near_duplicates,
+        },
+    )
+    return 0
+
+
+def _shard_rows(number: int | None) -> int:
+    if number is not None and number < 1:
+        raise UsageError(f"--shard-rows {number} makes no sense", next_step="at least 1 (default 1000)")
+    return number or 1000
+
+
+def _shares(text: str | None) -> tuple[int, int, int]:
+    if text is None:
+        return (80, 10, 10)
+    try:
+        first, second, third = (int(part) for part in text.split("/"))
+    except ValueError as error:
+        raise UsageError(f"--split {text!r} is no split", next_step="three percents: --split 80/10/10") from error
+    return (first, second, third)
+
+
+def _redactor(context: Context) -> ProjectRedactor:
+    """What the audit looks with: this project's rules, and this machine's names and paths."""
+    from tracer.redaction.engine import build_redactor
+
+    return build_redactor(
+        state_dir=context.state_root,
+        environ=context.redactor_environ(),
+        project_root=context.folder,
+        rewrite_paths=True,
+        truncate=False,
+    )

@@ -1,0 +1,160 @@
+"""`pm capture from-task` and `from-session`: other records of this project as captured sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repl.commands.captures.collector import opened_collector
+from repl.commands.look.find_task import find_task
+from repl.present.text import count_text, one_line
+from tracer.errors import TraceError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from collector.collector import Collector
+    from collector.imports.draft import Imported
+    from repl.context import Context
+    from tracer.distill.native import NativeSession
+
+__all__ = ["from_session", "from_task"]
+
+_BATCH = 500
+
+
+async def from_task(context: Context, arguments: Namespace) -> int:
+    """The newest trace of a task."""
+    consent = _consent(arguments.consent)
+    ref = find_task(context, arguments.task)
+    with tempfile.TemporaryDirectory(prefix="pm-import-") as folder:
+        imported = await asyncio.to_thread(_read_task, context, ref.path, consent, Path(folder))
+    return await _store(context, imported, "capture from-task")
+
+
+def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: Path) -> Imported:
+    from collector.imports.draft import Unknown
+    from collector.imports.task import imported_task
+    from collector.imports.task_base import task_base
+    from tracer.blobs import DirectoryBlobs
+    from tracer.conversation import ConversationTracer
+    from tracer.errors import NotFoundError
+
+    entries = ConversationTracer.read_trace(path)
+    if not entries:
+        raise TraceError(f"{str(path)!r} holds no facts")
+    blobs = DirectoryBlobs(context.state_dir.blobs)
+
+    def read_blob(blob_id: str) -> bytes | None:
+        try:
+            return blobs.read(blob_id)
+        except NotFoundError:
+            return None
+
+    def read_agentic(name: str) -> list[dict[str, Any]]:
+        path = (context.state_dir.project / name).resolve()
+        if not path.is_relative_to(context.state_dir.agentic_traces.resolve()):
+            return []
+        try:
+            lines = path.read_bytes().split(b"\n")
+            return [json.loads(line) for line in lines if line]
+        except (OSError, ValueError):
+            return []
+
+    recorded = next((entry.data.get("base") for entry in entries if entry.event == "LLM_REQUEST"), None)
+    workspace = Path(str(entries[0].data.get("workspace") or context.folder))
+    base = task_base(workspace, recorded if isinstance(recorded, str) else None, folder)
+    return imported_task(
+        entries,
+        consent=consent,
+        read_blob=read_blob,
+        base=(lambda _path: Unknown()) if base is None else base.content,
+        base_commit=None if base is None else base.commit,
+        read_agentic=read_agentic,
+        bundle=base.bundle() if base is not None and consent["store_raw_code"] else None,
+    )
+
+
+async def from_session(context: Context, arguments: Namespace) -> int:
+    """A session of Claude Code, Codex or Gemini."""
+    from collector.imports.session import imported_session
+    from collector.imports.session_reader import read_session
+    from tracer.distill.one import make_redactor
+
+    consent = _consent(arguments.consent)
+    session = _session(context, arguments)
+    context.settings()  # further names and rules of what is secret
+    redactor = make_redactor(context.state_dir)
+    read = await asyncio.to_thread(read_session, session, redactor=redactor)
+    imported = await asyncio.to_thread(imported_session, session, read, consent=consent)
+    return await _store(context, imported, "capture from-session")
+
+
+def _session(context: Context, arguments: Namespace) -> NativeSession:
+    from tracer.distill.locate.find import latest_session, session_at, session_named
+
+    project = context.folder / Path(arguments.project_root).expanduser() if arguments.project_root else context.folder
+    if arguments.session is None:
+        if not arguments.latest:
+            raise UsageError("which session?", next_step="--latest, or --session PATH; pm sessions lists them")
+        return latest_session(arguments.provider, project=project)
+    path = context.folder / Path(arguments.session).expanduser()
+    if path.exists():
+        return session_at(path, arguments.provider)
+    if arguments.provider is None:
+        raise UsageError(f"whose session is {arguments.session!r}?", next_step="name the agent with --provider")
+    return session_named(arguments.session, arguments.provider, cwd=project)
+
+
+def _consent(text: str | None) -> dict[str, bool]:
+    """What `--consent` allows; nothing without it."""
+    from collector.recorder.consent import parse_consent
+
+    return parse_consent(text or "none").flags()
+
+
+async def _store(context: Context, imported: Imported, command: str) -> int:
+    async with opened_collector(context, create=True) as collector:
+        new = await _send(collector, imported)
+    for note in imported.notes:
+        context.output.note(one_line(note))
+    edits = sum(event["type"] == "file_edit" for event in imported.events)
+    context.output.line(imported.trace_id)
+    told = f"{count_text(len(imported.events), 'event')}, {count_text(edits, 'edit')}"
+    context.output.line(f"  {told}{'' if new else ' · was there already'}")
+    context.output.line(f"  pm capture verify {imported.trace_id[:8]}")
+    context.output.result(
+        command,
+        {
+            "trace_id": imported.trace_id,
+            "events": len(imported.events),
+            "edits": edits,
+            "created": new,
+            "notes": list(imported.notes),
+        },
+    )
+    return 0
+
+
+async def _send(collector: Collector, imported: Imported) -> bool:
+    """Create, append, finalize; False where the trace was whole already."""
+    there = await collector.store.get_trace(imported.trace_id)
+    if there is not None and there.status != "open":
+        return False
+    create: Mapping[str, object] = imported.create
+    if imported.bundle is not None:
+        from tracer.blobs import blob_id_of
+
+        bundle_id = blob_id_of(imported.bundle)
+        await collector.put_blob(io.BytesIO(imported.bundle), submitted_id=bundle_id, byte_length=len(imported.bundle))
+        create = {**create, "repo": {**imported.create["repo"], "bundle_blob_id": bundle_id}}
+    await collector.create(create)
+    for at in range(0, len(imported.events), _BATCH):
+        await collector.append(imported.trace_id, imported.events[at : at + _BATCH])
+    await collector.finalize(imported.trace_id, {"final_state": imported.final_state})
+    return True

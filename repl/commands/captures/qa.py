@@ -1,0 +1,200 @@
+"""`pm capture qa` and `pm qa status|show`: run the quality checks of a captured session, and show their results."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any, Final
+
+from repl.present.text import age_text, count_text, one_line
+from tracer.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collector.collector import Collector
+    from collector.final.qa_facts import Step, StepFacts
+    from repl.context import Context
+
+__all__ = ["find_capture", "print_results", "qa", "show", "status"]
+
+_PAGE: Final = 500
+_SHORTEST: Final = 4
+_ROWS: Final = 20
+_VERDICTS: Final = {
+    "proven": "proven: the tests fail without the fix and pass with it, every time",
+    "passes_at_base": "not proven: the tests pass without the fix too",
+    "fails_at_head": "the tests fail with the fix",
+    "flaky": "not proven: the same code passes and fails",
+    "unchanged": "not proven: the session changed nothing",
+    "no_tests": "not proven: no tests ran",
+}
+
+
+async def qa(context: Context, arguments: Namespace) -> int:
+    """Run what is due, show it as it happens, then the results."""
+    from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms
+    from collector.qa.pipeline import request_step, run_qa
+    from collector.qa.sandbox.choose import SandboxChooser
+    from collector.qa.settings import qa_settings
+
+    settings = context.settings()
+    chosen = qa_settings(settings)
+    async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
+        trace_id = await find_capture(collector, arguments.trace)
+        if arguments.again:
+            await collector.request_qa(trace_id)
+        for step in arguments.step or ():
+            await request_step(collector, trace_id, step)
+        judge, why = _judge(context)
+        try:
+            found = await run_qa(
+                trace_id,
+                collector=collector,
+                settings=chosen,
+                judge=judge,
+                sandbox=SandboxChooser(chosen.sandbox, pull=chosen.pull),
+                progress=lambda text: context.output.note(one_line(text)),
+                no_judge=why or "no judge is set up",
+            )
+        finally:
+            if judge is not None:
+                await judge.close()
+        status = (await collector.row(trace_id)).status
+    shown = found.model_dump(mode="json")
+    print_results(context, shown, table=arguments.table)
+    context.output.result("capture qa", {"trace_id": trace_id, "status": status, "qa": shown})
+    return _exit_code(shown["tests"])
+
+
+async def find_capture(collector: Collector, text: str | None) -> str:
+    """The trace with this id or this beginning of one; the newest without.
+
+    Raises:
+        NotFoundError: none, or more than one.
+
+    """
+    if text and await collector.store.get_trace(text.lower()) is not None:
+        return text.lower()
+    after, found = None, list[str]()
+    while page := await collector.store.list_traces(after=after, limit=_PAGE):
+        if not text:
+            return page[0].trace_id
+        found += [row.trace_id for row in page if row.trace_id.startswith(text.lower())]
+        after = page[-1].trace_id
+    if text and len(found) == 1 and len(text) >= _SHORTEST:
+        return found[0]
+    what = f"no capture {text!r}" if text else "no capture is stored here"
+    why = f"{len(found)} captures begin so" if len(found) > 1 else ""
+    raise NotFoundError(what, why=why, next_step="pm capture list")
+
+
+def _judge(context: Context) -> tuple[Any, str]:
+    from collector.judge.models import LocalPace
+    from collector.judge.rubric_judge import choose_judge
+
+    settings = context.settings()
+    chosen = choose_judge(settings, context.environ, pace=LocalPace(float(settings.get("judge.per_minute"))))
+    return chosen.judge, chosen.why
+
+
+def print_results(context: Context, shown: dict[str, Any], *, table: bool) -> None:
+    """Print a trace's `qa`: schema, proof and scores; with `table` every test."""
+    output, tests = context.output, shown["tests"]
+    output.line(f"schema  {'valid' if shown['schema_valid'] else 'NOT VALID'}")
+    if tests["not_testable"]:
+        output.line(f"tests   not testable: {tests['not_testable']}")
+        output.note(f"        {one_line(str(tests['detail'].get('why', '')))}")
+    else:
+        _print_proof(context, tests, table=table)
+    judge = shown["judge"]
+    if judge is not None:
+        overall = "no scores" if judge["overall"] is None else f"{judge['overall']:.1f} overall"
+        flags = f"  ({', '.join(judge['flags'])})" if judge["flags"] else ""
+        output.line(f"judge   {overall}{flags}")
+
+
+def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> None:
+    output, proof, box = context.output, tests["detail"]["proof"], tests["detail"]["sandbox"]
+    passed = sum(run["passed"] for run in tests["invocations"] if run["phase"] == "head")
+    output.line(f"tests   {_VERDICTS[proof['verdict']]}")
+    output.line(f"        {passed} of {proof['repeats']} runs passed with the fix, in {box['name']} {box['version']}")
+    if box["lesser"]:
+        output.line(f"        a lesser sandbox: it lacks {', '.join(box['lacks'])}")
+    if proof["level"] == "run":
+        output.line("        no report of single tests: exit codes alone were compared")
+        return
+    counts = proof["counts"]
+    output.line(
+        f"        {count_text(counts['tests'], 'test')}: {counts['fail_to_pass']} fixed, "
+        f"{counts['pass_to_pass']} passed before, {counts['pass_to_fail']} broken, {counts['flaky']} flaky"
+    )
+    rows = proof["tests"] if table else [row for row in proof["tests"] if _worth_showing(row)][:_ROWS]
+    for row in rows:
+        mark = " *" if row["touched"] else ""
+        output.line(f"          {row['before']:>8} -> {row['after']:<8} {one_line(row['id'])}{mark}")
+    if any(row["touched"] for row in rows):
+        output.line("        * in a file that the fix changed")
+
+
+def _worth_showing(row: dict[str, Any]) -> bool:
+    return bool(row["touched"] or row["flaky"] or row["before"] != row["after"])
+
+
+def _exit_code(tests: dict[str, Any]) -> int:
+    if tests["final_passed"]:
+        return 0
+    return {"sandbox": 9, "source_unavailable": 5}.get(tests["not_testable"] or "", 1)
+
+
+async def show(context: Context, arguments: Namespace) -> int:
+    """The results, as the last run left them."""
+    from collector.final.document import shown_qa
+    from collector.opening import open_collector  # as in `capture_qa`
+
+    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+        trace_id = await find_capture(collector, arguments.trace)
+        row = await collector.row(trace_id)
+        found = shown_qa(await collector.store.qa_facts(trace_id))
+    if found is None:
+        context.output.line(f"no check of {trace_id[:8]} has a result yet ({row.status})")
+        context.output.note(_next(trace_id, row.status))
+    else:
+        print_results(context, found, table=arguments.table)
+    context.output.result("qa show", {"trace_id": trace_id, "status": row.status, "qa": found})
+    return 0
+
+
+async def status(context: Context, arguments: Namespace) -> int:
+    """Which steps are done."""
+    from collector.final.qa_facts import STEPS, StepFacts
+    from collector.opening import open_collector
+    from tracer.clock import now_epoch_ms
+
+    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+        trace_id = await find_capture(collector, arguments.trace)
+        row = await collector.row(trace_id)
+        facts = StepFacts(await collector.store.qa_facts(trace_id))
+    steps = [_state(facts, step) for step in STEPS]
+    now_ms = now_epoch_ms()
+    context.output.line(f"capture      {trace_id}  {row.status}")
+    for step in steps:
+        age = f"{age_text(now_ms - step['at_ms'])} ago" if step["at_ms"] else ""
+        context.output.line(f"{step['step']:<12} {step['state']:<20} {age}".rstrip())
+    if row.status != "complete" or any(step["state"] == "due again" for step in steps):
+        context.output.note(_next(trace_id, row.status))
+    context.output.result("qa status", {"trace_id": trace_id, "status": row.status, "steps": steps})
+    return 0
+
+
+def _state(facts: StepFacts, step: Step) -> dict[str, Any]:
+    latest = facts.latest(step)
+    if latest is None:
+        state = "not done"
+    elif facts.asked_since(step):
+        state = "due again"
+    else:
+        state = "could not be made" if ":trouble-" in latest.input_hash else "done"
+    return {"step": step, "state": state, "at_ms": latest.ts_ms if latest is not None else None}
+
+
+def _next(trace_id: str, capture_status: str) -> str:
+    verb = "finalize it first: pm capture finalize" if capture_status == "open" else "pm qa run"
+    return f"  next:  {verb} {trace_id[:8]}"

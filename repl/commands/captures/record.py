@@ -1,0 +1,449 @@
+"""`pm record` and its companions: the recorded shell, thoughts, snapshots, pause, status, preview, upload, discard."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from collector.client.api import CollectorClient
+from collector.client.events import acceptable
+from collector.client.prune import gone_name
+from collector.client.spool import Draft, Spool, find_spool, list_spools
+from collector.recorder.begin import begin_capture, check_store, create_request, environment_hash, open_repository
+from collector.recorder.consent import Consent
+from collector.recorder.files import FileTracker
+from collector.recorder.scribe import Scribe, ScribeOptions
+from collector.recorder.session import RECORDING, Ended, close_interrupted, record_session, request_stop
+from collector.recorder.shell_marks import find_shell
+from collector.recorder.watcher import left_out_by
+from repl.commands.captures.capture import prune_by_itself, send_now, spool_state
+from repl.commands.captures.consent import (
+    ask_yes,
+    bug_from,
+    can_ask,
+    event_line,
+    person_from,
+    preview_fields,
+    preview_lines,
+)
+from repl.commands.captures.server import capture_redactor, client_for, server_address
+from repl.present.text import count_text, escape
+from tracer.errors import ConflictError, NotFoundError, PmError, RecordError, UsageError
+
+if TYPE_CHECKING:
+    from collector.recorder.shell_marks import Shell
+    from repl.context import Context
+    from runner.workspace.git.repository import Git
+
+__all__ = [
+    "discard",
+    "options_for",
+    "pause",
+    "preview",
+    "record",
+    "record_into",
+    "resume",
+    "running_here",
+    "snapshot",
+    "status",
+    "stop",
+    "think",
+    "upload",
+]
+
+
+async def record(context: Context, arguments: Namespace) -> int:
+    """A new recording."""
+    from tracer.redaction.marks import load_key
+
+    _refuse_nesting(context)
+    shell = find_shell(arguments.shell or "", context.environ)
+    git = open_repository(context.folder)
+    context.state_dir.ensure()
+    prune_by_itself(context)
+    person = person_from(context, arguments, git)
+    store = arguments.store or "redacted"
+    check_store(store, person.consent)
+    address = server_address(context, arguments)
+    key = load_key(context.state_root)
+    request = create_request(
+        git,
+        bug=bug_from(context, arguments, default_title=f"bug fix session in {git.top.name}"),
+        person=person,
+        store=store,
+        mode="incremental" if arguments.live else "batch",
+        environ=context.environ,
+        key=key,
+    )
+    spool = begin_capture(
+        context.state_root,
+        request,
+        server=address,
+        kind="recording",
+        redactor=capture_redactor(context),
+        shell=shell.name,
+    )
+    return await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording")
+
+
+async def record_into(
+    context: Context, arguments: Namespace, *, spool: Spool, git: Git, shell: Shell, greet: str
+) -> int:
+    """Record a shell into `spool`, show what would be sent, and send it if that is wanted."""
+    options = options_for(context, spool, git, shell=shell.name)
+    _greet(context, spool, greet, live=arguments.live)
+    if arguments.live:
+        async with client_for(context, arguments, spool=spool, patience_s=1.0) as client:
+            if not client.token and not spool.ingest_key:
+                context.output.note(f"nothing is sent meanwhile: no key for {client.address} (PM_CAPTURE_TOKEN)")
+            ended = await _run(context, spool, git, shell, options, client)
+    else:
+        ended = await _run(context, spool, git, shell, options, None)
+    if not ended.marked:
+        context.output.note("the shell gave no sign of its commands: does its start-up file start another shell?")
+    if ended.failed is not None:
+        short = spool.trace_id[:8]
+        ended.failed.next_step = f"free space or mend what is wrong; then pm record resume {short} goes on"
+        context.output.note(
+            f"recorded until then: {count_text(spool.last_event(), 'event')} · pm record upload {short} sends that"
+        )
+        raise ended.failed
+    await _after(context, arguments, spool)
+    context.output.result("record", {"trace_id": spool.trace_id, "shell_status": ended.status, **spool_state(spool)})
+    return 0
+
+
+async def _run(
+    context: Context, spool: Spool, git: Git, shell: Shell, options: ScribeOptions, client: CollectorClient | None
+) -> Ended:
+    return await record_session(
+        spool, git, shell, cwd=str(context.folder), options=options, environ=dict(context.environ), client=client
+    )
+
+
+def _greet(context: Context, spool: Spool, greet: str, *, live: bool) -> None:
+    request = spool.header["request"]
+    flags = request["developer"]["consent_flags"]
+    consent = Consent(
+        code=flags["store_raw_code"], output=flags["store_terminal_output"], judge=flags["allow_llm_judge"]
+    )
+    mode = "secrets are replaced" if request["store"] != "raw" else "RAW: nothing is replaced"
+    title = request["task"]["bug_report"]["title"]
+    sending = "sent while you work" if live else "sent only after you have seen it"
+    context.output.note(escape(f"{greet} {spool.trace_id[:8]} · {title} · {mode} · {sending}"))
+    context.output.note(f"consent: {consent.describe()}")
+    context.output.note('pm think "…" notes a thought · pm record pause stops looking · exit or Ctrl+D ends')
+
+
+async def _after(context: Context, arguments: Namespace, spool: Spool) -> None:
+    """The preview, the question, the sending; what is not sent stays, and how to send it is said."""
+    output = context.output
+    output.lines(preview_lines(spool))
+    later = f"pm record upload {spool.trace_id[:8]}"
+    if arguments.no_upload:
+        output.note(f"kept here · {later} sends it")
+        return
+    if not arguments.live and not getattr(arguments, "yes", False):
+        if not can_ask(context):
+            output.note(f"kept here: nobody said yes · {later} sends it, or --yes")
+            return
+        if not ask_yes(context, f"Send this to {spool.header['server']}?", default=True):
+            output.note(f"kept here · {later} sends it, pm record discard {spool.trace_id[:8]} deletes it")
+            return
+    try:
+        await send_now(context, arguments, spool)
+    except PmError as error:
+        error.next_step = later
+        raise
+
+
+def options_for(context: Context, spool: Spool, git: Git, *, shell: str) -> ScribeOptions:
+    """How this spool is written: its mode and consent, and the settings."""
+    from dataclasses import replace
+
+    from tracer.redaction.marks import load_key
+
+    request, settings = spool.header["request"], context.settings()
+    flags = request["developer"]["consent_flags"]
+    redactor = None
+    if request.get("store") != "raw":
+        base = capture_redactor(context)
+        redactor = replace(base, parts=replace(base.parts, project_root=git.top))
+    return ScribeOptions(
+        shell=shell,
+        redactor=redactor,
+        env_hash=environment_hash(context.environ, key=load_key(context.state_root)),
+        keep_output=flags.get("store_terminal_output") is True,
+        left_out=left_out_by(settings.get("record.ignore") or (), top=git.top, state_root=context.state_root),
+        snapshots=request.get("store") != "patches_only",
+        text_only=flags.get("store_raw_code") is not True,
+        file_limit=int(settings.get("record.file_limit")),
+        output_head=int(settings.get("record.output_limit")),
+    )
+
+
+def running_here(context: Context) -> Spool | None:
+    """The recording around this process (its shell's), or the one that runs with this state directory."""
+    from collector.client.spool import list_spools
+
+    around = context.environ.get(RECORDING)
+    if around and Path(around).is_dir():
+        spool = Spool.open(Path(around))
+        if spool.recorder is not None:
+            return spool
+    return next((spool for spool in list_spools(context.state_root) if spool.recorder is not None), None)
+
+
+def _refuse_nesting(context: Context) -> None:
+    around = context.environ.get(RECORDING)
+    if not around or not Path(around).is_dir() or Spool.open(Path(around)).recorder is None:
+        return
+    raise UsageError(
+        "this shell is being recorded already",
+        why=f"recording {os.path.basename(around)[:8]}",  # noqa: PTH119 - a name
+        next_step="exit ends it; pm record status shows it",
+    )
+
+
+_LINKED = ("test_run", "file_edit", "terminal_command", "commit")
+_MOST_LINKS = 5
+
+
+def _running(context: Context) -> Spool:
+    spool = running_here(context)
+    if spool is None:
+        raise NotFoundError("no recording runs here", next_step="pm record begins one")
+    return spool
+
+
+def _chosen(context: Context, arguments: Namespace) -> Spool:
+    """The recording that was named, else the running one, else the newest."""
+    if getattr(arguments, "trace", None):
+        return find_spool(context.state_root, arguments.trace)
+    spool = running_here(context)
+    if spool is None:
+        spool = next((each for each in list_spools(context.state_root) if each.header.get("kind") == "recording"), None)
+    if spool is None:
+        raise NotFoundError("no recording in this project", next_step="pm record begins one")
+    return spool
+
+
+def think(context: Context, arguments: Namespace) -> int:
+    """Note a thought, linked to what happened since the one before."""
+    text = " ".join(arguments.text).strip()
+    if not text:
+        raise UsageError("a thought needs words", next_step='pm think "the cart is None after logout"')
+    spool = _running(context)
+    if spool.paused:
+        raise ConflictError("the recording is paused", why="nothing is noted meanwhile", next_step="pm record resume")
+    links = list(arguments.link or ()) or _last_events(spool)
+    redactor = None
+    if spool.header["request"].get("store") != "raw":
+        from repl.commands.captures.server import capture_redactor
+
+        redactor = capture_redactor(context)
+        text = redactor.redact_text(text)[0]
+    payload = {"content": text, "kind": arguments.kind or "interpretation", "links_to": _checked_links(spool, links)}
+    event = spool.append([Draft(type="thought", payload=payload)])[0]
+    context.output.line(f"noted as {payload['kind']}, linked to {count_text(len(payload['links_to']), 'event')}")
+    context.output.result("think", {"event_id": event["event_id"], "seq": event["seq"], **payload})
+    return 0
+
+
+def _last_events(spool: Spool) -> list[str]:
+    """The newest actions since the last thought, oldest first; the last action of all where there was none since."""
+    since: list[str] = []
+    last = ""
+    for line in spool.lines():
+        event = orjson.loads(line.raw)
+        if event["type"] == "thought":
+            since = []
+        elif event["type"] in _LINKED:
+            since.append(event["event_id"])
+            last = event["event_id"]
+    return since[-_MOST_LINKS:] or ([last] if last else [])
+
+
+def _checked_links(spool: Spool, links: list[str]) -> list[str]:
+    """Full ids of the events that `links` name (by id, its beginning, or seq).
+
+    Raises:
+        NotFoundError: one names nothing.
+
+    """
+    events = [orjson.loads(line.raw) for line in spool.lines()]
+    found = []
+    for link in links:
+        match = next(
+            (each["event_id"] for each in events if each["event_id"].startswith(link) or str(each["seq"]) == link), None
+        )
+        if match is None:
+            raise NotFoundError(f"no event {link!r} in this recording", next_step="pm record preview --full lists them")
+        found.append(match)
+    return found
+
+
+def snapshot(context: Context, arguments: Namespace) -> int:
+    """Keep touched files (and those named) as they are."""
+    spool = _running(context)
+    if spool.paused:
+        raise ConflictError("the recording is paused", why="nothing is kept meanwhile", next_step="pm record resume")
+    git = open_repository(context.folder)
+    options = options_for(context, spool, git, shell=str(spool.header.get("shell") or "bash"))
+    scribe = Scribe(spool, git, options, tell=context.output.note)
+    drafts = _snapshot(spool, scribe.files, [_relative(git, context, path) for path in arguments.paths])
+    for draft in drafts:
+        context.output.line(escape(str(draft["payload"]["file_path"])))
+    if not drafts:
+        context.output.note("no file was touched yet: name one   pm snapshot src/a.py")
+    context.output.result("snapshot", {"files": [draft["payload"]["file_path"] for draft in drafts]})
+    return 0
+
+
+def _snapshot(spool: Spool, files: FileTracker, named: list[str]) -> list[dict[str, Any]]:
+    """Under one lock: learn what is known, take edits that were not told yet, and keep what stands there now."""
+    context = {"workspace_root": None, "branch": None, "commit_head": None}
+    with spool.writing() as lines:
+        for line in lines:
+            files.learn(orjson.loads(line.raw))
+        paths = sorted({*files.changed_paths(), *named})
+        edits = files.observe(paths, actor={"kind": "human", "id": None}, context=context)
+        kept = files.snapshot(sorted({*files.known, *named}), "manual_checkpoint", context=context)
+        missing = [path for path in named if path not in files.known]
+        kept += [draft for path in missing for draft in files.first_snapshot(path, context=context)]
+        spool.append_held(acceptable(edits))
+        return spool.append_held(acceptable(kept))
+
+
+def _relative(git: Git, context: Context, path: str) -> str:
+    try:
+        return str((context.folder / path).resolve().relative_to(git.top.resolve()))
+    except ValueError as error:
+        raise UsageError(f"{path!r} lies outside the repository", next_step="name a file of it") from error
+
+
+def pause(context: Context, _arguments: Namespace) -> int:
+    """Stop looking."""
+    spool = _running(context)
+    spool.pause(on=True)
+    context.output.line(f"paused {spool.trace_id[:8]}: nothing is recorded until pm record resume")
+    context.output.result("record pause", {"trace_id": spool.trace_id, **spool_state(spool)})
+    return 0
+
+
+async def resume(context: Context, arguments: Namespace) -> int:
+    """Go on: after a pause, or in a new shell with what a killed recorder left."""
+    running = running_here(context)
+    if running is not None:
+        if not running.paused:
+            raise ConflictError("the recording is not paused", next_step="pm record status")
+        running.pause(on=False)
+        context.output.line(f"recording {running.trace_id[:8]} again; edits made meanwhile count as one each")
+        context.output.result("record resume", {"trace_id": running.trace_id, **spool_state(running)})
+        return 0
+    spool = _chosen(context, arguments)
+    if spool.sent.finalized:
+        raise ConflictError(
+            f"recording {spool.trace_id[:8]} was sent and finalized", next_step="pm record begins another"
+        )
+    git = open_repository(context.folder)
+    shell = find_shell(arguments.shell or str(spool.header.get("shell") or ""), context.environ)
+    spool.pause(on=False)
+    return await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording again")
+
+
+def stop(context: Context, _arguments: Namespace) -> int:
+    """End the recorded shell."""
+    spool = _running(context)
+    if not request_stop(spool):
+        raise RecordError("the recorder does not answer", why="it runs on another machine or as another user")
+    context.output.line(f"{spool.trace_id[:8]} ends")
+    context.output.result("record stop", {"trace_id": spool.trace_id})
+    return 0
+
+
+def status(context: Context, arguments: Namespace) -> int:
+    """One recording in three lines."""
+    spool = _chosen(context, arguments)
+    state = spool_state(spool)
+    title = spool.header["request"]["task"]["bug_report"]["title"]
+    context.output.line(escape(f"{spool.trace_id}  {state['state']}  {title}"))
+    context.output.line(
+        f"  {count_text(state['events'], 'event')}, {state['sent']} of them at {spool.header.get('server')}"
+    )
+    if state["state"] == "open":
+        context.output.line("  cut off before its end: pm record resume goes on, pm record upload sends it")
+    context.output.result("record status", {"trace_id": spool.trace_id, "title": title, **state})
+    return 0
+
+
+def preview(context: Context, arguments: Namespace) -> int:
+    """What would be sent."""
+    spool = _chosen(context, arguments)
+    if arguments.full:
+        for line in spool.lines():
+            context.output.record(orjson.loads(line.raw))
+            context.output.line(event_line(orjson.loads(line.raw)))
+    else:
+        context.output.lines(preview_lines(spool))
+    context.output.result("record preview", preview_fields(spool))
+    return 0
+
+
+async def upload(context: Context, arguments: Namespace) -> int:
+    """Send a recording; one whose recorder was killed is closed first."""
+    spool = _chosen(context, arguments)
+    if spool.recorder is not None:
+        raise ConflictError(
+            f"{spool.trace_id[:8]} is still being recorded", why="it is sent when it ends", next_step="pm record stop"
+        )
+    if spool.header.get("kind") == "recording" and spool.final is None:
+        git = open_repository(context.folder)
+        options = options_for(context, spool, git, shell=str(spool.header.get("shell") or "bash"))
+        if close_interrupted(spool, git, options, tell=context.output.note):
+            context.output.note(f"{spool.trace_id[:8]} was cut off: closed as the files are now")
+    sending = await send_now(context, arguments, spool)
+    fields = {"trace_id": spool.trace_id, "accepted": sending.accepted, "duplicates": sending.duplicates}
+    context.output.result("record upload", {**fields, **spool_state(spool)})
+    return 0
+
+
+def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
+    """Ask before what is nowhere else is deleted.
+
+    Raises:
+        UsageError: nobody can be asked, or the answer was no.
+
+    """
+    if context.arguments.yes:
+        return
+    left = state["events"] - state["sent"]
+    if not can_ask(context):
+        raise UsageError(
+            "deleting a recording needs a yes", why=f"{left} of its events are only here", next_step="--yes"
+        )
+    if not ask_yes(context, f"Delete {spool.trace_id[:8]} with {left} events that are only here?", default=False):
+        raise UsageError("nothing was deleted")
+
+
+def discard(context: Context, arguments: Namespace) -> int:
+    """Delete a recording here."""
+    spool = find_spool(context.state_root, arguments.trace)
+    if spool.recorder is not None:
+        raise ConflictError(f"{spool.trace_id[:8]} is being recorded", next_step="pm record stop")
+    state = spool_state(spool)
+    _confirm(context, spool, state)
+    aside = gone_name(spool.folder)
+    try:
+        Path(spool.folder).rename(aside)
+        shutil.rmtree(aside)
+    except OSError as error:
+        raise RecordError(f"{str(spool.folder)!r} cannot be deleted", why=str(error)) from error
+    context.output.line(f"deleted {spool.trace_id[:8]} here ({state['events']} events, {state['sent']} had been sent)")
+    context.output.result("record discard", {"trace_id": spool.trace_id, **state})
+    return 0

@@ -1,0 +1,91 @@
+"""`pm worker`: takes checks of captured sessions and whole tasks from the queue in PostgreSQL, until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracer.errors import UsageError
+
+if TYPE_CHECKING:
+    from repl.context import Context
+
+__all__ = ["worker"]
+
+_RENEW_S = 5.0
+
+
+async def worker(context: Context, arguments: Namespace) -> int:
+    """`pm worker`; a first signal finishes what is under way, a second one ends at once."""
+    from collector.queued_tasks import open_queued_tasks
+    from collector.work.queue import TASK_JOB
+    from collector.work.worker import queue_address, work_from_queue  # the store, the sandbox, the queue: 900 ms
+    from repl.commands.queued import carry_out
+
+    if arguments.parallel is not None and arguments.parallel < 1:
+        raise UsageError(f"--parallel {arguments.parallel} is below 1", next_step="pm worker --parallel 2")
+    context.state_dir.ensure()
+    stop = asyncio.Event()
+    _end_on_signals(context, stop)
+    context.output.note("working; Ctrl+C finishes what is under way")
+    settings = context.settings()
+    async with open_queued_tasks(queue_address(settings)) as tasks, _alive(context, arguments.alive_file):
+        await work_from_queue(
+            context.state_dir,
+            settings,
+            environ=context.environ,
+            stop=stop,
+            parallel=arguments.parallel,
+            others={TASK_JOB: partial(carry_out, context, tasks)},
+            pending={TASK_JOB: tasks.pending},
+        )
+    context.output.result("worker", {"ended": True})
+    return 0
+
+
+@asynccontextmanager
+async def _alive(context: Context, name: str | None) -> AsyncIterator[None]:
+    """Renew the file while the block runs: it grows old when the loop hangs, and is gone when the worker ends."""
+    if not name:
+        yield
+        return
+    path = context.folder / Path(name).expanduser()
+
+    async def renew() -> None:
+        while True:
+            path.touch()
+            await asyncio.sleep(_RENEW_S)
+
+    try:
+        path.touch()
+    except OSError as error:
+        raise UsageError(f"{name!r} cannot be written", why=error.strerror or str(error)) from error
+    task = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, OSError):
+            await task
+        path.unlink(missing_ok=True)
+
+
+def _end_on_signals(context: Context, stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    main = asyncio.current_task()
+
+    def told() -> None:
+        if stop.is_set() and main is not None:
+            main.cancel()
+            return
+        stop.set()
+        context.output.note("ending; what is under way is finished first")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told)

@@ -1,0 +1,172 @@
+"""`pm diff TASK`: what a task changed on disk, as recorded, unified or side by side."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from repl.commands.look.find_task import find_task
+from repl.present.output import Output
+from repl.present.text import escape, one_line, width_cut
+from tracer.blobs import DirectoryBlobs
+from tracer.errors import NotFoundError
+from tracer.journal.reading import scan
+
+if TYPE_CHECKING:
+    from repl.context import Context
+    from tracer.events import Entry
+
+__all__ = ["diff", "diff_lines", "files", "side_by_side"]
+
+
+def diff_lines(diff: bytes, output: Output) -> list[str]:
+    """The diff's lines, escaped; added green and removed red where colour is on."""
+    return [_tinted(line, output) for line in _lines(diff)]
+
+
+def side_by_side(diff: bytes, output: Output) -> list[str]:
+    """Old on the left, new on the right, in the terminal's width (160 columns elsewhere)."""
+    half = max(((output.columns or 160) - 3) // 2, 20)
+    lines: list[str] = []
+    removed: list[str] = []
+    added: list[str] = []
+
+    def flush() -> None:
+        for index in range(max(len(removed), len(added))):
+            left = removed[index] if index < len(removed) else ""
+            right = added[index] if index < len(added) else ""
+            mark = "|" if left and right else "<" if left else ">"
+            lines.append(_pair(left, right, mark, half))
+        removed.clear()
+        added.clear()
+
+    in_hunk = False
+    for line in _lines(diff):
+        if line.startswith("diff ") or (not in_hunk and line[:4] in {"--- ", "+++ ", "new ", "dele", "inde"}):
+            flush()
+            in_hunk = False
+            lines.append(output.bold(line))
+        elif line.startswith("@@"):
+            flush()
+            in_hunk = True
+            lines.append(output.dim(line))
+        elif line.startswith("-"):
+            removed.append(line[1:])
+        elif line.startswith("+"):
+            added.append(line[1:])
+        else:
+            flush()
+            lines.append(_pair(line[1:], line[1:], " ", half) if in_hunk else line)
+    flush()
+    return lines
+
+
+def _pair(left: str, right: str, mark: str, half: int) -> str:
+    from unicodedata import east_asian_width
+
+    shown = width_cut(left.expandtabs(4), half)
+    wide = sum(east_asian_width(char) in "WF" for char in shown)
+    return f"{shown:<{half - wide}} {mark} {width_cut(right.expandtabs(4), half)}".rstrip()
+
+
+def _lines(diff: bytes) -> Iterator[str]:
+    text = diff.decode("utf-8", "backslashreplace")
+    return (escape(line.rstrip("\r")) for line in text.removesuffix("\n").split("\n"))
+
+
+def _tinted(line: str, output: Output) -> str:
+    if line.startswith(("+++ ", "--- ", "diff ")):
+        return output.bold(line)
+    if line.startswith("@@"):
+        return output.dim(line)
+    if line[:1] in {"+", "-"}:
+        return output.tinted(line, good=line[0] == "+")
+    return line
+
+
+class _Part(NamedTuple):
+    """A recorded diff and what it is of."""
+
+    title: str
+    iteration: int | None
+    subtask: str | None
+    files: list[str]
+    blob: str | None
+
+
+def diff(context: Context, arguments: Namespace) -> int:
+    """`pm diff [TASK] [--iteration N] [--side-by-side]`."""
+    task = find_task(context, arguments.task)
+    entries = scan(task.path).entries
+    parts = _parts(entries, arguments.iteration)
+    _refuse_missing(task.task_id, entries, arguments.iteration, parts)
+    blobs, output = DirectoryBlobs(context.state_dir.blobs), context.output
+    records: list[dict[str, Any]] = []
+    for part in parts:
+        text = blobs.read(part.blob) if part.blob else b""
+        if len(parts) > 1:
+            output.line(output.bold(part.title))
+        if text:
+            output.lines((side_by_side if arguments.side_by_side else diff_lines)(text, output))
+        records.append({**part._asdict(), "diff": text.decode("utf-8", "backslashreplace")})
+    if not any(record["diff"] for record in records):
+        output.note(f"{task.task_id} changed no file")
+    output.result("diff", {"task_id": task.task_id, "parts": records})
+    return 0
+
+
+def files(context: Context, arguments: Namespace) -> int:
+    """`/files [TASK]`: the files a task changed, by iteration."""
+    task = find_task(context, arguments.task)
+    entries = scan(task.path).entries
+    parts = _parts(entries, arguments.iteration, every=True)
+    _refuse_missing(task.task_id, entries, arguments.iteration, parts)
+    for part in parts:
+        names = ", ".join(one_line(name) for name in part.files) or "no file"
+        context.output.line(f"{part.title:<16} {names}")
+    if not parts:
+        context.output.note(f"{task.task_id} has no answer yet")
+    context.output.result("files", {"task_id": task.task_id, "parts": [part._asdict() for part in parts]})
+    return 0
+
+
+def _refuse_missing(task_id: str, entries: list[Entry], iteration: int | None, parts: list[_Part]) -> None:
+    """Raises NotFoundError where an iteration was asked for that has no answer."""
+    if iteration is None or parts:
+        return
+    last = max((each.iteration_index or 0 for each in entries if each.event == "LLM_RESPONSE"), default=-1)
+    raise NotFoundError(
+        f"{task_id} has no answer {iteration}",
+        why=f"its answers are 0 to {last}" if last >= 0 else "it has no answer yet",
+        next_step=f"pm trace {task_id}",
+    )
+
+
+def _parts(entries: list[Entry], iteration: int | None, *, every: bool = False) -> list[_Part]:
+    """The whole task's diff where its end recorded one; else, or for one iteration, those of the answers."""
+    final = next((entry for entry in reversed(entries) if entry.event == "FINAL_SUMMARY"), None)
+    if final is not None and iteration is None and not every and "diff_blob" in final.data:
+        return [_Part("whole task", None, None, _names(final), _blob(final))]
+    answers = [entry for entry in entries if entry.event == "LLM_RESPONSE"]
+    chosen = [entry for entry in answers if iteration is None or entry.iteration_index == iteration]
+    return [
+        _Part(
+            f"iteration {entry.iteration_index}" + (f" of {entry.subtask_id}" if entry.subtask_id else ""),
+            entry.iteration_index,
+            entry.subtask_id,
+            _names(entry),
+            _blob(entry),
+        )
+        for entry in chosen
+    ]
+
+
+def _names(entry: Entry) -> list[str]:
+    listed = entry.data.get("files_modified")
+    return [str(name) for name in listed] if isinstance(listed, list) else []
+
+
+def _blob(entry: Entry) -> str | None:
+    blob = entry.data.get("diff_blob")
+    return blob if isinstance(blob, str) else None

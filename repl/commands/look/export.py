@@ -1,0 +1,46 @@
+"""`pm export TASK --format md|json|html [-o PATH]`: a task as one file to pass on, redacted again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from argparse import Namespace
+from pathlib import Path
+
+from repl.commands.look.find_task import find_task
+from repl.context import Context
+from tracer.durable import replace
+from tracer.errors import RecordError
+
+__all__ = ["export"]
+
+
+async def export(context: Context, arguments: Namespace) -> int:
+    """Write the file and print its path."""
+    from service.export import ExportFormat, export_task  # jinja2: 100 ms, paid by this command alone
+    from tracer.redaction.engine import build_redactor
+
+    ref = find_task(context, arguments.task)
+    redactor = build_redactor(
+        state_dir=context.state_dir.root,
+        environ=context.redactor_environ(),
+        project_root=context.folder,
+        rewrite_paths=True,
+        truncate=False,
+    )
+    form: ExportFormat = arguments.format or arguments.kind or "md"
+    exported = await asyncio.to_thread(export_task, context.state_dir, ref, form=form, redactor=redactor)
+    target = Path(arguments.output).expanduser() if arguments.output else Path(f"{ref.task_id}.{form}")
+    path = target if target.is_absolute() else context.folder / target
+    try:
+        await asyncio.to_thread(replace, path, exported.text.encode())
+    except OSError as error:
+        raise RecordError(
+            f"cannot write {os.fspath(path)!r}", why=str(error), next_step="name another file with -o"
+        ) from error
+    context.output.line(os.fspath(path))
+    replaced = sum(exported.redactions.values())
+    if replaced:
+        context.output.note(f"{replaced} secrets or paths were replaced in this copy")
+    context.output.result("export", {"path": os.fspath(path), "format": form, "redactions": exported.redactions})
+    return 0

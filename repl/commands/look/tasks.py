@@ -1,0 +1,171 @@
+"""`pm tasks`: the numbered list, on json and sqlite3 alone; `pm show`: one task in full."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from repl.present.text import age_text, cost_text, one_line, width_cut
+from tracer.catalog.tasks import TaskRow, list_tasks
+from tracer.clock import from_epoch_ms, now_epoch_ms
+from tracer.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from repl.context import Context
+    from tracer.events import Entry
+
+__all__ = ["epoch_ms_of", "show", "since_iso", "tasks"]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_TITLE = 44
+
+
+def tasks(context: Context, arguments: Namespace) -> int:
+    """`pm tasks [FILTER] [--status S] [--since D] [--limit N]`."""
+    since = since_iso(arguments.since) if arguments.since else None
+    wanted = (arguments.filter or "").lower()
+    limit = arguments.limit if arguments.limit is not None else (None if wanted else 200)
+    if limit is not None and limit < 1:
+        raise UsageError("--limit must be 1 or more")
+    rows = list_tasks(context.state_dir, status=arguments.status, since=since, limit=None if wanted else limit)
+    if wanted:
+        rows = [row for row in rows if wanted in f"{row.task_id} {row.title} {row.status}".lower()][:limit]
+    output = context.output
+    if context.session is not None:
+        context.session.rows = [row.task_id for row in rows]
+    for row in rows:
+        output.record(_record(row))
+    output.lines(_table(rows, columns=output.columns))
+    if not rows:
+        output.note("no tasks in this project" if not (wanted or since or arguments.status) else "no task matches")
+        output.note('  next:  pm run "..."   or   pm demo')
+    elif limit is not None and len(rows) == limit:
+        output.note(f"the newest {limit}; --limit shows more")
+    output.result("tasks", {"tasks": [_record(row) for row in rows]} if output.form == "json" else {"count": len(rows)})
+    return 0
+
+
+def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
+    """The list; titles are cut so that a row fits a terminal of `columns` (0: no terminal)."""
+    if not rows:
+        return []
+    now = now_epoch_ms()
+    width = max(len(row.task_id) for row in rows)
+    lines = [f"{'#':>4}  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  title"]
+    for number, row in enumerate(rows, 1):
+        age = age_text(now - epoch_ms_of(row.updated_at))
+        cost = cost_text(row.cost_usd).removeprefix("cost ")
+        head = f"{number:>4}  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}  {cost:>9}  {age:>7}"
+        room = min(_TITLE, max(columns - len(head) - 3, 8)) if columns else _TITLE
+        lines.append(f"{head}  {width_cut(one_line(row.title), room)}")
+    return lines
+
+
+def _record(row: TaskRow) -> dict[str, Any]:
+    return {**row._asdict(), "judgments": list(row.judgments)}
+
+
+def show(context: Context, arguments: Namespace) -> int:
+    """`pm show TASK`: how it stands, what it cost, what it changed, its answer, and what can be done next."""
+    from repl.commands.look.find_task import find_task
+    from repl.present.answer import answer_lines
+    from repl.present.outcome import result_fields
+    from runner.core.evolve import fold
+    from runner.core.outcome import outcome_of  # 50 ms, not needed by the list
+    from tracer.journal.reading import scan
+    from tracer.verification import unverified_text
+
+    task = find_task(context, arguments.task)
+    row = list_tasks(context.state_dir, task_id=task.task_id)[0]
+    entries = scan(task.path).entries
+    state = fold(entries)
+    outcome = outcome_of(state, trace_file=row.trace_file, chain_head=None)
+    files = list(outcome.files_modified) if state.final is not None else _files_so_far(entries)
+    output, reason = context.output, f" ({row.reason})" if row.reason else ""
+    unverified = one_line(unverified_text(outcome.not_verified, prefix="pm " if context.session is None else "/"))
+    output.line(f"{row.task_id} {row.status}{reason}{f', {unverified}' if unverified else ''}   {one_line(row.title)}")
+    agent = one_line(" ".join(part for part in (row.executor, row.model) if part))
+    output.line(f"  executor    {agent or 'n/a'}")
+    output.line(f"  iterations  {row.iterations}" + (f"   {', '.join(row.judgments)}" if row.judgments else ""))
+    output.line(f"  cost        {cost_text(row.cost_usd).removeprefix('cost ')}")
+    output.line(f"  started     {row.created_at}   last fact {row.updated_at}")
+    shown = ", ".join(one_line(path) for path in files[:8]) + (f" … {len(files) - 8} more" if len(files) > 8 else "")
+    output.line(f"  files       {shown or 'none changed'}")
+    subtasks = outcome.subtasks
+    if subtasks:
+        from repl.present.subtasks import standing_text, subtask_line
+
+        output.line(f"  subtasks    {sum(one.status == 'done' for one in subtasks)} of {len(subtasks)} done")
+        output.lines([f"  {subtask_line(one, standing_text(one))}" for one in subtasks])
+    output.line(f"  trace       {row.trace_file}   {row.facts} facts")
+    for older in task.older:
+        output.line(f"  earlier     {older}")
+    if row.damaged:
+        output.line(f"  damaged     {row.damaged} lines: pm trace verify {row.task_id}")
+    if outcome.answer and output.human:
+        output.lines(["", *answer_lines(outcome.answer, columns=output.columns, styled=output.colour)])
+    output.note(f"  next:  {_next(row)}")
+    record = {
+        **_record(row),
+        **result_fields(outcome),
+        "files_modified": files,
+        "older": [str(path) for path in task.older],
+    }
+    output.result("show", {**record, **({"subtasks": [one._asdict() for one in subtasks]} if subtasks else {})})
+    return 0
+
+
+def _files_so_far(entries: Sequence[Entry]) -> list[str]:
+    """The files of all answers: of a task without an end."""
+    listed = (entry.data.get("files_modified") for entry in entries if entry.event == "LLM_RESPONSE")
+    return list(dict.fromkeys(str(name) for names in listed if isinstance(names, list) for name in names))
+
+
+def _next(row: TaskRow) -> str:
+    short = row.task_id.removeprefix("task-").lstrip("0") or row.task_id
+    match row.status:
+        case "RUNNING":
+            return f"pm trace {short} --follow   or   pm stop {short}"
+        case "AWAITING_RESPONSE" if row.last_event == "CHUNKING_PLAN":
+            return f"pm plan {short} --approve | --edit | --again TEXT"
+        case "AWAITING_RESPONSE":
+            return f"pm respond {short} continue | hint TEXT | accept | stop"
+        case "COMPLETE":
+            return f"pm diff {short}   pm trace {short}"
+        case _:
+            return f"pm resume {short}   pm trace {short}"
+
+
+def epoch_ms_of(stamp: str) -> int:
+    """Milliseconds since 1970 of an ISO 8601 time in UTC; now where it is none."""
+    from calendar import timegm
+
+    try:
+        year, month, day = (int(part) for part in stamp[:10].split("-"))
+        hour, minute, second = (int(part) for part in stamp[11:19].split(":"))
+    except ValueError:
+        return now_epoch_ms()
+    return timegm((year, month, day, hour, minute, second, 0, 0, 0)) * 1000
+
+
+def since_iso(text: str) -> str:
+    """`30d`, `2h`, `2026-01-31` or `2026-01-31T10:30` (UTC) as the ISO time that facts are compared with.
+
+    Raises:
+        UsageError: neither a span nor a date.
+
+    """
+    unit = _UNITS.get(text[-1:].lower())
+    if unit and text[:-1].isascii() and text[:-1].isdigit():
+        return from_epoch_ms(max(0, now_epoch_ms() - int(text[:-1]) * unit * 1000))
+    from datetime import UTC, datetime  # 2 ms, only where a date is given
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is neither a span nor a date", next_step="write 30d, 2h or 2026-01-31") from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return from_epoch_ms(max(0, round(moment.timestamp() * 1000)))

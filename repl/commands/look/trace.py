@@ -1,0 +1,261 @@
+"""`pm trace`: what happened in one task. `--raw` copies the file's bytes and loads nothing but json.
+
+The text is the seed's block; `--latest`, `--subtask`, `--iteration` and `--event` choose facts in every form.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repl.commands.look.find_task import find_task
+from tracer.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from repl.context import Context
+    from tracer.events import Entry
+    from tracer.journal.reading import Scan
+    from tracer.lookup import TaskRef
+
+__all__ = ["trace"]
+
+_CHUNK = 1 << 20
+
+
+def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
+    """`pm trace [TASK]` in all its forms."""
+    task = find_task(context, arguments.task)
+    if arguments.subtask and not arguments.follow:
+        _require_subtask(task, arguments.subtask)
+    if arguments.screen:
+        return _screen(context, task, follow=arguments.follow)
+    if arguments.follow:
+        if arguments.latest:
+            raise UsageError("--follow and --latest exclude each other", next_step="pm trace 15 --follow --iteration 1")
+        return _follow(context, arguments, task)
+    if arguments.raw and not _chooses(arguments):
+        return _copy(context, task.path)
+    if arguments.raw:
+        return _copy_chosen(context, arguments, task)
+    return _show(context, arguments, task)
+
+
+def _require_subtask(task: TaskRef, wanted: str) -> None:
+    """Refuse a subtask that the trace does not have, instead of showing nothing.
+
+    Raises:
+        NotFoundError: with the subtasks there are.
+
+    """
+    with task.path.open("rb") as file:
+        facts = [_fact(line) for line in file]
+    found = [str(name) for fact in facts if (name := fact.get("subtask_id")) is not None]
+    for fact in facts:
+        planned = fact.get("data", {}).get("subtasks") if fact.get("event") == "CHUNKING_PLAN" else None
+        found += (
+            [str(item.get("id")) for item in planned if isinstance(item, dict)] if isinstance(planned, list) else []
+        )
+    if any(_is_subtask(name, wanted) for name in found):
+        return
+    numbers = sorted({name.rpartition("-sub-")[2] for name in found if "-sub-" in name}, key=lambda n: (len(n), n))
+    raise NotFoundError(
+        f"{task.task_id} has no subtask {wanted!r}",
+        why=f"its subtasks: {', '.join(numbers[:40])}" if numbers else "it ran in one piece",
+        next_step=f"pm plan {task.task_id}",
+    )
+
+
+async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int:
+    if context.session is not None:
+        await context.session.view.open_trace(task.task_id)
+        return 0
+    if not context.output.interactive:
+        raise UsageError("--screen needs a terminal", next_step=f"pm trace {task.task_id}")
+    from repl.screen.trace.app import ViewerApp  # textual, 150 ms: only when it is asked for
+
+    theme, colour = str(context.settings().get("repl.theme")), context.output.colour
+    app = ViewerApp(task.path, follow=follow, theme=theme, colour=colour)
+    return await app.run_async() or 0
+
+
+def _chooses(arguments: Namespace) -> bool:
+    return bool(arguments.latest or arguments.event or arguments.subtask) or arguments.iteration is not None
+
+
+def _copy(context: Context, path: Path) -> int:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            context.output.data(chunk)
+    context.output.ended = True  # the file's bytes are all that this form prints
+    return 0
+
+
+def _copy_chosen(context: Context, arguments: Namespace, task: TaskRef) -> int:
+    highest: dict[str | None, int] = {}
+    with task.path.open("rb") as file:
+        lines = [line for line in file if line.endswith(b"\n")]
+    facts = [_fact(line) for line in lines]
+    for fact in facts:
+        index = fact.get("iteration_index")
+        if isinstance(index, int):
+            highest[fact.get("subtask_id")] = max(highest.get(fact.get("subtask_id"), -1), index)
+    chosen = _chooser(arguments, highest)
+    context.output.data(b"".join(line for line, fact in zip(lines, facts, strict=True) if chosen(fact)))
+    context.output.ended = True
+    return 0
+
+
+def _fact(line: bytes) -> dict[str, Any]:
+    try:
+        fact = json.loads(line)
+    except ValueError:
+        return {}
+    return fact if isinstance(fact, dict) else {}
+
+
+def _chooser(arguments: Namespace, highest: dict[str | None, int] | None) -> Callable[[dict[str, Any]], bool]:
+    """Whether a fact is wanted; `highest` (iteration by subtask) is what `--latest` needs."""
+    events = {name.upper() for name in arguments.event or ()}
+
+    def wanted(fact: dict[str, Any]) -> bool:
+        event, index, subtask = fact.get("event"), fact.get("iteration_index"), fact.get("subtask_id")
+        if events and event not in events:
+            return False
+        if arguments.subtask and not _is_subtask(subtask, arguments.subtask):
+            return False
+        if arguments.iteration is not None and index != arguments.iteration:
+            return False
+        if arguments.latest and highest is not None:
+            return event == "FINAL_SUMMARY" or (index is not None and index == highest.get(subtask))
+        return True
+
+    return wanted
+
+
+def _is_subtask(subtask: Any, wanted: str) -> bool:
+    """`2`, `sub-2` and the whole id name the same subtask."""
+    return isinstance(subtask, str) and (subtask == wanted or subtask.endswith((f"-sub-{wanted}", f"-{wanted}")))
+
+
+def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
+    from tracer.journal.reading import scan
+    from tracer.lookup import latest_iteration, summarize
+
+    found = scan(task.path)
+    wanted = _chooser(arguments, None)
+    entries = latest_iteration(found.entries) if arguments.latest else found.entries
+    entries = [entry for entry in entries if wanted(_plain(entry))]
+    output = context.output
+    if not entries and found.entries:
+        output.note("no fact fits; the trace has " + ", ".join(sorted({entry.event for entry in found.entries})))
+    output.lines(_text(context, arguments, task, entries))
+    _remarks(context, task, found)
+    if output.form == "jsonl":
+        for entry in entries:
+            output.record(entry.to_dict())
+    fields: dict[str, Any] = {
+        "task_id": task.task_id,
+        "trace_file": _relative(context, task.path),
+        "older": [_relative(context, path) for path in task.older],
+        "summary": summarize(found.entries).to_dict(),
+    }
+    if output.form == "json":
+        fields["entries"] = [entry.to_dict() for entry in entries]
+    output.result("trace", fields)
+    return 0
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    return {"event": entry.event, "iteration_index": entry.iteration_index, "subtask_id": entry.subtask_id}
+
+
+def _text(context: Context, arguments: Namespace, task: TaskRef, entries: list[Entry]) -> list[str]:
+    from tracer.trace_text import fact_line, trace_text
+
+    if not arguments.full:
+        return trace_text(entries, task_id=task.task_id).rstrip("\n").split("\n")
+    from repl.present.full_fact import full_lines
+
+    lines = [f"--- Conversation Trace for {task.task_id} ---"]
+    for entry in entries:
+        lines.append(fact_line(entry))
+        lines.extend(full_lines(entry, blobs=context.state_dir.blobs))
+    return [*lines, "---"]
+
+
+def _remarks(context: Context, task: TaskRef, found: Scan) -> None:
+    """What the text cannot say: a torn tail, damaged lines, no end, earlier files."""
+    note = context.output.note
+    facts = len(found.facts)
+    for problem in found.problems[:5]:
+        note(f"line {problem.seq + 1} is damaged ({problem.length} bytes): {problem.why}")
+    if len(found.problems) > 5:
+        note(f"… {len(found.problems) - 5} more damaged lines   pm trace verify {task.task_id}")
+    if found.torn is not None:
+        line = facts + len(found.problems) + 1
+        note(f"line {line} incomplete ({found.torn.length} bytes), {facts} facts read   pm trace verify {task.task_id}")
+    entries = found.entries
+    if entries and entries[-1].event != "FINAL_SUMMARY":
+        last = entries[-1]
+        index = "" if last.iteration_index is None else f"[{last.iteration_index}]"
+        holder = context.state_dir.writer_of(task.task_id)
+        if holder is None:
+            note(f"unfinished after {last.event}{index}   pm resume {task.task_id}")
+        else:
+            note(f"running, last fact {last.event}{index}   pm trace {task.task_id} --follow")
+    for older in task.older:
+        note(f"earlier trace: {_relative(context, older)}")
+
+
+def _relative(context: Context, path: Path) -> str:
+    project = context.state_dir.project
+    return str(path.relative_to(project)) if path.is_relative_to(project) else str(path)
+
+
+async def _follow(context: Context, arguments: Namespace, task: TaskRef) -> int:
+    from tracer.journal.follow import follow
+
+    output, wanted = context.output, _chooser(arguments, None)
+    lines: AsyncGenerator[tuple[int, bytes]] = follow(task.path)
+    if output.human and not arguments.raw:
+        output.line(f"--- Conversation Trace for {task.task_id} ---")
+    count = 0
+    async with aclosing(lines):
+        async for _, line in lines:
+            if wanted(_fact(line)):
+                count += 1
+                _print_fact(context, arguments, line)
+    if arguments.raw:
+        output.ended = True
+    elif output.human:
+        output.line("---")
+    output.result("trace", {"task_id": task.task_id, "facts": count})
+    return 0
+
+
+def _print_fact(context: Context, arguments: Namespace, line: bytes) -> None:
+    from tracer.errors import TraceError
+    from tracer.events import parse_line
+    from tracer.trace_text import fact_line
+
+    output = context.output
+    if arguments.raw or output.form == "jsonl":
+        output.data(line)
+        return
+    try:
+        entry = parse_line(line)
+    except TraceError as error:
+        output.note(f"a damaged line ({len(line)} bytes): {error.what}")
+        return
+    output.line(fact_line(entry))
+    if arguments.full and output.human:
+        from repl.present.full_fact import full_lines
+
+        for text in full_lines(entry, blobs=context.state_dir.blobs):
+            output.line(text)

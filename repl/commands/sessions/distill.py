@@ -1,0 +1,145 @@
+"""`pm distill`: native sessions of Claude Code, Codex and Gemini CLI made into compact traces."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repl.commands.look.tasks import epoch_ms_of, since_iso
+from repl.present.text import count_text, one_line
+from tracer.distill.locate.find import (
+    find_sessions,
+    latest_session,
+    session_at,
+    session_named,
+)
+from tracer.distill.many import distill_many
+from tracer.distill.native import Distilled, NativeSession, Request
+from tracer.distill.one import distill as distill_one
+from tracer.errors import NotFoundError, PmError, UsageError
+
+if TYPE_CHECKING:
+    from repl.context import Context
+    from tracer.distill.many import Outcome
+
+__all__ = ["distill"]
+
+
+def distill(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
+    """`pm distill [--provider P] (--session PATH | --latest | --all | --watch) …`."""
+    chosen = [name for name in ("session", "latest", "all", "watch") if getattr(arguments, name)]
+    if len(chosen) > 1:
+        raise UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", next_step="give one of them")
+    if arguments.since and chosen and chosen != ["all"]:
+        raise UsageError(f"--since and --{chosen[0]} exclude each other", next_step="--since goes with --all")
+    request = _request(context, arguments)
+    if chosen == ["watch"]:
+        return _watch(context, arguments, request)
+    if chosen == ["all"] or arguments.since:
+        return _all(context, arguments, request)
+    _report(context, distill_one(_session(context, arguments), request))
+    return 0
+
+
+def _request(context: Context, arguments: Namespace) -> Request:
+    folder = context.folder
+    context.settings()  # further names and rules of what is secret, for this process and the workers
+
+    def place(given: str | None) -> Path | None:
+        return (folder / Path(given).expanduser()).absolute() if given else None
+
+    root = place(arguments.project_root)
+    if root is not None and root.is_dir() and not arguments.state_dir:
+        from tracer.statedir import StateDir
+
+        state_root = StateDir.find(root).root
+    else:
+        state_root = context.state_root
+    prompt_file = place(arguments.prompt_file)
+    if prompt_file is not None and not prompt_file.is_file():
+        raise UsageError(f"no file {str(prompt_file)!r}", why="--prompt-file names the file the prompt came from")
+    return Request(
+        label=arguments.label,
+        project_root=root or folder,
+        prompt_file=prompt_file,
+        output_dir=place(arguments.output),
+        state_dir=state_root,
+    )
+
+
+def _session(context: Context, arguments: Namespace) -> NativeSession:
+    if arguments.session:
+        path = context.folder / Path(arguments.session).expanduser()
+        if path.exists() or path.is_symlink() or "/" in arguments.session:
+            return session_at(path, arguments.provider)
+        return session_named(arguments.session, arguments.provider, cwd=context.folder, environ=context.environ)
+    project = context.folder / Path(arguments.project_root).expanduser() if arguments.project_root else context.folder
+    return latest_session(arguments.provider, project=project, environ=context.environ)
+
+
+def _all(context: Context, arguments: Namespace, request: Request) -> int:
+    project = request.project_root if arguments.project_root else None
+    sessions = find_sessions(arguments.provider, project=project, environ=context.environ)
+    if arguments.since:
+        since_ms = epoch_ms_of(since_iso(arguments.since))
+        sessions = [session for session in sessions if session.modified_ms >= since_ms]
+    if not sessions:
+        raise NotFoundError("no native session found", next_step="`pm sessions` says where was searched")
+    made = 0
+    failures: list[PmError] = []
+    for outcome in distill_many(sessions, request):
+        made += _tell(context, outcome, failures)
+    if failures and not made:
+        raise failures[0]
+    context.output.note(f"{count_text(made, 'trace')}" + (f", {len(failures)} could not be read" if failures else ""))
+    _end(context, made)
+    return 0
+
+
+async def _watch(context: Context, arguments: Namespace, request: Request) -> int:
+    from tracer.distill.many import watch_sessions  # asyncio, 50 ms
+    from tracer.distill.one import output_folder
+    from tracer.statedir import StateDir
+
+    folder = output_folder(request, StateDir(request.state_dir or context.state_root))
+    context.output.note(f"watching; traces go to {folder}; Ctrl+C ends")
+    failures: list[PmError] = []
+    async for outcome in watch_sessions(request, folder=folder, provider=arguments.provider, environ=context.environ):
+        _tell(context, outcome, failures)
+    return 0
+
+
+def _tell(context: Context, outcome: Outcome, failures: list[PmError]) -> int:
+    if outcome.distilled is not None:
+        _trace(context, outcome.distilled)
+        return 1
+    if outcome.error is not None:
+        failures.append(outcome.error)
+        context.output.note(one_line(f"left out: {outcome.error.what}: {outcome.error.why}"))
+    return 0
+
+
+def _report(context: Context, made: Distilled) -> None:
+    _trace(context, made)
+    _end(context, 1)
+
+
+def _trace(context: Context, made: Distilled) -> None:
+    """One trace: a line for people, an object for programs (contracts 5)."""
+    output, fields = context.output, made.to_dict()
+    thoughts, tools = count_text(fields["thoughts"], "thought"), count_text(fields["tools"] or 0, "tool call")
+    share = f" · {made.reduction:.1%} of the native size" if made.reduction is not None else ""
+    output.line(f"{made.status:<9}  {one_line(str(made.path))}")
+    output.line(f"           {thoughts} · {tools} · {count_text(made.meta.get('errors') or 0, 'error')}{share}")
+    output.record(fields)
+    if output.form == "json":
+        output.stdout.write(json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n")
+        output.stdout.flush()
+        output.ended = True  # contracts 5: one object a trace, and nothing else
+
+
+def _end(context: Context, count: int) -> None:
+    context.output.result("distill", {"count": count})

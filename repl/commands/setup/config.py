@@ -1,0 +1,210 @@
+"""`pm config`: show where every value comes from, change one, check them, trust a folder's files."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repl.present.text import escape
+from tracer.errors import ConfigError, UsageError
+from tracer.settings.declared import SETTINGS, find_setting
+from tracer.settings.layers import (
+    Layered,
+    Origin,
+    line_of,
+    nearest_key,
+    set_value,
+    trust_store,
+    user_file,
+)
+from tracer.settings.trust import (
+    PROJECT_FILES,
+    folder_trusted,
+    forget,
+    trust_files,
+    trusted_file,
+)
+
+if TYPE_CHECKING:
+    from repl.context import Context
+
+__all__ = ["get", "path", "schema", "set_", "show", "trust", "validate"]
+
+
+def show(context: Context, arguments: Namespace) -> int:
+    """`pm config show [KEY]`: every value with its layer, file, line and what it overrode."""
+    settings = context.settings()
+    wanted = arguments.key
+    rows = [row for key, row in sorted(settings.rows.items()) if not wanted or key.startswith(wanted)]
+    if wanted and not rows:
+        raise _unknown(wanted)
+    for row in rows:
+        context.output.line(f"{row.key:<26} {_text(row.value):<24} {_place(row.key, row.origin)}")
+        for value, origin in row.overrides:
+            if origin.layer != "default":
+                context.output.line(f"{'':<26} {_text(value):<24} overridden: {_place(row.key, origin)}")
+    for item in settings.ignored:
+        context.output.line(f"{item.key:<26} {'(ignored)':<24} {item.path}: {item.why}")
+    if settings.ignored:
+        context.output.note("next: read the file, then pm config trust")
+    context.output.result(
+        "config show",
+        {
+            "settings": [_record(row) for row in rows],
+            "ignored": [item._asdict() for item in settings.ignored],
+            "trusted": settings.trusted,
+        },
+    )
+    return 0
+
+
+def get(context: Context, arguments: Namespace) -> int:
+    """`pm config get KEY`: the value in force alone."""
+    if find_setting(arguments.key) is None:
+        raise _unknown(arguments.key)
+    settings = context.settings()
+    value = settings.get(arguments.key)
+    context.output.line(_text(value))
+    context.output.result(
+        "config get", {"key": arguments.key, "value": value, **settings.origin(arguments.key)._asdict()}
+    )
+    return 0
+
+
+def set_(context: Context, arguments: Namespace) -> int:
+    """`pm config set KEY VALUE`: change one key in a file; comments survive."""
+    if (arguments.value is None) is not arguments.unset:
+        raise UsageError("give a value, or --unset", next_step="pm help config set")
+    name, file = _target(context, arguments)
+    project, store = context.state_root, trust_store(context.environ)
+    before = file.read_bytes() if file.is_file() else b""
+    vouched = name in PROJECT_FILES and (not before or trusted_file(store, project, name, before))
+    value = set_value(file, arguments.key, arguments.value)
+    if vouched:
+        # The person changed it, so their trust in the file goes on; a file nobody vouched for stays untrusted.
+        trust_files(store, project, (name,), folder=False)
+    context.output.line(f"{arguments.key} = {_text(value)}   {file}")
+    context._settings = None  # noqa: SLF001 - what was read is out of date
+    setting = find_setting(arguments.key)
+    if setting is not None and setting.guarded and name in PROJECT_FILES and not vouched:
+        context.output.note("this file is not trusted, so the setting is ignored until: pm config trust")
+    context.output.result("config set", {"key": arguments.key, "value": value, "file": str(file)})
+    return 0
+
+
+def path(context: Context, _arguments: Namespace) -> int:
+    """`pm config path`: every file that is looked at, highest first."""
+    rows = []
+    for layer, file in _files(context):
+        state = "found" if file.is_file() else "none"
+        context.output.line(f"{layer:<8} {state:<6} {file}")
+        rows.append({"layer": layer, "path": str(file), "exists": file.is_file()})
+    context.output.result("config path", {"files": rows, "trust_store": str(trust_store(context.environ))})
+    return 0
+
+
+def validate(context: Context, _arguments: Namespace) -> int:
+    """`pm config validate`: read all layers and say what is wrong; exit 3 if anything is, or is untrusted."""
+    settings = context.settings()
+    if settings.ignored:
+        raise ConfigError(
+            "valid, but settings are ignored: " + ", ".join(item.key for item in settings.ignored),
+            why=settings.ignored_line(),
+            next_step="read the files (pm config path), then pm config trust",
+        )
+    context.output.line("configuration is valid")
+    context.output.result("config validate", {"valid": True})
+    return 0
+
+
+def schema(context: Context, _arguments: Namespace) -> int:
+    """`pm config schema`: the JSON Schema of config.toml."""
+    import json
+
+    from tracer.settings.declared import json_schema
+
+    context.output.line(json.dumps(json_schema(), indent=2))
+    context.output.result("config schema", {"schema": json_schema()})
+    return 0
+
+
+def trust(context: Context, arguments: Namespace) -> int:
+    """`pm config trust [--revoke]`: vouch for this folder's configuration as it stands now."""
+    project, store = context.state_root, trust_store(context.environ)
+    if arguments.revoke:
+        found = forget(store, project)
+        if context.session is not None:
+            context.session.reload()
+        context.output.line("trust taken back" if found else "was not trusted")
+        context.output.result("config trust", {"trusted": False, "project": str(project)})
+        return 0
+    context.settings()  # an invalid file is never vouched for
+    present = [name for name in PROJECT_FILES if (project / name).is_file()]
+    trust_files(store, project, PROJECT_FILES, folder=True)
+    for name in present:
+        context.output.line(f"trusted {project / name}")
+    context.output.line(f"trusted {project.parent}: its configuration and detected commands may be used")
+    if context.session is not None:
+        context.session.reload()  # from the next task on
+    context.output.note("a change to these files ends the trust")
+    context.output.result(
+        "config trust", {"trusted": folder_trusted(store, project), "files": present, "project": str(project)}
+    )
+    return 0
+
+
+def _target(context: Context, arguments: Namespace) -> tuple[str, Path]:
+    if arguments.user and arguments.project:
+        raise UsageError("--user and --project exclude each other")
+    if arguments.user:
+        return "", user_file(context.environ)
+    name = PROJECT_FILES[1] if arguments.project else PROJECT_FILES[0]
+    return name, context.state_root / name
+
+
+def _files(context: Context) -> list[tuple[str, Path]]:
+    given = getattr(context.arguments, "config", None)
+    extra = [("file", Path(given))] if given else []
+    project = context.state_root
+    return [
+        *extra,
+        ("local", project / PROJECT_FILES[0]),
+        ("project", project / PROJECT_FILES[1]),
+        ("user", user_file(context.environ)),
+    ]
+
+
+def _record(row: Layered) -> dict[str, Any]:
+    line = (
+        line_of(Path(row.origin.where), row.key) if row.origin.layer in {"file", "local", "project", "user"} else None
+    )
+    overridden = [{"value": value, **origin._asdict()} for value, origin in row.overrides]
+    return {"key": row.key, "value": row.value, **row.origin._asdict(), "line": line, "overrides": overridden}
+
+
+def _place(key: str, origin: Origin) -> str:
+    if origin.layer in {"file", "local", "project", "user"}:
+        line = line_of(Path(origin.where), key)
+        return f"{origin.layer}  {origin.where}" + (f":{line}" if line else "")
+    return f"{origin.layer}  {origin.where}".rstrip()
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(value) or "-"
+    return escape(f"{value:g}" if isinstance(value, float) else str(value))
+
+
+def _unknown(key: str) -> ConfigError:
+    like = nearest_key(key)
+    names = ", ".join(sorted({setting.section for setting in SETTINGS}))
+    return ConfigError(
+        f"unknown setting {key!r}",
+        why=f"sections: {names}",
+        next_step=f"did you mean {like}?" if like else "pm config show",
+    )

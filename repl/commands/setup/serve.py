@@ -1,0 +1,84 @@
+"""`pm serve`: the task API and the pages of this project, on loopback, behind a token."""
+
+from __future__ import annotations
+
+import socket
+from argparse import Namespace
+from pathlib import Path
+
+from repl.context import Context
+from repl.task_request import task_request
+from repl.version import VERSION
+from runner.core.task import TaskRequest
+from tracer.errors import UnavailableError, UsageError
+
+__all__ = ["serve"]
+
+_HOST = "127.0.0.1"
+_PORT = 8765
+
+
+async def serve(context: Context, arguments: Namespace) -> int:
+    """Bind, print where, serve until a signal."""
+    from collector.work.worker import collector_with_worker, is_shared
+    from repl.session import Session
+    from service.app import create_app  # fastapi: 600 ms, paid by this command alone
+    from service.schemas import NewTask
+    from service.security import OneTimeCodes, read_or_make_token
+    from service.server import run_server
+
+    state_dir = context.state_dir
+    state_dir.ensure()
+    session = Session(context, interactive=True, person=False)
+    token_file = Path(arguments.token_file) if arguments.token_file else state_dir.root / "serve-token"
+    token = read_or_make_token(token_file, new=arguments.new_token)
+
+    def request_of(body: NewTask) -> TaskRequest:
+        chosen = {"model": body.model, "max_iterations": body.max_iterations, "title": body.title, "chunk": body.chunk}
+        return task_request(
+            body.prompt,
+            settings=session.settings,
+            folder=session.folder,
+            executor=body.executor or session.executor_name(),
+            interactive=True,
+            overrides={**chosen, "criteria": body.criteria},
+        )
+
+    codes = OneTimeCodes()
+    host = arguments.host or _HOST
+    listener = _bind(host, _PORT if arguments.port is None else arguments.port)
+    port = listener.getsockname()[1]
+    application = create_app(
+        state_dir=state_dir,
+        supervisor=session.supervisor,
+        task_request=request_of,
+        collector=lambda: collector_with_worker(state_dir, session.settings, environ=context.environ),
+        token=token,
+        codes=codes,
+        version=VERSION,
+        hosts=[host],
+        metrics=bool(session.settings.get("service.metrics")),
+        otel_endpoint=session.settings.get("service.otel_endpoint") or "",
+    )
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{port}"
+    context.output.line(f"serving {session.folder.name} at {address}")
+    context.output.line(f"open    {address}/login?code={codes.new()}   (works once)")
+    context.output.line(f"token   {token_file}   (Authorization: Bearer)")
+    if is_shared(session.settings):
+        context.output.note("captures are checked by pm worker; start at least one")
+    await run_server(application, listener)
+    context.output.result("serve", {"address": address})
+    return 0
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= 65_535:
+        raise UsageError(f"{port} is no port", next_step="pm serve --port 8765")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UnavailableError(
+            f"cannot listen on {host} port {port}", why=str(error), next_step="pm serve --port 0 takes any free port"
+        ) from error

@@ -1,0 +1,84 @@
+"""`pm check`: files or an answer judged without running a task, for hooks and CI."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repl.present.outcome import NotAcceptedError
+from repl.present.text import escape
+from runner.judging import check_paths
+from tracer.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from repl.context import Context
+
+__all__ = ["check"]
+
+
+async def check(context: Context, arguments: Namespace) -> int:
+    """`pm check [PATH…] [--output FILE|-]`; exit 1 when something was found."""
+    settings = context.settings()
+    answer = await asyncio.to_thread(_answer, context.folder, arguments.output) if arguments.output else None
+    report = await check_paths(
+        root=context.folder,
+        paths=tuple(arguments.path or ()),
+        answer=answer,
+        exclude=tuple(settings.get("check.exclude") or ()),
+        options=settings.family("criteria.options"),
+    )
+    verdict = report.verdict
+    for issue in verdict.issues:
+        context.output.line(_line(issue))
+        context.output.record({"type": "issue", **issue})
+    for note in verdict.notes:
+        context.output.note(escape(note))
+    fields: dict[str, Any] = {
+        "passed": report.passed,
+        "files": report.files,
+        "judgment": verdict.judgment,
+        "criteria_results": list(verdict.criteria_results),
+        "issues": list(verdict.issues),
+    }
+    judged = f"{report.files} file{'' if report.files == 1 else 's'}" + (" and an answer" if answer is not None else "")
+    if report.passed:
+        context.output.line(f"{judged}: nothing found")
+        context.output.result("check", fields)
+        return 0
+    count = len(verdict.issues)
+    what = f"{count} place{'' if count == 1 else 's'} found in {judged}"
+    error = NotAcceptedError(what, next_step=f"pm criteria explain {_first_failed(verdict.criteria_results)}")
+    context.output.note(f"{what}; {error.next_step} says what is looked for")
+    context.output.failure("check", error, 1, fields)
+    return 1
+
+
+def _answer(folder: Path, name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return (folder / name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise NotFoundError(
+            f"cannot read the answer {name!r}", why=error.strerror or "", next_step="--output FILE"
+        ) from error
+
+
+def _line(issue: Mapping[str, Any]) -> str:
+    """`src/login.py:2: Q2 TODO found: # TODO: check`, the form that editors and terminals make clickable."""
+    place = str(issue.get("path", "answer"))
+    if issue.get("line"):
+        place += f":{issue['line']}"
+    text = f"{place}: {issue['criterion']} {issue.get('message', issue['type'])}"
+    if issue.get("excerpt"):
+        text += f": {issue['excerpt']}"
+    return escape(text)
+
+
+def _first_failed(results: tuple[dict[str, Any], ...]) -> str:
+    return next((str(result["id"]) for result in results if not result["passed"]), "Q2")

@@ -1,0 +1,95 @@
+"""`pm criteria`: what an answer is judged by here, what is mandatory, and which commands stand behind Q7 to Q9."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from repl.present.text import escape
+from repl.task_request import expand_criteria
+from runner.checks.evidence import detect_commands
+from runner.gate.criterion import CommandKind
+from runner.gate.verdict import BUILT_IN, KIND_OF, criteria_in_force, team_criteria
+from tracer.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from repl.context import Context
+
+__all__ = ["criteria", "explain"]
+
+
+def criteria(context: Context, arguments: Namespace) -> int:
+    """`pm criteria [ID]`; in a session also `/criteria Q8 on|off`."""
+    if arguments.switch:
+        return _switch(context, arguments)
+    settings = context.settings()
+    kinds: tuple[CommandKind, ...] = ("test", "lint", "typecheck")
+    configured = {kind: str(settings.get(f"run.{kind}")) for kind in kinds if settings.get(f"run.{kind}")}
+    planned = detect_commands(context.folder, configured=configured, trusted=settings.trusted)
+    commands = {command.kind: command for command in planned}
+    chosen = context.session.chosen("criteria")[0] if context.session is not None else settings.get("run.criteria")
+    selected = expand_criteria(tuple(chosen)) if chosen else None
+    team = team_criteria()
+    in_force = {one.id for one in criteria_in_force(commands=list(commands), selected=selected, team=team)}
+    rows: list[dict[str, Any]] = []
+    for one in (*BUILT_IN, *team):
+        if arguments.id and one.id.upper() != arguments.id.upper():
+            continue
+        command = commands.get(KIND_OF[one.id]) if one.id in KIND_OF else None
+        held_back = command.held_back if command and one.id in in_force else None
+        force = "not run" if held_back else "in force" if one.id in in_force else "not in force"
+        kind = "mandatory" if one.mandatory else "optional"
+        origin = f"{command.origin}: {escape(command.command)}" if command else ""
+        context.output.line(f"{escape(one.id):<4} {escape(one.name):<22} {kind:<10} {force:<13} {origin}".rstrip())
+        if arguments.id and one.explain:
+            context.output.lines(["", *(f"  {line}" for line in one.explain.split("\n"))])
+        rows.append(
+            {
+                "id": one.id,
+                "name": one.name,
+                "mandatory": one.mandatory,
+                "in_force": one.id in in_force,
+                "not_run": held_back.why if held_back else None,
+                "command": command.command if command else None,
+                "origin": command.origin if command else None,
+                "explain": one.explain,
+            }
+        )
+    if not rows:
+        raise NotFoundError(f"no criterion {arguments.id!r}", next_step="pm criteria")
+    if any(command.held_back for command in planned):
+        context.output.note("commands found in this folder are run once it is trusted: pm config trust")
+    context.output.result("criteria", {"criteria": rows, "trusted": settings.trusted})
+    return 0
+
+
+def explain(context: Context, arguments: Namespace) -> int:
+    """`pm criteria explain ID`: what it looks for, what it leaves alone, what mends a failure."""
+    known = (*BUILT_IN, *team_criteria())
+    wanted = arguments.id.lower()
+    found = next((one for one in known if one.id.lower() == wanted), None)
+    if found is None:
+        raise NotFoundError(f"no criterion {arguments.id!r}", next_step="pm criteria")
+    context.output.line(f"{found.id} {escape(found.name)}")
+    context.output.lines(["", *(escape(line) for line in (found.explain or "No explanation was given.").split("\n"))])
+    fields = {"id": found.id, "name": found.name, "mandatory": found.mandatory, "explain": found.explain}
+    context.output.result("criteria explain", fields)
+    return 0
+
+
+def _switch(context: Context, arguments: Namespace) -> int:
+    if context.session is None:
+        raise UsageError("on and off are for a session", next_step="pm config set run.criteria Q1-Q9")
+    name = arguments.id.upper()
+    found = next((one for one in BUILT_IN if one.id == name), None)
+    if found is None:
+        raise NotFoundError(f"no criterion {arguments.id!r}", next_step="/criteria")
+    if found.mandatory and arguments.switch == "off":
+        raise UsageError(f"{name} is mandatory", why=f"{found.name} cannot be switched off", next_step="/criteria")
+    chosen = context.session.chosen("criteria")[0]
+    names = expand_criteria(tuple(chosen)) if chosen else [one.id for one in BUILT_IN if one.mandatory]
+    names = [one for one in names if one != name] + ([name] if arguments.switch == "on" else [])
+    context.session.choose("criteria", tuple(sorted(names)))
+    context.output.line(f"{name} {found.name} is {arguments.switch} for this session")
+    context.output.result("criteria", {"id": name, "switch": arguments.switch})
+    return 0

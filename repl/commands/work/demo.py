@@ -1,0 +1,95 @@
+"""`pm demo`: the self-heal fixture with scripted answers in a throw-away folder: no key, no network, nothing kept.
+
+A broken module is handed in, the first answer leaves a TODO, Q2 rejects it with reasons, the second answer passes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repl.context import Context
+from repl.present.outcome import outcome_error, outcome_fields
+from repl.present.progress import Progress
+from repl.present.watch import watch_task
+from tracer.errors import InternalError
+from tracer.journal.reading import read_entries
+from tracer.lookup import trace_files
+from tracer.trace_text import trace_text
+
+if TYPE_CHECKING:
+    from repl.session import Session
+    from runner.core.task import TaskOutcome
+
+__all__ = ["demo", "fixture_folder"]
+
+_PROMPT = "Fix broken_module.py"
+
+
+def fixture_folder() -> Path:
+    """The fixture: beside the package in a wheel, in `fixtures/` in a checkout.
+
+    Raises:
+        InternalError: it was not shipped.
+
+    """
+    package = Path(__file__).resolve().parents[2]
+    for folder in (package / "demo_fixture", package.parent / "fixtures" / "self-heal-wrapper"):
+        if (folder / "script.jsonl").is_file():
+            return folder
+    raise InternalError("the demo's fixture is missing", next_step="install pm again")
+
+
+async def demo(context: Context, arguments: Namespace) -> int:
+    """`pm demo [--keep]`."""
+    fixture = fixture_folder()
+    folder = Path(tempfile.mkdtemp(prefix="pm-demo-"))
+    try:
+        shutil.copy(fixture / "broken_module.py", folder / "broken_module.py")
+        return await _heal(context, folder, fixture / "script.jsonl", keep=arguments.keep)
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> int:
+    from repl.session import Session
+
+    output = context.output
+    flags = {"executor": "scripted", "script": str(script), "kind": "change"}
+    inner = Context(
+        output=output,
+        environ=_quiet_environment(context.environ, folder),
+        arguments=Namespace(directory=str(folder), state_dir=str(folder / ".pm-orchestrator"), config=None, **flags),
+        command="demo",
+    )
+    output.note(f"demo: the module is broken, the first answer will not do; working in {folder}")
+    async with Session(inner) as session:
+        outcome, progress = await _run(session, inner)
+    entries = read_entries(trace_files(inner.state_dir, outcome.task_id)[0])
+    output.lines(trace_text(entries).rstrip("\n").split("\n"))
+    error = outcome_error(outcome, max_iterations=progress.max_iterations)
+    if error is not None:
+        raise error
+    output.note(f"kept in {folder}" if keep else "the folder is removed again; --keep leaves it to look around")
+    output.note('  next:  pm run "your own request"   or   pm doctor')
+    output.result("demo", outcome_fields(outcome))
+    return 0
+
+
+async def _run(session: Session, inner: Context) -> tuple[TaskOutcome, Progress]:
+    task_id = await session.submit(_PROMPT)
+    progress = Progress(task_id)
+    outcome = await watch_task(session, inner.output, task_id, progress=progress)
+    inner.output.note(progress.closing(outcome))
+    return outcome, progress
+
+
+def _quiet_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment without the person's own pm settings: the demo shows the same to everyone."""
+    kept = {name: value for name, value in environ.items() if not name.startswith("PM_")}
+    return {**kept, "XDG_CONFIG_HOME": str(folder / ".config")}

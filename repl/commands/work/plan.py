@@ -1,0 +1,166 @@
+"""`plan`: the subtasks of a task, shown with how they stand; approved, edited or planned again while it waits."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from repl.commands.work.run import answer_task, with_session
+from repl.context import Context
+from repl.editing import edit_text, kept_aside
+from repl.present.progress import short_id
+from repl.present.subtasks import standing_text, subtask_line
+from repl.present.text import count_text, one_line
+from repl.task_request import plan_file
+from runner.core.chunk_plan import check_plan, plan_text, read_plan
+from runner.core.evolve import fold
+from runner.core.subtasks import Standing, standings
+from tracer.errors import UsageError
+from tracer.journal.reading import read_entries
+
+if TYPE_CHECKING:
+    from repl.session import Session
+    from runner.core.state import Plan, TaskState
+    from tracer.lookup import TaskRef
+
+__all__ = ["edited_plan", "plan", "preview_lines"]
+
+_MODES = {
+    "model": "made by the model",
+    "list": "from the list in the request",
+    "given": "given",
+    "approved": "approved",
+    "edited": "edited",
+    "continued": "continued",
+    "repair": "with a repair",
+}
+
+
+async def plan(context: Context, arguments: Namespace) -> int:
+    """`pm plan [TASK] [--approve] [--edit] [--file FILE] [--again TEXT]`."""
+    wishes = [bool(arguments.approve), bool(arguments.edit), bool(arguments.file), bool(arguments.again)]
+    if sum(wishes) > 1:
+        raise UsageError("--approve, --edit, --file and --again exclude each other", next_step="pm help plan")
+    async with with_session(context) as (session, _):
+        task = session.resolve(arguments.task)
+        state = await asyncio.to_thread(lambda: fold(read_entries(task.path)))
+        if not any(wishes):
+            return _show(context, task, state)
+        waiting = _waiting(task, state)
+        if arguments.again:
+            return await answer_task(context, session, task, "hint", text=arguments.again)
+        chosen = None if arguments.approve else await _chosen(context, session, arguments, waiting, task)
+        if chosen is None and not arguments.approve:
+            context.output.note(f"the plan is as it was   {_command(context)} --approve runs it")
+            context.output.result("plan", {"task_id": task.task_id, "changed": False})
+            return 0
+        return await answer_task(context, session, task, "continue", plan=chosen)
+
+
+async def _chosen(
+    context: Context, session: Session, arguments: Namespace, waiting: Plan, task: TaskRef
+) -> Mapping[str, Any] | None:
+    """The plan the person wants instead; None where they changed nothing."""
+    if arguments.file:
+        return await asyncio.to_thread(plan_file, context.folder, arguments.file)
+    text = plan_text(waiting.subtasks)
+    if context.session is not None:
+        changed = await session.view.edit_text(text, suffix=".json")
+    else:
+        changed = await asyncio.to_thread(edit_text, text, context.environ, suffix=".json")
+    return None if changed is None else edited_plan(text, changed, task_id=task.task_id)
+
+
+def edited_plan(before: str, after: str, *, task_id: str) -> Mapping[str, Any] | None:
+    """The plan in the edited text, None where nothing was changed.
+
+    Raises:
+        UsageError: it cannot be carried out; the text is kept, and the error says where.
+
+    """
+    if after.strip() == before.strip():
+        return None
+    try:
+        return read_plan(after)
+    except UsageError as error:
+        path = kept_aside(after, suffix=".json")
+        error.next_step = f"mend {path}, then pm plan {short_id(task_id)} --file {path}"
+        raise
+
+
+def _waiting(task: TaskRef, state: TaskState) -> Plan:
+    if state.final is not None or state.plan is None or not state.plan.proposed:
+        raise UsageError(
+            f"{task.task_id} has no plan that waits",
+            why="only a plan that was proposed (--approve-plan) can be changed",
+            next_step=f"pm show {short_id(task.task_id)}",
+        )
+    return state.plan
+
+
+def _show(context: Context, task: TaskRef, state: TaskState) -> int:
+    output = context.output
+    standing = standings(state)
+    found = state.plan
+    waits = found is not None and found.proposed and state.final is None
+    if found is None or not found.subtasks:
+        why = f": {one_line(found.reason, 160)}" if found is not None and found.reason else ""
+        output.line(f"{task.task_id} runs in one piece{why}")
+    else:
+        words = [count_text(len(found.subtasks), "subtask"), _MODES.get(found.mode, found.mode)]
+        words += ["one after another"] if found.isolation == "direct" else []
+        words += ["waits for your word"] if waits else []
+        output.line(f"{task.task_id} plan · {' · '.join(word for word in words if word)}")
+        output.lines(_plan_lines(found.subtasks, standing))
+        if waits:
+            begin, short = _command(context), short_id(task.task_id)
+            stop = f"{begin.removesuffix('plan')}respond {short} stop"
+            output.note(f"  next:  {begin} {short} --approve | --edit | --again TEXT   or   {stop}")
+    record = {
+        "task_id": task.task_id,
+        "mode": found.mode if found else "single",
+        "reason": found.reason if found else "",
+        "waits": waits,
+        "subtasks": [dict(item) for item in found.subtasks] if found else [],
+        "standing": [one._asdict() for one in standing],
+    }
+    output.result("plan", record)
+    return 0
+
+
+def _plan_lines(subtasks: tuple[Mapping[str, Any], ...], standing: tuple[Standing, ...]) -> list[str]:
+    lines: list[str] = []
+    for item, one in zip(subtasks, standing, strict=True):
+        lines.append(subtask_line(one, standing_text(one)))
+        description = one_line(str(item.get("description") or ""), 160)
+        if description and description != one_line(one.title, 160):
+            lines.append(f"          {description}")
+        if item.get("acceptance"):
+            lines.append(f"          done when: {one_line(str(item['acceptance']), 140)}")
+        files = item.get("files_expected")
+        if isinstance(files, list) and files:
+            lines.append(f"          files: {one_line(', '.join(map(str, files[:8])), 150)}")
+    return lines
+
+
+def preview_lines(plan: Mapping[str, Any], *, task_id: str) -> list[str]:
+    """A plan that has not run, as lines; used where an edited one is shown before it runs."""
+    checked = check_plan(plan, task_id=task_id)
+    numbers = {str(item["id"]): number for number, item in enumerate(checked.subtasks, 1)}
+    rows = tuple(
+        Standing(
+            str(item["id"]),
+            numbers[str(item["id"])],
+            str(item["title"]),
+            "wait",
+            dependencies=tuple(numbers[need] for need in item["dependencies"]),
+        )
+        for item in checked.subtasks
+    )
+    return _plan_lines(checked.subtasks, rows) if rows else ["  no subtasks: it runs in one piece"]
+
+
+def _command(context: Context) -> str:
+    return ("/" if context.session is not None else "pm ") + "plan"

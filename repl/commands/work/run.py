@@ -1,0 +1,267 @@
+"""`run`, `resume`, `respond`, `stop`, `retry`: give work to the supervisor and show it until it rests."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan
+from repl.context import Context
+from repl.executor_choice import choose_executor
+from repl.present.answer import tell_answer
+from repl.present.progress import Progress, short_id
+from repl.present.text import count_text
+from repl.present.watch import close_task, watch_task
+from repl.session import Session
+from runner.core.task import PersonAction, TaskOutcome
+from tracer.errors import LockedError, NotFoundError, UsageError
+from tracer.journal.reading import read_entries
+
+if TYPE_CHECKING:
+    from tracer.lookup import TaskRef
+
+__all__ = ["answer_task", "respond", "resume", "retry", "run", "stop", "with_session"]
+
+_LIMITS = {
+    "max_iterations": "max_iterations", "timeout": "timeout_s", "budget_usd": "budget_usd", "parallel": "parallel",
+}  # fmt: skip
+_MOST_INPUT = 4 << 20
+
+
+async def run(context: Context, arguments: Namespace) -> int:
+    """`pm run PROMPT | - | @FILE`: submit, show, and end with the outcome's exit code."""
+    prompt = await asyncio.to_thread(_prompt, arguments.prompt, context)
+    if getattr(arguments, "queue", False):
+        from repl.commands.queued import submit_task
+
+        return await submit_task(context, arguments, prompt)
+    if context.session is None:
+        choose_executor(context.settings(), context.environ)  # before anything is written: a first run leaves no trace
+    async with with_session(context) as (session, own):
+        ignored = session.settings.ignored_line()
+        if ignored and own:
+            context.output.note(ignored)
+        task_id = await session.submit(prompt, given=_given(context, arguments))
+        return await _watch(context, session, task_id)
+
+
+async def resume(context: Context, arguments: Namespace) -> int:
+    """`pm resume TASK | --last`: go on from the trace alone; a COMPLETE task is left as it is."""
+    _one_of(context, arguments)
+    async with with_session(context) as (session, _):
+        task = session.resolve(arguments.task)
+        after = len(read_entries(task.path)) - 1
+        overrides = {name: getattr(arguments, flag, None) for flag, name in _LIMITS.items()}
+        try:
+            task_id = await session.resume(task.task_id, overrides=overrides, into=arguments.into)
+        except LockedError:
+            return await _follow_elsewhere(context, session, task.task_id, after=after)
+        outcome = session.supervisor.look(task_id)
+        if session.supervisor.status(task_id) is None and outcome.status == "COMPLETE":
+            context.output.note(f"{task_id} is COMPLETE: nothing to resume")
+            return await _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
+        if context.session is not None:
+            context.output.note(f"{task_id} goes on")
+        newer = session.resolve(task_id).path != task.path
+        return await _watch(context, session, task_id, after=-1 if newer else after)
+
+
+async def _follow_elsewhere(context: Context, session: Session, task_id: str, *, after: int) -> int:
+    """Another process runs it: say who, and show it until it rests; it is not touched."""
+    if context.session is not None:
+        session.mark_seen(task_id)
+    holder = session.follow_elsewhere(task_id)
+    who = holder.describe() if holder else "another process"
+    stop_hint = f"{_prefix(context)}stop {short_id(task_id)} stops it"
+    context.output.note(f"{task_id} is run by {who}: shown here, read only   {stop_hint}")
+    if context.session is not None:
+        context.output.result(context.command, {"task_id": task_id, "read_only": True})
+        return 0
+    progress = Progress(task_id, prefix=_prefix(context))
+    outcome = await watch_task(session, context.output, task_id, after=after, progress=progress)
+    return await _close(context, outcome, progress)
+
+
+async def respond(context: Context, arguments: Namespace) -> int:
+    """`pm respond TASK continue|hint|accept|stop [TEXT]`: answer a task that waits at its limit."""
+    action: PersonAction = arguments.action
+    text = " ".join(arguments.text)
+    if action == "hint" and not text:
+        raise UsageError("a hint needs words", next_step="pm respond 15 hint keep the public API")
+    async with with_session(context) as (session, _):
+        task = session.resolve(arguments.task)
+        return await answer_task(context, session, task, action, text=text, more=arguments.max_iterations)
+
+
+async def answer_task(
+    context: Context,
+    session: Session,
+    task: TaskRef,
+    action: PersonAction,
+    *,
+    text: str = "",
+    more: int | None = None,
+    plan: Mapping[str, Any] | None = None,
+) -> int:
+    """Record the answer, go on with the task and show it."""
+    after = len(read_entries(task.path)) - 1
+    task_id = await session.respond(task.task_id, action, text=text, more=more, plan=plan)
+    return await _watch(context, session, task_id, after=after)
+
+
+async def stop(context: Context, arguments: Namespace) -> int:
+    """`pm stop TASK`: ask whoever runs it to stop at the next safe point; it stays resumable."""
+    async with with_session(context) as (session, _):
+        task = session.resolve(arguments.task)
+        if not await session.stop(task.task_id):
+            status = session.supervisor.look(task.task_id).status
+            raise NotFoundError(
+                f"{task.task_id} is not running", why=f"it is {status}", next_step=f"pm show {short_id(task.task_id)}"
+            )
+        short = short_id(task.task_id)
+        context.output.line(f"{task.task_id} stops at the next safe point   {_prefix(context)}resume {short} goes on")
+        context.output.result("stop", {"task_id": task.task_id, "stopping": True})
+        return 0
+
+
+async def retry(context: Context, arguments: Namespace) -> int:
+    """`pm retry TASK`: a new task with the same request."""
+    async with with_session(context) as (session, _):
+        task = session.resolve(arguments.task)
+        first = next((e for e in read_entries(task.path) if e.event == "USER_REQUEST" and "action" not in e.data), None)
+        if first is None:
+            raise NotFoundError(f"{task.task_id} has no request to repeat", next_step="pm trace verify " + task.task_id)
+        task_id = await session.submit(str(first.data["prompt"]), given=_given(context, arguments))
+        return await _watch(context, session, task_id)
+
+
+@asynccontextmanager
+async def with_session(context: Context) -> AsyncGenerator[tuple[Session, bool]]:
+    """The session at hand, or one for this command alone (then the second value is true)."""
+    if context.session is not None:
+        yield context.session, False
+        return
+    interactive = context.output.interactive and not context.arguments.no_input and _asks()
+    async with Session(context, interactive=interactive) as session:
+        yield session, True
+
+
+def _asks() -> bool:
+    return bool(sys.stdin) and sys.stdin.isatty()
+
+
+async def _watch(context: Context, session: Session, task_id: str, *, after: int = -1) -> int:
+    context.running_task = task_id
+    if context.session is not None:
+        # At `pm>` the view follows every task of the session by itself: the command is done once the task has begun.
+        context.output.result(context.command, {"task_id": task_id})
+        return 0
+    progress = Progress(task_id, prefix=_prefix(context))
+    person = Person()
+    show = partial(watch_task, session, context.output, task_id, progress=progress, person=person)
+    outcome = await show(after=after)
+    while outcome.status == "AWAITING_RESPONSE" and session.interactive:
+        ask = ask_about_plan if outcome.reason == "plan" else _ask_person
+        await tell_answer(context.output, outcome, progress)
+        answer = await ask(context, outcome, person)
+        if answer is None:
+            break
+        seen = len(read_entries(outcome.trace_file)) - 1
+        await session.respond(task_id, answer.action, text=answer.text, plan=answer.plan)
+        outcome = await show(after=seen)
+    context.running_task = ""
+    return await _close(context, outcome, progress)
+
+
+async def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
+    return await close_task(context.output, context.command, outcome, progress)
+
+
+async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
+    """What the person at the terminal wants; None leaves the task waiting (`pm respond`)."""
+    last = outcome.judgments[-1] if outcome.judgments else "none"
+    context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
+    question = "c continue, h TEXT hint, a accept, s stop, Enter later? "
+    words: dict[str, PersonAction] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
+    while True:
+        context.output.stderr.write(question)
+        context.output.stderr.flush()
+        letter, _, text = (await person.line() or "").strip().partition(" ")
+        if not letter:
+            return None
+        action = words.get(letter[0].lower())
+        if action is not None and (action != "hint" or text.strip()):
+            return PlanAnswer(action, text.strip())
+
+
+def _given(context: Context, arguments: Namespace) -> dict[str, Any]:
+    """The flags of a command typed at `pm>`, as `run.*` values; of `pm run` they are a layer of the settings."""
+    if context.session is None:
+        return {}
+    from tracer.settings.declared import find_setting
+    from tracer.settings.parse import parse_value
+
+    found: dict[str, Any] = {}
+    for name, raw in vars(arguments).items():
+        setting = find_setting(f"run.{name}")
+        if raw is not None and setting is not None and setting.flag:
+            found[name] = parse_value(setting, raw, key=setting.key, where=setting.flag)
+    return found
+
+
+def _prefix(context: Context) -> str:
+    return "/" if context.session is not None else "pm "
+
+
+def _one_of(context: Context, arguments: Namespace) -> None:
+    if context.session is not None and not arguments.task:
+        return  # at the prompt: the current or last task
+    if not arguments.task:
+        raise UsageError("name a task or give --last", next_step="pm resume 15, or pm resume --last")
+
+
+def _prompt(words: list[str], context: Context) -> str:
+    """The request: the words, stdin for `-`, a file for `@FILE`.
+
+    Raises:
+        UsageError: nothing in it, an unreadable file, or text that is not UTF-8.
+
+    """
+    if words == ["-"]:
+        raw = sys.stdin.buffer.read(_MOST_INPUT + 1)
+        source = "stdin"
+    elif len(words) == 1 and words[0].startswith("@") and len(words[0]) > 1:
+        source = words[0][1:]
+        raw = _file_bytes(context.folder / Path(source).expanduser())
+    else:
+        return _filled(" ".join(words), "the request")
+    if len(raw) > _MOST_INPUT:
+        raise UsageError(
+            f"{source} holds more than {_MOST_INPUT >> 20} MB", next_step="put it in a file and name the file"
+        )
+    try:
+        return _filled(raw.decode("utf-8"), source)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{source} is not UTF-8", why=str(error)) from error
+
+
+def _filled(text: str, source: str) -> str:
+    if not text.strip():
+        raise UsageError(f"{source} is empty", next_step='pm run "add input validation to the signup form"')
+    return text.strip("\n")
+
+
+def _file_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_INPUT + 1)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {str(path)!r}", why=error.strerror or "", next_step="check the file name"
+        ) from error

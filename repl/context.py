@@ -1,0 +1,157 @@
+"""What a command is given: where it runs, where it writes, which settings hold, and the session it belongs to.
+
+Everything costly is looked up on first use. `session` is None on the plain command line; in `pm>` it is the running
+`repl.session.Session`, so that one handler serves both.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from repl.present.output import Output
+from tracer.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracer.settings.layers import Settings
+    from tracer.statedir import StateDir
+
+__all__ = ["Context"]
+
+# The names by which tracer.redaction.engine knows them; importing it costs 25 ms.
+_EXTRA_NAMES, _EXTRA_RULES = "PM_REDACTION_EXTRA_NAMES", "PM_REDACTION_EXTRA_RULES"
+
+
+class Context:
+    """The surroundings of one command. `arguments` holds its parsed arguments, global flags included.
+
+    `running_task` is the task that an interruption would leave resumable.
+    """
+
+    def __init__(
+        self,
+        *,
+        output: Output,
+        environ: Mapping[str, str],
+        arguments: Namespace,
+        command: str = "",
+        session: Any = None,
+    ) -> None:
+        self.output = output
+        self.environ = environ
+        self.arguments = arguments
+        self.command = command
+        self.session = session
+        self.running_task = ""
+        self._settings: Settings | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder to work in, absolute (`-C`, else the current one).
+
+        Raises:
+            UsageError: it is not a folder, or the current one is gone.
+
+        """
+        from pathlib import Path  # 10 ms, not needed by `pm version`
+
+        if self.session is not None and not getattr(self.arguments, "directory", None):
+            return Path(self.session.folder)
+        try:
+            folder = Path(os.path.abspath(getattr(self.arguments, "directory", None) or os.getcwd()))  # noqa: PTH100, PTH109 - keeps symlinks as typed
+        except FileNotFoundError as error:
+            raise UsageError("the current folder is gone", next_step="cd to a folder that exists") from error
+        if not folder.is_dir():
+            raise UsageError(f"{str(folder)!r} is not a folder", next_step="give an existing folder with -C")
+        return folder
+
+    @property
+    def state_root(self) -> Path:
+        """The state directory: `--state-dir`, `PM_STATE_DIR`, else the nearest `.pm-orchestrator` at or above."""
+        from pathlib import Path
+
+        given = getattr(self.arguments, "state_dir", None) or self.environ.get("PM_STATE_DIR")
+        if given:
+            return (self.folder / Path(given).expanduser()).absolute()
+        if self.session is not None:
+            return Path(self.session.state_dir.root)
+        from tracer.statedir import StateDir
+
+        return StateDir.find(self.folder).root
+
+    @property
+    def state_dir(self) -> StateDir:
+        """The state directory as the tracer knows it; nothing is created by asking."""
+        from tracer.statedir import StateDir
+
+        return StateDir(self.state_root)
+
+    def _setting_flags(self) -> dict[str, Any]:
+        """The arguments but for the command's own: `pm think --kind` and `pm export 1 md` are no `run.kind`."""
+        from repl.registry.commands import find_command
+
+        command = find_command(self.command)
+        if command is None:
+            return vars(self.arguments)
+        own = {flag.destination for flag in command.flags if not flag.setting}
+        own |= {argument.name for argument in command.arguments}
+        return {name: value for name, value in vars(self.arguments).items() if name not in own}
+
+    def settings(self) -> Settings:
+        """The settings in force, all layers merged; read once.
+
+        Raises:
+            ConfigError: a file or variable that cannot be used.
+
+        """
+        if self._settings is None:
+            from tracer.settings.layers import load_settings  # tomllib, 8 ms
+
+            self._settings = load_settings(
+                project=self.state_root,
+                environ=self.environ,
+                extra_file=getattr(self.arguments, "config", None),
+                flags=self._setting_flags(),
+            )
+            self._tell_redactors(self._settings)
+        return self._settings
+
+    def _tell_redactors(self, settings: Settings) -> None:
+        """Every writer of records asks the environment: those below the settings, and those in child processes."""
+        names, rules = settings.get("redaction.extra_names"), settings.family("redaction.extra_rules")
+        if names:
+            os.environ[_EXTRA_NAMES] = ",".join(names)
+        if rules:
+            import json
+
+            _check_rules(settings, rules)
+            os.environ[_EXTRA_RULES] = json.dumps(rules)
+
+    def redactor_environ(self) -> dict[str, str]:
+        """The environment for a redactor: this command's, with the names and rules that the settings add.
+
+        Raises:
+            ConfigError: settings that cannot be used, a rule that is no RE2 pattern among them.
+
+        """
+        self.settings()
+        told = {name: os.environ[name] for name in (_EXTRA_NAMES, _EXTRA_RULES) if name in os.environ}
+        return {**self.environ, **told}
+
+
+def _check_rules(settings: Settings, rules: Mapping[str, str]) -> None:
+    """Refuse a rule that cannot be used before anything is written without it."""
+    from tracer.redaction.rule_set import build_rules  # google-re2, 17 ms, only for those with rules of their own
+
+    for name, pattern in rules.items():
+        try:
+            build_rules({name: pattern})
+        except ConfigError as error:
+            where = settings.origin(f"redaction.extra_rules.{name}").where
+            raise ConfigError(
+                error.what, why=f"{error.why} ({where})" if where else error.why, next_step=error.next_step
+            ) from error

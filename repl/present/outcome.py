@@ -1,0 +1,100 @@
+"""How a task's end becomes an exit code, an error with a next step, and the fields of a JSON record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from repl.present.progress import short_id
+from repl.present.text import count_text, one_line
+from runner.core.task import TaskOutcome
+from tracer.errors import CredentialsError, LimitError, PmError, TraceError, UnavailableError
+
+__all__ = ["NotAcceptedError", "outcome_error", "outcome_fields", "result_fields"]
+
+
+class NotAcceptedError(PmError):
+    """The work ended without being accepted: ERROR, or stopped by the person."""
+
+    code = "not_accepted"
+
+
+def outcome_fields(outcome: TaskOutcome) -> dict[str, Any]:
+    """What the closing record of `run`, `resume` and `respond` says about the task."""
+    return {
+        "task_id": outcome.task_id,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        **result_fields(outcome),
+        "iterations": outcome.iterations,
+        "judgments": list(outcome.judgments),
+        "files_modified": list(outcome.files_modified),
+        "usage": dict(outcome.usage) if outcome.usage else None,
+        "cost_usd": outcome.cost_usd,
+        "duration_ms": outcome.duration_ms,
+        "trace_file": outcome.trace_file,
+        "chain_head": outcome.chain_head,
+        **({"subtasks": [one._asdict() for one in outcome.subtasks]} if outcome.subtasks else {}),
+    }
+
+
+def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
+    """What the task gave and what was verified of it: the same in every record that shows a task."""
+    return {
+        "answer": outcome.answer,
+        "verification": outcome.verification,
+        "not_verified": [one._asdict() for one in outcome.not_verified],
+    }
+
+
+def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str = "pm ") -> PmError | None:
+    """Why the task's end is no success, None for COMPLETE. `prefix` begins the next step (`pm ` or `/`)."""
+    short = short_id(outcome.task_id)
+    detail = outcome.detail
+    match outcome.status:
+        case "COMPLETE":
+            return None
+        case "INCOMPLETE":
+            return _limit(outcome, max_iterations, prefix)
+        case "AWAITING_RESPONSE":
+            if outcome.reason == "plan":
+                return LimitError(
+                    f"{outcome.task_id} waits for your word on its plan",
+                    why=f"{count_text(len(outcome.subtasks), 'subtask')}, nothing has run yet",
+                    next_step=f"{prefix}plan {short} --approve | --edit | --again TEXT",
+                )
+            last = outcome.judgments[-1] if outcome.judgments else "none"
+            return LimitError(
+                f"{outcome.task_id} waits for your answer",
+                why=f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}",
+                next_step=f"{prefix}respond {short} continue | hint TEXT | accept | stop",
+            )
+        case "CANCELLED":
+            return NotAcceptedError(f"{outcome.task_id} was stopped for good", next_step=f"{prefix}resume {short}")
+        case "UNFINISHED":
+            return NotAcceptedError(
+                f"{outcome.task_id} stopped", why="nothing is lost", next_step=f"{prefix}resume {short}"
+            )
+        case _:
+            kinds = {"auth": CredentialsError, "retries": UnavailableError, "record": TraceError}
+            kind = NotAcceptedError if outcome.refused else kinds.get(outcome.reason, NotAcceptedError)
+            reason = "the provider refused the request" if outcome.refused else outcome.reason or "unknown reason"
+            return kind(
+                f"{outcome.task_id} ended ERROR: {reason}",
+                why=one_line(detail, 500),
+                next_step=f"{outcome.next_step or f'{prefix}trace {short}'}   then   {prefix}resume {short}",
+            )
+
+
+def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError:
+    short, last = short_id(outcome.task_id), outcome.judgments[-1] if outcome.judgments else "none"
+    what, flag = {
+        "budget": ("the budget is used up", "--budget-usd USD"),
+        "timeout": ("the time is used up", "--timeout TIME"),
+    }.get(outcome.reason, ("", ""))
+    if not flag:
+        counted = sum(judgment != "RETRY" for judgment in outcome.judgments)
+        limit = max(max_iterations, counted)
+        what = f"{counted} of {limit} iterations"
+        flag = f"--max-iterations {2 * max(limit, 1)}"
+    verdict = f"last verdict {last}" + (f" ({outcome.detail})" if outcome.detail else "")
+    return LimitError(f"stopped: {what}, {verdict}", next_step=f"{prefix}resume {short} {flag}")

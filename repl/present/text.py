@@ -1,0 +1,158 @@
+"""Text for terminals: recorded text made safe, and numbers, times and counts as people read them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = [
+    "age_text",
+    "ascii_only",
+    "cost_text",
+    "count_text",
+    "escape",
+    "key_lines",
+    "one_line",
+    "seconds_text",
+    "size_text",
+    "token_count",
+    "tokens_text",
+    "width_cut",
+]
+
+
+class _Controls(dict[int, str]):
+    """Escapes surrogates on demand: 2,048 entries would cost more at start than they are worth."""
+
+    def __missing__(self, point: int) -> str:
+        if 0xD800 <= point <= 0xDFFF:
+            return f"\\u{point:04x}"
+        raise LookupError
+
+
+_TABLE = _Controls({point: f"\\x{point:02x}" for point in (*range(0x20), *range(0x7F, 0xA0)) if point not in {9, 10}})
+_TABLE.update(
+    {
+        point: f"\\u{point:04x}"
+        for point in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029, 0x200E, 0x200F)
+    }
+)
+_ASCII = {
+    ord("·"): "-",
+    ord("…"): "...",
+    ord("–"): "-",
+    ord("—"): "-",
+    ord("→"): "->",
+    ord("×"): "x",
+    ord("█"): "#",
+    ord("│"): "|",
+    ord("░"): ".",
+}
+
+
+def escape(text: str) -> str:
+    """`text` with every control sequence shown instead of obeyed; newlines and tabs stay."""
+    return text.translate(_TABLE)
+
+
+def one_line(text: str, limit: int = 0) -> str:
+    """The first non-empty line of `text`, escaped; cut to `limit` characters with `…` (0: not cut)."""
+    first = ""
+    for candidate in text.split("\n"):
+        first = candidate.strip()
+        if first:
+            break
+    first = escape(first).replace("\t", " ")
+    return first if not limit or len(first) <= limit else first[: limit - 1] + "…"
+
+
+def ascii_only(text: str) -> str:
+    """Our own separators in ASCII, for `--plain` and for terminals without UTF-8."""
+    return text.translate(_ASCII)
+
+
+def width_cut(text: str, columns: int) -> str:
+    """`text` cut to `columns` terminal cells (wide characters count two), with `…` where it was cut."""
+    from unicodedata import combining, east_asian_width  # 3 ms, only for tables
+
+    used = 0
+    for index, char in enumerate(text):
+        used += 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
+        if used > columns:
+            return text[: max(index - 1, 0)] + "…"
+    return text
+
+
+def count_text(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def key_lines(rows: Iterable[tuple[str, str, str]], *, columns: int) -> list[str]:
+    """The table of keys within `columns`, broken between words; 0 is no terminal: a line each."""
+    from textwrap import wrap  # 2 ms, for this table alone
+
+    lines = []
+    for action, keys, text in rows:
+        head = f"{keys:<22} {action:<10} "
+        parts = wrap(text, max(columns - len(head) - 1, 20)) if columns else [text]
+        lines += [f"{head if number == 0 else ' ' * len(head)}{part}" for number, part in enumerate(parts)]
+    return lines
+
+
+def cost_text(dollars: float | None) -> str:
+    """`$0.04`, `<$0.01`, `cost n/a`."""
+    if dollars is None:
+        return "cost n/a"
+    return "<$0.01" if 0 < dollars < 0.005 else f"${dollars:,.2f}"
+
+
+def token_count(usage: Any) -> int | None:
+    """Input and output tokens of a recorded usage together; None where neither is known."""
+    if not isinstance(usage, Mapping):
+        return None
+    known = [usage.get(key) for key in ("input_tokens", "output_tokens")]
+    numbers = [value for value in known if isinstance(value, int)]
+    return sum(numbers) if numbers else None
+
+
+def tokens_text(count: int | None, *, short: bool = False) -> str:
+    """`4,750 tok`, shortened `14.2k tok`, `tokens n/a`."""
+    if count is None:
+        return "tokens n/a"
+    if short and count >= 10_000:
+        return f"{count / 1000:.1f}k tok" if count < 1_000_000 else f"{count / 1_000_000:.1f}M tok"
+    return f"{count:,} tok"
+
+
+def seconds_text(milliseconds: Any) -> str:
+    """`7.9 s`, `2 min 05 s`, `1 h 02 min`; an empty text where unknown."""
+    if not isinstance(milliseconds, int | float):
+        return ""
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def age_text(milliseconds: int) -> str:
+    """How long ago: `now`, `5 min`, `3 h`, `2 d`."""
+    seconds = max(0, milliseconds // 1000)
+    for limit, size, unit in ((3600, 60, "min"), (86400, 3600, "h"), (1 << 62, 86400, "d")):
+        if seconds < 60:
+            return "now"
+        if seconds < limit:
+            return f"{seconds // size} {unit}"
+    return ""
+
+
+def size_text(size: float) -> str:
+    """`512 B`, `1.5 kB`, `3.0 MB`."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

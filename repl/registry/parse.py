@@ -1,0 +1,211 @@
+"""From words to arguments: one argparse parser, built for the one command that was named.
+
+Global flags may stand before or after the command. Problems are `UsageError`s with the command's usage as next step;
+nothing is printed here and nothing exits.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from repl.registry.commands import (
+    COMMANDS,
+    GLOBAL_FLAGS,
+    find_command,
+    split_words,
+)
+from repl.registry.spec import Argument, Command, Flag
+from tracer.errors import UsageError
+from tracer.names import LAST
+
+if TYPE_CHECKING:
+    from typing_extensions import override
+else:
+
+    def override(method: Any) -> Any:
+        """Stand in for typing.override, which Python 3.11 lacks; typing_extensions costs 10 ms."""
+        return method
+
+
+__all__ = ["duration_seconds", "leading_globals", "nearest", "parse_arguments", "parse_command_line"]
+
+_LAST_WORD = "@last"
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises instead of printing and leaving."""
+
+    command: Command
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(
+            f"{self.command.name}: {message}",
+            why=f"usage: pm {self.command.usage}",
+            next_step=f"pm help {self.command.name}",
+        )
+
+
+def duration_seconds(text: str) -> float:
+    """Seconds in `90`, `90s`, `15m`, `2h`, `30d`.
+
+    Raises:
+        argparse.ArgumentTypeError: anything else, or a negative time.
+
+    """
+    unit = _UNITS.get(text[-1:].lower())
+    try:
+        seconds = float(text[:-1]) * unit if unit else float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 15m, 2h or 30d")
+    return seconds
+
+
+def nearest(word: str, names: list[str]) -> str:
+    """The name most like `word`, or an empty string."""
+    from difflib import get_close_matches  # 10 ms, only after a typing mistake
+
+    found = get_close_matches(word, names, n=1, cutoff=0.6)
+    return found[0] if found else ""
+
+
+def leading_globals(words: list[str]) -> int:
+    """How many of the first `words` are global flags with their values."""
+    by_name = {name: flag for flag in GLOBAL_FLAGS for name in (flag.name, flag.short) if name}
+    index = 0
+    while index < len(words):
+        word = words[index]
+        flag = by_name.get(word.split("=", 1)[0])
+        if flag is None or not word.startswith("-"):
+            break
+        index += 2 if flag.value and "=" not in word else 1
+    return min(index, len(words))
+
+
+def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
+    """The command that `words` name and its arguments, global flags included.
+
+    Raises:
+        UsageError: no such command, or arguments that do not fit it.
+
+    """
+    lead = leading_globals(words)
+    name, rest = split_words(words[lead:])
+    command = find_command(name)
+    if command is None:
+        named = [*words[lead:], "", ""]
+        raise unknown_command(named[0], second=named[1], prefix="pm ")
+    if "cli" not in command.surfaces:
+        raise UsageError(
+            f"{command.name!r} belongs to a session", why=command.summary, next_step=f"pm   then   /{name}"
+        )
+    return command, parse_arguments(command, [*words[:lead], *rest])
+
+
+def unknown_command(word: str, *, second: str = "", prefix: str) -> UsageError:
+    """The error for a name nobody answers to, with the nearest one, or all that begin with it (`pm capture`)."""
+    family = [command.name for command in COMMANDS if not command.hidden and command.name.startswith(f"{word} ")]
+    if family:
+        known = ", ".join(name.removeprefix(f"{word} ") for name in family)
+        asked = second and not second.startswith("-")
+        what = f"there is no {prefix}{word} {second}" if asked else f"{word!r} needs a second word"
+        return UsageError(what, why=known, next_step=f"{prefix}{family[0]} --help")
+    names = [command.name for command in COMMANDS if not command.hidden and "cli" in command.surfaces]
+    like = nearest(word, names)
+    hint = f"did you mean {prefix}{like}?" if like else ""
+    return UsageError(f"unknown command {word!r}", why=hint, next_step=f"{prefix}help")
+
+
+def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
+    """The arguments of `command` in `words`.
+
+    Raises:
+        UsageError: an unknown flag, a missing or superfluous argument, a value that does not fit.
+
+    """
+    parser = _Parser(prog=f"pm {command.name}", add_help=False, allow_abbrev=False)
+    parser.command = command
+    parser.add_argument("--help", "-h", action="store_true", dest="help")
+    for flag in (*GLOBAL_FLAGS, *command.flags):
+        _add_flag(parser, flag)
+    words, after = _split_at_dashes(command, words)
+    words, last = _take_last(command, words)
+    wants_help = "--help" in words or "-h" in words
+    for argument in command.arguments:
+        _add_argument(parser, argument, optional=wants_help or (argument.many and bool(after)))
+    found, unknown = parser.parse_known_intermixed_args(words) if _mixes(command) else parser.parse_known_args(words)
+    if unknown:
+        if last and not unknown[0].startswith("-"):
+            parser.error(f"--last and the task {unknown[0]!r} exclude each other")
+        _refuse(parser, unknown[0])
+    if last:
+        setattr(found, command.arguments[0].name, LAST)
+        found.last = True
+    if after:
+        name = command.arguments[-1].name
+        setattr(found, name, [*getattr(found, name), *after])
+    return found
+
+
+def _split_at_dashes(command: Command, words: list[str]) -> tuple[list[str], list[str]]:
+    """The words before `--`, and those behind it for a command that takes many; argparse's mixing loses the mark."""
+    if "--" not in words or not _mixes(command):
+        return words, []
+    mark = words.index("--")
+    return words[:mark], words[mark + 1 :]
+
+
+def _take_last(command: Command, words: list[str]) -> tuple[list[str], bool]:
+    """`--last` stands for the task: put in the first argument's place, so that those behind it keep theirs."""
+    if LAST not in words or not command.arguments or command.arguments[0].values != "task":
+        return words, False
+    return [_LAST_WORD, *(word for word in words if word != LAST)], True
+
+
+def _mixes(command: Command) -> bool:
+    return any(argument.many for argument in command.arguments)
+
+
+def _refuse(parser: _Parser, word: str) -> NoReturn:
+    command = parser.command
+    if not word.startswith("-"):
+        parser.error(f"unexpected argument {word!r}")
+    like = nearest(word.split("=", 1)[0], [flag.name for flag in (*command.flags, *GLOBAL_FLAGS)])
+    parser.error(f"unknown flag {word!r}" + (f"; did you mean {like}?" if like else ""))
+
+
+def _add_flag(parser: _Parser, flag: Flag) -> None:
+    names = [name for name in (flag.short, flag.name) if name]
+    options: dict[str, Any] = {"dest": flag.destination, "default": None}
+    if not flag.value:
+        if flag.negatable:
+            parser.add_argument(flag.name, action=argparse.BooleanOptionalAction, **options)
+        else:
+            parser.add_argument(*names, action="store_true", dest=flag.destination, default=False)
+        return
+    kinds: dict[str, Any] = {"text": str, "integer": int, "number": float, "duration": duration_seconds}
+    options |= {"metavar": flag.value, "type": kinds[flag.kind]}
+    if flag.bare:
+        options |= {"nargs": "?", "const": flag.bare}
+    if flag.choices:
+        options["choices"] = flag.choices
+    if flag.repeat:
+        options["action"] = "append"
+    parser.add_argument(*names, **options)
+
+
+def _add_argument(parser: _Parser, argument: Argument, *, optional: bool) -> None:
+    options: dict[str, Any] = {"metavar": argument.name.upper().replace("_", "-")}
+    if argument.many or argument.rest:
+        options["nargs"] = "+" if argument.required and not optional else "*"
+    elif not argument.required or optional:
+        options["nargs"] = "?"
+    if argument.choices:
+        options["choices"] = argument.choices
+    if options.get("nargs") == "*":
+        options["default"] = []
+    parser.add_argument(argument.name, **options)

@@ -1,0 +1,493 @@
+"""Registry rows: captured sessions (record, send, verify, export), quality checks, the judge and the collector."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from repl.registry.spec import Argument, Command, Flag
+
+__all__ = ["CAPTURE_COMMANDS", "CAPTURE_EXPORT_COMMANDS", "COLLECTOR_COMMANDS", "JUDGE_COMMANDS", "QA_COMMANDS"]
+
+_SERVER = (
+    Flag("--server", "the collector's address (setting capture.server)", "URL"),
+    Flag("--token-file", "file with the collector's key, mode 0600 (else PM_CAPTURE_TOKEN)", "FILE", values="file"),
+)
+_BUG = (
+    Flag("--title", "what the bug is, in a line", "TEXT"),
+    Flag("--description", "the bug report", "TEXT"),
+    Flag("--repro", "how to make it happen", "TEXT"),
+    Flag("--expected", "what should happen", "TEXT"),
+    Flag("--actual", "what happens", "TEXT"),
+    Flag("--link", "address of the report; may be given again", "URL", repeat=True),
+    Flag("--label", "label; may be given again", "TEXT", repeat=True),
+    Flag("--task-id", "the task's id in your tracker", "ID"),
+)
+_PERSON = (
+    Flag("--consent", "what may be kept: all, none, or of code,output,judge", "LIST"),
+    Flag("--store", "redacted (default), raw (needs consent to code) or patches_only", "MODE",
+         choices=("redacted", "raw", "patches_only")),
+    Flag("--developer", "id to record instead of one made from git's e-mail", "ID"),
+    Flag("--experience", "junior, mid or senior", "LEVEL", choices=("junior", "mid", "senior", "unknown")),
+)  # fmt: skip
+_TRACE = Argument("trace", "the capture's id, or its beginning; the newest if left out", required=False)
+
+CAPTURE_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "record",
+        "sessions",
+        "fix a bug in a recorded shell: commands, output, edits, tests, commits and thoughts",
+        "repl.commands.captures.record:record",
+        'pm record --title "empty cart crashes the checkout"',
+        surfaces=("cli",),
+        flags=(
+            *_BUG,
+            *_PERSON,
+            Flag("--shell", "bash, zsh or a path to one (else $SHELL)", "SHELL"),
+            Flag("--live", "send while you work, not only at the end"),
+            Flag("--no-upload", "keep it here at the end, without asking"),
+            *_SERVER,
+        ),
+        exits=(1, 3, 4, 5, 6, 7, 8),
+        description=(
+            "Your own shell, prompt and settings; exit or Ctrl+D ends it. You are asked for consent once in each "
+            "repository, and see what would be sent before it is. pm think notes a thought, pm record pause stops "
+            "looking. Secrets are replaced before anything is written. See docs/captures.md."
+        ),
+    ),
+    Command(
+        "record pause",
+        "sessions",
+        "stop looking for a while",
+        "repl.commands.captures.record:pause",
+        "pm record pause",
+        exits=(7, 8),
+    ),
+    Command(
+        "record resume",
+        "sessions",
+        "go on after a pause, or with a recording that was cut off",
+        "repl.commands.captures.record:resume",
+        "pm record resume",
+        surfaces=("cli",),
+        arguments=(_TRACE,),
+        flags=(
+            Flag("--shell", "bash, zsh or a path to one (else $SHELL)", "SHELL"),
+            Flag("--live", "send while you work, not only at the end"),
+            Flag("--no-upload", "keep it here at the end, without asking"),
+            *_SERVER,
+        ),
+        exits=(1, 3, 4, 5, 6, 7, 8),
+    ),
+    Command(
+        "record stop",
+        "sessions",
+        "end the recorded shell, from another terminal",
+        "repl.commands.captures.record:stop",
+        "pm record stop",
+        exits=(7,),
+    ),
+    Command(
+        "record status",
+        "sessions",
+        "show the recording that runs here, or the newest",
+        "repl.commands.captures.record:status",
+        "pm record status",
+        arguments=(_TRACE,),
+        exits=(7, 8),
+    ),
+    Command(
+        "record preview",
+        "sessions",
+        "show what would be sent of a recording",
+        "repl.commands.captures.record:preview",
+        "pm record preview",
+        arguments=(_TRACE,),
+        flags=(Flag("--full", "every event, as it is sent"),),
+        exits=(7, 8),
+    ),
+    Command(
+        "record upload",
+        "sessions",
+        "send a recording to the collector, also one whose recorder was killed",
+        "repl.commands.captures.record:upload",
+        "pm record upload",
+        arguments=(_TRACE,),
+        flags=_SERVER,
+        exits=(3, 4, 5, 6, 7, 8),
+    ),
+    Command(
+        "record discard",
+        "sessions",
+        "delete a recording on this machine",
+        "repl.commands.captures.record:discard",
+        "pm record discard 3f9a1c02",
+        arguments=(Argument("trace", "the capture's id, or its beginning"),),
+        exits=(7, 8),
+        description="What was sent stays with the collector.",
+    ),
+    Command(
+        "think",
+        "sessions",
+        "note a thought in the recording that runs here",
+        "repl.commands.captures.record:think",
+        'pm think "the cart is None after logout" --kind hypothesis',
+        arguments=(Argument("text", "the thought", many=True),),
+        flags=(
+            Flag(
+                "--kind",
+                "hypothesis, plan, interpretation, decision or postmortem",
+                "KIND",
+                choices=("hypothesis", "plan", "interpretation", "decision", "postmortem"),
+            ),
+            Flag("--link", "event it speaks of; may be given again (else the last ones)", "EVENT", repeat=True),
+        ),
+        exits=(7, 8),
+    ),
+    Command(
+        "snapshot",
+        "sessions",
+        "keep the touched files as they are now, in the recording that runs here",
+        "repl.commands.captures.record:snapshot",
+        "pm snapshot",
+        arguments=(Argument("paths", "these files too", required=False, many=True, values="file"),),
+        exits=(7, 8),
+    ),
+    Command(
+        "capture new",
+        "sessions",
+        "begin a capture of your own events",
+        "repl.commands.captures.capture:new",
+        'pm capture new --title "empty cart crashes" --consent output,judge',
+        flags=(
+            *_BUG,
+            *_PERSON,
+            Flag("--from", "take the request from this JSON file (- for stdin)", "FILE", values="file"),
+            Flag("--trace-id", "use this UUID", "UUID"),
+            Flag("--offline", "keep it here for now"),
+            *_SERVER,
+        ),
+        exits=(3, 4, 5, 7, 8),
+    ),
+    Command(
+        "capture append",
+        "sessions",
+        "append events to a capture, and send what is not sent yet",
+        "repl.commands.captures.capture:append",
+        "pm capture append 3f9a1c02 events.jsonl",
+        arguments=(
+            Argument("trace", "the capture's id, or its beginning"),
+            Argument("file", "JSON lines, or {events: […]}; - for stdin", required=False, values="file"),
+        ),
+        flags=(Flag("--offline", "keep them here for now"), *_SERVER),
+        exits=(3, 4, 5, 6, 7, 8),
+        description="Events are safe here before they are sent; without a file only what is left is sent.",
+    ),
+    Command(
+        "capture finalize",
+        "sessions",
+        "end a capture: send what is left, then no more",
+        "repl.commands.captures.capture:finalize",
+        "pm capture finalize 3f9a1c02",
+        arguments=(Argument("trace", "the capture's id, or its beginning"),),
+        flags=(
+            Flag("--final-state", "JSON file with the final state", "FILE", values="file"),
+            Flag("--offline", "only note it here for now"),
+            *_SERVER,
+        ),
+        exits=(3, 4, 5, 6, 7, 8),
+    ),
+    Command(
+        "capture get",
+        "sessions",
+        "fetch a trace from the collector",
+        "repl.commands.captures.capture:get",
+        "pm capture get 3f9a1c02 --output trace.json",
+        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
+        flags=(
+            Flag("--view", "full (default) or metadata", "VIEW", choices=("full", "metadata")),
+            Flag("--blobs", "ref (default) or inline", "HOW", choices=("ref", "inline")),
+            Flag("--output", "write here instead of stdout (-)", "PATH", "-o", values="file"),
+            *_SERVER,
+        ),
+        exits=(3, 4, 5, 7, 8),
+    ),
+    Command(
+        "capture delete",
+        "sessions",
+        "delete a capture at its collector, on the developer's request",
+        "repl.commands.captures.capture:delete",
+        "pm capture delete 3f9a1c02",
+        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
+        flags=_SERVER,
+        exits=(2, 3, 4, 5, 7, 8),
+        description="Only its id and the time stay there. What is on this machine stays: see pm record discard.",
+    ),
+    Command(
+        "capture list",
+        "sessions",
+        "list the captures of this project",
+        "repl.commands.captures.capture:list_",
+        "pm capture list",
+        aliases=("captures",),
+        flags=(Flag("--remote", "what the collector has, instead of what is here"), *_SERVER),
+        exits=(3, 4, 5, 8),
+    ),
+    Command(
+        "capture prune",
+        "sessions",
+        "delete captures here that the collector has whole for a while; unsent ones always stay",
+        "repl.commands.captures.capture:prune",
+        "pm capture prune --older-than 7d --yes",
+        flags=(Flag("--older-than", "sent longer ago than this: 30d, 12h (else setting capture.keep_sent)", "AGE"),),
+        exits=(2, 3, 8),
+    ),
+)
+
+
+_CONSENT = Flag("--consent", "what may be kept: all, none, or of code,output,judge", "LIST")
+_FORMATS = ("atif", "chat", "otlp", "json")
+
+CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "capture verify",
+        "sessions",
+        "prove a captured session: replay its edits, check every hash, rebuild the final tree",
+        "repl.commands.captures.verify:verify",
+        "pm capture verify 3f9a1c02",
+        arguments=(
+            Argument("trace", "the trace's id or its beginning, or a file that holds a final document", values="file"),
+        ),
+        flags=(
+            Flag("--tree", "write the rebuilt final tree into this new folder", "DIR", values="folder"),
+            Flag("--limit", "show at most so many findings (default 20)", "N", kind="integer"),
+        ),
+        exits=(7, 8),
+        description=(
+            "Ends with 8 where something differs. What cannot be told (redacted, no bundle of the base commit, a blob "
+            "that is not here) is counted apart and is no failure."
+        ),
+    ),
+    Command(
+        "capture export",
+        "sessions",
+        "hand captured sessions on: one, or a set chosen by a condition",
+        "repl.commands.captures.export:export",
+        "pm capture export --where 'qa.final_passed and overall >= 4' --format chat -o set-1",
+        arguments=(Argument("trace", "one trace's id, or its beginning", required=False),),
+        flags=(
+            Flag("--format", "atif, chat, otlp or json (the final document)", "FORMAT", choices=_FORMATS),
+            Flag("--where", "make a set of all traces that fulfil this condition", "CONDITION"),
+            Flag("--fields", "list the fields that a condition can name"),
+            Flag("--output", "write here: a file for one trace, a new folder for a set", "PATH", "-o", values="file"),
+            Flag("--redact", "replace in the copy what the leak audit finds, instead of refusing"),
+            Flag("--split", "percent of repositories for train/validation/test (default 80/10/10)", "A/B/C"),
+            Flag("--shard-rows", "at most so many rows in a file (default 1000)", "N", kind="integer"),
+        ),
+        exits=(7, 8),
+        description=(
+            "Every string is looked at for secrets before anything is written; a find stops the export and is named by "
+            "its place. The developer's consent is applied again. A set has shards, a manifest, a report of "
+            "near-duplicates, and keeps all traces of a repository in one split."
+        ),
+    ),
+    Command(
+        "capture from-task",
+        "sessions",
+        "make a finished task a captured session",
+        "repl.commands.captures.imports:from_task",
+        "pm capture from-task 15 --consent code,output",
+        arguments=(Argument("task", "the task; the newest one if left out", required=False, values="task"),),
+        flags=(_CONSENT,),
+        exits=(7, 8),
+        description="Done again for the same task it changes nothing.",
+    ),
+    Command(
+        "capture from-session",
+        "sessions",
+        "make an agent's own session a captured session",
+        "repl.commands.captures.imports:from_session",
+        "pm capture from-session --latest --provider claude",
+        flags=(
+            Flag("--provider", "whose session it is", "NAME", choices=("claude", "codex", "gemini")),
+            Flag("--session", "this session: its file, its id, or how the id begins", "PATH", values="file"),
+            Flag("--latest", "the newest session of this project"),
+            Flag("--project-root", "the project the session worked in (default: this one)", "DIR", values="folder"),
+            _CONSENT,
+        ),
+        exits=(7, 8),
+        description="Done again for the same session it changes nothing.",
+    ),
+)
+
+
+COLLECTOR_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "tokens new",
+        "sessions",
+        "make a token for the collector and show it, the only time",
+        "repl.commands.captures.collector:new",
+        "pm tokens new --label laptop",
+        flags=(
+            Flag("--label", "what it is for, shown by pm tokens list", "TEXT"),
+            Flag("--trace", "an ingest key for this capture (the beginning of its id is enough), no admin token", "ID"),
+        ),
+        exits=(3, 5, 7, 8),
+        surfaces=("cli",),
+        description="Admin tokens may create, read and delete captures; the serve token of pm serve is one too.",
+    ),
+    Command(
+        "tokens list",
+        "sessions",
+        "list the collector's admin tokens, never their text",
+        "repl.commands.captures.collector:listed",
+        "pm tokens list",
+        flags=(Flag("--all", "revoked ones and the ingest keys of captures too"),),
+        exits=(3, 5, 8),
+        surfaces=("cli",),
+    ),
+    Command(
+        "tokens revoke",
+        "sessions",
+        "make a token worthless",
+        "repl.commands.captures.collector:revoke",
+        "pm tokens revoke 3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10",
+        arguments=(Argument("token", "its id, as pm tokens list shows it"),),
+        exits=(3, 5, 7, 8),
+        surfaces=("cli",),
+        description="A service that runs believes a token it has just seen for two seconds more.",
+    ),
+    Command(
+        "schema trace",
+        "sessions",
+        "print the JSON Schema of a captured trace",
+        "repl.commands.captures.collector:schema",
+        "pm schema trace > trace.schema.json",
+        surfaces=("cli",),
+    ),
+    Command(
+        "capture gc",
+        "sessions",
+        "remove uploads that no capture names",
+        "repl.commands.captures.collector:gc",
+        "pm capture gc",
+        exits=(3, 5, 8),
+        surfaces=("cli",),
+        description="What was uploaded in the last day stays: the event that names it may be on its way.",
+    ),
+)
+
+
+_ROWS_QA_TRACE: Final = Argument("trace", "the capture's id, or its beginning; the newest if left out", required=False)
+_TABLE: Final = Flag("--table", "every test before and after the fix")
+
+QA_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "capture qa",
+        "sessions",
+        "check a captured session: schema, checkout, tests in a sandbox, judge, final document",
+        "repl.commands.captures.qa:qa",
+        "pm capture qa 7f3c1a52 --step tests",
+        arguments=(_ROWS_QA_TRACE,),
+        flags=(
+            Flag(
+                "--step",
+                "do this step again (may be repeated), and what depends on it",
+                "STEP",
+                repeat=True,
+                choices=("schema", "checkout", "tests", "judge", "materialize"),
+            ),
+            Flag("--again", "do every step again"),
+            _TABLE,
+        ),
+        exits=(1, 3, 4, 5, 7, 8, 9),
+        aliases=("qa", "qa run"),
+        description=(
+            "Steps whose inputs have not changed are not done again. Works on the collector's own database, as the "
+            "worker does. Exit 0: the tests pass on the fix; 1: they fail, or nothing could be tested; 9: no sandbox."
+        ),
+    ),
+    Command(
+        "qa show",
+        "sessions",
+        "what the checks of a captured session came to, without running any",
+        "repl.commands.captures.qa:show",
+        "pm qa show 7f3c1a52 --table",
+        arguments=(_ROWS_QA_TRACE,),
+        flags=(_TABLE,),
+        exits=(3, 7, 8),
+    ),
+    Command(
+        "qa status",
+        "sessions",
+        "which checks of a captured session are done, and when",
+        "repl.commands.captures.qa:status",
+        "pm qa status 7f3c1a52",
+        arguments=(_ROWS_QA_TRACE,),
+        exits=(3, 7, 8),
+    ),
+)
+
+
+JUDGE_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "judge",
+        "sessions",
+        "score one captured session by the rubric",
+        "repl.commands.captures.judge:judge_session",
+        "pm judge 7f3c1a52-0d5e-4c0b-9a55-2f6f1c1f9a10",
+        arguments=(Argument("trace", "the captured session's id"),),
+        flags=(
+            Flag("--packet", "print what the judge would read, and send nothing"),
+            Flag("--record", "also write the answers to this recording", "FILE", values="file"),
+        ),
+        exits=(3, 4, 5, 7, 8),
+        description=(
+            "Six scores from 0 to 5, each with its reason and the events it rests on; the result is stored with the "
+            "session. The same session is not scored twice by the same judge. Needs the developer's consent "
+            "(allow_llm_judge) and an API key or judge.recording."
+        ),
+    ),
+    Command(
+        "judge calibrate",
+        "sessions",
+        "measure how far the judge agrees with people",
+        "repl.commands.captures.judge:calibrate_judge",
+        "pm judge calibrate labels.jsonl",
+        arguments=(Argument("labels", "file of people's scores, one JSON object a line", values="file"),),
+        exits=(3, 4, 5, 7, 8),
+        description=(
+            'A line is {"trace_id": "…", "scores": {"clarity": 4}}. Prints weighted kappa, mean difference and bias by '
+            "length for each dimension. Verdicts are kept, so that a second run asks nobody."
+        ),
+    ),
+    Command(
+        "worker",
+        "sessions",
+        "check captured sessions from the queue in PostgreSQL",
+        "repl.commands.captures.worker:worker",
+        "pm worker --parallel 4",
+        surfaces=("cli",),
+        flags=(
+            Flag("--parallel", "captures to check at once, instead of worker.parallel", "N", kind="integer"),
+            Flag("--alive-file", "renew this file every few seconds, for a health check", "FILE", values="file"),
+        ),
+        exits=(3, 4, 5),
+        description=(
+            "Start as many as you like, on any machine that reaches the database and the blobs. The first Ctrl+C "
+            "finishes what is under way, the second ends at once; the jobs of a worker that dies go to another. "
+            "With SQLite no worker is needed: pm serve checks captures itself."
+        ),
+    ),
+    Command(
+        "queued",
+        "task",
+        "list the tasks given to workers, or show one as it happens",
+        "repl.commands.queued:show_queued",
+        "pm queued",
+        surfaces=("cli",),
+        arguments=(Argument("task", "a queued task's id; all of them if left out", required=False),),
+        flags=(Flag("--diff", "print what the task changed, for git apply"),),
+        exits=(1, 3, 5, 6, 7, 8),
+        description="Tasks of pm run --queue are in PostgreSQL with every fact: look from any machine that reaches it.",
+    ),
+)

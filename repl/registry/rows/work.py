@@ -1,0 +1,243 @@
+"""Registry rows: give work, follow it, look at what came of it."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from repl.registry.spec import (
+    Argument,
+    Command,
+    Flag,
+    Values,
+)
+from tracer.settings.declared import SETTINGS, Setting
+
+__all__ = ["TASK", "TASK_COMMANDS"]
+
+TASK = Argument("task", "task-015, a unique start of it, 15, or #3 (a row of the last list)", values="task")
+_MAYBE_TASK = TASK._replace(required=False)
+STATUSES = ("RUNNING", "AWAITING_RESPONSE", "UNFINISHED", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED")
+_KINDS: dict[str, Literal["text", "integer", "number", "duration"]] = {
+    "integer": "integer",
+    "number": "number",
+    "duration": "duration",
+}
+
+
+def _flag(setting: Setting) -> Flag:
+    """The flag that a setting declares."""
+    switch = setting.kind == "switch"
+    return Flag(
+        setting.flag,
+        setting.help + (f" (default {setting.default})" if setting.default not in {None, True, False} else ""),
+        "" if switch else setting.placeholder,
+        values=cast("Values", setting.values),
+        choices=setting.choices,
+        kind=_KINDS.get(setting.kind, "text"),
+        setting=setting.key,
+        negatable=switch,
+    )
+
+
+RUN_FLAGS = tuple(_flag(setting) for setting in SETTINGS if setting.flag)
+_LIMIT_FLAGS = tuple(flag for flag in RUN_FLAGS if flag.name in {"--max-iterations", "--timeout", "--budget-usd"})
+_OUTCOMES = (1, 3, 4, 5, 6, 8)
+
+TASK_COMMANDS: tuple[Command, ...] = (
+    Command(
+        "run",
+        "task",
+        "submit a request, follow it, end with its verdict",
+        "repl.commands.work.run:run",
+        'pm run "add input validation to the signup form"',
+        arguments=(Argument("prompt", "the request; - reads stdin, @FILE reads a file", many=True, values="file"),),
+        flags=(
+            *RUN_FLAGS,
+            Flag("--queue", "let a worker do it (pm worker), and show it from here"),
+            Flag("--repository", "where the worker fetches the code, instead of origin", "URL"),
+            Flag("--commit", "the commit it begins at, instead of HEAD", "ID"),
+        ),
+        exits=_OUTCOMES,
+        description="Every flag has an environment name (PM_EXECUTOR for --executor) and a config key (run.executor).",
+    ),
+    Command(
+        "resume",
+        "task",
+        "continue a task from its trace alone",
+        "repl.commands.work.run:resume",
+        "pm resume 15 --max-iterations 6",
+        arguments=(_MAYBE_TASK,),
+        flags=(
+            *_LIMIT_FLAGS,
+            Flag("--parallel", "subtasks worked on at once", "N", kind="integer"),
+            Flag("--into", "give the subtasks' result to this new branch", "BRANCH"),
+        ),
+        exits=(*_OUTCOMES, 7),
+    ),
+    Command(
+        "respond",
+        "task",
+        "answer a task that waits at its limit",
+        "repl.commands.work.run:respond",
+        "pm respond 15 hint keep the public API",
+        arguments=(
+            TASK,
+            Argument("action", "continue, hint, accept or stop", choices=("continue", "hint", "accept", "stop")),
+            Argument("text", "the hint", required=False, many=True),
+        ),
+        flags=(Flag("--max-iterations", "further iterations to allow", "N", kind="integer"),),
+        exits=(*_OUTCOMES, 7),
+        person_only=True,
+    ),
+    Command(
+        "stop",
+        "task",
+        "stop a running task at the next safe point; it stays resumable",
+        "repl.commands.work.run:stop",
+        "pm stop 15",
+        arguments=(_MAYBE_TASK,),
+        exits=(7, 8),
+        person_only=True,
+    ),
+    Command(
+        "plan",
+        "task",
+        "show a task's subtasks; approve or edit a plan that waits",
+        "repl.commands.work.plan:plan",
+        "pm plan 15 --edit",
+        arguments=(_MAYBE_TASK,),
+        flags=(
+            Flag("--approve", "run the plan that waits, as it is"),
+            Flag("--edit", "change it in $VISUAL or $EDITOR; what you save runs"),
+            Flag("--file", "run the plan in this file instead", "FILE", values="file"),
+            Flag("--again", "plan again with these words", "TEXT"),
+        ),
+        exits=(*_OUTCOMES, 7),
+        description=(
+            "pm run --approve-plan leaves a plan waiting. A plan without subtasks runs the task in one piece.\n"
+            "A plan is JSON with subtasks (description, dependencies), or a numbered or bulleted list."
+        ),
+        person_only=True,
+    ),
+    Command(
+        "retry",
+        "task",
+        "start a new task with the same request",
+        "repl.commands.work.run:retry",
+        "pm retry 15",
+        arguments=(TASK,),
+        flags=RUN_FLAGS,
+        exits=(*_OUTCOMES, 7),
+    ),
+    Command(
+        "tasks",
+        "task",
+        "list the tasks of this project",
+        "repl.commands.look.tasks:tasks",
+        "pm tasks --status UNFINISHED --since 7d",
+        arguments=(Argument("filter", "only tasks whose id, title or status holds this", required=False),),
+        flags=(
+            Flag("--status", "only this status", "S", values="status", choices=STATUSES),
+            Flag("--since", "only tasks with facts since then: 7d, 2h or 2026-01-31", "D"),
+            Flag("--limit", "at most so many (200)", "N", kind="integer"),
+        ),
+        exits=(8,),
+    ),
+    Command(
+        "tasks prune",
+        "task",
+        "delete the traces of old finished tasks; shows them first",
+        "repl.commands.look.prune:prune",
+        "pm tasks prune --older-than 30d --keep 50",
+        flags=(
+            Flag("--older-than", "only tasks without a fact since then: 30d, 12h", "AGE"),
+            Flag("--keep", "keep so many of the newest", "N", kind="integer"),
+        ),
+        exits=(8,),
+        description="Nothing is deleted without --yes. Unfinished tasks are never deleted.",
+    ),
+    Command(
+        "gc",
+        "task",
+        "free space: blobs no record names, leftovers of crashes; shows them first",
+        "repl.commands.look.prune:gc",
+        "pm gc --yes",
+        exits=(8,),
+        description="Nothing is deleted without --yes.",
+    ),
+    Command(
+        "show",
+        "task",
+        "show one task: status, cost, files, answer, what to do next",
+        "repl.commands.look.tasks:show",
+        "pm show 15",
+        arguments=(_MAYBE_TASK,),
+        exits=(7, 8),
+    ),
+    Command(
+        "diff",
+        "task",
+        "show what a task changed",
+        "repl.commands.look.diff:diff",
+        "pm diff 15 --iteration 0",
+        arguments=(_MAYBE_TASK,),
+        flags=(
+            Flag("--iteration", "only this iteration's change, counted from 0", "N", kind="integer"),
+            Flag("--side-by-side", "old on the left, new on the right"),
+        ),
+        exits=(7, 8),
+    ),
+    Command(
+        "files",
+        "task",
+        "list the files a task changed, by iteration",
+        "repl.commands.look.diff:files",
+        "pm files 15",
+        arguments=(_MAYBE_TASK,),
+        flags=(Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer"),),
+        exits=(7, 8),
+    ),
+    Command(
+        "criteria",
+        "task",
+        "list what answers are judged by",
+        "repl.commands.work.criteria:criteria",
+        "pm criteria Q2",
+        arguments=(
+            Argument("id", "explain one of them", required=False, values="criterion"),
+            Argument("switch", "in a session: on or off for an optional one", required=False, choices=("on", "off")),
+        ),
+        exits=(3, 7),
+    ),
+    Command(
+        "criteria explain",
+        "task",
+        "say what a criterion looks for and what it leaves alone",
+        "repl.commands.work.criteria:explain",
+        "pm criteria explain Q3",
+        arguments=(Argument("id", "the criterion", values="criterion"),),
+        exits=(7,),
+    ),
+    Command(
+        "check",
+        "task",
+        "judge files or an answer without running a task",
+        "repl.commands.work.check:check",
+        "pm check src",
+        arguments=(
+            Argument("path", "files or folders (all of the project)", required=False, many=True, values="file"),
+        ),
+        flags=(Flag("--output", "judge the answer in this file too, - for standard input", "FILE", values="file"),),
+        exits=(1, 3, 7),
+        description="For hooks and CI: exit 1 when something was found. check.exclude names what is left out.",
+    ),
+    Command(
+        "demo",
+        "task",
+        "watch a bad answer be rejected and mended; needs no key and no network",
+        "repl.commands.work.demo:demo",
+        "pm demo",
+        flags=(Flag("--keep", "keep the folder to look around in"),),
+        exits=(1, 8),
+    ),
+)

@@ -1,0 +1,98 @@
+"""What a command is, as data: the one description that parser, help, completion, palette and docs read.
+
+Nothing here acts, and only `typing` is imported: reading the registry must cost next to nothing at start.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+__all__ = ["Argument", "Command", "Flag", "Group", "Surface", "Values"]
+
+Group = Literal["task", "trace", "sessions", "settings", "session"]
+Surface = Literal["cli", "slash"]
+# What completes a value: the words themselves (`choices`) or a kind that repl.registry.complete knows.
+Values = Literal[
+    "", "task", "event", "file", "folder", "executor", "config-key", "criterion", "status", "command", "theme", "key"
+]
+
+
+class Argument(NamedTuple):
+    """A positional argument. `many` takes all remaining words; `rest` takes the rest of the line as typed."""
+
+    name: str
+    help: str
+    required: bool = True
+    many: bool = False
+    values: Values = ""
+    choices: tuple[str, ...] = ()
+    rest: bool = False
+
+
+class Flag(NamedTuple):
+    """An option. Without `value` (its placeholder) it is a switch; `repeat` collects every occurrence.
+
+    `setting` names the declared setting that this flag is the first layer of; type, choices and default live there.
+    `bare` is what the option means without its value; empty where a value must follow.
+    """
+
+    name: str
+    help: str
+    value: str = ""
+    short: str = ""
+    repeat: bool = False
+    values: Values = ""
+    choices: tuple[str, ...] = ()
+    kind: Literal["text", "integer", "number", "duration"] = "text"
+    setting: str = ""
+    negatable: bool = False
+    bare: str = ""
+
+    @property
+    def destination(self) -> str:
+        """The attribute of the parsed arguments: `--max-iterations` → `max_iterations`."""
+        return self.name.lstrip("-").replace("-", "_")
+
+
+class Command(NamedTuple):
+    """One command: the same name in `pm NAME`, `/NAME`, the palette and the documentation.
+
+    `handler` is `module:function`, imported only when the command runs: `(Context, Namespace) -> int`, plain or
+    async. `exits` lists the exit codes beside 0, 2, 10, 130 and 143, which every command can end with. `person_only`
+    commands are refused to an agent inside its own run.
+    """
+
+    name: str
+    group: Group
+    summary: str
+    handler: str
+    example: str
+    arguments: tuple[Argument, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    exits: tuple[int, ...] = ()
+    aliases: tuple[str, ...] = ()
+    surfaces: tuple[Surface, ...] = ("cli", "slash")
+    description: str = ""
+    palette: str = ""
+    hidden: bool = False
+    person_only: bool = False
+
+    @property
+    def slash(self) -> str:
+        """What is typed at `pm>`."""
+        return f"/{self.name}"
+
+    @property
+    def palette_text(self) -> str:
+        """The line of the palette: the summary where nothing better is given."""
+        return self.palette or self.summary
+
+    @property
+    def usage(self) -> str:
+        """`run PROMPT [--executor NAME] …`, without the program's name."""
+        parts = [self.name]
+        for argument in self.arguments:
+            shown = argument.name.upper().replace("_", "-") + ("…" if argument.many or argument.rest else "")
+            parts.append(shown if argument.required else f"[{shown}]")
+        parts.extend(f"[{flag.name}{' ' + flag.value if flag.value else ''}]" for flag in self.flags)
+        return " ".join(parts)

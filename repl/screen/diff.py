@@ -1,0 +1,217 @@
+"""The diff screen, and two texts or a unified diff as its lines."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import ClassVar, Final, Literal, NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widgets import Static
+from typing_extensions import override
+
+from repl.screen.cells import fit, shown
+from repl.screen.hints import Hints
+
+__all__ = ["MAX_MATCHED", "DiffLine", "DiffScreen", "DiffView", "compare", "from_unified"]
+
+MAX_MATCHED: Final = 5_000
+Kind = Literal["same", "gone", "new", "changed", "note"]
+
+
+class DiffLine(NamedTuple):
+    """One row: the old text left, the new text right; `changed` has both, `note` stands across."""
+
+    kind: Kind
+    left: str
+    right: str
+
+
+def compare(old: str, new: str) -> list[DiffLine]:
+    """`old` and `new` line by line."""
+    before, after = old.split("\n"), new.split("\n")
+    if old == new:
+        return [DiffLine("note", "the two are the same", ""), *(DiffLine("same", line, line) for line in before)]
+    if max(len(before), len(after)) > MAX_MATCHED:
+        return _by_ends(before, after)
+    lines: list[DiffLine] = []
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=True)
+    for tag, start, stop, first, last in matcher.get_opcodes():
+        if tag == "equal":
+            lines += [DiffLine("same", line, line) for line in before[start:stop]]
+        else:
+            lines += _pairs(before[start:stop], after[first:last])
+    return lines
+
+
+def from_unified(text: str) -> list[DiffLine]:
+    """The lines of a unified diff: headers across, removed lines left of what replaced them."""
+    lines: list[DiffLine] = []
+    gone: list[str] = []
+    new: list[str] = []
+    for line in text.split("\n"):
+        if line.startswith("-") and not line.startswith("--- "):
+            gone.append(line[1:])
+        elif line.startswith("+") and not line.startswith("+++ "):
+            new.append(line[1:])
+        else:
+            lines += _pairs(gone, new)
+            gone, new = [], []
+            if line.startswith(" "):
+                lines.append(DiffLine("same", line[1:], line[1:]))
+            elif line:
+                lines.append(DiffLine("note", line, ""))
+    return lines + _pairs(gone, new)
+
+
+def _pairs(gone: list[str], new: list[str]) -> list[DiffLine]:
+    both = min(len(gone), len(new))
+    lines = [DiffLine("changed", old, fresh) for old, fresh in zip(gone, new, strict=False)]
+    lines += [DiffLine("gone", line, "") for line in gone[both:]]
+    return lines + [DiffLine("new", "", line) for line in new[both:]]
+
+
+def _by_ends(before: list[str], after: list[str]) -> list[DiffLine]:
+    limit = min(len(before), len(after))
+    start = 0
+    while start < limit and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < limit - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    note = DiffLine("note", f"more than {MAX_MATCHED:,} lines: only the same beginning and end are matched", "")
+    head = [DiffLine("same", line, line) for line in before[:start]]
+    middle = _pairs(before[start : len(before) - end], after[start : len(after) - end])
+    return [note, *head, *middle, *(DiffLine("same", line, line) for line in before[len(before) - end :])]
+
+
+_WIDE = 100
+
+
+class DiffView(ScrollView, can_focus=True):
+    """Shows `lines`; side by side where `side_by_side` is true."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"diff--gone", "diff--new", "diff--note"}
+    DEFAULT_CSS = """
+    DiffView {
+        overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+        & > .diff--gone { color: $text-error; }
+        & > .diff--new { color: $text-success; }
+        & > .diff--note { text-style: bold; }
+    }
+    """
+
+    def __init__(self, lines: Sequence[DiffLine], *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self.lines = lines
+        self.side_by_side: bool | None = None
+        self.wide = False
+        self._shown: list[tuple[str, str, str]] = []
+
+    def on_resize(self, _event: Resize) -> None:
+        """Choose the form that fits."""
+        self.lay_out()
+
+    def lay_out(self) -> None:
+        """Make the displayed rows anew."""
+        self.wide = self.size.width >= _WIDE if self.side_by_side is None else self.side_by_side
+        rows: list[tuple[str, str, str]] = []
+        for line in self.lines:
+            if line.kind == "note" or self.wide:
+                rows.append(line)
+            elif line.kind == "same":
+                rows.append(("same", line.left, ""))
+            else:
+                rows += [("gone", line.left, "")] if line.kind in {"gone", "changed"} else []
+                rows += [("new", line.right, "")] if line.kind in {"new", "changed"} else []
+        self._shown = rows
+        self.virtual_size = Size(0, len(rows))
+        self.refresh()
+
+    def jump(self, *, backwards: bool) -> None:
+        """Scroll to the next (previous) change."""
+        here = self.scroll_offset.y
+        starts = [
+            number
+            for number, row in enumerate(self._shown)
+            if row[0] not in {"same", "note"} and (number == 0 or self._shown[number - 1][0] in {"same", "note"})
+        ]
+        later = [start for start in starts if (start < here if backwards else start > here)]
+        if later:
+            self.scroll_to(y=later[-1 if backwards else 0], animate=False, immediate=True)
+
+    @override
+    def render_line(self, y: int) -> Strip:
+        """The row at `y` of the pane."""
+        width, base = self.scrollable_content_region.width, self.rich_style
+        number = y + self.scroll_offset.y
+        if number >= len(self._shown):
+            return Strip.blank(width, base)
+        kind, left, right = self._shown[number]
+        segments = self._columns(kind, left, right, width) if self.wide and kind != "note" else self._one(kind, left)
+        return Strip(segments).adjust_cell_length(width).apply_style(base)
+
+    def _style(self, name: str) -> Style:
+        return self.get_component_rich_style(f"diff--{name}", partial=True)
+
+    def _one(self, kind: str, text: str) -> list[Segment]:
+        mark = {"gone": "- ", "new": "+ ", "note": ""}.get(kind, "  ")
+        return [Segment(mark + shown(text), None if kind == "same" else self._style(kind))]
+
+    def _columns(self, kind: str, left: str, right: str, width: int) -> list[Segment]:
+        half = (width - 3) // 2
+        gone = self._style("gone") if kind in {"gone", "changed"} else None
+        new = self._style("new") if kind in {"new", "changed"} else None
+        mark = {"gone": "-", "new": "+", "changed": "~"}.get(kind, " ")
+        return [Segment(fit(shown(left), half), gone), Segment(f" {mark} "), Segment(fit(shown(right), half), new)]
+
+
+class DiffScreen(Screen[None]):
+    """A diff with its title; Esc or q goes back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "back", "back", id="diff.back"),
+        Binding("n", "jump(False)", "next change", id="diff.next"),
+        Binding("N", "jump(True)", "previous change", id="diff.previous"),
+        Binding("v", "flip", "side by side", id="diff.flip"),
+    ]
+    DEFAULT_CSS = "DiffScreen { & > #diff-title { height: 1; text-style: bold; } & > DiffView { height: 1fr; } }"
+    HELP = "The two versions line by line: - only left, + only right, ~ changed. n and N go from change to change."
+
+    def __init__(self, title: str, lines: Sequence[DiffLine]) -> None:
+        super().__init__()
+        self._heading = title
+        self._diff = lines
+
+    @override
+    def compose(self) -> ComposeResult:
+        """Title, diff, keys."""
+        yield Static(shown(self._heading), id="diff-title", markup=False)
+        yield DiffView(self._diff)
+        yield Hints()
+
+    def on_mount(self) -> None:
+        """The keys act on the diff."""
+        self.query_one(DiffView).focus()
+
+    def action_back(self) -> None:
+        """Leave."""
+        self.dismiss()
+
+    def action_jump(self, backwards: bool) -> None:  # noqa: FBT001 - written in the binding
+        """To the next or previous change."""
+        self.query_one(DiffView).jump(backwards=backwards)
+
+    def action_flip(self) -> None:
+        """Side by side or one under the other, whatever the width."""
+        view = self.query_one(DiffView)
+        view.side_by_side = not view.wide
+        view.lay_out()

@@ -1,0 +1,372 @@
+"""The pages beside home: sessions of other agents, captures, settings, doctor, log. Each is a list with an action.
+
+A page names its columns, how to read its rows (in a thread) and what Enter does; where there is nothing yet it says
+what would fill it. Nothing of a page is read before it is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import Screen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+from typing_extensions import override
+
+from repl.present.text import age_text, cost_text
+from repl.screen.cells import fit, shown
+from repl.screen.desk import own_app
+from repl.screen.hints import Hints
+from tracer.clock import now_epoch_ms
+from tracer.errors import PmError
+
+if TYPE_CHECKING:
+    from repl.screen.app import PmApp
+    from repl.screen.captures import CaptureRow
+
+__all__ = ["PAGES", "Page", "PageRow"]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """One row: its cells, and what Enter is given."""
+
+    cells: tuple[str, ...]
+    value: Any = None
+
+
+class Page(Screen[None]):
+    """A list page. Subclasses give `page_name`, `heading`, `widths` (cells of each column but the last), `empty`."""
+
+    page_name: ClassVar[str] = ""
+    heading: ClassVar[str] = ""
+    columns: ClassVar[tuple[str, ...]] = ()
+    widths: ClassVar[tuple[int, ...]] = ()
+    empty: ClassVar[tuple[str, str]] = ("nothing here", "")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "back", "back", id="page.back"),
+        Binding("enter", "open", "open", id="page.open"),
+        Binding("slash", "filter", "filter", id="page.filter"),
+        Binding("f5", "look", "refresh", id="page.refresh"),
+        Binding("y", "copy", "copy", id="page.copy"),
+        Binding("j", "move(1)", "down", show=False, id="page.down"),
+        Binding("k", "move(-1)", "up", show=False, id="page.up"),
+    ]
+    DEFAULT_CSS = """
+    Page {
+        & > #page-title { height: 1; text-style: bold; }
+        & > #page-columns { height: 1; text-style: dim; }
+        & > OptionList { height: 1fr; border: none !important; padding: 0; }
+        & > #page-foot { height: auto; max-height: 6; }
+        & > Input { height: 1; border: none !important; padding: 0; display: none; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: list[PageRow] = []
+        self._found: list[PageRow] = []
+        self._wanted = ""
+
+    @property
+    def pm(self) -> PmApp:
+        """The app, by its own type."""
+        return own_app(self)
+
+    @override
+    def compose(self) -> ComposeResult:
+        """Title, columns, rows, foot, keys."""
+        yield Static(f" {self.heading}", id="page-title", markup=False)
+        yield Static(id="page-columns", markup=False)
+        yield OptionList()
+        yield Static(id="page-foot", markup=False)
+        yield Input(id="page-input", placeholder="filter: Enter keeps it, Esc clears it")
+        yield Hints()
+
+    def on_mount(self) -> None:
+        """Read the rows behind the first paint."""
+        self.query_one(OptionList).focus()
+        self.query_one("#page-foot", Static).update(" looking …")
+        self.action_look()
+
+    def on_resize(self, event: Resize) -> None:
+        """Lay the rows out for the new width."""
+        self.query_one("#page-columns", Static).update(" " + self._line(self.columns, event.size.width - 2))
+        if self._rows:
+            self._show()
+
+    @work(exclusive=True, group="look")
+    async def action_look(self) -> None:
+        """Read the rows again."""
+        try:
+            self._rows = list(await asyncio.to_thread(self.read))
+            problem = ""
+        except Exception as error:  # noqa: BLE001 - top of the screen: one page's trouble must not end the session
+            self._rows, problem = [], f"{type(error).__name__}: {error}"
+            self.pm.log_lines.append(f"{self.page_name}: {problem}")
+        self._show()
+        if problem:
+            self.query_one("#page-foot", Static).update(shown(f" cannot be read: {problem}"))
+
+    def read(self) -> Sequence[PageRow]:
+        """The rows. Blocks: it is called in a thread."""
+        raise NotImplementedError
+
+    def open(self, value: Any) -> None:
+        """What Enter does with a row's value."""
+
+    def _line(self, cells: Sequence[str], width: int) -> str:
+        parts = [fit(shown(cell), size) for cell, size in zip(cells, self.widths, strict=False)]
+        return fit("  ".join([*parts, *(shown(cell) for cell in cells[len(self.widths) :])]), max(width, 10))
+
+    def _show(self) -> None:
+        wanted = self._wanted.lower()
+        self._found = [row for row in self._rows if wanted in " ".join(row.cells).lower()]
+        listing = self.query_one(OptionList)
+        kept = listing.highlighted
+        width = self.app.size.width - 3
+        listing.clear_options()
+        listing.add_options([Option(Content(self._line(row.cells, width))) for row in self._found])
+        listing.highlighted = min(kept or 0, len(self._found) - 1) if self._found else None
+        foot = "" if self._rows else f" {self.empty[0]}\n {self.empty[1]}"
+        self.query_one("#page-foot", Static).update(foot or f" {len(self._found)} of {len(self._rows)}")
+
+    @on(OptionList.OptionSelected)
+    def chosen(self, event: OptionList.OptionSelected) -> None:
+        """Enter or a click."""
+        self.open(self._found[event.option_index].value)
+
+    def selected(self) -> PageRow | None:
+        """The highlighted row."""
+        at = self.query_one(OptionList).highlighted
+        return self._found[at] if at is not None and at < len(self._found) else None
+
+    def action_open(self) -> None:
+        """Enter outside the list."""
+        row = self.selected()
+        if row is not None:
+            self.open(row.value)
+
+    def action_filter(self) -> None:
+        """Filter the rows while typing."""
+        line = self.query_one("#page-input", Input)
+        line.display = True
+        line.focus()
+
+    @on(Input.Changed, "#page-input")
+    def filter_changed(self, event: Input.Changed) -> None:
+        """Narrow."""
+        self._wanted = event.value.strip()
+        self._show()
+
+    @on(Input.Submitted, "#page-input")
+    def filter_kept(self) -> None:
+        """Back to the rows."""
+        self.query_one("#page-input", Input).display = False
+        self.query_one(OptionList).focus()
+
+    def action_copy(self) -> None:
+        """Copy the row."""
+        row = self.selected()
+        if row is not None:
+            self.app.copy_to_clipboard("  ".join(row.cells))
+            self.notify("copied")
+
+    def action_move(self, step: int) -> None:
+        """Vi motion."""
+        listing = self.query_one(OptionList)
+        listing.action_cursor_down() if step > 0 else listing.action_cursor_up()
+
+    def action_back(self) -> None:
+        """Out of the filter, then back."""
+        line = self.query_one("#page-input", Input)
+        if line.display:
+            line.value = ""
+            self.filter_kept()
+        else:
+            self.dismiss()
+
+
+class SessionsPage(Page):
+    """Sessions of agent command lines: distilled ones open in the viewer, native ones are distilled by Enter."""
+
+    page_name = "sessions"
+    heading = "Sessions of agent command lines"
+    columns = ("what", "provider", "age", "size", "session")
+    widths = (9, 9, 7, 9)
+    empty = ("no native sessions of claude, codex or gemini, and no distilled ones", "next: /distill --session PATH")
+    HELP = "Distilled traces open in the trace viewer. Enter on a native session distills it (/distill)."
+
+    @override
+    def read(self) -> Sequence[PageRow]:
+        """Distilled traces, then native sessions, newest first."""
+        from tracer.catalog.tasks import list_agentic
+        from tracer.distill.locate.find import find_sessions
+
+        rows = []
+        for trace in list_agentic(self.pm.session.state_dir):
+            ended = "not told" if trace.success is None else "ok" if trace.success else "failed"
+            text = f"{trace.label}  {ended}  {trace.model}  {cost_text(trace.cost_usd)}"
+            rows.append(PageRow(("distilled", trace.provider, trace.ts[:10], "", text), ("trace", trace.path)))
+        now = now_epoch_ms()
+        for found in find_sessions(environ=self.pm.session.environ):
+            cells = ("native", found.provider, age_text(now - found.modified_ms), f"{found.size // 1024:,} kB")
+            rows.append(PageRow((*cells, f"{found.cwd or ''}  {found.path.name}"), ("native", str(found.path))))
+        return rows
+
+    @override
+    def open(self, value: Any) -> None:
+        """View a distilled trace; distill a native session."""
+        kind, path = value
+        if kind == "trace":
+            self.pm.show_trace(Path(path))
+        else:
+            self.dismiss()
+            self.pm.run_line(f'/distill --session "{path}"')
+
+
+class CapturesPage(Page):
+    """Captured bug-fix sessions: recorded here, or in the local collector, with their checks where there are any."""
+
+    page_name = "captures"
+    heading = "Captured sessions"
+    columns = ("age", "state", "events", "checks", "what")
+    widths = (7, 10, 7, 26)
+    empty = ("no captured sessions in this project", "next: pm record makes one, /capture new begins one by hand")
+    HELP = (
+        "Captured sessions of people, newest first. Enter opens one: its timeline, and thoughts beside actions.\n"
+        "States: recording, paused, cut off (pm record resume or upload), not sent, sent, collected (from elsewhere)."
+    )
+
+    @override
+    def read(self) -> Sequence[PageRow]:
+        """Spools and stored traces, newest first."""
+        from repl.screen.captures import read_captures
+
+        session, now = self.pm.session, now_epoch_ms()
+        rows = []
+        for capture in read_captures(session.state_dir, session.settings):
+            age = age_text(now - capture.created_at_ms)
+            what = f"{capture.trace_id[:8]}  {capture.title}"
+            rows.append(PageRow((age, capture.state, f"{capture.events:,}", capture.checks, what), capture))
+        return rows
+
+    @override
+    def open(self, value: Any) -> None:
+        """View its events."""
+        if value.path is not None:
+            self._show_capture(value, value.path, temporary=False)
+        else:
+            self._fetch(value)
+
+    @work(exclusive=True, group="fetch")
+    async def _fetch(self, capture: CaptureRow) -> None:
+        from repl.screen.captures import view_stored
+
+        session = self.pm.session
+        try:
+            path = await asyncio.to_thread(view_stored, session.state_dir, session.settings, capture.trace_id)
+        except PmError as error:
+            self.notify(error.what, severity="error", markup=False)
+            return
+        self._show_capture(capture, path, temporary=True)
+
+    def _show_capture(self, capture: CaptureRow, path: Path, *, temporary: bool) -> None:
+        from repl.screen.captures import CaptureScreen
+
+        try:
+            self.app.push_screen(CaptureScreen(capture, path, temporary=temporary))
+        except PmError as error:
+            self.notify(error.what, severity="error", markup=False)
+
+
+class SettingsPage(Page):
+    """Every declared setting with its value and the layer it comes from; Enter begins a change at the prompt."""
+
+    page_name = "settings"
+    heading = "Settings"
+    columns = ("setting", "value", "from", "what it does")
+    widths = (24, 18, 20)
+    HELP = "Every setting, its value and where that comes from. Enter writes /config set KEY on the prompt for you."
+
+    @override
+    def read(self) -> Sequence[PageRow]:
+        """The declaration, in its own order, with the settings in force."""
+        from tracer.settings.declared import SETTINGS
+
+        settings = self.pm.session.settings
+        rows = []
+        for setting in SETTINGS:
+            origin = settings.origin(setting.key)
+            value = settings.get(setting.key)
+            text = "unset" if value is None else ",".join(value) if isinstance(value, list | tuple) else str(value)
+            place = f"{origin.layer} {Path(origin.where).name if origin.where else ''}".strip()
+            rows.append(PageRow((setting.key, text, place, setting.help), setting.key))
+        return rows
+
+    @override
+    def open(self, value: Any) -> None:
+        """Begin a change."""
+        self.dismiss()
+        self.pm.home.prompt.put(f"/config set {value} ")
+        self.pm.home.prompt.focus()
+
+
+class DoctorPage(Page):
+    """The health checks, in their fixed order."""
+
+    page_name = "doctor"
+    heading = "Doctor"
+    columns = ("", "check", "found")
+    widths = (4, 13)
+    HELP = "What works here and what does not, with the next step. f5 checks again."
+
+    @override
+    def read(self) -> Sequence[PageRow]:
+        """Run every check."""
+        from repl.commands.setup.doctor import run_checks
+        from repl.context import Context
+
+        session = self.pm.session
+        context = Context(output=self.pm.output, environ=session.environ, arguments=self.pm.nothing, session=session)
+        rows = []
+        for check in run_checks(context):
+            rows.append(PageRow((check.status, check.name, check.found), check.next_step))
+            if check.next_step and check.status != "ok":
+                rows.append(PageRow(("", "", f"next: {check.next_step}"), check.next_step))
+        return rows
+
+    @override
+    def open(self, value: Any) -> None:
+        """Say the next step."""
+        if value:
+            self.notify(f"next: {value}", markup=False)
+
+
+class LogPage(Page):
+    """Our own warnings and errors of this session."""
+
+    page_name = "log"
+    heading = "Log: warnings and errors of this session"
+    columns = ("what",)
+    empty = ("no warnings", "")
+    HELP = "What went wrong in this session, oldest first. Tasks have their own record: their traces."
+
+    @override
+    def read(self) -> Sequence[PageRow]:
+        """The lines."""
+        return [PageRow((line,)) for line in self.pm.log_lines]
+
+
+PAGES: dict[str, type[Page]] = {
+    page.page_name: page for page in (SessionsPage, CapturesPage, SettingsPage, DoctorPage, LogPage)
+}

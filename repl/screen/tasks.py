@@ -1,0 +1,281 @@
+"""Tasks in the full screen: the list, one task as lines, and one task as a screen of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.events import Click
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widgets import Static
+from typing_extensions import override
+
+from repl.present.answer import answer_lines
+from repl.present.progress import Progress, short_id
+from repl.present.text import cost_text, one_line
+from repl.screen.cells import fit, shown
+from repl.screen.desk import own_app
+from repl.screen.hints import Hints
+from tracer.catalog.tasks import TaskRow
+from tracer.errors import PmError
+from tracer.journal.reading import iter_lines
+
+if TYPE_CHECKING:
+    from repl.screen.app import PmApp
+
+__all__ = ["TaskList", "TaskScreen", "next_steps", "read_task", "status_word", "task_lines"]
+
+_MAX_FACTS: Final = 5_000
+_PANE: Final = 60  # columns of the pane beside the list
+
+
+def read_task(row: TaskRow) -> list[str]:
+    """The task's lines, read from its newest file. Reads the disk: call it in a thread."""
+    progress = Progress(row.task_id, prefix="/", table=True)
+    progress.narrow = True  # a pane beside the list holds 60 columns
+    printed: list[str] = []
+    try:
+        for number, (_seq, line) in enumerate(iter_lines(Path(row.trace_file))):
+            if number >= _MAX_FACTS:
+                printed.append(f"  … more than {_MAX_FACTS:,} facts: t shows all")
+                break
+            printed += _fact_lines(progress, line)
+    except (OSError, PmError) as error:
+        printed.append(f"  the trace cannot be read: {error}")
+    return task_lines(row, printed, progress)
+
+
+def _fact_lines(progress: Progress, line: bytes) -> list[str]:
+    try:
+        fact: Any = json.loads(line)
+    except ValueError:
+        return ["  ? a line that cannot be read"]
+    return progress.fact(fact, now=0.0) if isinstance(fact, dict) else []
+
+
+def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list[str]:
+    """The lines of the task pane: title, standing, facts, next steps."""
+    agent = one_line(" ".join(part for part in (row.executor, row.model) if part)) or "executor n/a"
+    standing = [row.status + (f" ({one_line(row.reason)})" if row.reason else ""), agent, cost_text(row.cost_usd)]
+    lines = [one_line(row.title), " · ".join(standing)]
+    if bar := progress.bar():
+        lines += ["", *progress.table(most=40), f"  {bar}"]
+    lines += ["", *printed]
+    if progress.answer:
+        lines += ["", *answer_lines(progress.answer, columns=_PANE, whole_by=progress.whole_by)]
+    if row.damaged:
+        lines += ["", f"  {row.damaged} damaged lines: /trace verify {short_id(row.task_id)}"]
+    if row.status == "UNFINISHED":
+        lines += ["", f"  unfinished after {one_line(row.last_event)}"]
+    return [*lines, "", f"  next:  {next_steps(row)}"]
+
+
+def next_steps(row: TaskRow) -> str:
+    """The commands that make sense now."""
+    short = short_id(row.task_id)
+    match row.status:
+        case "RUNNING" | "QUEUED":
+            return f"/trace {short} --follow   /stop {short}"
+        case "AWAITING_RESPONSE" if row.last_event == "CHUNKING_PLAN":
+            return f"/plan {short} --approve | --edit | --again TEXT"
+        case "AWAITING_RESPONSE":
+            return f"/respond {short} continue | hint TEXT | accept | stop"
+        case "COMPLETE":
+            return f"/diff {short}   /trace {short}"
+        case _:
+            return f"/resume {short}   /trace {short}"
+
+
+_WORDS = {
+    "RUNNING": "run", "QUEUED": "wait", "AWAITING_RESPONSE": "asks", "UNFINISHED": "stop", "COMPLETE": "done",
+    "INCOMPLETE": "limit", "ERROR": "error", "CANCELLED": "ended",
+}  # fmt: skip
+_MARKS = {"COMPLETE": "good", "ERROR": "bad", "INCOMPLETE": "bad", "AWAITING_RESPONSE": "strong", "RUNNING": "strong"}
+
+
+def status_word(status: str) -> str:
+    """The short word of a status: `run`, `done`, `stop` and so on."""
+    return _WORDS.get(status, shown(status).lower())
+
+
+class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
+    """The list; `rows` are shown as they are given. Posts `Moved` when another task is selected."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "task-list--cursor", "task-list--good", "task-list--bad", "task-list--strong", "task-list--dim",
+    }  # fmt: skip
+    DEFAULT_CSS = """
+    TaskList {
+        overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+        & > .task-list--cursor { text-style: bold; }
+        &:focus > .task-list--cursor { text-style: reverse; }
+        & > .task-list--good { color: $text-success; }
+        & > .task-list--bad { color: $text-error; }
+        & > .task-list--strong { text-style: bold; }
+        & > .task-list--dim { text-style: dim; }
+    }
+    """
+    HELP = "The tasks of this project, newest first. Letters act on the selected one; : runs any command."
+    cursor: reactive[int] = reactive(0, init=False)
+
+    class Moved(Message):
+        """Another task is selected."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
+        super().__init__(id=id)
+        self.rows: Sequence[TaskRow] = ()
+
+    def show(self, rows: Sequence[TaskRow]) -> None:
+        """Show other rows; the selected task stays selected while it is among them."""
+        selected = self.selected
+        if rows == self.rows:
+            return
+        self.rows = rows
+        self.virtual_size = Size(0, len(rows))
+        at = next((n for n, row in enumerate(rows) if selected is not None and row.task_id == selected.task_id), None)
+        self.set_reactive(TaskList.cursor, min(self.cursor if at is None else at, max(len(rows) - 1, 0)))
+        self._reveal()
+        self.refresh()
+        self.post_message(self.Moved())
+
+    @property
+    def selected(self) -> TaskRow | None:
+        """The task under the cursor."""
+        return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
+
+    def validate_cursor(self, cursor: int) -> int:
+        """Keep the cursor inside the list."""
+        return max(0, min(cursor, len(self.rows) - 1))
+
+    def watch_cursor(self) -> None:
+        """Bring the row into view and tell."""
+        self._reveal()
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def _reveal(self) -> None:
+        self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
+
+    def on_click(self, event: Click) -> None:
+        """A click selects."""
+        inside = event.get_content_offset(self)
+        if inside is not None and inside.y + self.scroll_offset.y < len(self.rows):
+            self.cursor = inside.y + self.scroll_offset.y
+
+    @override
+    def render_line(self, y: int) -> Strip:
+        """The row at `y` of the pane."""
+        width, base = self.scrollable_content_region.width, self.rich_style
+        number = y + self.scroll_offset.y
+        if not self.rows and y < 2:
+            text = ("no tasks in this project", "type a request, or /demo")[y]
+            return Strip([Segment(fit(f" {text}", width), self._style("dim"))]).apply_style(base)
+        if number >= len(self.rows):
+            return Strip.blank(width, base)
+        row = self.rows[number]
+        here = number == self.cursor
+        identity = short_id(row.task_id)
+        left = f"{'>' if here else ' '} {identity.rjust(3, '0') if identity.isdigit() else shown(identity)} "
+        word = f"{status_word(row.status):<5} "
+        cost = "" if row.cost_usd is None else cost_text(row.cost_usd)
+        right = f"{row.iterations} it {cost:>7}" if width >= 34 else f"{row.iterations} it"
+        title = fit(shown(row.title), max(width - len(left) - len(word) - len(right) - 2, 0))
+        tone = _MARKS.get(row.status, "dim")
+        segments = [Segment(left), Segment(word, self._style(tone)), Segment(title), Segment(f" {right}")]
+        strip = Strip(segments).adjust_cell_length(width)
+        if here:
+            strip = Strip([Segment(strip.text)], width).apply_style(self._style("cursor"))
+        return strip.apply_style(base)
+
+    def _style(self, name: str) -> Style:
+        return self.get_component_rich_style(f"task-list--{name}", partial=True)
+
+
+_LOOK_S = 0.5
+
+
+class TaskScreen(Screen[None]):
+    """The task of `row`."""
+
+    HELP = "Everything about one task. t opens its trace, d what it changed, s stops it (asks), r goes on with it."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "back", "back", id="task.back"),
+        Binding("t", "do('trace')", "trace", id="task.trace"),
+        Binding("d", "do('diff')", "diff", id="task.diff"),
+        Binding("s", "do('stop')", "stop", id="task.stop"),
+        Binding("r", "do('resume')", "resume", id="task.resume"),
+        Binding("a", "do('answer')", "answer", id="task.answer"),
+        Binding("y", "do('copy')", "copy the id", show=False, id="task.copy"),
+        Binding("colon", "command", "command", id="task.command"),
+    ]
+    DEFAULT_CSS = """
+    TaskScreen { & > #task-title { height: 1; text-style: bold; } & > VerticalScroll { height: 1fr; padding: 0 1; } }
+    """
+
+    def __init__(self, row: TaskRow) -> None:
+        super().__init__()
+        self._row = row
+        self._shown: list[str] = []
+
+    @property
+    def pm(self) -> PmApp:
+        """The app, by its own type."""
+        return own_app(self)
+
+    @override
+    def compose(self) -> ComposeResult:
+        """Title, lines, keys."""
+        yield Static(f" {shown(self._row.task_id)}", id="task-title", markup=False)
+        with VerticalScroll():
+            yield Static(id="task-lines", markup=False)
+        yield Hints()
+
+    def on_mount(self) -> None:
+        """Read it, and again while it changes."""
+        self.query_one(VerticalScroll).focus()
+        self.look()
+        self.set_interval(_LOOK_S, self.look)
+
+    @work(exclusive=True)
+    async def look(self) -> None:
+        """Read the task again where the list says it changed."""
+        fresh = next((row for row in self.pm.home.all_rows if row.task_id == self._row.task_id), self._row)
+        if fresh == self._row and self._shown:
+            return
+        self._row = fresh
+        self._shown = await asyncio.to_thread(read_task, fresh)
+        path = [f"trace  {Path(fresh.trace_file)}   {fresh.facts} facts"]
+        self.query_one("#task-lines", Static).update("\n".join(shown(line) for line in [*self._shown, *path]))
+        self.refresh_bindings()
+
+    def reason_against(self, action: str) -> str:
+        """As in the list."""
+        name = action.partition("'")[2].partition("'")[0]
+        return self.pm.home.reason_for(name, self._row) if name else ""
+
+    def action_do(self, name: str) -> None:
+        """The list's action on this task."""
+        self.pm.home.act_on(name, self._row)
+
+    def action_command(self) -> None:
+        """Back to the prompt with a command begun."""
+        self.dismiss()
+        self.pm.home.action_command()
+
+    def action_back(self) -> None:
+        """Back to the list."""
+        self.dismiss()

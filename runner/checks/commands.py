@@ -1,0 +1,196 @@
+"""A project's test, lint and type-check commands from its files, and failing tests from their output. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from runner.gate.criterion import CommandKind, NotVerified
+from runner.gate.project_settings import json_object, toml_table
+
+__all__ = ["NOT_TRUSTED", "PROJECT_FILES", "PlannedCommand", "failing_tests", "plan_commands"]
+
+PROJECT_FILES = (
+    "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", "ruff.toml", ".ruff.toml", ".flake8",
+    "package.json", "Cargo.toml", "go.mod", "Makefile", "makefile", "GNUmakefile",
+)  # fmt: skip
+NOT_TRUSTED = NotVerified(why="folder not trusted", next="pm config trust")
+KINDS: tuple[CommandKind, ...] = ("test", "lint", "typecheck")
+_NO_TEST = re.compile(r"no test specified")
+_MAKE_TARGETS: dict[CommandKind, tuple[str, ...]] = {
+    "test": ("test", "tests"),
+    "lint": ("lint",),
+    "typecheck": ("typecheck", "type-check", "types", "mypy"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCommand:
+    """A command to run; `held_back` says why it must not be started."""
+
+    kind: CommandKind
+    command: str
+    origin: Literal["given", "configured", "detected"]
+    held_back: NotVerified | None = None
+
+
+def plan_commands(
+    *,
+    names: Collection[str] = (),
+    texts: Mapping[str, str] | None = None,
+    given: Mapping[CommandKind, str] | None = None,
+    configured: Mapping[CommandKind, str] | None = None,
+    trusted: bool = False,
+) -> tuple[PlannedCommand, ...]:
+    """One command for each kind that has one, tests first; in an untrusted folder, what is detected is held back.
+
+    `names` are workspace-relative paths of files (top level and `tests/`), `texts` the contents of `PROJECT_FILES`.
+    An empty given or configured command switches its kind off.
+    """
+    detected = _detect(names, texts or {})
+    planned: list[PlannedCommand] = []
+    for kind in KINDS:
+        for origin, commands in (("given", given or {}), ("configured", configured or {})):
+            if kind in commands:
+                if command := commands[kind].strip():
+                    planned.append(
+                        PlannedCommand(
+                            kind=kind, command=command, origin="given" if origin == "given" else "configured"
+                        )
+                    )
+                break
+        else:
+            if kind in detected:
+                held_back = None if trusted else NOT_TRUSTED
+                planned.append(
+                    PlannedCommand(kind=kind, command=detected[kind], origin="detected", held_back=held_back)
+                )
+    return tuple(planned)
+
+
+def _detect(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKind, str]:
+    found: dict[CommandKind, str] = {}
+    for candidates in (
+        _python(names, texts),
+        _node(names, texts.get("package.json", "")),
+        _cargo(names),
+        _go(names),
+        _make(texts),
+    ):
+        found = {**candidates, **found}
+    return found
+
+
+def _python(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKind, str]:
+    project = toml_table(texts.get("pyproject.toml", ""))
+    tool = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
+    ini = "\n".join(texts.get(name, "") for name in ("setup.cfg", "tox.ini", "pytest.ini", "mypy.ini"))
+    tests = [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)]
+    found: dict[CommandKind, str] = {}
+    if (
+        "pytest" in tool
+        or "[pytest]" in ini
+        or "[tool:pytest]" in ini
+        or "pytest.ini" in names
+        or "conftest.py" in names
+    ):
+        found["test"] = "python -m pytest -q"
+    elif tests:
+        imports_pytest = any("pytest" in text for name, text in texts.items() if name.endswith(".py"))
+        mentions = "pytest" in texts.get("pyproject.toml", "") or imports_pytest
+        found["test"] = "python -m pytest -q" if mentions or not _unittest(texts) else "python -m unittest discover"
+    if "ruff" in tool or "ruff.toml" in names or ".ruff.toml" in names:
+        found["lint"] = "ruff check ."
+    elif ".flake8" in names or "[flake8]" in ini:
+        found["lint"] = "flake8"
+    if "mypy" in tool or "[mypy]" in ini or "mypy.ini" in names:
+        found["typecheck"] = "mypy" if _mypy_targets(tool, ini) else "mypy ."
+    elif "pyright" in tool or "pyrightconfig.json" in names:
+        found["typecheck"] = "pyright"
+    return found
+
+
+def _unittest(texts: Mapping[str, str]) -> bool:
+    return any(name.endswith(".py") and re.search(r"\bunittest\b", text) for name, text in texts.items())
+
+
+def _mypy_targets(tool: Mapping[str, Any], ini: str) -> bool:
+    section = tool.get("mypy", {})
+    keys = set(section) if isinstance(section, dict) else set()
+    return bool(keys & {"files", "packages", "modules"}) or bool(
+        re.search(r"^\s*(?:files|packages|modules)\s*=", ini, re.MULTILINE)
+    )
+
+
+def _node(names: Collection[str], text: str) -> dict[CommandKind, str]:
+    package = json_object(text)
+    scripts = package.get("scripts", {})
+    scripts = scripts if isinstance(scripts, dict) else {}
+    runner = "pnpm" if "pnpm-lock.yaml" in names else "yarn" if "yarn.lock" in names else "npm"
+    found: dict[CommandKind, str] = {}
+    if isinstance(scripts.get("test"), str) and not _NO_TEST.search(scripts["test"]):
+        found["test"] = f"{runner} test"
+    if isinstance(scripts.get("lint"), str):
+        found["lint"] = f"{runner} run lint"
+    elif any(re.match(r"(?:\.eslintrc(?:\.\w+)?|eslint\.config\.[mc]?[jt]s)$", name) for name in names):
+        found["lint"] = "npx --no-install eslint ."
+    for script in ("typecheck", "type-check", "types", "tsc"):
+        if isinstance(scripts.get(script), str):
+            found["typecheck"] = f"{runner} run {script}"
+            break
+    else:
+        if "tsconfig.json" in names:
+            found["typecheck"] = "npx --no-install tsc --noEmit"
+    return found
+
+
+def _cargo(names: Collection[str]) -> dict[CommandKind, str]:
+    if "Cargo.toml" not in names:
+        return {}
+    return {"test": "cargo test", "lint": "cargo clippy -- -D warnings", "typecheck": "cargo check"}
+
+
+def _go(names: Collection[str]) -> dict[CommandKind, str]:
+    if "go.mod" not in names:
+        return {}
+    found: dict[CommandKind, str] = {"test": "go test ./...", "typecheck": "go vet ./..."}
+    if any(re.match(r"\.golangci\.(?:ya?ml|toml|json)$", name) for name in names):
+        found["lint"] = "golangci-lint run"
+    return found
+
+
+def _make(texts: Mapping[str, str]) -> dict[CommandKind, str]:
+    text = next((texts[name] for name in ("GNUmakefile", "makefile", "Makefile") if name in texts), "")
+    targets = {target for line in re.findall(r"^([\w .-]+):(?!=)", text, re.MULTILINE) for target in line.split()}
+    return {
+        kind: f"make {target}"
+        for kind, wanted in _MAKE_TARGETS.items()
+        for target in wanted[:1] + wanted[1:]
+        if target in targets
+    }
+
+
+_MANY = 50
+_LAST = 512 * 1024
+_NAMES = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?:FAILED|ERROR) ((?:\S+\.py)(?:::\S+?(?:\[[^\]\n]*\])?)?)(?: - |$)",  # pytest -ra
+        r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))",  # unittest
+        r"^\s*--- FAIL: (\S+)",  # go test
+        r"^test (\S+) \.\.\. FAILED$",  # cargo test
+        r"^\s*● (.+ › .+)$",  # jest
+        r"^\s*(?:×|✗|✖) (.+?)(?:\s+\d+\s?ms)?$",  # vitest, ava
+        r"^\s*not ok \d+ -? ?(.+)$",  # TAP
+        r"^\s{2,}\d+\) (.+)$",  # mocha
+    )
+)
+
+
+def failing_tests(output: str) -> tuple[str, ...]:
+    """The failing tests' names, in order, each once, at most 50."""
+    tail = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output[-_LAST:])
+    found = [match.group(1).strip() for pattern in _NAMES for match in pattern.finditer(tail)]
+    return tuple(dict.fromkeys(found))[:_MANY]

@@ -1,0 +1,339 @@
+"""Evidence for one answer: claims looked up on disk, check commands run once, everything put into one frozen value.
+
+All effects of judging are here; the criteria only read the result. A path is looked up without leaving the workspace
+(links that lead out count as outside). A check command runs in the workspace within its time and output limits; a
+failing test command is repeated once, and passing then is recorded as flaky.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from runner.checks.commands import PROJECT_FILES, PlannedCommand, failing_tests, plan_commands
+from runner.gate.claimed_paths import claimed_paths, requested_paths
+from runner.gate.criterion import (
+    ChangedFile,
+    ClaimedPath,
+    CommandKind,
+    CommandResult,
+    Evidence,
+    Kind,
+    NotVerified,
+)
+from runner.processes.command import run_command
+from runner.processes.environment import command_environment
+from runner.processes.orphans import CHECK_OF
+from tracer.clock import monotonic
+from tracer.errors import RecordError
+
+__all__ = [
+    "Changed",
+    "CheckRun",
+    "RunCheck",
+    "active_environment",
+    "detect_commands",
+    "gather",
+    "look_up_claims",
+    "project_venv",
+    "running_checks",
+]
+
+_READ_LIMIT = 256 * 1024
+_NAMES_LIMIT = 5000
+_TAIL = 8192
+_CLAIMS = 200
+_KEEP = 256 * 1024
+_LEAST_S = 0.001
+_MAX_OUTPUT = 256 * 1024 * 1024
+# A command's last word about a program that is not there: python -m, npx, cargo, rustup.
+_NO_TOOL = re.compile(
+    r"No module named '?(?P<module>\w+)'?\s*\Z"
+    r"|npx canceled due to missing packages.*?\[\W*(?P<npx>(?:@[\w.-]+/)?[\w.-]+)"
+    r"|^error: no such command: `(?P<cargo>[\w-]+)`|^error: '(?P<rustup>[\w-]+)' is not installed for the toolchain",
+    re.MULTILINE,
+)
+# Shells end with 127 then; make and some script runners end otherwise and tell that number.
+_ENDED_127 = re.compile(r"^\S*make\S* \*\*\* .*Error 127$|exit code 127\b", re.MULTILINE)
+_NOT_FOUND = re.compile(r"(?:^|[\s:])([\w./+@-]+): (?:(?:command )?not found|No such file or directory)$", re.MULTILINE)
+
+
+class Changed(Protocol):
+    """What `runner.workspace` reports; only these two are read."""
+
+    @property
+    def files(self) -> tuple[ChangedFile, ...]:
+        """The changed files, whole."""
+        ...
+
+    @property
+    def protected(self) -> Sequence[str]:
+        """Names changed under the state directory, already undone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRun:
+    """How one run of a check command ended. `started` is false where its program is not there."""
+
+    exit_code: int | None
+    output: str
+    duration_s: float = 0.0
+    timed_out: bool = False
+    started: bool = True
+
+
+RunCheck = Callable[[str, Path, float], Awaitable[CheckRun]]
+
+
+async def gather(
+    *,
+    request: str,
+    answer: str,
+    workspace: Path,
+    changes: Changed,
+    status: str = "COMPLETE",
+    kind: Kind = "auto",
+    stop_reason: str | None = None,
+    error_kind: str | None = None,
+    expected: Sequence[str] = (),
+    commands: Sequence[PlannedCommand] = (),
+    allow_test_changes: bool = False,
+    options: Mapping[str, Any] | None = None,
+    timeout_s: float = 600.0,
+    left_s: float | None = None,
+    run_check: RunCheck | None = None,
+    unused_venv: Path | None = None,
+) -> Evidence:
+    """Everything the criteria look at for one answer.
+
+    `changes` is what this task changed against its first baseline; `expected` lists paths the task must deliver;
+    `commands` come from `detect_commands`; they are not run where the answer ended in trouble. `unused_venv` is the
+    project's virtual environment where they run without it, which tells why a tool is missing. `timeout_s` is for each
+    command, `left_s` for all of them together.
+
+    Raises:
+        RecordError: a command could not be started or put on record.
+
+    """
+    until = None if left_s is None else monotonic() + left_s
+    files = tuple(changes.files)
+    claims = await asyncio.to_thread(_look_up, workspace, request, answer, tuple(expected), files)
+    evidence = Evidence(
+        request=request,
+        answer=answer,
+        status=status,
+        kind=kind,
+        stop_reason=stop_reason,
+        error_kind=error_kind,
+        files=files,
+        claims=claims,
+        protected_changes=tuple(changes.protected),
+        allow_test_changes=allow_test_changes,
+        options=dict(options or {}),
+    )
+    if error_kind is not None or status == "TIMEOUT":
+        return evidence
+    ran: list[CommandResult] = []
+    not_checked: dict[CommandKind, NotVerified] = {}
+    for command in commands:
+        running = run_check or running_checks()
+        result = await _run(command, workspace, _within(timeout_s, until), running, unused_venv)
+        if isinstance(result, NotVerified):
+            not_checked[command.kind] = result
+        else:
+            ran.append(result)
+    return replace(evidence, commands=tuple(ran), not_checked=not_checked)
+
+
+def detect_commands(
+    workspace: Path,
+    *,
+    given: Mapping[CommandKind, str] | None = None,
+    configured: Mapping[CommandKind, str] | None = None,
+    trusted: bool = False,
+) -> tuple[PlannedCommand, ...]:
+    """The commands of `workspace` before any tool was looked for; reads a few small project files."""
+    names = _names(workspace)
+    wanted = [name for name in PROJECT_FILES if name in names]
+    wanted += [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)][:20]
+    texts = {name: _text(workspace / name) for name in wanted}
+    return plan_commands(names=names, texts=texts, given=given, configured=configured, trusted=trusted)
+
+
+def _names(workspace: Path) -> list[str]:
+    names: list[str] = []
+    for folder in (workspace, workspace / "tests", workspace / "test"):
+        try:
+            for entry in folder.iterdir():
+                if len(names) < _NAMES_LIMIT and entry.is_file():
+                    names.append(entry.relative_to(workspace).as_posix())
+        except OSError:
+            continue
+    return sorted(names)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_READ_LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _look_up(
+    workspace: Path, request: str, answer: str, expected: tuple[str, ...], files: tuple[ChangedFile, ...]
+) -> tuple[ClaimedPath, ...]:
+    changed = {file.path for file in files if file.before != file.after}
+    root = workspace.resolve()
+    found = [_claim(root, path, "expected", changed) for path in expected]
+    found += [_claim(root, path, "answer", changed) for path in claimed_paths(answer)[:_CLAIMS]]
+    found += [_claim(root, path, "request", changed) for path in requested_paths(request)[:_CLAIMS]]
+    return tuple(found)
+
+
+def look_up_claims(root: Path, answer: str) -> tuple[ClaimedPath, ...]:
+    """The paths that `answer` claims, looked up below `root`; as there is no task, each counts as changed."""
+    found = (_claim(root.resolve(), path, "answer", set()) for path in claimed_paths(answer)[:_CLAIMS])
+    return tuple(replace(claim, changed=True) for claim in found)
+
+
+def _claim(root: Path, path: str, source: Any, changed: set[str]) -> ClaimedPath:
+    written = Path(path).expanduser() if path.startswith("~/") else Path(path)
+    try:
+        target = (root / written).resolve()
+        inside = target.is_relative_to(root)
+        name = target.relative_to(root).as_posix() if inside else path
+        if inside and not target.exists() and (full := _by_suffix(path, changed)):
+            target, name = root / full, full
+        exists = target.exists()
+        size = target.stat().st_size if exists and target.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return ClaimedPath(path=path, source=source, exists=False, inside=True)
+    return ClaimedPath(
+        path=name,
+        source=source,
+        exists=exists and inside,
+        inside=inside,
+        size=size if inside else None,
+        changed=name in changed or (exists and target.is_dir()),
+    )
+
+
+def _by_suffix(path: str, changed: set[str]) -> str | None:
+    """The changed file that `path` names by its last parts: people write `login.py` for `src/login.py`."""
+    parts = PurePosixPath(path).parts
+    matches = sorted(name for name in changed if PurePosixPath(name).parts[-len(parts) :] == parts)
+    return matches[0] if matches else None
+
+
+def _within(timeout_s: float, until: float | None) -> Callable[[], float]:
+    """The seconds that a command which starts now may take."""
+    return lambda: timeout_s if until is None else max(_LEAST_S, min(timeout_s, until - monotonic()))
+
+
+async def _run(
+    command: PlannedCommand,
+    workspace: Path,
+    limit_s: Callable[[], float],
+    run_check: RunCheck,
+    unused_venv: Path | None,
+) -> CommandResult | NotVerified:
+    if command.held_back is not None:
+        return command.held_back
+    first = await run_check(command.command, workspace, limit_s())
+    if missing := _missing_tool(command.command, first):
+        return _not_found(missing, command.kind, unused_venv)
+    result = _result(command, first)
+    if command.kind != "test" or first.timed_out or first.exit_code in {0, None}:
+        return result
+    second = await run_check(command.command, workspace, limit_s())
+    return replace(_result(command, second), flaky=True) if second.exit_code == 0 else result
+
+
+def _result(command: PlannedCommand, run: CheckRun) -> CommandResult:
+    return CommandResult(
+        kind=command.kind,
+        command=command.command,
+        origin=command.origin,
+        exit_code=run.exit_code,
+        output_tail=run.output[-_TAIL:],
+        duration_s=run.duration_s,
+        timed_out=run.timed_out,
+        failing=failing_tests(run.output) if command.kind == "test" and run.exit_code != 0 else (),
+    )
+
+
+def _missing_tool(command: str, run: CheckRun) -> str:
+    """The program or module without which the command could not even begin; empty where nothing is missing."""
+    if run.exit_code == 0:
+        return ""
+    if (told := _NO_TOOL.search(run.output)) and not (told["module"] and f"-m {told['module']}" not in command):
+        return next(name for name in told.groups() if name)
+    if run.started and not _ENDED_127.search(run.output):
+        return ""
+    named = _NOT_FOUND.findall(run.output) or command.split()
+    return "" if "/" in named[-1] else str(named[-1])  # a path is the workspace's own: its absence is a fault
+
+
+def _not_found(tool: str, kind: CommandKind, unused_venv: Path | None) -> NotVerified:
+    if unused_venv is not None and (unused_venv / "bin" / tool).exists():
+        return NotVerified(why=f"{unused_venv.name} is not active", next="pm config trust")
+    return NotVerified(why=f"{tool} not found", next=f"install it, or name another: --{kind} CMD")
+
+
+def project_venv(workspace: Path) -> Path | None:
+    """The virtual environment that lies in the workspace, the usual names first; None where there is none to use."""
+    found = (path.parent for path in workspace.glob("*/pyvenv.cfg"))
+    usable = [venv for venv in found if os.access(venv / "bin" / "python", os.X_OK)]
+    return min(usable, key=lambda venv: (venv.name not in {".venv", "venv"}, venv), default=None)
+
+
+def active_environment(venv: Path) -> dict[str, str]:
+    """A check's environment with `venv` active: for trusted folders, as its programs come before the person's own."""
+    environment = command_environment()
+    environment.pop("PYTHONHOME", None)
+    path = f"{venv / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"
+    return {**environment, "VIRTUAL_ENV": str(venv), "PATH": path}
+
+
+def running_checks(
+    *, state_dir: Path | None = None, task_id: str = "", environment: Mapping[str, str] | None = None
+) -> RunCheck:
+    """Runs commands in `environment` (by default what any command gets).
+
+    Those of `task_id` are on record in `state_dir`, to be ended if `pm` is killed.
+    """
+
+    async def run(command: str, workspace: Path, timeout_s: float) -> CheckRun:
+        try:
+            result = await run_command(
+                command,
+                cwd=workspace,
+                env=environment,
+                timeout_s=timeout_s,
+                keep_bytes=_KEEP,
+                max_output_bytes=_MAX_OUTPUT,
+                state_dir=state_dir,
+                label=f"{CHECK_OF}{task_id}",
+            )
+        except OSError as error:
+            raise RecordError(
+                f"cannot start {command!r}",
+                why=error.strerror or str(error),
+                next_step="free space, memory or processes, then resume",
+            ) from error
+        return CheckRun(
+            exit_code=result.exit_code if result.kind in {"exit", "missing"} else None,
+            output=result.text,
+            duration_s=result.duration_s,
+            timed_out=result.timed_out,
+            started=not result.missing_tool,
+        )
+
+    return run

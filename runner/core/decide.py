@@ -1,0 +1,211 @@
+"""`decide(state) -> Step | None`: the next step of a task, including whether it is split. Pure.
+
+Same state, same step; None after the end. A given plan runs as it is; a model plans where the executor has one;
+without a model an explicit list is split. Every failure to plan ends in one task, with the reason in CHUNKING_PLAN.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from runner.core.chunk_plan import (
+    PLAN_HEADLINE,
+    PLAN_SCHEMA,
+    Checked,
+    check_plan,
+    is_work_list,
+    list_items,
+    listed_plan,
+    plan_of_text,
+    preamble,
+)
+from runner.core.decide_loop import decide_loop, over_limit
+from runner.core.state import (
+    PLAN_SUFFIX,
+    LoopState,
+    Plan,
+    Request,
+    TaskState,
+)
+from runner.core.steps import (
+    AskAgent,
+    AwaitPerson,
+    Finish,
+    RecordPlan,
+    RecordRules,
+    Step,
+)
+from runner.core.subtasks import chunk_step
+
+__all__ = ["AwaitPerson", "Finish", "decide", "plan_step", "wants_plan"]
+
+_LONG_WORDS: Final = 150
+_INSTRUCTIONS: Final = f"""\
+Change nothing; you may read the files. Split the request into as few subtasks as make sense, each of which one person
+could finish and check alone in a copy of the project of their own; their results are merged afterwards. Two subtasks
+that would change the same lines are one subtask, or depend on each other. List a dependency only where the work of the
+other must be there first. Each description stands alone: whoever reads it sees nothing else of the request. Together
+they cover the whole request and nothing more. A request that is one piece of work has one subtask.
+
+Answer with one JSON object and nothing else, after this schema:
+{json.dumps(PLAN_SCHEMA, separators=(",", ":"))}"""
+
+
+def wants_plan(request: Request) -> bool:
+    """Whether the request is to be split, or at least looked at with that in mind."""
+    if request.plan is not None or _continued(request) is not None:
+        return True
+    if request.chunk == "always":
+        return True
+    if request.chunk != "auto" or request.kind in {"question", "investigation"}:
+        return False
+    return is_work_list(list_items(request.prompt)) or (
+        _has_model(request) and len(request.prompt.split()) >= _LONG_WORDS
+    )
+
+
+def plan_step(state: TaskState, request: Request) -> Step | None:
+    """The next step towards a plan; None once there is one, or where none is wanted."""
+    plan = state.plan
+    if plan is not None and not plan.proposed:
+        return None
+    if plan is not None and not plan.replan:
+        return _approved(state, plan)
+    if plan is None and (state.main.phase != "new" or not (wants_plan(request) or request.into)):
+        return None
+    if plan is None and (given := _given(state, request)) is not None:
+        return given
+    if plan is None and not wants_plan(request):
+        return _recorded(state, request, Checked(problem="the result goes to a branch"), "single")
+    if _has_model(request):
+        return _planning(state, request)
+    return _recorded(state, request, _by_list(request, state.task_id), "list")
+
+
+def _has_model(request: Request) -> bool:
+    return request.executor.get("plans") is True
+
+
+def _continued(request: Request) -> Mapping[str, Any] | None:
+    plan = (request.continues or {}).get("plan")
+    return plan if isinstance(plan, dict) else None
+
+
+def _given(state: TaskState, request: Request) -> RecordPlan | None:
+    """A plan that is there already: that of the file this one continues, or the person's."""
+    if (earlier := _continued(request)) is not None:
+        data = _data(check_plan(earlier, task_id=state.task_id, by_person=True), "continued")
+        done, base = earlier.get("done"), earlier.get("base")
+        if isinstance(done, list) and isinstance(base, str):
+            data |= {"done": done, "base": base}
+        return RecordPlan(data)
+    if request.plan is not None:
+        return _recorded(state, request, check_plan(request.plan, task_id=state.task_id, by_person=True), "given")
+    return None
+
+
+def _approved(state: TaskState, plan: Plan) -> Step:
+    if state.action not in {"continue", "accept"}:
+        return AwaitPerson("plan")
+    if plan.edited is None:
+        return RecordPlan({"subtasks": list(plan.subtasks), "reason": plan.reason, "mode": "approved"})
+    checked = check_plan(plan.edited, task_id=state.task_id, by_person=True)
+    return RecordPlan(_data(checked, "edited", single="the person wants it so"))
+
+
+def _by_list(request: Request, task_id: str) -> Checked:
+    items = list_items(request.prompt)
+    if not items:
+        return Checked(problem="the request holds no explicit list, and the executor has no model that could plan")
+    if request.chunk != "always" and not is_work_list(items):
+        return Checked(problem="the request's list does not name pieces of work")
+    return check_plan(listed_plan(items, context=preamble(request.prompt)), task_id=task_id)
+
+
+def _recorded(state: TaskState, request: Request, checked: Checked, mode: str) -> RecordPlan:
+    data = _data(checked, mode)
+    if request.into and not data["subtasks"]:  # a branch gets what was done apart from the person's files
+        whole = {"id": f"{state.task_id}-sub-1", "description": request.prompt, "dependencies": []}
+        return RecordPlan({**data, "subtasks": [whole]})
+    if request.approve_plan and data["subtasks"]:
+        data["proposed"] = True
+    return RecordPlan(data)
+
+
+def _data(checked: Checked, mode: str, *, single: str = "") -> dict[str, Any]:
+    if len(checked.subtasks) > 1:
+        return {"subtasks": list(checked.subtasks), "reason": "", "mode": mode}
+    reason = checked.problem or single or "the plan has fewer than 2 subtasks"
+    return {"subtasks": [], "reason": reason, "mode": "single"}
+
+
+def _planning(state: TaskState, request: Request) -> Step:
+    loop = state.loop(state.task_id + PLAN_SUFFIX)
+    match loop.phase:
+        case "requested":
+            if loop.attempts >= request.limits.max_attempts:
+                why = f"{loop.attempts} requests for a plan had no answer"
+                return _recorded(state, request, Checked(problem=why), "model")
+            return _ask(state, request, loop, loop.answer.get("output"))
+        case "answered":
+            return _answered(state, request, loop)
+        case _:
+            if over_limit(state, request) is not None:
+                return _recorded(state, request, Checked(problem="there is nothing left for a plan"), "model")
+            return _ask(state, request, loop, None)
+
+
+def _answered(state: TaskState, request: Request, loop: LoopState) -> Step:
+    error = loop.answer.get("error")
+    if isinstance(error, dict):
+        why = f"planning failed: {error.get('kind', 'error')}: {error.get('message', '')}"
+        return _recorded(state, request, Checked(problem=why), "model")
+    checked = _read(state, loop)
+    if checked.problem and not loop.counted:
+        return _ask(state, request, loop._replace(iteration_index=loop.iteration_index + 1), loop.answer.get("output"))
+    if checked.problem:
+        checked = Checked(problem=f"the plan could not be used: {checked.problem}")
+    return _recorded(state, request, checked, "model")
+
+
+def _read(state: TaskState, loop: LoopState) -> Checked:
+    found = plan_of_text(str(loop.answer.get("output", "")))
+    if found is None:
+        return Checked(problem="the answer holds no plan in JSON")
+    return check_plan(found, task_id=state.task_id)
+
+
+def _ask(state: TaskState, request: Request, loop: LoopState, earlier: object) -> AskAgent:
+    parts = [PLAN_HEADLINE, _INSTRUCTIONS]
+    if isinstance(earlier, str):
+        parts += ["", f"The answer before was no good: {_read(state, loop).problem}. It was:", earlier[:20_000]]
+    if state.plan is not None and state.plan.hint:
+        parts += ["", f"The person who asked says about the plan before: {state.plan.hint}"]
+    parts += ["", "The request:", "", request.prompt]
+    return AskAgent(
+        prompt="\n".join(parts),
+        iteration_index=loop.iteration_index,
+        attempt=loop.attempts if loop.phase == "requested" else 0,
+        subtask_id=state.task_id + PLAN_SUFFIX,
+        purpose="repair" if isinstance(earlier, str) else "plan",
+    )
+
+
+def decide(state: TaskState) -> Step | None:
+    """The next step; None when the task has ended or has no request yet."""
+    if state.final is not None or state.request is None:
+        return None
+    waits_with_plan = state.plan is not None and state.plan.proposed
+    if state.action == "accept" and not waits_with_plan:
+        return Finish("COMPLETE", "accepted")
+    if state.action == "stop":
+        return Finish("CANCELLED", "cancelled")
+    if state.rules is None:
+        return RecordRules()
+    for next_step in (plan_step, chunk_step):
+        step = next_step(state, state.request)
+        if step is not None:  # a step without fields is an empty tuple, and false
+            return step
+    return decide_loop(state, state.request)

@@ -1,0 +1,290 @@
+"""The next step of one loop of ask, judge, reject, and the prompt after a rejection. Pure.
+
+The task's own loop and those of its subtasks are the same; only a subtask's PASS is merged before its iteration
+ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from runner.core.state import LoopState, Request, TaskState
+from runner.core.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merge, Step
+from tracer.events import Draft
+
+__all__ = ["SEVERITY", "decide_loop", "end_iteration", "modification_prompt", "over_limit", "prompt_of", "task_text"]
+
+# Gravest first: what makes the rest moot stands at the top.
+SEVERITY = ("Q5", "Q6", "Q1", "Q4", "Q3", "Q2", "Q7", "Q9", "Q8")
+_PLACES_EACH = 8
+_PLACES_ALL = 24
+_LINE = 240
+_TRIED = 5
+_REQUIRED = {
+    "Q1": "Every file you name as created or changed exists in the workspace with that change.",
+    "Q2": "Remove TODO markers by doing the work they stand for.",
+    "Q3": "Write all code out in full; leave nothing out and nothing to be filled in.",
+    "Q4": "Everything delivered parses: whole files and whole code blocks.",
+    "Q5": "Make the change in the workspace.",
+    "Q6": "Finish the work yourself; leave no step to the user and claim only what is done.",
+    "Q7": "The tests pass, without deleting, skipping or weakening any.",
+    "Q8": "The lint command passes, without changing its settings.",
+    "MERGE": "Do the work again on the files as they are now, and keep what the others did.",
+    "Q9": "The type check passes, without changing its settings.",
+}
+
+
+def modification_prompt(
+    *,
+    request: str,
+    criteria_results: Sequence[Mapping[str, Any]],
+    issues: Sequence[Mapping[str, Any]] = (),
+    tried: Sequence[str] = (),
+    details: str = "",
+) -> str:
+    """The prompt for the next attempt.
+
+    `request` is the task's first prompt; `criteria_results` and `issues` are those of the REJECT just recorded;
+    `tried` holds one summary for each earlier rejected attempt, oldest first; `details` is shown as it is.
+    """
+    failed = sorted((result for result in criteria_results if not result["passed"]), key=_severity)
+    parts = [_headline(failed)]
+    if failed:
+        parts += ["", "What was found:", *_found(failed, issues), "", "What is required:"]
+        parts += [f"- {result['id']} {result['name']}: {_required(result)}" for result in failed]
+    if details:
+        parts += ["", details]
+    if tried:
+        parts += ["", "Already tried, and rejected (do something else):"]
+        first = len(tried) - _TRIED
+        parts += [f"- attempt {index + 1}: {_one_line(text)}" for index, text in enumerate(tried) if index >= first]
+    parts += ["", "The original request:", "", request]
+    return "\n".join(parts)
+
+
+def _severity(result: Mapping[str, Any]) -> tuple[int, str]:
+    name = str(result["id"])
+    return (SEVERITY.index(name) if name in SEVERITY else len(SEVERITY), name)
+
+
+def _headline(failed: Sequence[Mapping[str, Any]]) -> str:
+    """One line for the trace: `Fix: Remove TODO markers by doing the work they stand for.`."""
+    if not failed:
+        return "Fix: earlier answers to this request were not accepted."
+    return f"Fix: {_required(failed[0])}"
+
+
+def _required(result: Mapping[str, Any]) -> str:
+    return _REQUIRED.get(str(result["id"]), f"{result['name']} holds.")
+
+
+def _found(failed: Sequence[Mapping[str, Any]], issues: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    shown = 0
+    for result in failed:
+        own = [issue for issue in issues if issue["criterion"] == result["id"] and not issue.get("preexisting")]
+        lines.append(f"- {result['id']} {result['name']}: {_one_line(str(result.get('reason', '')))}")
+        room = min(_PLACES_EACH, _PLACES_ALL - shown)
+        lines += [f"  - {_place(issue)}" for issue in own[:room]]
+        shown += min(room, len(own))
+        if len(own) > room:
+            lines.append(f"  - and {len(own) - room} more")
+    return lines
+
+
+def _place(issue: Mapping[str, Any]) -> str:
+    where = str(issue.get("path", "your answer"))
+    if issue.get("line"):
+        where += f":{issue['line']}" if issue.get("path") else f", line {issue['line']}"
+    text = where + f": {_one_line(str(issue.get('message', issue['type'])))}"
+    if issue.get("excerpt"):
+        text += f": `{_one_line(str(issue['excerpt']))}`"
+    if issue.get("suggestion"):
+        text += f" -> {_one_line(str(issue['suggestion']))}"
+    return text
+
+
+def _one_line(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _LINE else flat[: _LINE - 1] + "…"
+
+
+# Error kinds that the same request may survive.
+_TRANSIENT: Final = frozenset({"timeout", "network", "rate_limit", "overloaded"})
+
+
+def decide_loop(state: TaskState, request: Request, *, subtask_id: str | None = None) -> Step:
+    """The next step of one loop, whichever fact came last."""
+    loop = state.loop(subtask_id)
+    match loop.phase:
+        case "new":
+            return over_limit(state, request) or _ask(state, request, loop, subtask_id)
+        case "requested":
+            return _ask_again(state, request, loop, subtask_id)
+        case "answered":
+            return _after_answer(state, request, loop, subtask_id)
+        case "judged":
+            return _after_judgment(state, request, loop, subtask_id)
+        case "rejected":
+            return end_iteration(loop, subtask_id, "REJECT")
+        case "ended":
+            return _after_iteration(state, request, loop, subtask_id)
+
+
+def over_limit(state: TaskState, request: Request) -> Finish | None:
+    """The end that the task's shared limits of money and time call for, if they are reached."""
+    limits, totals = request.limits, state.totals
+    if limits.budget_usd is not None and totals.answers and totals.cost_usd >= limits.budget_usd:
+        return Finish("INCOMPLETE", "budget")
+    if limits.timeout_s is not None and totals.spent_ms >= limits.timeout_s * 1000:
+        return Finish("INCOMPLETE", "timeout")
+    return None
+
+
+def _ask(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> AskAgent:
+    goes_on = bool(request.executor.get("continue_session")) and loop.session_ref is not None
+    retrying = loop.retries > 0
+    error = loop.answer.get("error") if retrying else None
+    error = error if isinstance(error, dict) else {}
+    wait = error.get("retry_after_s")
+    return AskAgent(
+        prompt=prompt_of(state, request, loop, subtask_id, goes_on=goes_on),
+        iteration_index=loop.iteration_index,
+        attempt=loop.attempts,
+        base=None if loop.fresh else loop.base,
+        session_ref=loop.session_ref if goes_on else None,
+        subtask_id=subtask_id,
+        retry=loop.retries,
+        retry_after_s=float(wait) if isinstance(wait, int | float) else None,
+        retry_kind=str(error.get("kind", "")),
+        fresh=loop.fresh,
+    )
+
+
+def prompt_of(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None, *, goes_on: bool) -> str:
+    """The full text of the next request: rules and task first; in the agent's own session the correction alone."""
+    task = task_text(state, request, subtask_id)
+    if loop.modification:
+        body = loop.modification
+    elif request.continues:
+        tried = _tried_before(request.continues, subtask_id)
+        body = modification_prompt(request=task, criteria_results=(), issues=(), tried=tried) if tried else task
+    else:
+        body = task
+    if state.action == "hint" and state.hint:
+        body = f"{body}\n\n## Hint from the person who asked\n{state.hint}"
+    if (goes_on and loop.modification) or not state.rules:
+        return body  # until an answer was judged, the agent's session may hold nothing of the rules and the task
+    return f"{state.rules.rstrip()}\n\n## Task\n{body}"
+
+
+def _tried_before(continues: Mapping[str, Any], subtask_id: str | None) -> tuple[str, ...]:
+    """What the files before this one tried, each loop its own."""
+    listed = continues.get("tried")
+    if subtask_id is not None:
+        by_subtask = continues.get("subtasks_tried")
+        listed = by_subtask.get(subtask_id) if isinstance(by_subtask, dict) else None
+    return tuple(str(item) for item in listed if item) if isinstance(listed, list) else ()
+
+
+def task_text(state: TaskState, request: Request, subtask_id: str | None) -> str:
+    """What is asked for, as the agent reads it: the request, or the subtask with what it must deliver."""
+    if subtask_id is None or state.plan is None:
+        return request.prompt
+    subtask = state.plan.subtask(subtask_id)
+    parts = [str(subtask.get("description", ""))]
+    if subtask.get("acceptance"):
+        parts.append(f"Done when: {subtask['acceptance']}")
+    files = subtask.get("files_expected")
+    if isinstance(files, list) and files:
+        parts.append("Files to deliver: " + ", ".join(str(path) for path in files))
+    parts.append("This is one part of a larger request. Others do the other parts: do this one only, and all of it.")
+    return "\n\n".join(parts)
+
+
+def _ask_again(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
+    """Ask once more: a request without an answer means that its outcome is unknown."""
+    if loop.attempts >= request.limits.max_attempts:
+        return Finish("ERROR", "retries", f"{loop.attempts} requests of one iteration had no answer")
+    return _ask(state, request, loop, subtask_id)
+
+
+def _after_answer(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
+    error = loop.answer.get("error")
+    kind = str(error.get("kind", "")) if isinstance(error, dict) else ""
+    message = str(error.get("message", "")) if isinstance(error, dict) else ""
+    if kind == "auth" or loop.answer.get("status") == "BLOCKED":
+        return Finish("ERROR", "auth", message)
+    if kind == "budget":
+        return Finish("INCOMPLETE", "budget", message)
+    if kind == "unavailable":  # a program that is not there does not come back by waiting
+        return Finish("ERROR", "retries", message)
+    if kind in _TRANSIENT:
+        over = over_limit(state, request)
+        if over is not None:
+            return over
+        if loop.retries >= request.limits.retries_after(kind):
+            return Finish("ERROR", "retries", message)
+        data = {"judgment": "RETRY", "criteria_results": [], "summary": f"{kind}: {message}" if message else kind}
+        return Append(Draft("QUALITY_JUDGMENT", data, loop.iteration_index, subtask_id))
+    return Judge(loop.iteration_index, loop.answer, loop.first_base, subtask_id)
+
+
+def _after_judgment(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
+    judgment = str(loop.judgment.get("judgment", "REJECT"))
+    if judgment == "PASS" and subtask_id is not None:
+        return Merge(subtask_id, loop.iteration_index)
+    if judgment != "REJECT":
+        return end_iteration(loop, subtask_id, judgment)
+    results = _usable(loop.judgment.get("criteria_results"), id=str, name=str, passed=bool)
+    prompt = modification_prompt(
+        request=task_text(state, request, subtask_id),
+        criteria_results=results,
+        issues=_usable(loop.judgment.get("issues"), criterion=str, type=str),
+        tried=loop.tried.items(),
+        details=str(loop.judgment.get("conflict_text", "")),
+    )
+    failed = [item["id"] for item in results if not item["passed"]]
+    data = {"criteria_failed": failed, "modification_prompt": prompt}
+    return Append(Draft("REJECTION_DETAILS", data, loop.iteration_index, subtask_id))
+
+
+def _usable(value: object, **kinds: type) -> tuple[dict[str, Any], ...]:
+    """The objects of a recorded list that hold these keys with these types: a trace may come from anywhere."""
+    listed = value if isinstance(value, list) else []
+    return tuple(
+        item
+        for item in listed
+        if isinstance(item, dict) and all(isinstance(item.get(key), kind) for key, kind in kinds.items())
+    )
+
+
+def end_iteration(loop: LoopState, subtask_id: str | None, judgment: str) -> Append:
+    """ITERATION_END."""
+    data = {"iteration_index": loop.iteration_index, "judgment": judgment}
+    return Append(Draft("ITERATION_END", data, loop.iteration_index, subtask_id))
+
+
+def _after_iteration(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
+    if loop.passed:
+        return Finish("COMPLETE", "passed")
+    asks_person = request.limits.on_limit == "ask" and not state.action
+    if asks_person and loop.retries == 0 and loop.judgment.get("ask_person"):
+        return AwaitPerson("undecided")
+    over = over_limit(state, request)
+    if over is not None:
+        return over
+    allowed = request.limits.max_iterations + state.granted
+    if loop.retries == 0 and loop.counted >= allowed:
+        return AwaitPerson("max_iterations") if asks_person else Finish("INCOMPLETE", "max_iterations")
+    ask = _ask(state, request, loop, subtask_id)
+    return _waits_too_long(state, request, ask) or ask
+
+
+def _waits_too_long(state: TaskState, request: Request, ask: AskAgent) -> Finish | None:
+    """The end of a task whose time would be over before the provider wants to be asked again."""
+    limit_s, wait_s = request.limits.timeout_s, ask.retry_after_s
+    if limit_s is None or wait_s is None or state.totals.spent_ms / 1000 + wait_s < limit_s:
+        return None
+    return Finish("INCOMPLETE", "timeout", f"the provider asks to wait for {wait_s:g} s, which is more than is left")

@@ -1,0 +1,306 @@
+"""The status of each subtask and the next step of a chunked task. Pure.
+
+A subtask starts when all its dependencies have passed and are merged; a failed one stops only its dependents. The
+merged result is judged as a whole and repaired once; COMPLETE only if all passed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from runner.core.decide_loop import decide_loop, over_limit
+from runner.core.state import LoopState, Request, TaskState
+from runner.core.steps import (
+    Append,
+    AwaitPerson,
+    Finish,
+    Judge,
+    RunSubtasks,
+    Step,
+)
+from tracer.events import Draft
+
+__all__ = [
+    "Fate",
+    "Standing",
+    "answer_of_all",
+    "chunk_step",
+    "fates",
+    "in_dependency_order",
+    "label",
+    "rests",
+    "standings",
+    "summary_of",
+]
+
+_REPAIRS: Final = 1
+_ANSWER: Final = 200_000
+
+
+class Fate(NamedTuple):
+    """How a subtask stands. `step` is what it rests with (Finish, AwaitPerson); `detail`: why it was not started."""
+
+    kind: Literal["done", "run", "wait", "ask", "failed", "skipped"]
+    step: Step | None = None
+    detail: str = ""
+
+
+_DONE: Final = Fate("done")
+
+
+def chunk_step(state: TaskState, request: Request) -> Step | None:
+    """The next step; None where the task runs in one piece."""
+    plan = state.plan
+    if plan is None or not plan.subtasks:
+        return None
+    if state.main.phase in {"judged", "rejected"}:
+        return decide_loop(state, request)
+    if state.main.phase == "ended" and state.main.passed:
+        return Finish("COMPLETE", "passed")
+    found = fates(state, request)
+    kinds = {fate.kind for fate in found.values()}
+    if "run" in kinds:
+        return RunSubtasks()
+    if "ask" in kinds:
+        return next(fate.step for fate in found.values() if fate.kind == "ask")
+    if kinds - {"done"}:
+        return _failed(state, found)
+    return _judge_whole(state, request, repairs=plan.repairs)
+
+
+def _judge_whole(state: TaskState, request: Request, *, repairs: int) -> Step:
+    main = state.main
+    if main.counted <= repairs:
+        answer = {"output": answer_of_all(state), "status": "COMPLETE"}
+        return Judge(main.iteration_index, answer, main.first_base, whole=True)
+    allowed = _REPAIRS + math.ceil(state.granted / max(1, request.limits.max_iterations))
+    if repairs < allowed:
+        return Append(Draft("CHUNKING_PLAN", _repair(state)))
+    if request.limits.on_limit == "ask" and not state.action:
+        return AwaitPerson("max_iterations")
+    return Finish("INCOMPLETE", "max_iterations", f"the merged result was rejected: {main.judgment.get('summary', '')}")
+
+
+def _repair(state: TaskState) -> dict[str, Any]:
+    subtasks = state.plan.subtasks if state.plan else ()
+    hint = f"\n\n## Hint from the person who asked\n{state.hint}" if state.action == "hint" and state.hint else ""
+    subtask = {
+        "id": f"{state.task_id}-sub-{len(subtasks) + 1}",
+        "title": "Repair the merged result",
+        "description": state.main.modification + hint,
+        "dependencies": [str(item.get("id")) for item in subtasks],
+    }
+    reason = f"the merged result was rejected: {state.main.judgment.get('summary', '')}"
+    return {"subtasks": [subtask], "reason": reason, "mode": "repair"}
+
+
+def answer_of_all(state: TaskState) -> str:
+    """What the subtasks answered, one after another: the answer that the whole is judged by."""
+    outputs = (str(state.loop(str(item.get("id"))).answer.get("output", "")) for item in _subtasks(state))
+    return "\n\n".join(output.strip() for output in outputs if output.strip())[:_ANSWER]
+
+
+def fates(state: TaskState, request: Request) -> dict[str, Fate]:
+    """How every subtask stands, in the plan's order."""
+    listed = _subtasks(state)
+    subtasks = {str(item.get("id")): item for item in listed}
+    unstarted = _unstarted(state, request)
+    found: dict[str, Fate] = {}
+    for subtask_id in in_dependency_order(listed):
+        loop = state.loop(subtask_id)
+        if loop.passed:
+            found[subtask_id] = _DONE
+        else:
+            held = _held_back(subtasks[subtask_id], found, subtasks)
+            found[subtask_id] = held or (unstarted if loop.phase == "new" else _begun(state, request, subtask_id))
+    return {one: found.get(one) or Fate("skipped", detail="it waits for itself") for one in subtasks}
+
+
+def _unstarted(state: TaskState, request: Request) -> Fate:
+    """The fate of every subtask that was never asked and that nothing holds back."""
+    if any(_refused(loop) for loop in state.subtasks.values()):
+        return Fate("skipped", Finish("ERROR", "auth"), "the agent's credentials were refused")
+    over = over_limit(state, request)
+    return Fate("skipped", over, "the limit of the whole task is reached") if over else Fate("run")
+
+
+def in_dependency_order(subtasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The ids, each after all it depends on, else in the plan's order; those of a cycle are left out."""
+    needs = {str(item.get("id")): set(_needs(item)) for item in subtasks}
+    followers: dict[str, list[str]] = {}
+    for one, required in needs.items():
+        for need in required:
+            followers.setdefault(need, []).append(one)
+    missing = {one: len(required & needs.keys()) for one, required in needs.items()}
+    order = [one for one, count in missing.items() if count == 0]
+    for one in order:  # grows while it is walked
+        for follower in followers.get(one, ()):
+            missing[follower] -= 1
+            if missing[follower] == 0:
+                order.append(follower)
+    return order
+
+
+def _needs(subtask: Mapping[str, Any]) -> tuple[str, ...]:
+    listed = subtask.get("dependencies")
+    return tuple(str(need) for need in listed) if isinstance(listed, list) else ()
+
+
+def _subtasks(state: TaskState) -> tuple[Mapping[str, Any], ...]:
+    return state.plan.subtasks if state.plan else ()
+
+
+def _held_back(
+    subtask: Mapping[str, Any], found: Mapping[str, Fate], subtasks: Mapping[str, Mapping[str, Any]]
+) -> Fate | None:
+    """What keeps it from starting: a dependency that failed, or one that is not done."""
+    waits = False
+    for need in _needs(subtask):
+        if need not in subtasks:
+            return Fate("skipped", detail=f"it needs {need}, which is not in the plan")
+        kind, step, _ = found[need]
+        if kind in {"failed", "skipped"}:
+            how = f"ended {step.status} ({step.reason})" if isinstance(step, Finish) else "was not started"
+            return Fate("skipped", detail=f"it needs {label(subtasks, need)}, which {how}")
+        waits = waits or kind != "done"
+    return Fate("wait") if waits else None
+
+
+def label(subtasks: Mapping[str, Mapping[str, Any]], subtask_id: str) -> str:
+    """`2 API`: a subtask's number and title."""
+    number = list(subtasks).index(subtask_id) + 1
+    return f"{number} {subtasks[subtask_id].get('title') or ''}".strip()
+
+
+def _begun(state: TaskState, request: Request, subtask_id: str) -> Fate:
+    step = rests(state, request, subtask_id)
+    if step is None:
+        return Fate("run")
+    return Fate("ask" if isinstance(step, AwaitPerson) else "failed", step)
+
+
+def rests(state: TaskState, request: Request, subtask_id: str) -> Finish | AwaitPerson | None:
+    """What a subtask's loop has come to; None while it can go on."""
+    if state.loop(subtask_id).phase in {"judged", "rejected"}:
+        return None
+    step = decide_loop(state, request, subtask_id=subtask_id)
+    return step if isinstance(step, Finish | AwaitPerson) else None
+
+
+def _refused(loop: LoopState) -> bool:
+    error = loop.answer.get("error")
+    return loop.phase == "answered" and isinstance(error, dict) and error.get("kind") == "auth"
+
+
+def _failed(state: TaskState, found: Mapping[str, Fate]) -> Finish:
+    """The end of a task some of whose subtasks did not make it: the first that failed says why."""
+    subtasks = state.plan.names if state.plan else {}
+    failed = [(one, fate.step) for one, fate in found.items() if isinstance(fate.step, Finish)]
+    if not failed:
+        return Finish("ERROR", "dependency", "the plan's dependencies cannot be met")
+    first, step = next((pair for pair in failed if pair[1].status == "ERROR"), failed[0])
+    detail = f"subtask {label(subtasks, first)}: {step.detail or step.reason}"
+    skipped = sum(fate.kind == "skipped" for fate in found.values())
+    return Finish(step.status, step.reason, f"{detail}; {skipped} not started" if skipped else detail)
+
+
+_PHASES = {"requested": "asking", "answered": "judging", "rejected": "asking again"}
+
+
+class Standing(NamedTuple):
+    """One subtask. `number` and `dependencies` count from 1; `iterations` have ended; times are milliseconds.
+
+    `status`: wait, run, done, failed, skipped (never started; `detail` says why) or ask (a person is asked). `phase` is
+    what a running one does now; `verdict` the last rejection (`REJECT Q3`); `cost_usd` None where a price is unknown.
+    """
+
+    subtask_id: str
+    number: int
+    title: str
+    status: Literal["wait", "run", "done", "failed", "skipped", "ask"]
+    iterations: int = 0
+    phase: str = ""
+    verdict: str = ""
+    reason: str = ""
+    detail: str = ""
+    dependencies: tuple[int, ...] = ()
+    cost_usd: float | None = None
+    spent_ms: int = 0
+    started: bool = False
+
+
+def standings(state: TaskState) -> tuple[Standing, ...]:
+    """How the subtasks of the plan that runs stand, in its order; empty for a task in one piece."""
+    if state.plan is None or state.request is None or not state.plan.subtasks:
+        return ()
+    found = fates(state, state.request)
+    numbers = {one: number for number, one in enumerate(state.plan.names, 1)}
+    return tuple(_standing(state, one, fate, numbers) for one, fate in found.items())
+
+
+def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, int]) -> Standing:
+    subtask = state.plan.subtask(subtask_id) if state.plan else {}
+    loop = state.loop(subtask_id)
+    needs = subtask.get("dependencies")
+    step = fate.step
+    reason = step.reason if isinstance(step, Finish | AwaitPerson) else ""
+    if fate.kind == "skipped" and not reason:
+        reason = "dependency"
+    status = fate.kind if fate.kind != "run" or loop.phase != "new" or loop.iteration_index else "wait"
+    return Standing(
+        subtask_id=subtask_id,
+        number=numbers[subtask_id],
+        title=str(subtask.get("title") or subtask.get("description") or ""),
+        status=status,
+        iterations=loop.iteration_index,
+        phase=_phase(loop) if status == "run" else "",
+        verdict=_verdict(loop) if status != "done" else "",
+        reason=reason,
+        detail=fate.detail or (step.detail if isinstance(step, Finish) else ""),
+        dependencies=tuple(numbers[str(need)] for need in needs if str(need) in numbers)
+        if isinstance(needs, list)
+        else (),
+        cost_usd=loop.totals.cost_usd if loop.totals.answers and loop.totals.cost_known else None,
+        spent_ms=loop.totals.spent_ms,
+        started=loop.phase != "new",
+    )
+
+
+def _phase(loop: LoopState) -> str:
+    if loop.phase == "judged":
+        return "merging" if loop.judgment.get("judgment") == "PASS" else "asking again"
+    return _PHASES.get(loop.phase, "asking again")
+
+
+def _verdict(loop: LoopState) -> str:
+    judgment = str(loop.judgment.get("judgment", ""))
+    if judgment in {"", "PASS"}:
+        return ""
+    results = loop.judgment.get("criteria_results")
+    listed = results if isinstance(results, list) else []
+    failed = [str(r.get("id")) for r in listed if isinstance(r, dict) and r.get("passed") is False]
+    return " ".join([judgment, *failed])
+
+
+def summary_of(state: TaskState, *, status: str) -> list[dict[str, Any]]:
+    """FINAL_SUMMARY's `subtasks`; `status` is that of the whole task. `detail` is there where it says something."""
+    if state.request is None:
+        return []
+    return [_summary(state, one, fate, status) for one, fate in fates(state, state.request).items()]
+
+
+def _summary(state: TaskState, subtask_id: str, fate: Fate, whole: str) -> dict[str, Any]:
+    loop, step = state.loop(subtask_id), fate.step
+    status, reason = "COMPLETE", "passed"
+    if fate.kind == "failed" and isinstance(step, Finish):
+        status, reason = step.status, step.reason
+    elif fate.kind == "skipped":
+        status, reason = "NOT_STARTED", step.reason if isinstance(step, Finish) else "dependency"
+    elif fate.kind != "done":  # a person ended the task over it
+        reason = "accepted" if whole == "COMPLETE" else "cancelled"
+        status = whole if loop.phase != "new" else "NOT_STARTED"
+    summary = {"id": subtask_id, "status": status, "reason": reason, "iterations": loop.iteration_index}
+    detail = fate.detail or (step.detail if isinstance(step, Finish) else "")
+    return {**summary, "detail": detail} if detail else summary

@@ -1,0 +1,507 @@
+"""Q2-Q4 over changed files and code blocks of an answer: marks, omissions, syntax.
+
+A file is parsed once for the three criteria; the last review is cached by the identity of its evidence.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from runner.gate.answer_text import Fence, read_answer
+from runner.gate.comments import (
+    Comment,
+    Hit,
+    comments_of,
+    read_comment,
+    stands_in,
+)
+from runner.gate.criterion import ChangedFile, Evidence, Finding, Place
+from runner.gate.empty_body_rules import asks_to_finish, names_file, was_there_before
+from runner.gate.findings import at, finding_of
+from runner.gate.languages import Language, by_name
+from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
+from runner.gate.request_kind import asks_for_change, asks_for_code, effective_kind, names_marks
+from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
+from runner.gate.stubs import stubs_of, unordered
+from runner.gate.syntax import fault_of
+
+__all__ = [
+    "CUT_OFF",
+    "is_deliverable",
+    "is_program",
+    "language_of_fence",
+    "looks_whole",
+    "q2_marks",
+    "q3_omissions",
+    "q4_syntax",
+    "review_file",
+]
+
+_NOT_CODE = {
+    "diff", "patch", "console", "shell-session", "shellsession", "terminal", "text", "txt", "plaintext", "plain", "output", "log", "logs",
+    "stdout", "stderr", "traceback", "pytb", "error", "none", "ansi", "mermaid", "plantuml", "dot", "tree", "csv", "http", "pycon", "console-output",
+}  # fmt: skip
+_QUOTED = re.compile(
+    r"\b(?:original(?:ly)?|before|was|were|previous(?:ly)?|old|used to|current(?:ly)?|existing|buggy|broken|wrong|incorrect|failing|fails?|bug|problem(?:atic)?|issue|error|"
+    r"traceback|stack trace|exception|output|outputs|prints?|printed|produces?|result(?:s|ed)?|log(?:s|ged)?|shows?|looks? like|reads?|says?|returned|the culprit|"
+    r"relevant (?:part|section|lines?|code|bit)|excerpt|snippet|this part|these lines|this line|the line|the lines|part of|inside|within|for example|example of|e\.g\.|such as|"
+    r"examples?|sample|illustration|sketch|demo|pseudo-?code|how (?:you|to|it|one|they)|(?:use[ds]?|call(?:ed)?|import(?:ed)?|invoke[ds]?) (?:it |this |them |that )?(?:like (?:this|so|that)|as follows)|your own|beispiel|ejemplo|exemple|"
+    r"instead of|rather than|you (?:had|have|wrote|posted|sent)|test run|running|run it|usage|to run|try it|invoke|call it|key (?:change|part|lines?)|the change|changed lines?|essence|"
+    r"vorher|bisher|ausgabe|fehler|auszug|antes|salida|fragmento|avant|sortie|extrait|修正前|変更前|出力|抜粋|エラー|原来|之前|输出|报错|片段|수정 전|기존|출력|오류)\b|修正前|変更前|出力|抜粋|エラー|原来|之前的|输出|报错|片段|수정 전|출력|오류",
+    re.IGNORECASE,
+)
+_OFFERED = re.compile(
+    r"\b(?:full|complete|entire|whole|final|finished|updated|new|corrected|fixed|working|following (?:code|content|file)|this content|implementation|solution|"
+    r"here(?:'s| is| are) (?:the|a|your|my|an)|here (?:it is|you go|they are|we go)|here(?:'s| is| are)(?=\W*$)|(?:this|that|the following) (?:does (?:it|the (?:job|trick))|should (?:do|work)|will do)|there you go|below is (?:the|a|an)|this is the|"
+    r"here(?:'s| is| are) (?:the|a|your|my|an) (?:\w+ ){0,3}(?:code|file|module|script|class|function|implementation|solution|program|component|version|config(?:uration)?|program|page|query|schema)|"
+    r"(?:create|save|put|add|write|place|replace|use|paste|copy) (?:a |the |this |it |following )?.{0,40}(?:file|content|code|`[^`]+`|\w+\.\w+))\b"
+    r"|完全な|全文|コード全体|全体のコード|完整|全部代码|全体コード|전체 코드|완성|código completo|archivo completo|vollständig|gesamte[rn]? (?:code|datei)|code complet|fichier complet|以下のコード|如下|以下が|こちらが|次のとおり|以下は|这是|下面是|以下是|다음은|아래는|다음과 같|여기 있|\baquí (?:está|tienes|va|tiene)|\bhier (?:ist|sind)\b|\bvoici\b",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(
+    r"\b(?:full|complete|entire|whole|final|everything)\b|完全な|全文|コード全体|完整|全部代码|전체|completo|vollständig|gesamte|complet\b",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(r"[\w./-]+\.\w{1,5}\b")
+_PROMPT = re.compile(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
+_DIFF = re.compile(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
+_ERROR = re.compile(
+    r"^(?:Traceback \(most recent call last\)|\s*File \"[^\"]+\", line \d+|\w*(?:Error|Exception): |\s+at \S+ ?\(|npm ERR!|error(?:\[\w+\])?: )",
+    re.MULTILINE,
+)
+_ELIDED = re.compile(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
+
+# What a whole program opens with, after comments.
+_STARTS = re.compile(
+    r"\A\s*(?:#!|<\?php\b|<!DOCTYPE|(?:(?:# |//|/\*| \*|--)[^\n]*\n\s*){0,12}(?:import\b|from \w[\w.]* import\b|package \w|#include\b|using [\w.]+;|use [\w:{}, ]+;|require\b|const \w+ = require|export\b))",
+    re.IGNORECASE,
+)
+_DEFINES = re.compile(
+    r"^(?:(?:export|default|public|private|pub|async|static|final|data|abstract) )*(?:def|class|func|function|fn|interface|enum|struct|trait|object|fun|module|type|const|let|var|val|int|void|if __name__)\b|^\s+(?:public|private|static)\b",
+    re.MULTILINE,
+)
+_DEFINITIONS = 2
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？])(?=\S)")
+
+
+def language_of_fence(fence: Fence) -> Language | None:
+    """The language that the block's tag names, else JSON or Python where the text can be nothing else."""
+    tag = fence.language
+    if tag:
+        return by_name(tag)
+    body = fence.body.strip()
+    if re.match(r"(?:import \w|from \w+ import |def \w+\(.*\).*:\s*$|class \w+.*:\s*$)", body, re.MULTILINE):
+        return by_name("python")
+    return None
+
+
+def is_deliverable(fence: Fence, *, changed: Collection[str], answers_question: bool) -> bool:
+    """Whether the block is offered as (part of) the result.
+
+    `changed` are the paths this task changed on disk: then only a block offered as the whole counts. `answers_question`
+    is true where the request only asked something: then likewise.
+    """
+    if _is_shown(fence):
+        return False
+    lead = _introduction(fence)
+    offered = _OFFERED.search(lead) is not None
+    if changed and _repeats(fence, changed):
+        return False
+    if changed or answers_question:
+        return offered or not lead
+    return True
+
+
+def is_program(fence: Fence, *, changed: Collection[str]) -> bool:
+    """Whether a block is a program or module by itself, so that it must parse even where nobody says "here is the file".
+
+    It brings in what it needs and defines or runs something; what is merely shown, or repeats a changed file, does not.
+    """
+    if _is_shown(fence) or (changed and _repeats(fence, changed)):
+        return False
+    return _STARTS.search(fence.body) is not None and len(_DEFINES.findall(fence.body)) >= _DEFINITIONS
+
+
+def _is_shown(fence: Fence) -> bool:
+    """Whether a block is output, a diff, a transcript, or quoted by the line above it."""
+    body = fence.body
+    if fence.language in _NOT_CODE or not body.strip():
+        return True
+    if _DIFF.search(body) or _PROMPT.search(body) or _ERROR.search(body) or _is_marked_diff(body):
+        return True
+    lead = _introduction(fence)
+    return bool(lead and _QUOTED.search(lead) and not _WHOLE.search(lead))
+
+
+def _introduction(fence: Fence) -> str:
+    """The sentence that introduces a block: the last one of the line above it."""
+    return _SENTENCE_END.split(fence.lead)[-1]
+
+
+def looks_whole(fence: Fence) -> bool:
+    """Whether a block stands by itself: it starts at the margin and nothing in it is elided."""
+    lines = [line for line in fence.body.split("\n") if line.strip()]
+    if not lines or lines[0][:1] in {" ", "\t"} or _ELIDED.search(fence.body):
+        return False
+    return lines[0].strip() not in {"...", "…"} and not lines[0].lstrip().startswith(
+        (".", ")", "}", "]", "else", "elif", "except", "catch", "case ")
+    )
+
+
+def _is_marked_diff(body: str) -> bool:
+    lines = [line for line in body.split("\n") if line.strip()]
+    marked = sum(line[:1] in {"+", "-"} for line in lines)
+    return len(lines) > 1 and marked * 2 >= len(lines) and any(line[:1] == "+" for line in lines)
+
+
+def _repeats(fence: Fence, changed: Collection[str]) -> bool:
+    named = {*_NAMED.findall(fence.info), *_NAMED.findall(_introduction(fence))}
+    first = fence.body.strip().split("\n", 1)[0]
+    if first.lstrip().startswith(("#", "//", "--", "/*", "<!--")):
+        named.update(_NAMED.findall(first))
+    return any(path == name or path.endswith("/" + name.lstrip("./")) for name in named for path in changed)
+
+
+CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded", "token_limit"})
+_SUBJECT_IS_MARKS = re.compile(
+    rb"\b(?:lint|no-warning-comments|todo[-_ ]?(?:scan|check|find|pars|detect|mark|comment)|mark(?:er)?s?)\w*",
+    re.IGNORECASE,
+)
+_MANY = 500
+_ADVICE = {
+    "Q2": "do the work that the mark stands for, then remove the mark",
+    "Q3": "write the code out in full",
+    "Q4": "make it parse",
+}
+_DOTS_IN_DATA = re.compile(rb"^[^\"\n]*(?<![\w.\"'])\.\.\.(?![\w.\"'])", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _Review:
+    """Places of the three criteria, in the order of the answer."""
+
+    places: dict[str, list[Place]] = field(default_factory=lambda: {"Q2": [], "Q3": [], "Q4": []})
+
+    def add(self, criterion: str, place: Place) -> None:
+        self.places[criterion].append(place)
+
+
+_last: tuple[Evidence, _Review] | None = None
+
+
+def q2_marks(evidence: Evidence) -> Finding:
+    """No TODO, FIXME, TBD, HACK, XXX standing for missing work; no work named as missing."""
+    return finding_of(_review(evidence).places["Q2"])
+
+
+def q3_omissions(evidence: Evidence) -> Finding:
+    """Nothing left out: no omission marker, no empty body where behaviour was asked for."""
+    return finding_of(_review(evidence).places["Q3"])
+
+
+def q4_syntax(evidence: Evidence) -> Finding:
+    """Everything delivered parses and nothing was cut off."""
+    return finding_of(_review(evidence).places["Q4"])
+
+
+def _review(evidence: Evidence) -> _Review:
+    global _last  # noqa: PLW0603 - a memo of one entry: three criteria share one parse of each file
+    kept = _last
+    if kept is not None and kept[0] is evidence:
+        return kept[1]
+    review = _Review()
+    if evidence.stop_reason is not None and evidence.stop_reason.lower() in CUT_OFF:
+        review.add(
+            "Q4", at("cut_off", "the answer was cut off by the output limit", suggestion="answer in smaller steps")
+        )
+    _review_answer(evidence, review)
+    excluded = tuple(evidence.options.get("exclude", ()))
+    for file in evidence.files:
+        if not any(fnmatch.fnmatch(file.path, pattern) for pattern in excluded):
+            for criterion, place in review_file(file, request=evidence.request, options=evidence.options):
+                review.add(criterion, place)
+    _last = (evidence, review)
+    return review
+
+
+def review_file(
+    file: ChangedFile, *, request: str = "", options: Mapping[str, Any] | None = None
+) -> list[tuple[str, Place]]:
+    """What Q2-Q4 find in one changed file, as (criterion, place)."""
+    if file.after is None:
+        return []
+    if file.unstable:
+        return [
+            (
+                "Q4",
+                at(
+                    "unstable",
+                    "the file changed while it was read",
+                    path=file.path,
+                    suggestion="leave no process running that writes it",
+                ),
+            )
+        ]
+    if file.too_large or is_binary(file.after):
+        return (
+            [("Q4", at("not_parsed", "too large to judge", path=file.path, preexisting=True))] if file.too_large else []
+        )
+    source = open_source(file.path, file.after)
+    if source is None or file.after == file.before:
+        return []
+    found: list[tuple[str, Place]] = []
+    found += _faults(source, file)
+    if source.note:
+        found.append(("Q4", at("not_parsed", source.note, path=file.path, preexisting=True)))
+    if not is_generated(file.path, file.after):
+        found += _missing_work(source, file, request)
+        found += _own_marks(source, options or {})
+    return _allowed(found, options or {})
+
+
+def _own_marks(source: Source, options: Mapping[str, Any]) -> list[tuple[str, Place]]:
+    """Q2 for the words of the option `marks`, in comments."""
+    words = "|".join(re.escape(str(word)) for word in options.get("marks", ()))
+    if not words:
+        return []
+    pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)")
+    return [
+        (
+            "Q2",
+            at("marker", f"{hit.group()} found", path=source.path, line=line, excerpt=text, suggestion=_ADVICE["Q2"]),
+        )
+        for comment in comments_of(source)
+        for line, text in comment.lines
+        if (hit := pattern.search(text))
+    ]
+
+
+def _allowed(found: list[tuple[str, Place]], options: Mapping[str, Any]) -> list[tuple[str, Place]]:
+    """What is left when places whose excerpt matches an expression of the option `allow` are dropped."""
+    patterns = [re.compile(str(pattern)) for pattern in options.get("allow", ())]
+    return [
+        (criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in patterns)
+    ]
+
+
+def _faults(source: Source, file: ChangedFile) -> Iterable[tuple[str, Place]]:
+    fault = fault_of(source, before=file.before)
+    if fault is not None:
+        excerpt = source.line_text(fault.line) if fault.line else ""
+        yield (
+            "Q4",
+            at("syntax", fault.message, path=file.path, line=fault.line, excerpt=excerpt, suggestion=_ADVICE["Q4"]),
+        )
+        if source.language.data and (dots := _DOTS_IN_DATA.search(source.text)):
+            line = source.line_at(dots.end() - 1)
+            yield (
+                "Q3",
+                at(
+                    "omission",
+                    "`...` in place of data",
+                    path=file.path,
+                    line=line,
+                    excerpt=source.line_text(line),
+                    suggestion=_ADVICE["Q3"],
+                ),
+            )
+    if source.language.name == "markdown" and (opened := _newly_unclosed(source, file)):
+        yield (
+            "Q4",
+            at(
+                "unterminated_fence", "a code block is never closed", path=file.path, line=opened, suggestion="close it"
+            ),
+        )
+
+
+def _newly_unclosed(source: Source, file: ChangedFile) -> int | None:
+    if file.before is not None and unclosed_fence(file.before.decode("utf-8", "replace")) is not None:
+        return None
+    return unclosed_fence(source.text.decode("utf-8", "replace"))
+
+
+def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple[str, Place]]:
+    if source.language.name in {"markdown", "prose"}:
+        hits = [
+            (hit, *_line_span(source, hit.line))
+            for hit in read_markdown(file.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
+        ]
+    else:
+        subject = _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
+        hits = [
+            (hit, comment.start, comment.end)
+            for comment in comments_of(source)
+            for hit in _hits_of(source, comment, mentions_marks=subject)
+        ][:_MANY]
+    old = partial(_is_old, source, file, request)
+    found: list[tuple[str, Place]] = []
+    for hit, start, end in hits:
+        found.append(
+            (hit.criterion, _place_of(hit, file.path, preexisting=old(*_line_span(source, hit.line), start, end)))
+        )
+    marked = {place.line for _, place in found}
+    for stub in unordered(stubs_of(source, request=request), request):
+        line = source.line_at(stub.start)
+        last = source.line_at(stub.end)
+        if not any(mark is not None and line <= mark <= last for mark in marked):
+            kind = "missing_work" if stub.criterion == "Q2" else "stub"
+            place = at(
+                kind, stub.message, path=file.path, line=line, excerpt=source.line_text(line),
+                suggestion="implement it", preexisting=old(stub.start, stub.end, stub.start, stub.end),
+            )  # fmt: skip
+            found.append((stub.criterion, place))
+    return found
+
+
+def _hits_of(source: Source, comment: Comment, *, mentions_marks: bool = False) -> list[Hit]:
+    """What a comment says is missing, else what it stands in for."""
+    hits = read_comment(comment, mentions_marks=mentions_marks)
+    if not hits and (hit := stands_in(source, comment)) is not None:
+        hits.append(hit)
+    return hits
+
+
+def _line_span(source: Source, line: int) -> tuple[int, int]:
+    start = source._starts[line - 1]  # noqa: SLF001 - the same package's line table
+    end = source.text.find(b"\n", start)
+    return start, len(source.text) if end < 0 else end
+
+
+def _is_old(
+    source: Source, file: ChangedFile, request: str, start: int, end: int, whole_start: int, whole_end: int
+) -> bool:
+    """The rule on what was there before: untouched with its section, the file not named, nothing to finish."""
+    if file.before is None or names_file(request, file.path) or asks_to_finish(request):
+        return False
+    if source.text[start:end].strip() not in file.before:
+        return False
+    return was_there_before(source, whole_start, whole_end, file.before, request)
+
+
+def _place_of(hit: Hit, path: str | None, *, preexisting: bool = False) -> Place:
+    marker = hit.words in {"TODO", "FIXME", "TBD", "HACK", "XXX", "WIP"}
+    kind = "marker" if marker else "missing_work" if hit.criterion == "Q2" else "omission"
+    message = f"{hit.words} found" if marker or hit.words == "..." else f"{hit.words!r} found"
+    return at(
+        kind,
+        message,
+        path=path,
+        line=hit.line,
+        excerpt=hit.excerpt,
+        suggestion=_ADVICE[hit.criterion],
+        preexisting=preexisting,
+    )
+
+
+def _review_answer(evidence: Evidence, review: _Review) -> None:
+    answer = read_answer(evidence.answer)
+    changed = [file.path for file in evidence.files if file.before != file.after]
+    question = effective_kind(evidence) != "change" and not asks_for_change(evidence.request)
+    wanted = asks_for_code(evidence.request)
+    for fence in answer.fences:
+        if not fence.closed:
+            review.add(
+                "Q4",
+                at(
+                    "unterminated_fence",
+                    "a code block is never closed",
+                    line=fence.line,
+                    excerpt=f"```{fence.info}",
+                    suggestion="close the block and finish the answer",
+                ),
+            )
+        elif is_deliverable(fence, changed=changed, answers_question=question and not wanted):
+            _review_fence(fence, review, evidence.request)
+        elif is_program(fence, changed=changed):
+            _parse_fence(fence, review)
+    speaks_of_work = not question or not evidence.request.rstrip().endswith(("?", "？"))
+    if speaks_of_work and evidence.kind not in {"question", "investigation"}:
+        prose: Sequence = answer.prose  # type: ignore[type-arg]  # the parts of the answer, as read
+        reports = question and bool(evidence.request)
+        for place in marks(prose, reports=reports, about_marks=names_marks(evidence.request)):
+            review.add("Q2", place)
+        for place in left_out(prose):
+            review.add("Q3", place)
+
+
+def _review_fence(fence: Fence, review: _Review, request: str) -> None:
+    language = language_of_fence(fence)
+    source = open_source("", fence.body.encode(), language or by_name("javascript"))
+    if source is None or (language is not None and language.name in {"markdown", "prose"}):
+        return
+    if language is None:
+        _review_untagged(fence, review)
+        return
+    _parse_fence(fence, review)
+    for comment in comments_of(source):
+        for hit in _hits_of(source, comment):
+            place = _place_of(hit, None)
+            review.add(
+                hit.criterion,
+                at(
+                    place.type,
+                    place.message,
+                    line=fence.line + hit.line,
+                    excerpt=hit.excerpt,
+                    suggestion=place.suggestion,
+                ),
+            )
+    if not review.places["Q2"] and not review.places["Q3"]:
+        for stub in unordered(stubs_of(source), request):
+            line = source.line_at(stub.start)
+            review.add(
+                stub.criterion,
+                at(
+                    "stub",
+                    stub.message,
+                    line=fence.line + line,
+                    excerpt=source.line_text(line),
+                    suggestion="implement it",
+                ),
+            )
+
+
+def _parse_fence(fence: Fence, review: _Review) -> None:
+    """Q4 for one block that is whole."""
+    language = language_of_fence(fence)
+    if language is None or language.name in {"markdown", "prose"} or not looks_whole(fence):
+        return
+    source = open_source("", fence.body.encode(), language)
+    if source is not None and (fault := fault_of(source, fragment=True)) is not None:
+        review.add(
+            "Q4",
+            at(
+                "syntax",
+                fault.message,
+                line=fence.line + (fault.line or 1),
+                excerpt=source.line_text(fault.line) if fault.line else "",
+                suggestion=_ADVICE["Q4"],
+            ),
+        )
+
+
+def _review_untagged(fence: Fence, review: _Review) -> None:
+    """A block without a tag: comments by every common leader, nothing more."""
+    for name in ("python", "slash"):
+        language = by_name(name) if name == "python" else by_name("rust")
+        if language is None:
+            continue
+        plain = Source(path="", text=fence.body.encode(), language=language, tree=None)
+        for comment in comments_of(plain):
+            for hit in read_comment(comment):
+                place = _place_of(hit, None)
+                review.add(
+                    hit.criterion,
+                    at(
+                        place.type,
+                        place.message,
+                        line=fence.line + hit.line,
+                        excerpt=hit.excerpt,
+                        suggestion=place.suggestion,
+                    ),
+                )

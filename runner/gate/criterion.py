@@ -1,0 +1,158 @@
+"""What a criterion is given and what it gives back. Pure values: nothing here touches the disk.
+
+Evidence is gathered once for each answer by `runner.checks.evidence` and then only read. A criterion is a function
+`(Evidence) -> Finding`; the registry gives it an id, a name and says whether it is mandatory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = [
+    "ChangedFile",
+    "ClaimedPath",
+    "CommandKind",
+    "CommandResult",
+    "Criterion",
+    "Evidence",
+    "Finding",
+    "Judgment",
+    "Kind",
+    "NotVerified",
+    "Place",
+    "Verdict",
+]
+
+Judgment = Literal["PASS", "REJECT", "RETRY"]
+Kind = Literal["change", "question", "investigation", "auto"]
+CommandKind = Literal["test", "lint", "typecheck"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedFile:
+    """A file this task changed, whole. `path` is relative to the workspace with `/`; None content: absent on that side.
+
+    `too_large` marks content cut at the reading limit, `unstable` a file that changed while it was read.
+    """
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    too_large: bool = False
+    unstable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedPath:
+    """A path that the answer claims or the task expects, looked up on disk.
+
+    `source` is `answer` (claimed as delivered), `request` (named by the request) or `expected` (listed by the task).
+    """
+
+    path: str
+    source: Literal["answer", "request", "expected"]
+    exists: bool
+    inside: bool
+    size: int | None = None
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotVerified:
+    """Why something could not be checked, in a few words, and the next step that lets it be checked."""
+
+    why: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """One run of a test, lint or type-check command. `exit_code` is None where it did not end by itself.
+
+    `origin` says why it is in force.
+    """
+
+    kind: CommandKind
+    command: str
+    origin: Literal["given", "configured", "detected"]
+    exit_code: int | None
+    output_tail: str = ""
+    duration_s: float = 0.0
+    timed_out: bool = False
+    flaky: bool = False
+    failing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything the criteria may look at for one answer.
+
+    `protected_changes` names what the task changed under the state directory (already undone).
+    `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
+    `error_kind` is the executor's word for trouble (`AnswerError.kind`), None where the answer came whole.
+    """
+
+    request: str
+    answer: str
+    status: str = "COMPLETE"
+    kind: Kind = "auto"
+    stop_reason: str | None = None
+    error_kind: str | None = None
+    files: tuple[ChangedFile, ...] = ()
+    claims: tuple[ClaimedPath, ...] = ()
+    commands: tuple[CommandResult, ...] = ()
+    not_checked: Mapping[CommandKind, NotVerified] = field(default_factory=dict)
+    protected_changes: tuple[str, ...] = ()
+    allow_test_changes: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One place a criterion points at. `line` is 1-based; `preexisting` is reported apart and never rejects."""
+
+    type: str
+    message: str
+    path: str | None = None
+    line: int | None = None
+    excerpt: str = ""
+    suggestion: str = ""
+    preexisting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A criterion's result: passed, or the reason with its places.
+
+    `not_verified` says why it could not be judged: `passed` is then no PASS, and no fault of the answer either.
+    """
+
+    passed: bool
+    reason: str = ""
+    places: tuple[Place, ...] = ()
+    not_verified: NotVerified | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """A registered criterion. `explain` is the text of `pm criteria explain`."""
+
+    id: str
+    name: str
+    check: Callable[[Evidence], Finding]
+    mandatory: bool = True
+    explain: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What QUALITY_JUDGMENT records: `criteria_results` and `issues` in the wire shape of contracts 1 and 2."""
+
+    judgment: Judgment
+    criteria_results: tuple[dict[str, Any], ...]
+    issues: tuple[dict[str, Any], ...] = ()
+    summary: str = ""
+    notes: tuple[str, ...] = ()
+    ask_person: bool = False

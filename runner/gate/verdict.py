@@ -1,0 +1,335 @@
+"""The criteria in force (built-in and from entry points) and the verdict over all of them.
+
+Fail-closed: every criterion in force must pass; an unclear result is a REJECT. The same function serves tasks and
+`pm check`. The built-in descriptions (looks for, exempts, how to fix) are here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from runner.gate.code_criteria import q2_marks, q3_omissions, q4_syntax
+from runner.gate.command_criteria import q7_test, q8_lint, q9_typecheck
+from runner.gate.criterion import (
+    ChangedFile,
+    ClaimedPath,
+    CommandKind,
+    Criterion,
+    Evidence,
+    Finding,
+    Place,
+    Verdict,
+)
+from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination
+
+__all__ = [
+    "BUILT_IN",
+    "EXPLAIN",
+    "GROUP",
+    "KIND_OF",
+    "TRANSIENT",
+    "CheckReport",
+    "check",
+    "criteria_in_force",
+    "is_excluded",
+    "judge",
+    "team_criteria",
+]
+
+EXPLAIN: dict[str, str] = {
+    "Q1": """\
+Every file that the answer claims to have created or changed, and every file the task expects, is looked up on disk.
+Fails: a claimed file that does not exist, is empty, lies outside the workspace, or was not changed.
+Leaves alone: files that are only mentioned, read, suggested or said to be unchanged.
+Mend it: make the change, or do not claim it.""",
+    "Q2": """\
+No TODO, FIXME, TBD, HACK or XXX that stands for missing work, and no work named as missing.
+Fails: such a mark in a comment, a docstring or the answer's own prose; "not implemented yet", "placeholder
+implementation" and the like, in seven languages; todo!(), NotImplementedError, NotImplementedException, ??? and
+thrown "not implemented" where a function should do something.
+Leaves alone: to-do apps, identifiers, strings, message catalogues, quotations, diffs, transcripts, abstract methods,
+base classes, test doubles, a refusal such as HTTP 501; marks that were there before in parts this task did not touch.
+Mend it: do the work that the mark stands for, then remove the mark.""",
+    "Q3": """\
+Nothing is left out.
+Fails: "rest of the code unchanged", "existing code here", "your logic goes here", a bare "..." comment, 残り省略,
+其余代码省略, 나머지 생략, resto igual, Rest unverändert, reste inchangé; `...`, `pass` or an empty body where behaviour
+was asked for; an empty test.
+Leaves alone: Ellipsis, spread, rest and variadics; Protocols, interfaces, overloads, stub files, exception classes,
+hooks, null objects, test doubles; an empty body whose comment gives the reason; dots in text that people read.
+Mend it: write the code out in full.""",
+    "Q4": """\
+Everything delivered parses: changed files whole, and code blocks that are offered as the result.
+Python by its compiler, JSON, TOML and YAML by real parsers, other languages by their grammar, where only faults that
+were not there before count. SQL, C, C++, CSS, HTML and Dockerfile fail only where the text ends inside something.
+Fails also: a code block that never closes, an answer cut off by the output limit.
+Leaves alone: diffs, quoted errors, transcripts, excerpts and fragments.
+Mend it: make it parse; give the answer in smaller steps where it was cut off.""",
+    "Q5": """\
+A task that asks for a change has changes on disk; a question has an answer that is not empty.
+`--kind` says which it is; `auto` goes by what happened: files changed or claimed make it a change, else an answer is
+enough unless the request names a file to change. "Nothing needs to change" is accepted, with its reason, once the
+tests pass; otherwise the person is asked.
+Mend it: make the change in the workspace.""",
+    "Q6": """\
+The agent's own "done" is no evidence, and leaving work to the person is no end.
+Fails: completion claimed while nothing changed; a plan, advice ("you should change ...") or a request for leave ("shall
+I change it?") in place of a change that was ordered; "you will need to implement the rest", "let me know if I should
+continue", an answer that ended INCOMPLETE; files of the orchestrator changed (and undone).
+Leaves alone: a claim with evidence beside it, instructions for use, ideas beyond the request, advice where advice was
+asked for, a question which of two ways is meant.
+Mend it: do the rest, now.""",
+    "Q7": """\
+The test command ends with 0 (given by --test, configured, or detected in a trusted folder).
+Fails: another exit code, no end in time; tests deleted, skipped or weakened and test settings changed by this task,
+unless the request asks for it or --allow-test-changes.
+Not verified, and told beside the verdict: a tool that is not installed, a detected command in a folder without trust.
+A failing run is repeated once; a run that then passes is flaky, passes, and is said so.
+Mend it: mend the code that the failing tests name.""",
+    "Q8": """\
+The lint command ends with 0 (given by --lint, configured, or detected in a trusted folder), its settings untouched.
+Mend it: mend what it reports.""",
+    "Q9": """\
+The type check ends with 0 (given by --typecheck, configured, or detected in a trusted folder), its settings untouched.
+Mend it: mend what it reports.""",
+}
+
+
+GROUP = "pm_orchestrator.criteria"
+
+
+def team_criteria(found: Iterable[EntryPoint] | None = None) -> tuple[Criterion, ...]:
+    """The installed teams' criteria in the order of their ids; `found` is for tests.
+
+    Reading what is installed costs about 45 ms, so this is called when a task is judged, not at start.
+    """
+    points = entry_points(group=GROUP) if found is None else found
+    return tuple(sorted((_load(point) for point in points), key=lambda criterion: criterion.id))
+
+
+def _load(point: EntryPoint) -> Criterion:
+    try:
+        loaded = point.load()
+    except Exception as error:  # noqa: BLE001 - plug-in load: whatever it raises becomes a criterion that fails by name
+        return _broken(point, f"{type(error).__name__}: {error}")
+    if isinstance(loaded, Criterion):
+        if loaded.id[:1].upper() == "Q" and loaded.id[1:].isdigit():
+            return _broken(point, f"the id {loaded.id!r} is reserved for built-in criteria")
+        return loaded
+    if callable(loaded):
+        name = str(getattr(loaded, "__doc__", None) or point.name).strip().split("\n", 1)[0].rstrip(".")
+        return Criterion(id=point.name, name=name, check=loaded, explain=str(getattr(loaded, "__doc__", "") or ""))
+    return _broken(point, f"{point.value!r} is neither a Criterion nor a function")
+
+
+def _broken(point: EntryPoint, why: str) -> Criterion:
+    def check(_evidence: Evidence) -> Finding:
+        return Finding(passed=False, reason=f"criterion {point.name!r} could not be loaded ({why})")
+
+    return Criterion(id=point.name, name=point.name, check=check, explain=f"Could not be loaded: {why}")
+
+
+KIND_OF: dict[str, CommandKind] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}
+
+BUILT_IN: tuple[Criterion, ...] = (
+    Criterion(id="Q1", name="Files Verified", check=q1_files, explain=EXPLAIN["Q1"]),
+    Criterion(id="Q2", name="No TODO/FIXME", check=q2_marks, explain=EXPLAIN["Q2"]),
+    Criterion(id="Q3", name="No Omission Markers", check=q3_omissions, explain=EXPLAIN["Q3"]),
+    Criterion(id="Q4", name="No Incomplete Syntax", check=q4_syntax, explain=EXPLAIN["Q4"]),
+    Criterion(id="Q5", name="Evidence Present", check=q5_evidence, explain=EXPLAIN["Q5"]),
+    Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain=EXPLAIN["Q6"]),
+    Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain=EXPLAIN["Q7"]),
+    Criterion(id="Q8", name="Lint Passed", check=q8_lint, mandatory=False, explain=EXPLAIN["Q8"]),
+    Criterion(id="Q9", name="TypeCheck Passed", check=q9_typecheck, mandatory=False, explain=EXPLAIN["Q9"]),
+)
+
+
+def criteria_in_force(
+    *,
+    commands: Iterable[CommandKind] = (),
+    selected: Iterable[str] | None = None,
+    team: Sequence[Criterion] = (),
+) -> tuple[Criterion, ...]:
+    """The criteria to judge by, Q1 first.
+
+    `commands` are the kinds that have a command, whether or not it could be run; `selected` are ids asked for by the
+    person (`--criteria`): optional ones outside it are left out, optional ones inside it are in force even without
+    a command, and fail then. Mandatory criteria cannot be deselected.
+    """
+    kinds = set(commands)
+    wanted = None if selected is None else {name.upper() for name in selected}
+    chosen = []
+    for criterion in (*BUILT_IN, *sorted(team, key=lambda each: each.id)):
+        kind = KIND_OF.get(criterion.id)
+        if (
+            criterion.mandatory
+            or (wanted is not None and criterion.id.upper() in wanted)
+            or (wanted is None and kind is not None and kind in kinds)
+        ):
+            chosen.append(criterion)
+    return tuple(chosen)
+
+
+TRANSIENT = frozenset({"timeout", "network", "rate_limit", "overloaded"})
+_EXCERPT = 160
+
+
+def judge(evidence: Evidence, criteria: Sequence[Criterion]) -> Verdict:
+    """Judge one answer by `criteria` (those in force, Q1 first).
+
+    RETRY where the answer ended in transient trouble; PASS where every criterion passes; REJECT for all else.
+    """
+    if _is_transient(evidence):
+        trouble = evidence.error_kind or evidence.status.lower()
+        return Verdict(judgment="RETRY", criteria_results=(), summary=f"transient trouble: {trouble}")
+    if not criteria:
+        return Verdict(judgment="REJECT", criteria_results=(), summary="no criteria in force")
+    findings = [(criterion, _run(criterion, evidence)) for criterion in criteria]
+    results = tuple(_result(criterion, finding) for criterion, finding in findings)
+    issues = tuple(
+        _issue(criterion.id, place) for criterion, found in findings if not found.passed for place in found.places
+    )
+    failed = [(criterion, finding) for criterion, finding in findings if not finding.passed]
+    return Verdict(
+        judgment="REJECT" if failed else "PASS",
+        criteria_results=results,
+        issues=tuple(issue for issue in issues if not issue.get("preexisting")),
+        summary="; ".join(f"{criterion.id}: {finding.reason}" for criterion, finding in failed)
+        or _passed_text(findings),
+        notes=_notes(evidence, findings),
+        ask_person=any(place.type == "ask_person" for _, finding in failed for place in finding.places),
+    )
+
+
+def _is_transient(evidence: Evidence) -> bool:
+    if evidence.error_kind is not None:
+        return evidence.error_kind in TRANSIENT
+    return evidence.status == "TIMEOUT"
+
+
+def _run(criterion: Criterion, evidence: Evidence) -> Finding:
+    try:
+        finding: object = criterion.check(evidence)
+    except Exception as error:  # noqa: BLE001 - a team's criterion is a plug-in: its crash is a REJECT that names it
+        detail = f"{type(error).__name__}: {error}".replace("\n", " ")[:_EXCERPT]
+        return Finding(
+            passed=False,
+            reason=f"the check crashed ({detail})",
+            places=(
+                Place(
+                    type="crash",
+                    message=f"criterion {criterion.id} ({criterion.name}) crashed: {detail}",
+                    suggestion="this is no fault of the answer: repair or remove the criterion",
+                ),
+            ),
+        )
+    if not isinstance(finding, Finding):
+        kind = type(finding).__name__
+        return Finding(passed=False, reason=f"the check crashed (it answered {kind}, not a Finding)")
+    return finding
+
+
+def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
+    result: dict[str, Any] = {"id": criterion.id, "name": criterion.name, "passed": finding.passed}
+    unverified = finding.not_verified
+    if not finding.passed:
+        return {**result, "outcome": "fail", "reason": finding.reason or "failed without a reason"}
+    if unverified is not None:
+        told = {"reason": f"not verified: {unverified.why}", "why": unverified.why, "next": unverified.next}
+        return {**result, "outcome": "not_verified", **told}
+    return {**result, "outcome": "pass", **({"reason": finding.reason} if finding.reason else {})}
+
+
+def _passed_text(findings: Sequence[tuple[Criterion, Finding]]) -> str:
+    """`Q1 Q2 Q3; Q7 not verified: folder not trusted`."""
+    passed = " ".join(criterion.id for criterion, finding in findings if finding.not_verified is None)
+    unverified = [
+        f"{criterion.id} not verified: {finding.not_verified.why}"
+        for criterion, finding in findings
+        if finding.not_verified is not None
+    ]
+    return "; ".join([passed, *unverified])
+
+
+def _issue(criterion: str, place: Place) -> dict[str, Any]:
+    issue: dict[str, Any] = {"criterion": criterion, "type": place.type, "message": place.message}
+    if place.path is not None:
+        issue["path"] = place.path
+    if place.line is not None:
+        issue["line"] = place.line
+    if place.excerpt:
+        issue["excerpt"] = place.excerpt[:_EXCERPT]
+    if place.suggestion:
+        issue["suggestion"] = place.suggestion
+    if place.preexisting:
+        issue["preexisting"] = True
+    return issue
+
+
+def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> tuple[str, ...]:
+    """What is worth saying without rejecting: old markers, text that was not parsed, flaky runs."""
+    notes = [
+        f"{criterion.id}: {'' if place.type == 'not_parsed' else 'was there before: '}{place.message}{_at(place)}"
+        for criterion, finding in findings
+        for place in finding.places
+        if place.preexisting
+    ]
+    notes += [
+        f"flaky: {result.command} failed once and passed when repeated" for result in evidence.commands if result.flaky
+    ]
+    return tuple(notes)
+
+
+def _at(place: Place) -> str:
+    if place.path is None:
+        return ""
+    return f" at {place.path}:{place.line}" if place.line else f" in {place.path}"
+
+
+_OF_FILES = {"Q2", "Q3", "Q4"}
+_OF_ANSWER = {"Q1", "Q2", "Q3", "Q4", "Q6"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What was judged and how: `files` is how many, `verdict` has the places."""
+
+    files: int
+    verdict: Verdict
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return self.verdict.judgment == "PASS"
+
+
+def check(
+    *,
+    files: Sequence[ChangedFile],
+    answer: str | None = None,
+    claims: Sequence[ClaimedPath] = (),
+    options: Mapping[str, Any] | None = None,
+    team: Sequence[Criterion] = (),
+) -> CheckReport:
+    """Judge `files` whole (as `after`), and `answer` where there is one."""
+    wanted = _OF_FILES if answer is None else _OF_ANSWER
+    criteria = [criterion for criterion in BUILT_IN if criterion.id in wanted]
+    evidence = Evidence(
+        request="",
+        answer=answer or "",
+        files=tuple(files),
+        claims=tuple(claims),
+        options={**(options or {}), "answer_alone": answer is not None},
+    )
+    return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team]))
+
+
+def is_excluded(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path relative to the project is left out: a name, a folder, or a pattern with `*`."""
+    return any(
+        path == pattern or path.startswith(pattern.rstrip("/") + "/") or fnmatch(path, pattern) for pattern in patterns
+    )

@@ -1,0 +1,95 @@
+"""Writes what a task goes through into the TracePack, beside the conversation and independent of it.
+
+The TracePack is a log of states and calls; a reader of either log can do without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from runner.core.state import PLAN_SUFFIX
+from runner.core.task import TaskOutcome
+from tracer.events import Draft, Entry
+from tracer.statedir import StateDir
+from tracer.tracepack import TracePack
+
+__all__ = ["TaskLog", "begin_session"]
+
+
+async def begin_session(state_dir: StateDir, session_id: str) -> TracePack:
+    """The session's TracePack, its SESSION_START recorded.
+
+    Raises:
+        RecordError: it cannot be written.
+
+    """
+    pack = TracePack(state_dir=state_dir, session_id=session_id)
+    try:
+        await pack.session_start()
+    except BaseException:
+        await pack.close()
+        raise
+    return pack
+
+
+class TaskLog:
+    """One task's lines in the session's TracePack."""
+
+    def __init__(self, pack: TracePack, task_id: str) -> None:
+        self._pack = pack
+        self._task_id = task_id
+        self._state = "QUEUED"
+        self._verifying: set[str | None] = set()  # the loops whose answer is being verified
+
+    async def queued(self, *, resumed: bool) -> None:
+        """The task waits for its turn; `resumed` says whether it had a history."""
+        await self._pack.task_start(self._task_id, state=self._state, data={"resumed": resumed})
+
+    async def running(self) -> None:
+        """The task leaves the queue."""
+        await self._pack.task_state_change(self._task_id, self._state, "RUNNING")
+        self._state = "RUNNING"
+
+    async def ended(self, outcome: TaskOutcome) -> None:
+        """Note that the run is over; the head of its conversation's hash chain is repeated here."""
+        await self._pack.task_end(
+            self._task_id,
+            self._state,
+            outcome.status,
+            chain_head=outcome.chain_head or "",
+            data={"reason": outcome.reason},
+        )
+
+    def recording(self, append: Callable[[Draft], Awaitable[Entry]]) -> Callable[[Draft], Awaitable[Entry]]:
+        """`append`, with the calls and verifications it records noted here too."""
+
+        async def recorded(draft: Draft) -> Entry:
+            entry = await append(draft)
+            await self._note(entry)
+            return entry
+
+        return recorded
+
+    async def _note(self, entry: Entry) -> None:
+        where = {"iteration_index": entry.iteration_index, "subtask_id": entry.subtask_id}
+        data = entry.data
+        match entry.event:
+            case "LLM_REQUEST":
+                await self._pack.executor_call(self._task_id, {**where, "executor": data.get("executor")})
+            case "LLM_RESPONSE":
+                await self._pack.executor_result(self._task_id, {**where, "status": data.get("status")})
+                is_plan = str(entry.subtask_id).endswith(PLAN_SUFFIX)
+                if data.get("error") is None and not is_plan:
+                    await self._verify(where)
+            case "QUALITY_JUDGMENT":
+                if entry.subtask_id not in self._verifying:
+                    await self._verify(where)
+                self._verifying.discard(entry.subtask_id)
+                await self._pack.verification_result(self._task_id, {**where, "judgment": data.get("judgment")})
+            case _:
+                return
+
+    async def _verify(self, where: Mapping[str, Any]) -> None:
+        await self._pack.verification_start(self._task_id, where)
+        self._verifying.add(where["subtask_id"])

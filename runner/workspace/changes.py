@@ -1,0 +1,118 @@
+"""The values of a workspace comparison: what changed, and within which limits it was read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from runner.gate.criterion import ChangedFile
+from tracer.errors import UnavailableError
+
+__all__ = ["Blobs", "Change", "ChangeKind", "Changes", "ComparisonError", "Limits", "Side", "safe_text"]
+
+ChangeKind = Literal["added", "modified", "deleted"]
+
+
+class ComparisonError(UnavailableError):
+    """The workspace could not be compared; nothing is known about what changed, so nothing may pass."""
+
+
+class Blobs(Protocol):
+    """What is needed of the blob store."""
+
+    def put_bytes(self, data: bytes) -> str:
+        """Store `data` durably; returns its id, `sha256:…`."""
+        ...
+
+    def read(self, blob_id: str) -> bytes:
+        """The bytes of a blob."""
+        ...
+
+
+class Limits(NamedTuple):
+    """Bytes. Beyond `file` a changed file's content is cut; beyond `total` later contents are left empty and marked.
+
+    `stored` is the largest file whose bytes a baseline keeps; of a larger one it keeps size and hash. `diff` bounds the
+    unified diff. A git index of `large_index` bytes or more is not written again for a few files.
+
+    `clock_ns`: two changes that lie further apart have different times, even where a file system counts in seconds.
+    """
+
+    file: int = 8 << 20
+    total: int = 128 << 20
+    stored: int = 32 << 20
+    diff: int = 16 << 20
+    large_index: int = 1 << 20
+    clock_ns: int = 1_500_000_000
+
+
+class Side(NamedTuple):
+    """A file on one side of the comparison: its bytes (cut at the limit), and whether they were cut."""
+
+    content: bytes
+    cut: bool = False
+    unstable: bool = False
+
+
+class Change(NamedTuple):
+    """One changed path as the file system names it; None where it does not exist on that side."""
+
+    path: bytes
+    before: Side | None
+    after: Side | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Everything that differs between a base and the disk, by path in byte order.
+
+    `paths` are relative to the workspace with `/`; a rename is a deleted and an added path. `diff` is a unified diff
+    that `git apply` reads (binary files are only named). `protected` names what was changed under the state directory
+    and is undone. `notes` say what could not be compared, in sentences for the person.
+    """
+
+    paths: tuple[str, ...] = ()
+    kinds: Mapping[str, ChangeKind] = field(default_factory=dict)
+    files: tuple[ChangedFile, ...] = ()
+    diff: bytes = b""
+    protected: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, changes: list[Change], *, diff: bytes, protected: tuple[str, ...], notes: tuple[str, ...]) -> Changes:
+        """Put raw changes into the shape the criteria read."""
+        ordered = sorted(changes)
+        files = tuple(_changed_file(change) for change in ordered)
+        return cls(
+            paths=tuple(file.path for file in files),
+            kinds={file.path: _kind(change) for file, change in zip(files, ordered, strict=True)},
+            files=files,
+            diff=diff,
+            protected=protected,
+            notes=notes,
+        )
+
+
+def _kind(change: Change) -> ChangeKind:
+    if change.before is None:
+        return "added"
+    return "deleted" if change.after is None else "modified"
+
+
+def _changed_file(change: Change) -> ChangedFile:
+    sides = [side for side in (change.before, change.after) if side is not None]
+    return ChangedFile(
+        path=safe_text(change.path),
+        before=None if change.before is None else change.before.content,
+        after=None if change.after is None else change.after.content,
+        too_large=any(side.cut for side in sides),
+        unstable=any(side.unstable for side in sides),
+    )
+
+
+def safe_text(path: bytes | str) -> str:
+    r"""A file name as text that any JSON writer takes: bytes that are not UTF-8 become `\xNN`."""
+    raw = os.fsencode(path) if isinstance(path, str) else path
+    return raw.decode("utf-8", "backslashreplace")

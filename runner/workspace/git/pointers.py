@@ -1,0 +1,136 @@
+"""Files whose bytes are not in the tree: notes of size and hash, and git-lfs pointers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from runner.workspace.changes import Side
+from runner.workspace.git.repository import Git, listed, parse_raw
+
+__all__ = [
+    "FileHashes",
+    "copy_media",
+    "is_note",
+    "is_pointer",
+    "keep_pointers",
+    "media_of",
+    "note_for",
+    "note_hash",
+    "same_content",
+]
+
+_NOTE = re.compile(rb"\Apm-orchestrator: content not kept\nsize \d+\n(?:sha256 ([0-9a-f]{64})|changed \d+)\n\Z")
+_BLOCK = 1 << 20
+
+
+class FileHashes:
+    """sha256 of files, remembered while nothing about the file changes (change time included)."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int, int, int], str] = {}
+
+    def of(self, path: bytes, facts: os.stat_result) -> str:
+        """The file's hash in hex; OSError where it cannot be read."""
+        key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        if key not in self._known:
+            digest = hashlib.sha256()
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - the name may not be text
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+            self._known[key] = digest.hexdigest()
+        return self._known[key]
+
+
+def note_for(path: bytes, facts: os.stat_result, hashes: FileHashes) -> bytes:
+    """The text that stands for the file."""
+    try:
+        mark = f"sha256 {hashes.of(path, facts)}"
+    except OSError:
+        mark = f"changed {facts.st_mtime_ns}"
+    return f"pm-orchestrator: content not kept\nsize {facts.st_size}\n{mark}\n".encode()
+
+
+def is_note(content: bytes) -> bool:
+    """Whether this is such a text."""
+    return _NOTE.match(content) is not None
+
+
+def note_hash(content: bytes) -> str | None:
+    """The sha256 of the file that a note stands for; None for any other content."""
+    match = _NOTE.match(content)
+    return match[1].decode() if match and match[1] else None
+
+
+_POINTER = re.compile(
+    rb"\Aversion https?://[^\n]+\n(?:[a-z0-9.-]+ [^\n]*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d+)\n\Z"
+)
+_LONGEST = 1024
+
+
+def is_pointer(content: bytes) -> bool:
+    """Whether this is the text of a pointer."""
+    return len(content) <= _LONGEST and _POINTER.match(content) is not None
+
+
+def same_content(pointer: bytes, content: bytes) -> bool:
+    """Whether `content` (or the note that stands for it) is what `pointer` points to."""
+    match = _POINTER.match(pointer)
+    wanted = match[1].decode() if match else None
+    return wanted is not None and wanted == (note_hash(content) or hashlib.sha256(content).hexdigest())
+
+
+def media_of(pointer: bytes, git_dir: Path, *, limit: int) -> Side:
+    """What the pointer points to, where the repository holds it; else nothing, marked as cut."""
+    match = _POINTER.match(pointer)
+    if match is None:
+        return Side(pointer)
+    name = match[1].decode()
+    for root in (git_dir, git_dir.parent.parent):  # of a worktree, the common folder is two levels up
+        try:
+            with (root / "lfs" / "objects" / name[:2] / name[2:4] / name).open("rb") as file:
+                content = file.read(limit + 1)
+        except OSError:
+            continue
+        return Side(content[:limit], cut=len(content) > limit)
+    return Side(b"", cut=True)
+
+
+def keep_pointers(git: Git, base: str, tree: str) -> str:
+    """`tree` with the pointers of `base` for files that hold just what they point to."""
+    entries = []
+    for entry in parse_raw(git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, tree)):
+        regular = all(mode.startswith("100") for mode in entry.modes)
+        if regular and _is_small(git, entry.ids[0]):
+            old = git.run("cat-file", "blob", entry.ids[0])
+            if is_pointer(old) and same_content(old, git.run("cat-file", "blob", entry.ids[1])):
+                entries.append(b"%s %s\t%s" % (entry.modes[1].encode(), entry.ids[0].encode(), entry.path))
+    if not entries:
+        return tree
+    with tempfile.TemporaryDirectory(prefix="pm-pointers-") as folder:
+        own = git.with_index(Path(folder) / "index")
+        own.run("read-tree", tree)
+        own.run("update-index", "-z", "--index-info", stdin=listed(entries))
+        return own.line("write-tree", "--missing-ok")
+
+
+def _is_small(git: Git, blob: str) -> bool:
+    return int(git.run("cat-file", "-s", blob)) <= _LONGEST
+
+
+def copy_media(git: Git, tree: str, source: Path, target: Path) -> None:
+    """Give a new working tree the bytes that its pointers stand for, where the person's own files have them."""
+    if not any((git.git_dir / "lfs").glob("*")) and not (git.git_dir.parent.parent / "lfs").exists():
+        return
+    for path in git.run("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0"):
+        name = os.fsdecode(path)
+        if not path or not (target / name).is_file() or (target / name).stat().st_size > _LONGEST:
+            continue
+        pointer = (target / name).read_bytes()
+        if is_pointer(pointer) and (source / name).is_file() and not (source / name).is_symlink():
+            content = (source / name).read_bytes()
+            if same_content(pointer, content):
+                (target / name).write_bytes(content)

@@ -1,0 +1,484 @@
+"""Runs git safely: plumbing commands only, in a repository found from a folder.
+
+Hooks, filters, file system monitors, external diffs, network and prompts are off; the user's index, HEAD and stash
+are never written. A running call can be ended from another thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.processes.environment import command_environment
+from runner.processes.process_table import MARK
+from tracer.clock import monotonic
+
+__all__ = [
+    "ASK_SETTINGS",
+    "FIXED",
+    "READING",
+    "Git",
+    "GitError",
+    "GitStopped",
+    "RawEntry",
+    "RepositorySettings",
+    "Stopper",
+    "end_process",
+    "find_repository",
+    "git_version",
+    "listed",
+    "parse_raw",
+    "scratch_repository",
+    "settings_in",
+    "tells_case_apart",
+]
+
+
+class Stopper:
+    """Ends whatever git call is running, and every later one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self.stopped = False
+
+    def stop(self) -> None:
+        """End running calls; callable from any thread."""
+        with self._lock:
+            self.stopped = True
+            for process in self._running:
+                end_process(process)
+
+    def enter(self, process: subprocess.Popen[bytes]) -> None:
+        """Take note of a running call."""
+        with self._lock:
+            self._running.add(process)
+            if self.stopped:
+                end_process(process)
+
+    def leave(self, process: subprocess.Popen[bytes]) -> None:
+        """Forget a call that has ended."""
+        with self._lock:
+            self._running.discard(process)
+
+
+def end_process(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
+    """Ask the process and those it started to end."""
+    with suppress(ProcessLookupError, PermissionError):  # git takes its lock files away when it is asked to end
+        os.killpg(process.pid, number)
+
+
+FIXED = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    "core.preloadIndex": "true",
+    "core.trustctime": "true",
+    "core.checkStat": "default",
+    "core.ignoreStat": "false",
+    "core.safecrlf": "false",
+    "core.quotePath": "false",
+    "core.looseCompression": "1",
+    "core.fsync": "objects,reference",
+    "core.fsyncMethod": "batch",
+    "core.alternateRefsCommand": "false",
+    "core.bare": "false",
+    "index.sparse": "false",
+    "index.threads": "false",  # entry after entry, as `git_index` reads it: an index may tell threads something else
+    "diff.ignoreSubmodules": "all",
+    "diff.renames": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "merge.conflictStyle": "merge",
+    "merge.renormalize": "false",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+    "advice.addEmbeddedRepo": "false",
+}
+if sys.platform == "linux":  # elsewhere such a name may lead into `.git`; here a file of that name has to be compared
+    FIXED |= {"core.protectHFS": "false", "core.protectNTFS": "false"}
+READING = {"core.symlinks": "true"}  # for commands that read files: or a file could pass for the link it replaced
+_OBJECT_FORMAT = "extensions.objectformat"
+_IGNORING = ("core.excludesfile", "core.ignorecase")
+_MODES = "core.filemode"
+_OTHERS_ASKED = frozenset({_OBJECT_FORMAT, _MODES, *_IGNORING})
+_ASKED = r"^(filter|merge)\..*\.|^(extensions\.objectformat|core\.excludesfile|core\.ignorecase|core\.filemode)$"
+ASK_SETTINGS = ("config", "-z", "--get-regexp", _ASKED)
+_OFF = frozenset({"false", "no", "off", "0"})
+_ID_BYTES = {("sha1",): 20, (): 20, ("sha256",): 32}
+
+
+class RepositorySettings(NamedTuple):
+    """What we need to know of a repository's settings: kind and name of every filter and merge program, ids' length.
+
+    `ignoring` are keys and values by which it is decided what to ignore, `heeds_modes` is whether it matters that a
+    file is executable.
+    """
+
+    drivers: tuple[tuple[str, str], ...]
+    id_bytes: int | None
+    ignoring: tuple[tuple[str, str], ...]
+    heeds_modes: bool
+
+
+def settings_in(said: bytes) -> RepositorySettings:
+    """What `git config` answered to `ASK_SETTINGS`."""
+    pairs = [(key, value) for key, _, value in (pair.partition("\n") for pair in os.fsdecode(said).split("\0")) if key]
+    forms = tuple(value for key, value in pairs if key == _OBJECT_FORMAT)
+    ignoring = tuple((key, value) for key, value in pairs if key in _IGNORING)
+    modes = [value for key, value in pairs if key == _MODES]
+    keys = [key.split(".", 1) for key, _ in pairs if key not in _OTHERS_ASKED]
+    drivers = {(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}
+    heeds_modes = not modes or modes[-1].lower() not in _OFF
+    return RepositorySettings(tuple(sorted(drivers)), _ID_BYTES.get(forms), ignoring, heeds_modes)
+
+
+def tells_case_apart(top: Path) -> bool:
+    """Whether `a` and `A` are two files here, as far as `.git` tells."""
+    try:
+        known = (top / ".git").lstat()
+        other = (top / ".GIT").lstat()
+    except FileNotFoundError:
+        return os.path.lexists(top / ".git")
+    except OSError:
+        return False
+    return (known.st_dev, known.st_ino) != (other.st_dev, other.st_ino)
+
+
+_HEAD = re.compile(rb"(?:ref: refs/[!-~]+|[0-9a-f]{40}|[0-9a-f]{64})\n?\Z")
+_READING_COMMANDS = frozenset({"diff-files", "update-index"})
+_NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
+_NOT_TAKEN = re.compile(rb"^Ignoring path (.*)$", re.MULTILINE)  # all that git says; it ends as if all were well
+_TIME_LIMIT_S = 900.0
+_GRACE_S = 5.0
+
+
+class GitError(Exception):
+    """git failed or is not there; the text is what it said."""
+
+
+class GitStopped(GitError):  # noqa: N818 - it names what happened, not a fault
+    """We stopped it: the comparison was cancelled or took longer than 15 minutes."""
+
+
+class RawEntry(NamedTuple):
+    """One line of git's raw diff format: modes and ids on both sides."""
+
+    path: bytes
+    modes: tuple[str, str]
+    ids: tuple[str, str]
+
+
+def parse_raw(output: bytes) -> list[RawEntry]:
+    """The entries of `--raw -z` output without renames."""
+    parts = output.split(b"\0")
+    entries = []
+    for head, path in zip(parts[0::2], parts[1::2], strict=False):
+        before_mode, after_mode, before_id, after_id, _ = head.decode("ascii").lstrip(":").split(" ")
+        entries.append(RawEntry(path, (before_mode, after_mode), (before_id, after_id)))
+    return entries
+
+
+def listed(items: Iterable[bytes]) -> bytes:
+    """Input for a command that takes NUL-ended items."""
+    return b"".join(item + b"\0" for item in items)
+
+
+class Git:
+    """One repository seen from one working folder. Methods block; `stop` from another thread ends a running call.
+
+    Args:
+        git_dir: the repository's own folder, as `rev-parse --absolute-git-dir` names it.
+        top: top of the working tree.
+        index: index file that the commands use instead of the user's.
+        mark: what the commands carry in their environment, to be found again after a kill of ours.
+
+    """
+
+    def __init__(
+        self,
+        git_dir: Path,
+        top: Path,
+        *,
+        index: Path | None = None,
+        stopper: Stopper | None = None,
+        mark: str = "",
+    ) -> None:
+        self._mark = mark
+        self.git_dir = git_dir
+        self.top = top
+        self.index = index
+        self.stopper = stopper if stopper is not None else Stopper()
+        self._known_settings: RepositorySettings | None = None
+        self._more_settings: Mapping[str, str] = {}
+
+    def at(self, git_dir: Path, top: Path, *, stopper: Stopper, mark: str) -> Git:
+        """The same repository seen from another of its working folders, without asking for its settings again."""
+        other = Git(git_dir, top, stopper=stopper, mark=mark)
+        other._known_settings = self._settings()
+        return other
+
+    def with_index(self, index: Path | None) -> Git:
+        """The same repository with another index."""
+        other = Git(self.git_dir, self.top, index=index, stopper=self.stopper, mark=self._mark)
+        other._known_settings = self._settings()
+        other._more_settings = self._more_settings
+        return other
+
+    def in_passing(self) -> Git:
+        """The same for objects that need not outlast a loss of power: they are sent to the disk but not waited for."""
+        other = Git(self.git_dir, self.top, index=self.index, stopper=self.stopper, mark=self._mark)
+        other._known_settings = self._settings()
+        other._more_settings = {**self._more_settings, "core.fsyncMethod": "writeout-only"}
+        return other
+
+    def heeding_modes(self) -> Git:
+        """The same where it matters that a file is executable, whatever the settings say by now."""
+        other = Git(self.git_dir, self.top, index=self.index, stopper=self.stopper, mark=self._mark)
+        other._known_settings = self._settings()
+        other._more_settings = {**self._more_settings, "core.fileMode": "true"}
+        return other
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        ok_codes: Iterable[int] = (0,),
+        chosen_index: bool = True,
+        started: Callable[[], None] | None = None,
+        complaints: list[bytes] | None = None,
+    ) -> bytes:
+        """Standard output of `git <arguments>`; `chosen_index` False lets a command choose its index itself.
+
+        `started` is called once the command runs; `complaints` takes what it says beside.
+
+        Raises:
+            GitError: it ended with another code than `ok_codes`, or left a file out because of its name.
+            GitStopped: `stop` was called, or the time limit passed.
+
+        """
+        settings = {**FIXED, **self._more_settings, "safe.directory": str(self.top)}
+        if git_version() < (2, 36):
+            settings["core.fsyncObjectFiles"] = (
+                "true"  # the newer name is not known there, the older one warned of here
+            )
+        for kind, name in self._settings().drivers:
+            if kind == "filter":
+                settings |= {f"filter.{name}.{part}": "" for part in ("clean", "smudge", "process")}
+                settings[f"filter.{name}.required"] = "false"
+            else:
+                settings[f"merge.{name}.driver"] = "false"  # a file it would merge is a conflict
+        if arguments[0] in _READING_COMMANDS:
+            settings |= READING
+        if self._settings().ignoring and tells_case_apart(self.top):
+            settings["core.ignoreCase"] = "false"  # or a file could pass for another one
+        index = {"GIT_INDEX_FILE": str(self.index or self.git_dir / _NO_INDEX)} if chosen_index else {}
+        return _run(
+            ["--git-dir", str(self.git_dir), "--work-tree", str(self.top), *arguments],
+            cwd=self.top,
+            settings=settings,
+            env={**index, MARK: self._mark, **(env or {})},
+            stdin=stdin,
+            stopper=self.stopper,
+            ok_codes=ok_codes,
+            started=started,
+            complaints=complaints,
+        )
+
+    @property
+    def id_bytes(self) -> int | None:
+        """How many bytes an id has; None where the settings do not say it plainly."""
+        return self._settings().id_bytes
+
+    @property
+    def ignore_settings(self) -> tuple[tuple[str, str], ...]:
+        """Keys and values by which git decides what to ignore."""
+        return self._settings().ignoring
+
+    @property
+    def heeds_modes(self) -> bool:
+        """Whether the settings say that it matters when a file is executable."""
+        return self._settings().heeds_modes
+
+    def line(self, *arguments: str) -> str:
+        """The output as one line of text."""
+        return os.fsdecode(self.run(*arguments).rstrip(b"\n"))
+
+    def has(self, tree: str) -> bool:
+        """Whether the repository still holds this tree."""
+        return self.run("cat-file", "-t", tree, ok_codes=(0, 128)).strip() == b"tree"
+
+    def _settings(self) -> RepositorySettings:
+        if self._known_settings is None:
+            said = _run(
+                ["--git-dir", str(self.git_dir), *ASK_SETTINGS],
+                cwd=self.top,
+                settings={"safe.directory": str(self.top)},
+                env={},
+                stdin=b"",
+                stopper=self.stopper,
+                ok_codes=(0, 1),
+            )
+            self._known_settings = settings_in(said)
+        return self._known_settings
+
+
+def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | None:
+    """The repository whose working tree holds `folder`; None where there is none.
+
+    The top is where `.git` stands, whatever `core.worktree` says.
+
+    Raises:
+        GitError: git is missing, or there is a repository that it cannot read; of some the next command says so.
+
+    """
+    stopper = stopper or Stopper()
+    for top in (folder, *folder.parents):
+        if not os.path.lexists(top / ".git"):
+            continue
+        ask = partial(
+            _run,
+            cwd=top,
+            settings={"safe.directory": "*", "core.fsmonitor": "false"},
+            env={"GIT_CEILING_DIRECTORIES": str(top.parent)},
+            stdin=b"",
+            stopper=stopper,
+        )
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                settings = pool.submit(ask, list(ASK_SETTINGS), ok_codes=(0, 1))
+                git_dir = _usual_git_dir(top)
+                if git_dir is None:
+                    out = ask(["rev-parse", "--absolute-git-dir"], ok_codes=(0,))
+                    git_dir = Path(os.fsdecode(out.rstrip(b"\n")))
+        except GitError as error:
+            if "not a git repository" in str(error) and not (top / ".git").is_file():
+                continue  # an empty or foreign folder of that name
+            raise
+        found = Git(git_dir, top, stopper=stopper)
+        found._known_settings = settings_in(settings.result())  # noqa: SLF001 - asked for beside, to save a command's time
+        return found
+    return None
+
+
+def _usual_git_dir(top: Path) -> Path | None:
+    """The repository's folder where it is what nearly all are; None: git has to be asked."""
+    git_dir = top / ".git"
+    try:
+        is_usual = all(stat.S_ISDIR((git_dir / name).lstat().st_mode) for name in ("", "objects", "refs"))
+        if is_usual and not os.path.lexists(git_dir / "commondir") and _HEAD.match((git_dir / "HEAD").read_bytes()):
+            return git_dir.resolve()
+    except OSError:
+        pass
+    return None
+
+
+def scratch_repository(git_dir: Path, top: Path, *, sha256: bool, stopper: Stopper) -> Git:
+    """A new empty repository at `git_dir` with the working folder `top`."""
+    _run(
+        ["init", "-q", "--bare", f"--object-format={'sha256' if sha256 else 'sha1'}", "--template=", str(git_dir)],
+        cwd=top,
+        settings={},
+        env={},
+        stdin=b"",
+        stopper=stopper,
+        ok_codes=(0,),
+    )
+    return Git(git_dir, top, stopper=stopper)
+
+
+@lru_cache(maxsize=1)
+def git_version() -> tuple[int, int]:
+    """Major and minor number of the installed git; (0, 0) where there is none."""
+    with suppress(OSError, ValueError):
+        said = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False).stdout.split()
+        major, minor = said[2].split(".")[:2] if len(said) > 2 else ("0", "0")
+        return int(major), int(minor)
+    return (0, 0)
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    fixed = {
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_LITERAL_PATHSPECS": "1",
+    }
+    return {**_inherited(tuple(os.environ.items())), **fixed, **extra}
+
+
+@lru_cache(maxsize=1)
+def _inherited(environment: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """What git may know of our environment: chosen once, as a comparison asks git a dozen times."""
+    chosen = command_environment(dict(environment))
+    return {name: value for name, value in chosen.items() if not name.startswith("GIT_")}
+
+
+def _run(
+    arguments: list[str],
+    *,
+    cwd: Path,
+    settings: Mapping[str, str],
+    env: Mapping[str, str],
+    stdin: bytes,
+    stopper: Stopper,
+    ok_codes: Iterable[int],
+    started: Callable[[], None] | None = None,
+    complaints: list[bytes] | None = None,
+) -> bytes:
+    counted = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        counted |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    since = monotonic()
+    try:
+        process = subprocess.Popen(
+            ["git", *arguments],
+            cwd=cwd,
+            env=_environment({**counted, **env}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise GitError(f"git could not be started: {error.strerror}") from error
+    stopper.enter(process)
+    if started is not None:
+        started()
+    try:
+        out, err = process.communicate(stdin, timeout=_TIME_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        end_process(process)
+        try:
+            process.communicate(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            end_process(process, signal.SIGKILL)
+            process.communicate()
+        raise GitStopped(f"git {arguments[0]} did not end within {monotonic() - since:.0f} s") from error
+    finally:
+        stopper.leave(process)
+    if stopper.stopped:
+        raise GitStopped("the comparison was cancelled")
+    if process.returncode not in ok_codes:
+        raise GitError(err.decode("utf-8", "replace").strip() or f"git ended with code {process.returncode}")
+    if (left_out := _NOT_TAKEN.search(err)) is not None:
+        raise GitError(f"git takes no file of the name {left_out[1].decode('utf-8', 'backslashreplace')!r}")
+    if complaints is not None:
+        complaints += err.splitlines()
+    return out

@@ -1,0 +1,481 @@
+"""The disk as a git tree, written through an index of our own; nested repositories included.
+
+The index starts as a copy of the user's or of an earlier snapshot, so only what changed since is read. Untracked
+files are included, ignored ones left out; a file too large to keep stands in the tree as a note of its size and
+hash.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from runner.workspace.changes import Limits, safe_text
+from runner.workspace.git.entries import (
+    Entry,
+    Found,
+    Overlay,
+    exchange,
+    lay_over,
+    put,
+    put_few,
+    read_entries,
+    read_folders,
+    small_index,
+)
+from runner.workspace.git.folders import Scope, Start, Watched, watch, write_tree
+from runner.workspace.git.look import (
+    ABSENT,
+    IndexFacts,
+    Look,
+    Looking,
+    forced,
+    index_facts,
+    index_stamp,
+    look_at,
+    look_at_plain,
+)
+from runner.workspace.git.pointers import FileHashes, note_for
+from runner.workspace.git.repository import (
+    Git,
+    GitError,
+    GitStopped,
+    find_repository,
+    listed,
+)
+from tracer.clock import now_epoch_ms, short_token
+
+__all__ = ["FIXED_PERSON", "Light", "Snapshot", "SnapshotMaker", "SnapshotPlace", "Sorter", "let_settle", "light_tree"]
+
+
+class Snapshot(NamedTuple):
+    """A tree of the workspace and the index that goes with it; `plain`: without submodules or special flags.
+
+    `overlay` is where the tree differs from the index: a large one is not written again for a few files. `watched`
+    spares a later walk over the folders; None: not this time. `heeds_modes`: it mattered what is executable.
+    `users_index` is the stamp of the person's index.
+    """
+
+    tree: str
+    index_file: Path
+    plain: bool
+    overlay: Overlay = MappingProxyType({})
+    watched: Watched | None = None
+    heeds_modes: bool = True
+    users_index: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlace:
+    """What all snapshots of one workspace share.
+
+    `excluded` are absolute folders that are left out (the state dir), `store` is where indexes are kept, `label` names
+    the refs that keep the trees (None: keep nothing), `notes` collects what could not be taken in. `spares_empty`: an
+    empty folder stands for the repository that is told to be there, as in a git worktree, which never holds one.
+    """
+
+    store: Path
+    excluded: tuple[Path, ...] = ()
+    label: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    hashes: FileHashes = field(default_factory=FileHashes)
+    notes: list[str] = field(default_factory=list)
+    spares_empty: bool = False
+
+
+_TIMES = re.compile(rb"^  ctime: (\d+):\d+\n  mtime: (\d+):", re.MULTILINE)
+_LAG_MS = 20  # by which the times of files may be behind the clock
+
+
+def let_settle(git: Git) -> None:
+    """Return once no file can change within the second that git's index knows as its change time: in 1 s at most.
+
+    Raises:
+        GitError: the index is damaged.
+
+    """
+    now_ms = now_epoch_ms()
+    seconds = {(now_ms - _LAG_MS) // 1000, now_ms // 1000}
+    if git.index is None or not _may_hold(git.index.read_bytes(), seconds):
+        return
+    written = int(git.index.stat().st_mtime)
+    times = ((int(changed), int(modified)) for changed, modified in _TIMES.findall(git.run("ls-files", "--debug")))
+    if any(changed in seconds and modified < written for changed, modified in times):
+        time.sleep((1000 - now_ms % 1000 + _LAG_MS) / 1000)
+
+
+def _may_hold(content: bytes, seconds: set[int]) -> bool:
+    """Whether one of the times may be in the index; nearly always none is, and this is a matter of microseconds."""
+    return any((second & 0xFFFFFFFF).to_bytes(4, "big") in content for second in seconds)
+
+
+class Sorter:
+    """Looks at paths in `scope`; `nested` gives the id for a repository inside, None where git cannot read it."""
+
+    def __init__(
+        self, git: Git, scope: Scope, *, place: SnapshotPlace, nested: Callable[[bytes], bytes | None]
+    ) -> None:
+        self.repository = git
+        self.scope = scope
+        self.place = place
+        self._nested = nested
+
+    def sort_out(self, git: Git, paths: Iterable[bytes], *, careful: bool) -> Found:
+        """What has to be done to the index for `paths` to be as they are on disk."""
+        found = Found([], [], [])
+        folders = {b"": True}
+        for path in sorted(paths):
+            if self.scope.is_excluded(path):
+                continue
+            if not self._is_in_folders(path, folders):
+                found.removed.append(path)
+                continue
+            if path.endswith(b"/"):
+                self._sort_out_folder(git, path, found, careful=careful)
+            else:
+                self._sort_out_file(path, found, careful=careful)
+        return found
+
+    def _is_in_folders(self, path: bytes, known: dict[bytes, bool]) -> bool:
+        """Whether every folder on the way is one: what is seen through a link does not belong to us."""
+        parent = path.rstrip(b"/").rpartition(b"/")[0]
+        if parent not in known:
+            steps = parent.split(b"/")
+            here = (self.scope.absolute(b"/".join(steps[:count])) for count in range(1, len(steps) + 1))
+            known[parent] = all(_is_folder(folder) for folder in here)
+        return known[parent]
+
+    def _sort_out_file(self, path: bytes, found: Found, *, careful: bool) -> None:
+        absolute = self.scope.absolute(path)
+        try:
+            facts = os.lstat(absolute)
+        except OSError:
+            found.removed.append(path)
+            return
+        if stat.S_ISREG(facts.st_mode):
+            too_large = facts.st_size > self.place.limits.stored
+            if too_large or (careful and not os.access(absolute, os.R_OK)):
+                text = note_for(absolute, facts, self.place.hashes)
+                blob = self.repository.run("hash-object", "-w", "--stdin", stdin=text).strip()
+                mode = b"100755" if facts.st_mode & stat.S_IXUSR else b"100644"
+                found.entries.append(b"%s %s\t%s" % (mode, blob, path))
+                if not too_large:
+                    self.place.notes.append(f"{safe_text(path)} cannot be read; only its size and time are compared")
+            else:
+                found.added.append(path)
+        elif stat.S_ISLNK(facts.st_mode):
+            found.added.append(path)
+        else:  # a folder, or a thing that has no content: pipe, socket, device
+            found.removed.append(path)
+
+    def _sort_out_folder(self, git: Git, path: bytes, found: Found, *, careful: bool) -> None:
+        """A repository inside the repository; where the outer one has files of that folder, they stay single files."""
+        folder = path.rstrip(b"/")
+        inner = None if git.run("ls-files", "-z", "--", os.fsdecode(path)) else self._nested(folder)
+        if inner is not None:
+            found.entries.append(b"160000 %s\t%s" % (inner, folder))
+            return
+        try:
+            repository = find_repository(Path(os.fsdecode(self.scope.absolute(folder))), stopper=git.stopper)
+            if repository is None:
+                return
+            names = repository.run("ls-files", "-z", "--cached", "--others", "--exclude-standard").split(b"\0")
+        except GitStopped:
+            raise
+        except GitError as error:
+            self.place.notes.append(f"{safe_text(path)} is a repository that git cannot read: {error}")
+            return
+        for name in {name for name in names if name and not name.endswith(b"/")}:
+            self._sort_out_file(path + name, found, careful=careful)
+
+
+def _is_folder(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+_FEW = 500
+_FEW_BYTES = 8 << 20
+
+
+class Light(NamedTuple):
+    """A tree and where it differs from git's index; `watched` spares a later walk."""
+
+    tree: str
+    overlay: Overlay
+    watched: Watched | None = None
+
+
+def light_tree(git: Git, index: Path, sorter: Sorter) -> tuple[Light | None, Look | None]:
+    """The tree of the disk by git's `index`, a new file of ours, which stays as it is.
+
+    None: not this way. The look serves another.
+    """
+    try:
+        start = Start.of(index, clock_ns=sorter.place.limits.clock_ns)
+        with ThreadPoolExecutor(3) as pool:
+            looking = Looking(git, sorter.scope.pathspec, pool)
+            facts = index_facts(git)
+            indexed = pool.submit(_indexed_tree, git, sorter, facts)
+            watched = watch(git, sorter.scope, facts.folders, start=start) if facts is not None else None
+            look = looking.end(facts)
+        if not look.is_plain or look.hidden or any(path.endswith(b"/") for path in look.others):
+            return None, look
+        tree = indexed.result()
+        watched = watched and watched._replace(others=frozenset(look.others))
+        found = sorter.sort_out(git, {entry.path for entry in look.changed} | look.others, careful=False)
+        if not any(found):
+            return Light(tree, {}, watched), look
+        if index.stat().st_size < sorter.place.limits.large_index or not _are_few(found, sorter):
+            return None, look
+        return Light(*_exchange(git, sorter, tree, look=look, found=found), watched), look
+    except GitStopped:
+        raise
+    except GitError:  # conflicts, files that come and go: the longer way has an answer to each
+        return None, None
+
+
+def _indexed_tree(git: Git, sorter: Sorter, facts: IndexFacts | None) -> str:
+    """The tree of the index as it stands; the index itself often knows it, though not whether it is still there."""
+    is_looked_for = sorter.place.label is not None  # before a ref is made for it
+    if facts is not None and facts.tree is not None and not sorter.scope.prefix and is_looked_for:
+        return facts.tree
+    return write_tree(git, sorter.scope)
+
+
+def _are_few(found: Found, sorter: Sorter) -> bool:
+    """Whether it costs little to read them once more at every comparison."""
+    if sum(map(len, found)) > _FEW:
+        return False
+    sizes = 0
+    for path in found.added:
+        with suppress(OSError):
+            sizes += os.lstat(sorter.scope.absolute(path)).st_size
+    return sizes <= _FEW_BYTES
+
+
+def _exchange(git: Git, sorter: Sorter, tree: str, *, look: Look, found: Found) -> tuple[str, Overlay]:
+    """The tree brought up to what was found, and what was exchanged in it."""
+    start = len(sorter.scope.prefix)
+    paths = {entry.path for entry in look.changed} | look.others
+    with ThreadPoolExecutor(1) as pool:
+        folders = pool.submit(read_folders, git, tree, [path[start:] for path in paths])
+        overlay = _read_few(sorter, look, found)
+    entries = {path[start:]: entry for path, entry in overlay.items()}
+    return exchange(git, folders.result(), entries, length=len(tree)), overlay
+
+
+def _read_few(sorter: Sorter, look: Look, found: Found) -> Overlay:
+    known = {
+        entry.path: Entry(entry.modes[0].encode(), entry.ids[0].encode())
+        for entry in look.changed
+        if entry.modes[0] != ABSENT
+    }
+    with small_index(sorter.repository, sorter.place.store) as small:
+        put_few(small, known, found)
+        return {**dict.fromkeys(found.removed), **dict.fromkeys(found.added), **read_entries(small)}
+
+
+_ATTEMPTS = 3
+_MOST_NESTED = 8
+FIXED_PERSON = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "@946684800 +0000"))
+}
+_FLAGGED = re.compile(rb"(?:\A|\0)([a-zS]) \d+ [0-9a-f]+ \d\t([^\0]+)")
+_GITLINKS = re.compile(rb"(?:\A|\0)[A-Za-z?] 160000 ([0-9a-f]+) \d\t([^\0]+)")
+
+
+class SnapshotMaker:
+    """Makes snapshots of `folder`, the top of a repository or a folder below it."""
+
+    def __init__(self, git: Git, folder: Path, *, place: SnapshotPlace, depth: int = 0) -> None:
+        self._repository = git
+        self._place = place
+        self._depth = depth
+        self._plain = False
+        self.scope = Scope(git.top, folder, excluded=place.excluded)
+        self.sorter = Sorter(git, self.scope, place=place, nested=self._nested)
+
+    def make(self, *, start: Snapshot | None = None, tree: str | None = None, light: bool = False) -> Snapshot:
+        """Snapshot the disk as it is now and keep it under the place's label.
+
+        `start` is an earlier snapshot with its index; `tree` is one without, whose files stay in view even where git
+        ignores them by now. Without either the user's index is the start. `light`: the snapshot may have an overlay.
+
+        Raises:
+            GitError: git cannot do it here; nothing is left behind.
+
+        """
+        self._place.store.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own = self._place.store / f"snapshot-{short_token(16)}.index"
+        git = self._repository.with_index(own)
+        is_ours = start is not None or tree is not None
+        stamp = index_stamp(git)
+        try:
+            try:
+                self._start(git, own, start=start, tree=tree)
+                quick, look = light_tree(git, own, self.sorter) if light else (None, None)
+                self._plain = quick is not None
+                made = quick or Light(self._update(git, is_ours=is_ours, look=look), {})
+                self._keep(git, made.tree)
+            except GitStopped:
+                raise
+            except GitError as error:  # the index or its tree may be damaged: a tree is the next best start
+                own.unlink(missing_ok=True)
+                self._start_afresh(git, tree)
+                made = Light(self._update(git, is_ours=is_ours), {})
+                self._keep(git, made.tree)
+                self._place.notes.append(f"git's index could not be used ({error}); the comparison read every file")
+            if self._place.label is not None:
+                let_settle(git)
+        except BaseException:
+            own.unlink(missing_ok=True)
+            raise
+        finally:
+            Path(f"{own}.lock").unlink(missing_ok=True)
+        return Snapshot(made.tree, own, self._plain, made.overlay, made.watched, git.heeds_modes, stamp)
+
+    def _start(self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None) -> None:
+        if start is not None:
+            shutil.copy2(start.index_file, own)  # with its time: git tells by it which entries it must read again
+            lay_over(git, start.overlay)
+            return
+        try:
+            shutil.copy2(git.git_dir / "index", own)
+        except FileNotFoundError:  # nothing was ever added
+            self._start_afresh(git, tree)
+            return
+        if tree is not None:
+            git.run("read-tree", "--reset", self._wrapped(git, tree))
+        elif self.scope.prefix:  # a conflict outside of the workspace would keep a tree from being written
+            unmerged = git.run("ls-files", "--unmerged", "-z").split(b"\0")
+            outside = {entry.split(b"\t", 1)[1] for entry in unmerged if entry}
+            outside = {path for path in outside if not path.startswith(self.scope.prefix)}
+            if outside:
+                git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(outside))
+
+    def _start_afresh(self, git: Git, tree: str | None) -> None:
+        git.run("read-tree", "--empty")
+        with suppress(GitError):  # no commit yet: everything is untracked
+            git.run("read-tree", self._wrapped(git, tree) if tree is not None else "HEAD")
+
+    def _wrapped(self, git: Git, tree: str) -> str:
+        """The tree of the whole repository in which the workspace's folder has the tree `tree`."""
+        for name in reversed(self.scope.prefix.split(b"/")[:-1]):
+            tree = git.run("mktree", "-z", stdin=b"040000 tree %s\t%s\0" % (tree.encode(), name)).decode().strip()
+        return tree
+
+    def _update(self, git: Git, *, is_ours: bool, look: Look | None = None) -> str:
+        """Bring the index up to the disk and write its tree; `look` is what was seen just now."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._take_in(git, is_ours=is_ours, careful=attempt > 0, look=look)
+                break
+            except GitStopped:
+                raise
+            except GitError:  # files come and go while we look
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                look = None
+        return write_tree(git, self.scope)
+
+    def _take_in(self, git: Git, *, is_ours: bool, careful: bool, look: Look | None = None) -> None:
+        look = look or look_at(git, self.scope.pathspec)
+        self._plain = look.is_plain
+        gitlinks: dict[bytes, str] = {}
+        entries: list[bytes] = []
+        if not look.is_plain:
+            known = git.run("ls-files", "-z", "-v", "-s", *self.scope.pathspec)
+            self._clear_flags(git, known)
+            gitlinks = {path: commit.decode() for commit, path in _GITLINKS.findall(known)}
+            entries, dropped = self._follow_gitlinks(gitlinks, is_ours=is_ours)
+            if dropped:
+                git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(dropped))
+            look = look_at_plain(git, self.scope.pathspec)
+        paths = {entry.path for entry in look.changed} | look.others | look.hidden
+        if is_ours:
+            paths |= forced(git, self.scope.pathspec)
+        found = self.sorter.sort_out(git, paths - gitlinks.keys(), careful=careful)
+        self._plain = self._plain and not any(entry.startswith(b"160000 ") for entry in found.entries)
+        put(git, found)
+        if entries:
+            git.run("update-index", "-z", "--replace", "--index-info", stdin=listed(entries))
+
+    def _clear_flags(self, git: Git, known: bytes) -> None:
+        """Flags by which the user's index asks git not to look must not hide what an agent did."""
+        flagged = _FLAGGED.findall(known)
+        assumed = [path for tag, path in flagged if tag != b"S"]
+        skipped = [path for tag, path in flagged if tag in b"Ss" and os.path.lexists(self.scope.absolute(path))]
+        if assumed:
+            git.run("update-index", "-z", "--no-assume-unchanged", "--stdin", stdin=listed(assumed))
+        if skipped:
+            git.run("update-index", "-z", "--no-skip-worktree", "--stdin", stdin=listed(skipped))
+
+    def _follow_gitlinks(self, gitlinks: Mapping[bytes, str], *, is_ours: bool) -> tuple[list[bytes], list[bytes]]:
+        """Entries for submodules as they are on disk, and submodules that are none any more."""
+        entries, dropped = [], []
+        for path, commit in gitlinks.items():
+            if self.scope.is_excluded(path):
+                continue
+            nested = self._nested(path, base=commit if is_ours else None)
+            if nested is not None:
+                entries.append(b"160000 %s\t%s" % (nested, path))
+            elif not (self._place.spares_empty and _is_empty_folder(self.scope.absolute(path))):
+                dropped.append(path)  # the commit stands for files that are not there
+        return entries, dropped
+
+    def _nested(self, path: bytes, *, base: str | None = None) -> bytes | None:
+        """The id that stands for the nested repository at `path`; None where there is none that git can read."""
+        folder = Path(os.fsdecode(self.scope.absolute(path)))
+        if folder.is_symlink() or not os.path.lexists(folder / ".git"):
+            return None
+        if self._depth >= _MOST_NESTED:
+            self._place.notes.append(f"{safe_text(path)} is nested too deeply and was not compared")
+            return None
+        try:
+            git = find_repository(folder, stopper=self._repository.stopper)
+            if git is None or git.top != folder:
+                return None
+            known = base is not None and git.run("cat-file", "-t", base, ok_codes=(0, 128)).strip() == b"commit"
+            maker = SnapshotMaker(git, folder, place=self._place, depth=self._depth + 1)
+            made = maker.make(tree=base if known else None)
+            made.index_file.unlink(missing_ok=True)
+            return _fixed_commit(git, made.tree).encode()
+        except GitStopped:
+            raise
+        except GitError as error:
+            self._place.notes.append(f"{safe_text(path)} is a repository that git cannot read: {error}")
+            return None
+
+    def _keep(self, git: Git, tree: str) -> None:
+        if self._place.label is None:
+            return
+        kept = _fixed_commit(git, tree) if self._depth else tree
+        git.run("update-ref", f"refs/pm-orchestrator/{self._place.label}/{tree}", kept)
+
+
+def _fixed_commit(git: Git, tree: str) -> str:
+    """A commit of `tree` that is the same whoever makes it and whenever."""
+    return git.run("commit-tree", tree, "-m", "snapshot", env=FIXED_PERSON).decode().strip()
+
+
+def _is_empty_folder(path: bytes) -> bool:
+    try:
+        with os.scandir(path) as inside:
+            return next(inside, None) is None
+    except OSError:
+        return False

@@ -1,0 +1,543 @@
+"""The collector's endpoints (contracts 8, seed 002): access, bodies read with a limit, answers, routes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, BinaryIO, Final, Literal, NamedTuple
+
+import orjson
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
+
+from collector.collector import Collector, OpenBlob
+from collector.errors import IntakeError, TooLargeError
+from collector.tokens import ADMIN, Access
+from service.problems import responses
+from service.security import KNOWN, first_headers
+from service.state import ServiceState, state_of
+from tracer.capture.document import BlobRedaction, TraceDocument
+from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace
+from tracer.errors import RecordError
+
+__all__ = [
+    "Appended",
+    "BlobStored",
+    "CreatedTrace",
+    "EventPage",
+    "TraceMetadata",
+    "TracePage",
+    "TraceState",
+    "Upload",
+    "access_in",
+    "access_of",
+    "admin_only",
+    "announced_length",
+    "append_events",
+    "body_schemas",
+    "opens",
+    "read_body",
+    "router",
+    "uploaded",
+]
+
+_SCHEME: Final = "bearer "
+
+
+async def access_of(request: Request) -> Access:
+    """What the request's credentials open.
+
+    Raises:
+        HTTPException: 401 without usable ones, 429 after too many that were worthless.
+
+    """
+    return await access_in(request.scope, state_of(request))
+
+
+async def access_in(scope: Scope, state: ServiceState) -> Access:
+    """As `access_of`, for a request that is still its ASGI scope."""
+    if scope.get(KNOWN):
+        return ADMIN
+    given = first_headers(scope).get(b"authorization", b"").decode("latin-1")
+    if given[: len(_SCHEME)].lower() == _SCHEME:
+        access = await state.collector.tokens.access(given[len(_SCHEME) :].strip())
+        if access is not None:
+            return access
+        wait = state.failures.take()
+        if wait:
+            raise HTTPException(429, "too many unknown tokens", headers={"retry-after": str(max(1, round(wait)))})
+    raise HTTPException(
+        401, "this needs an admin token or the trace's ingest key", headers={"www-authenticate": "Bearer"}
+    )
+
+
+def admin_only(access: Access) -> None:
+    """Refuse an ingest key with 403."""
+    if access.trace_id is not None:
+        raise HTTPException(403, "this needs an admin token; an ingest key opens its own trace only")
+
+
+def opens(access: Access, trace_id: str) -> None:
+    """Refuse an ingest key of another trace with 403."""
+    if not access.opens(trace_id.lower()):
+        raise HTTPException(403, "this ingest key belongs to another trace")
+
+
+_SPOOL: Final = 1 << 20
+_CUT: Final = 18
+
+
+class Upload(NamedTuple):
+    """A body on its way into the blob store: a file at its start, its SHA-256 in hexadecimal, its length in bytes."""
+
+    file: BinaryIO
+    sha256: str
+    byte_length: int
+
+
+def announced_length(scope: Scope) -> int | None:
+    """The Content-Length, None where there is no usable one."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value[:_CUT]) if value.isdigit() else None
+    return None
+
+
+async def read_body(scope: Scope, receive: Receive, *, limit: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        TooLargeError: it is longer than `limit` bytes.
+        ClientDisconnect: it broke off.
+
+    """
+    _check(announced_length(scope) or 0, limit)
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):  # nearly always
+        body: bytes = message.get("body", b"")
+        _check(len(body), limit)
+        return body
+    held = bytearray()
+    while True:
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        held += message.get("body", b"")
+        _check(len(held), limit)
+        if not message.get("more_body", False):
+            return bytes(held)
+        message = await receive()
+
+
+@asynccontextmanager
+async def uploaded(scope: Scope, receive: Receive, *, limit: int) -> AsyncIterator[Upload]:
+    """The body as a file while the block runs; more than 1 MiB of it waits on disk.
+
+    Raises:
+        TooLargeError: it is longer than `limit` bytes.
+        RecordError: there is no room for it.
+        ClientDisconnect: it broke off.
+
+    """
+    _check(announced_length(scope) or 0, limit)
+    digest, length = hashlib.sha256(), 0
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as file:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ClientDisconnect
+            chunk: bytes = message.get("body", b"")
+            length += len(chunk)
+            _check(length, limit)
+            digest.update(chunk)
+            try:
+                file.write(chunk)
+            except OSError as error:
+                raise RecordError(
+                    "there is no room to hold the upload",
+                    why=error.strerror or str(error),
+                    next_step="free space where temporary files go, and send it again",
+                ) from error
+            more = message.get("more_body", False)
+        file.seek(0)
+        yield Upload(file, digest.hexdigest(), length)  # type: ignore[arg-type]  # a spooled file reads as a BinaryIO
+
+
+def _check(length: int, limit: int) -> None:
+    if length > limit:
+        raise TooLargeError("the body is too large", place="body", rule="body_bytes", limit=limit)
+
+
+Status = Literal["open", "finalized", "qa_running", "complete", "qa_failed"]
+
+
+class CreatedTrace(BaseModel):
+    """A new trace; the ingest key is shown here and never again."""
+
+    trace_id: str
+    ingest_key: str
+
+
+class Appended(BaseModel):
+    """What became of a batch: `gaps` are the runs of seq [from, to] that it skipped; all of it is on disk."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"accepted": 2, "duplicates": 0, "seq_last": 2, "gaps": []}]}
+    )
+
+    accepted: int
+    duplicates: int
+    seq_last: int
+    gaps: list[list[int]]
+
+
+class TraceState(BaseModel):
+    """Where a trace stands."""
+
+    trace_id: str
+    status: Status
+
+
+class TraceMetadata(TraceState):
+    """A trace without its events; `ingestion.seq_last` is the durable high-water mark."""
+
+    trace_version: str
+    created_at_ms: int
+    finalized_at_ms: int | None
+    repo: dict[str, Any]
+    task: dict[str, Any]
+    developer: dict[str, Any]
+    environment: dict[str, Any]
+    ingestion: dict[str, Any]
+    store: str
+    qa_profile: str | dict[str, Any] | None
+    event_count: int
+    byte_count: int
+    final_state: dict[str, Any] | None
+    qa: dict[str, Any] | None
+
+
+class TracePage(BaseModel):
+    """A page of traces, newest first; `next` is the cursor of the following page, null on the last one."""
+
+    traces: list[TraceMetadata]
+    next: str | None
+
+
+class EventPage(BaseModel):
+    """Events with seq beyond `after`, in order; `next` is the `after` of the following page, null on the last one."""
+
+    events: list[dict[str, Any]]
+    next: int | None
+    seq_last: int
+
+
+class BlobStored(BaseModel):
+    """A stored blob. Redaction gives it another id than what was sent; the trace's events may use either."""
+
+    blob_id: str
+    submitted_id: str
+    content_type: str
+    byte_length: int
+    redaction: BlobRedaction = Field(description="whether it was redacted, and by which rules")
+
+
+router = APIRouter(tags=["captures"])
+
+_MODELS: Final = (CreateTrace, AppendEvents, FinalizeTrace, TraceDocument)
+_UUID: Final = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_PIECE: Final = 1 << 20
+_UPLOADS: Final = 64 << 10  # an upload is spooled to disk: it counts for little memory
+EXAMPLE_ID: Final = "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"
+
+TraceId = Annotated[str, Path(pattern=_UUID, examples=[EXAMPLE_ID]), AfterValidator(str.lower)]
+BlobId = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{64}$", examples=["sha256:" + "0" * 64])]
+Someone = Annotated[Access, Depends(access_of)]
+
+
+def _named(model: str) -> str:
+    """Where the OpenAPI holds a model: under a name of its own, since tasks have a TraceDocument too."""
+    return f"#/components/schemas/Capture{model}"
+
+
+def body_schemas() -> dict[str, Any]:
+    """The components of the OpenAPI that bodies read raw refer to."""
+    found: dict[str, Any] = {}
+    for model in _MODELS:
+        whole = model.model_json_schema(ref_template=_named("{model}"))
+        found |= {f"Capture{name}": inner for name, inner in whole.pop("$defs", {}).items()}
+        found[f"Capture{model.__name__}"] = whole
+    return found
+
+
+def _body(model: type[Any], example: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
+    content = {"schema": {"$ref": _named(model.__name__)}, "example": example}
+    return {"requestBody": {"required": required, "content": {"application/json": content}}}
+
+
+_CREATE: Final[dict[str, Any]] = {
+    "repo": {"repo_id": "shop-api", "commit_base": "0123456789abcdef0123456789abcdef01234567"},
+    "task": {"bug_report": {"title": "Order total is wrong", "description": "Two items are charged as one."}},
+    "developer": {"developer_id": "dev-17", "consent_flags": {"store_terminal_output": True}},
+    "environment": {"os": "linux", "language": ["python"]},
+    "ingestion": {"mode": "incremental", "client_session_id": "session-17"},
+}
+_APPEND: Final[dict[str, Any]] = {
+    "events": [
+        {
+            "event_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+            "seq": 1,
+            "ts_ms": 1_774_000_000_000,
+            "type": "thought",
+            "actor": {"kind": "human"},
+            "payload": {"kind": "hypothesis", "content": "total() returns the price of the first item"},
+        }
+    ]
+}
+_FINALIZE: Final[dict[str, Any]] = {"final_state": {"pr": {"title": "Add up all items"}}}
+
+
+@router.post(
+    "/traces",
+    status_code=201,
+    responses=responses(401, 403, 409, 413, 422, 429, 503),
+    openapi_extra=_body(CreateTrace, _CREATE),
+)
+async def create(request: Request, access: Someone) -> CreatedTrace:
+    """Open a trace. With a `trace_id` of your own the call may be repeated; every answer holds a fresh ingest key."""
+    admin_only(access)
+    raw = await _small_body(request)
+    created = await _collector(request).create(raw)
+    return CreatedTrace(trace_id=created.trace_id, ingest_key=created.ingest_key)
+
+
+@router.get("/traces", responses=responses(401, 403, 422, 429, 503))
+async def listing(
+    request: Request,
+    access: Someone,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    after: Annotated[str | None, Query(pattern=_UUID)] = None,
+    status: Literal["open", "finalized", "qa_running", "complete", "qa_failed"] | None = None,
+) -> TracePage:
+    """The traces, newest first."""
+    admin_only(access)
+    rows, following = await _collector(request).listing(after=after, limit=limit, status=status)
+    return TracePage(traces=[TraceMetadata.model_validate(row) for row in rows], next=following)
+
+
+@router.post(
+    "/traces/{trace_id}/events",
+    response_model=Appended,
+    responses=responses(401, 403, 404, 409, 410, 413, 422, 429, 503),
+    openapi_extra=_body(AppendEvents, _APPEND),
+)
+async def append(request: Request, trace_id: TraceId, access: Someone) -> Response:
+    """Append a batch, all or nothing; answered when it is on disk. Sending it again is harmless."""
+    body = await append_events(request.scope, request.receive, trace_id, access=access, state=state_of(request))
+    return Response(body, media_type="application/json")
+
+
+async def append_events(scope: Scope, receive: Receive, trace_id: str, *, access: Access, state: ServiceState) -> bytes:
+    """What `append` does; the ingest lane calls it without the framework's work around it."""
+    opens(access, trace_id)
+    collector = state.collector
+    limit = collector.settings.limits.batch_bytes
+    length = announced_length(scope)
+    with state.admission.admitted(limit if length is None else min(length, limit)):
+        raw = await read_body(scope, receive, limit=limit)
+        result = await collector.append(trace_id, raw)
+    state.counters.appended(result.accepted, result.duplicates, len(raw))
+    return b'{"accepted":%d,"duplicates":%d,"seq_last":%d,"gaps":%s}' % (
+        result.accepted,
+        result.duplicates,
+        result.seq_last,
+        orjson.dumps(result.gaps),
+    )
+
+
+@router.post(
+    "/traces/{trace_id}/finalize",
+    status_code=202,
+    responses=responses(401, 403, 404, 409, 410, 413, 422, 429, 503),
+    openapi_extra=_body(FinalizeTrace, _FINALIZE, required=False),
+)
+async def finalize(request: Request, trace_id: TraceId, access: Someone) -> TraceState:
+    """Close the trace for events; its checks (tests, judge) begin. Sending it again is harmless."""
+    opens(access, trace_id)
+    row = await _collector(request).finalize(trace_id, await _small_body(request))
+    return TraceState(trace_id=row.trace_id, status=row.status)  # type: ignore[arg-type]  # never a deleted one
+
+
+_FULL: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "The whole trace, or its metadata",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "anyOf": [
+                        {"$ref": _named("TraceDocument")},
+                        {"$ref": "#/components/schemas/TraceMetadata"},
+                    ]
+                }
+            }
+        },
+    }
+}
+
+
+@router.get("/traces/{trace_id}", responses=_FULL | responses(401, 403, 404, 410, 422, 429, 503), response_model=None)
+async def read(
+    request: Request,
+    trace_id: TraceId,
+    access: Someone,
+    view: Literal["full", "metadata"] = "full",
+    blobs: Literal["ref", "inline"] = "ref",
+) -> Response:
+    """The trace: `view=metadata` leaves out events, `blobs=inline` puts small blobs into the document."""
+    opens(access, trace_id)
+    collector = _collector(request)
+    if view == "metadata":
+        return JSONResponse(await collector.metadata(trace_id))
+    pieces = await collector.full(trace_id, inline=blobs == "inline")
+    return StreamingResponse(pieces, media_type="application/json")
+
+
+@router.get(
+    "/traces/{trace_id}/events",
+    response_model=EventPage,
+    responses=responses(401, 403, 404, 410, 422, 429, 503),
+)
+async def events(
+    request: Request,
+    trace_id: TraceId,
+    access: Someone,
+    after: Annotated[int, Query(ge=0, le=2**53 - 1)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    """A page of events in the order of seq, as stored."""
+    opens(access, trace_id)
+    page = await _collector(request).events_page(trace_id, after=after, limit=limit)
+    told = orjson.dumps({"next": page.next_after, "seq_last": page.seq_last})
+    listed = b",".join(event.body for event in page.events)
+    return Response(b'{"events":[' + listed + b"]," + told[1:], media_type="application/json")
+
+
+@router.delete(
+    "/traces/{trace_id}", status_code=204, response_class=Response, responses=responses(401, 403, 404, 422, 429, 503)
+)
+async def delete(request: Request, trace_id: TraceId, access: Someone) -> Response:
+    """Delete the trace on request; only its id and the time stay. Sending it again is harmless."""
+    opens(access, trace_id)
+    await _collector(request).delete(trace_id)
+    return Response(status_code=204)
+
+
+@router.post("/traces/{trace_id}/qa", status_code=202, responses=responses(401, 403, 404, 409, 410, 422, 429, 503))
+async def check_again(request: Request, trace_id: TraceId, access: Someone) -> TraceState:
+    """Run the checks of a finalized trace again."""
+    opens(access, trace_id)
+    status: Any = await _collector(request).request_qa(trace_id)
+    return TraceState(trace_id=trace_id, status=status)
+
+
+@router.put(
+    "/blobs/{blob_id}",
+    status_code=201,
+    responses=responses(401, 403, 404, 410, 413, 422, 429, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    },
+)
+async def put_blob(
+    request: Request,
+    blob_id: BlobId,
+    access: Someone,
+    trace: Annotated[str | None, Query(pattern=_UUID, description="the trace it is for; an ingest key knows")] = None,
+) -> BlobStored:
+    """Upload bytes under their SHA-256. Text is redacted unless the trace is raw, and then has another `blob_id`."""
+    trace_id = access.trace_id or (trace.lower() if trace else None)
+    if trace_id is not None:
+        opens(access, trace_id)
+    collector, state = _collector(request), state_of(request)
+    kind = request.headers.get("content-type", "application/octet-stream")
+    limit = collector.settings.limits.blob_bytes
+    with state.admission.admitted(_UPLOADS):
+        async with uploaded(request.scope, request.receive, limit=limit) as upload:
+            if upload.sha256 != blob_id.removeprefix("sha256:"):
+                raise IntakeError(
+                    "the body has another SHA-256 than its name",
+                    place="body",
+                    rule="sha256",
+                    why=f"it is sha256:{upload.sha256}",
+                    next_step="send the bytes again, or name them by their hash",
+                )
+            stored = await collector.put_blob(
+                upload.file,
+                submitted_id=f"sha256:{upload.sha256}",
+                byte_length=upload.byte_length,
+                content_type=kind,
+                trace_id=trace_id,
+            )
+    row: Any = stored.row
+    return BlobStored(
+        blob_id=row.blob_id,
+        submitted_id=stored.submitted_id,
+        content_type=row.content_type,
+        byte_length=row.byte_len,
+        redaction=row.redaction,
+    )
+
+
+_BYTES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "The stored bytes",
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("application/octet-stream", "text/plain", "application/json", "application/gzip")
+        },
+    }
+}
+
+
+@router.get(
+    "/blobs/{blob_id}",
+    response_class=StreamingResponse,
+    responses=_BYTES | responses(401, 403, 404, 422, 429, 500, 503),
+)
+async def get_blob(request: Request, blob_id: BlobId, access: Someone) -> Response:
+    """The stored bytes of a blob, checked; an ingest key reads the blobs of its trace."""
+    name = "sha256:" + blob_id.removeprefix("sha256:")
+    found = await _collector(request).open_blob(name, trace_id=access.trace_id)
+    headers = {
+        "content-length": str(found.row.byte_len),
+        "content-disposition": f'attachment; filename="{name[7:19]}"',
+        "etag": f'"{found.row.blob_id}"',
+    }
+    return StreamingResponse(_pieces(found), media_type=found.row.content_type, headers=headers)
+
+
+async def _pieces(found: OpenBlob) -> AsyncIterator[bytes]:
+    with found.file as file:
+        while piece := await asyncio.to_thread(file.read, _PIECE):
+            yield piece
+
+
+async def _small_body(request: Request) -> bytes:
+    limit = _collector(request).settings.limits.batch_bytes
+    with state_of(request).admission.admitted(min(announced_length(request.scope) or limit, limit)):
+        return await read_body(request.scope, request.receive, limit=limit)
+
+
+def _collector(request: Request) -> Collector:
+    return state_of(request).collector

@@ -1,0 +1,654 @@
+"""Pages of captured and native sessions: the values shown, their quality checks, and the routes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import HTMLResponse
+
+from collector.collector import Collector
+from service.pages.task import render
+from service.pages.values import (
+    DiffLine,
+    Shown,
+    diff_lines,
+    shown,
+)
+from service.state import state_of
+from tracer.clock import from_epoch_ms, now_epoch_ms
+from tracer.distill.locate.listing import NativeRow, list_native
+from tracer.errors import PmError
+from tracer.statedir import StateDir
+
+__all__ = [
+    "CaseRow",
+    "Content",
+    "Evidence",
+    "Judged",
+    "Part",
+    "Proof",
+    "Run",
+    "Score",
+    "Step",
+    "Thought",
+    "blobs_named",
+    "judged",
+    "plain_terminal",
+    "proof_of",
+    "router",
+    "timeline",
+]
+
+_CUT: Final = 12_000
+_COLOURS: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_TITLES: Final[Mapping[str, str]] = {
+    "file_edit": "Edit",
+    "file_snapshot": "Snapshot",
+    "terminal_command": "Command",
+    "terminal_output": "Output",
+    "test_run": "Tests",
+    "debug_action": "Debugger",
+    "navigation": "Look",
+    "thought": "Thought",
+    "commit": "Commit",
+    "pr_metadata": "Pull request",
+    "error": "Error",
+}
+_BLOB_LABELS: Final[Mapping[str, str]] = {
+    "patch_blob_id": "Change",
+    "content_blob_id": "Content",
+    "chunk_blob_id": "Output",
+    "report_blob_id": "Report",
+    "diff_blob_id": "Diff",
+    "value_blob_id": "Value",
+    "detail_blob_id": "Detail",
+}
+_DIFFS: Final = frozenset({"patch_blob_id", "diff_blob_id"})
+
+
+class Content(NamedTuple):
+    """A blob's beginning as text (None: no text, or not to be had), and its whole length in bytes."""
+
+    text: str | None
+    byte_length: int
+
+
+class Part(NamedTuple):
+    """A content of a step: a diff (`lines`) or a text."""
+
+    label: str
+    blob_id: str
+    text: Shown
+    lines: tuple[DiffLine, ...]
+    byte_length: int
+
+
+class Thought(NamedTuple):
+    """A thought beside what it speaks of; `links` are the seqs of the events it names on this page."""
+
+    seq: int
+    kind: str
+    part: Part | None
+    links: tuple[int, ...]
+
+
+class Step(NamedTuple):
+    """One event of the timeline; output follows its command, thoughts stand beside."""
+
+    seq: int
+    event_id: str
+    kind: str
+    title: str
+    time: str
+    subject: str
+    badge: tuple[str, str]
+    facts: tuple[str, ...]
+    parts: tuple[Part, ...]
+    thoughts: tuple[Thought, ...]
+
+
+def plain_terminal(text: str) -> str:
+    """Terminal output as a person would see it: colours gone, an overwritten line as it was last, tabs as blanks."""
+    lines = _COLOURS.sub("", text).replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rpartition("\r")[2].expandtabs(8) for line in lines)
+
+
+def blobs_named(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The blobs whose contents a page of `events` shows, each once."""
+    named = (value for each in events for field, value in each["payload"].items() if field in _BLOB_LABELS and value)
+    return tuple(dict.fromkeys(named))
+
+
+def timeline(events: Sequence[Mapping[str, Any]], contents: Mapping[str, Content]) -> tuple[Step, ...]:
+    """The steps of a page of events (complete, as stored)."""
+    seq_of = {each["event_id"]: each["seq"] for each in events}
+    beside = _thoughts_beside(events, contents, seq_of)
+    outputs = _outputs_of(events)
+    steps: list[Step] = []
+    owned = {output["seq"] for found in outputs.values() for output in found}
+    for each in events:
+        if each["seq"] in owned or (each["type"] == "thought" and each["seq"] not in beside):
+            continue
+        parts = _parts(each, contents)
+        for output in outputs.get(each["seq"], ()):
+            parts += _parts(output, contents, label=str(output["payload"].get("stream", "Output")))
+        steps.append(_step(each, parts, beside.get(each["seq"], ())))
+    return tuple(steps)
+
+
+def _step(event: Mapping[str, Any], parts: tuple[Part, ...], thoughts: tuple[Thought, ...]) -> Step:
+    kind, payload = event["type"], event["payload"]
+    alone = kind == "thought"  # nothing on the page that it could stand beside
+    return Step(
+        seq=event["seq"],
+        event_id=event["event_id"],
+        kind=kind,
+        title=_TITLES.get(kind, kind),
+        time=from_epoch_ms(event["ts_ms"])[:23].replace("T", " "),
+        subject=_line(_SUBJECTS.get(kind, _nothing)(payload)),
+        badge=_badge(kind, payload),
+        facts=tuple(_line(fact) for fact in _facts(event)),
+        parts=() if alone else parts,
+        thoughts=thoughts,
+    )
+
+
+def _thoughts_beside(
+    events: Sequence[Mapping[str, Any]], contents: Mapping[str, Content], seq_of: Mapping[str, int]
+) -> dict[int, tuple[Thought, ...]]:
+    """Thoughts by the seq they stand beside: the first event they name, else the next thing done, else themselves."""
+    found: dict[int, list[Thought]] = {}
+    explains = {each["payload"].get("reason_ref"): each["seq"] for each in events if each["type"] == "file_edit"}
+    actions = [each["seq"] for each in events if each["type"] not in {"thought", "terminal_output"}]
+    for each in events:
+        if each["type"] != "thought":
+            continue
+        links = tuple(seq_of[name] for name in each["payload"].get("links_to", ()) if name in seq_of)
+        action_links = [seq for seq in links if seq in actions]
+        after = next((seq for seq in actions if seq > each["seq"]), None)
+        place = (action_links[0] if action_links else None) or explains.get(each["event_id"]) or after or each["seq"]
+        parts = _parts(each, contents, label="Thought")
+        thought = Thought(each["seq"], str(each["payload"].get("kind", "")), parts[0] if parts else None, links)
+        found.setdefault(place, []).append(thought)
+    return {seq: tuple(thoughts) for seq, thoughts in found.items()}
+
+
+def _outputs_of(events: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
+    """Output events by the seq of the command on this page that they belong to."""
+    by_event: dict[str, int] = {}
+    by_correlation: dict[str, int] = {}
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    last: int | None = None
+    for each in events:
+        context = each.get("context") or {}
+        if each["type"] in {"terminal_command", "test_run"}:
+            last = by_event[each["event_id"]] = each["seq"]
+            if context.get("correlation_id") and each["type"] == "terminal_command":
+                by_correlation[context["correlation_id"]] = each["seq"]
+        elif each["type"] == "terminal_output":
+            parent, shared = context.get("parent_event_id") or "", context.get("correlation_id") or ""
+            owner = by_event.get(parent) or by_event.get(shared) or by_correlation.get(shared) or last
+            if owner is not None:
+                found.setdefault(owner, []).append(each)
+    return found
+
+
+def _parts(event: Mapping[str, Any], contents: Mapping[str, Content], *, label: str = "") -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for field, blob_id in event["payload"].items():
+        if field not in _BLOB_LABELS or not blob_id:
+            continue
+        content = contents.get(blob_id, Content(None, 0))
+        text = content.text
+        name = label or _BLOB_LABELS[field]
+        if text is None:
+            parts.append(Part(name, blob_id, Shown(""), (), content.byte_length))
+        elif field in _DIFFS:
+            lines = diff_lines(text.expandtabs(4).rstrip("\n"))
+            parts.append(Part(name, blob_id, Shown(""), lines, content.byte_length))
+        else:
+            plain = shown(plain_terminal(text), limit=_CUT)
+            hidden = max(plain.hidden, content.byte_length - len(text.encode("utf-8", "replace")))
+            parts.append(Part(name, blob_id, Shown(plain.text, hidden), (), content.byte_length))
+    return tuple(parts)
+
+
+def _nothing(_payload: Mapping[str, Any]) -> str:
+    return ""
+
+
+def _place(payload: Mapping[str, Any]) -> str:
+    path, line = payload.get("file_path") or "", payload.get("line")
+    return f"{path}:{line}" if path and line is not None else str(path)
+
+
+_SUBJECTS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "file_edit": _place,
+    "file_snapshot": _place,
+    "terminal_command": lambda payload: str(payload.get("command", "")),
+    "test_run": lambda payload: str(payload.get("command", "")),
+    "debug_action": lambda payload: f"{payload.get('action', '')} {payload.get('expression') or _place(payload)}",
+    "navigation": lambda payload: f"{payload.get('kind', '')} {payload.get('query') or _place(payload)}",
+    "commit": lambda payload: f"{str(payload.get('commit_sha', ''))[:12]} {payload.get('message', '')}",
+    "pr_metadata": lambda payload: str(payload.get("title", "")),
+    "error": lambda payload: str(payload.get("message", "")),
+}
+
+
+def _badge(kind: str, payload: Mapping[str, Any]) -> tuple[str, str]:
+    """A word and its tone; empty where nothing is to be said."""
+    if kind == "test_run":
+        return ("passed", "good") if payload.get("passed") else (f"failed, exit {payload.get('exit_code')}", "bad")
+    if kind == "error":
+        return ("error", "bad")
+    return ("", "")
+
+
+def _facts(event: Mapping[str, Any]) -> list[str]:
+    """What else is worth a word."""
+    payload, kind = event["payload"], event["type"]
+    told = [str(payload[name]) for name in ("runner", "snapshot_reason", "source", "url") if payload.get(name)]
+    if kind == "test_run":
+        told.append(f"{payload.get('duration_ms', 0) / 1000:.1f} s")
+    if payload.get("is_truncated"):
+        told.append("cut by the recorder")
+    actor = event.get("actor") or {}
+    if actor.get("kind") not in {None, "human"}:
+        told.append(f"by {actor.get('id') or actor['kind']}")
+    return told
+
+
+def _line(text: str) -> str:
+    return shown(" ".join(text.split()), limit=400).text
+
+
+_VERDICTS: Final[Mapping[str, str]] = {
+    "proven": "The tests tell the fix from the bug: they fail at the base commit and pass with the fix, each time.",
+    "passes_at_base": "The tests pass at the base commit too, so they do not show the bug.",
+    "fails_at_head": "The tests still fail with the fix.",
+    "flaky": "The tests give different results when they are repeated, so they prove nothing.",
+    "unchanged": "Nothing was changed, so there is nothing to prove.",
+    "no_tests": "The command found no tests.",
+}
+_REASONS: Final[Mapping[str, str]] = {
+    "redacted": "something in the fix was replaced by redaction, so its failing would say nothing",
+    "sandbox": "the sandbox could not be used; that says nothing about the tests",
+    "no_source": "there is no bundle, and no repository address that may be fetched",
+    "no_patch": "the session holds no change",
+    "no_tests": "the command found no tests",
+    "patch_does_not_apply": "the change does not fit the base commit",
+    "build_failed": "the build before the tests failed",
+    "source_unavailable": "the repository could not be fetched",
+    "tool_missing": "the test runner is not in the sandbox",
+    "policy": "the server's rules do not allow it",
+    "profile": "no test command is known for this repository",
+}
+_NAMES: Final[Mapping[str, str]] = {
+    "root_cause_identification": "Root cause",
+    "plan_quality": "Plan",
+    "experiment_iterate_loop": "Experiment and iterate",
+    "use_of_signals_tests_logs": "Use of tests and logs",
+    "minimality_of_fix": "Minimality of the fix",
+    "clarity": "Clarity",
+}
+_MOST_TESTS: Final = 200
+
+
+class Run(NamedTuple):
+    """One run of the test command; the blobs are ids or empty."""
+
+    phase: str
+    command: str
+    exit_code: str
+    seconds: float
+    passed: bool
+    blobs: tuple[tuple[str, str], ...]
+
+
+class CaseRow(NamedTuple):
+    """One test before and after the fix."""
+
+    name: str
+    before: str
+    after: str
+    flaky: bool
+
+
+class Proof(NamedTuple):
+    """What the tests said. `outcome` is passed, failed or not tested; `sentence` says what that means."""
+
+    outcome: str
+    tone: str
+    sentence: str
+    runner: str
+    image: str
+    sandbox: str
+    counts: tuple[tuple[str, int], ...]
+    runs: tuple[Run, ...]
+    tests: tuple[CaseRow, ...]
+    left_out: int
+
+
+class Evidence(NamedTuple):
+    """An event that a score rests on; `seq` None where it is not on hand."""
+
+    event_id: str
+    seq: int | None
+
+
+class Score(NamedTuple):
+    """One dimension; `value` None where the judge gave none, `spread` the distance between the votes."""
+
+    name: str
+    value: float | None
+    spread: float
+    evidence: tuple[Evidence, ...]
+
+
+class Judged(NamedTuple):
+    """What the judge said."""
+
+    model: str
+    rubric: str
+    overall: float | None
+    scores: tuple[Score, ...]
+    flags: tuple[str, ...]
+    reason: str
+    rationale: Shown
+    votes: int
+    blobs: tuple[tuple[str, str], ...]
+
+
+def proof_of(tests: Mapping[str, Any] | None) -> Proof | None:
+    """The proof in `qa.tests`; None where no tests were looked at."""
+    if not tests:
+        return None
+    detail = _object(tests.get("detail"))
+    proof, sandbox = _object(detail.get("proof")), _object(detail.get("sandbox"))
+    untestable, final = tests.get("not_testable"), tests.get("final_passed")
+    if untestable or final is None:
+        outcome, tone = "not tested", "warn"
+        word = str(untestable or "")
+        sentence = f"Nothing could be tested: {detail.get('why') or _REASONS.get(word, word.replace('_', ' '))}."
+    else:
+        outcome, tone = ("passed", "good") if final else ("failed", "bad")
+        sentence = _sentence(proof, passed=bool(final))
+    counts = tuple(
+        (name.replace("_", " "), count)
+        for name, count in _object(proof.get("counts")).items()
+        if isinstance(count, int) and not isinstance(count, bool)
+    )
+    rows = [row for row in _list(proof.get("tests")) if isinstance(row, dict)]
+    return Proof(
+        outcome=outcome,
+        tone=tone,
+        sentence=_text(sentence),
+        runner=_text(tests.get("runner")),
+        image=_text(tests.get("container_image")),
+        sandbox=_text(sandbox.get("name")),
+        counts=counts,
+        runs=tuple(_run(run) for run in _list(tests.get("invocations")) if isinstance(run, dict)),
+        tests=tuple(_test(row) for row in rows[:_MOST_TESTS]),
+        left_out=max(0, len(rows) - _MOST_TESTS) + _number(proof.get("tests_left_out")),
+    )
+
+
+def _sentence(proof: Mapping[str, Any], *, passed: bool) -> str:
+    verdict = str(proof.get("verdict", ""))
+    told = _VERDICTS.get(verdict) or verdict.replace("_", " ")
+    return told or ("The tests pass with the fix." if passed else "The tests fail with the fix.")
+
+
+def _run(run: Mapping[str, Any]) -> Run:
+    names = (("stdout_blob_id", "stdout"), ("stderr_blob_id", "stderr"), ("report_blob_id", "report"))
+    return Run(
+        phase="base commit" if run.get("phase") == "base" else "with the fix",
+        command=_text(run.get("command")),
+        exit_code="cut off" if run.get("exit_code") is None else str(run.get("exit_code")),
+        seconds=_number(run.get("duration_ms")) / 1000,
+        passed=bool(run.get("passed")),
+        blobs=tuple((label, str(run[name])) for name, label in names if run.get(name)),
+    )
+
+
+def _test(row: Mapping[str, Any]) -> CaseRow:
+    return CaseRow(_text(row.get("id")), _text(row.get("before")), _text(row.get("after")), bool(row.get("flaky")))
+
+
+def judged(judge: Mapping[str, Any] | None, *, rationale: str, seqs: Mapping[str, int]) -> Judged | None:
+    """The verdict in `qa.judge`; `rationale` is its blob's text, `seqs` tells where cited events stand."""
+    if not judge:
+        return None
+    detail, scores = _object(judge.get("detail")), _object(judge.get("scores"))
+    spread, citations = _object(detail.get("spread")), _object(detail.get("citations"))
+    names = (("rationale_blob_id", "rationale"), ("request_blob_id", "request"), ("response_blob_id", "response"))
+    return Judged(
+        model=_text(judge.get("model")),
+        rubric=_text(judge.get("rubric_version")),
+        overall=_score(judge.get("overall")),
+        scores=tuple(
+            Score(
+                label,
+                _score(scores.get(name)),
+                _score(spread.get(name)) or 0.0,
+                tuple(Evidence(str(each), seqs.get(str(each))) for each in _list(citations.get(name))[:50]),
+            )
+            for name, label in _NAMES.items()
+        ),
+        flags=tuple(_text(flag).replace("_", " ") for flag in _list(judge.get("flags"))),
+        reason=_text(detail.get("reason")),
+        rationale=shown(rationale),
+        votes=_number(detail.get("votes")),
+        blobs=tuple((label, str(judge[name])) for name, label in names if judge.get(name)),
+    )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return shown(" ".join(str(value).split()), limit=600).text if value else ""
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _score(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+router = APIRouter(include_in_schema=False)
+
+_ROWS: Final = 50
+_EVENTS: Final = 150
+_SHOWN: Final = 64 * 1024  # bytes of a content that a page reads
+_LOOKED_AT: Final = 4 << 20  # longer blobs are only linked: reading one checks the whole of it
+_CITABLE: Final = 5  # pages of 1,000 events searched for the events that scores rest on
+_SESSIONS: Final = 300
+
+TraceId = Annotated[str, Path(pattern=r"^[0-9a-fA-F-]{36}$")]
+
+
+@router.get("/captures")
+async def captures_page(request: Request, after: Annotated[str | None, Query(max_length=36)] = None) -> HTMLResponse:
+    """The captured sessions, newest first."""
+    collector = state_of(request).collector
+    rows, following = await collector.listing(after=after, limit=_ROWS)
+    return HTMLResponse(render("captures.html", rows=[_row(row) for row in rows], next=following))
+
+
+@router.get("/captures/{trace_id}")
+async def capture_page(
+    request: Request, trace_id: TraceId, after: Annotated[int, Query(ge=0, le=2**53 - 1)] = 0
+) -> HTMLResponse:
+    """One captured session: its report, its proof, its scores, and a piece of its timeline."""
+    collector = state_of(request).collector
+    metadata = await collector.metadata(trace_id.lower())
+    page = await collector.events_page(trace_id.lower(), after=after, limit=_EVENTS)
+    events: list[dict[str, Any]] = [orjson.loads(event.body) for event in page.events]
+    qa, final = metadata["qa"] or {}, metadata["final_state"] or {}
+    diff_id = (final.get("pr") or {}).get("diff_blob_id")
+    rationale_id = (qa.get("judge") or {}).get("rationale_blob_id")
+    wanted = (*blobs_named(events), *(blob for blob in (diff_id, rationale_id) if blob))
+    contents = await _contents(collector, wanted)
+    diff = contents[diff_id].text if diff_id else None
+    rationale = (contents[rationale_id].text if rationale_id else None) or ""
+    return HTMLResponse(
+        render(
+            "capture.html",
+            **_head(metadata),
+            proof=proof_of(qa.get("tests")),
+            judged=judged(qa.get("judge"), rationale=rationale, seqs=await _seqs(collector, metadata)),
+            diff=diff_lines(diff.expandtabs(4).rstrip("\n")) if diff else (),
+            diff_id=diff_id,
+            steps=timeline(events, contents),
+            first=after == 0,
+            following=page.next_after,
+            page_events=len(events),
+            live=metadata["status"] in {"open", "finalized", "qa_running"},
+        )
+    )
+
+
+@router.get("/sessions")
+async def sessions_page(request: Request, *, here: bool = False) -> HTMLResponse:
+    """What the agents' own folders hold, and what of it was distilled."""
+    rows = await asyncio.to_thread(_sessions, state_of(request).state_dir, here=here)
+    shown_rows = [_session(row) for row in rows[:_SESSIONS]]
+    return HTMLResponse(render("sessions.html", rows=shown_rows, left_out=max(0, len(rows) - _SESSIONS), here=here))
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    qa = row["qa"] or {}
+    proof = proof_of(qa.get("tests"))
+    return {
+        "trace_id": row["trace_id"],
+        "title": _page_captures_text(row["task"]["bug_report"]["title"]) or row["trace_id"],
+        "repo": _page_captures_text(row["repo"]["repo_id"]),
+        "developer": _page_captures_text(row["developer"]["developer_id"]),
+        "status": row["status"],
+        "events": row["event_count"],
+        "created": from_epoch_ms(row["created_at_ms"])[:19].replace("T", " "),
+        "tests": proof.outcome if proof else "",
+        "overall": (qa.get("judge") or {}).get("overall"),
+    }
+
+
+def _head(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Who, what and when; the bug report with its empty parts left out."""
+    report, developer = metadata["task"]["bug_report"], metadata["developer"]
+    consent = developer.get("consent_flags") or {}
+    final = metadata["final_state"] or {}
+    parts = (("Description", "description"), ("Steps", "repro_steps"), ("Expected", "expected"), ("Actual", "actual"))
+    return {
+        "capture": {
+            **_row({**metadata, "qa": None}),
+            "commit_base": metadata["repo"]["commit_base"][:12],
+            "commit_head": str(final.get("commit_head") or "")[:12],
+            "experience": developer.get("experience_level", "unknown"),
+            "mode": metadata["store"].replace("_", " "),
+            "consent": [name.replace("_", " ") for name, given in consent.items() if given],
+            "gaps": sum(last - first + 1 for first, last in metadata["ingestion"]["gaps"]),
+            "skew_s": metadata["ingestion"]["clock_skew_ms_est"] / 1000,
+            "finalized": _time(metadata["finalized_at_ms"]),
+            "pr_title": _page_captures_text((final.get("pr") or {}).get("title")),
+            "pr_description": shown((final.get("pr") or {}).get("description")),
+            "final_blob": final.get("final_trace_blob_id"),
+        },
+        "report": [(label, shown(report[name])) for label, name in parts if report.get(name)],
+    }
+
+
+async def _contents(collector: Collector, blob_ids: Sequence[str]) -> dict[str, Content]:
+    return {blob_id: await _content(collector, blob_id) for blob_id in blob_ids}
+
+
+async def _content(collector: Collector, blob_id: str) -> Content:
+    row = await collector.store.get_blob_row(blob_id)
+    if row is None or row.byte_len > _LOOKED_AT:
+        return Content(None, row.byte_len if row else 0)
+    try:
+        data = await collector.contents.read(blob_id)
+    except PmError:  # a content is a convenience here: the page stays, and the link says what is wrong
+        return Content(None, row.byte_len)
+    head = data[:_SHOWN]
+    if b"\0" in head:
+        return Content(None, row.byte_len)
+    return Content(head.decode("utf-8", "replace"), row.byte_len)
+
+
+async def _seqs(collector: Collector, metadata: Mapping[str, Any]) -> dict[str, int]:
+    """Where the events stand that the scores rest on, as far as a few pages tell."""
+    detail = ((metadata["qa"] or {}).get("judge") or {}).get("detail") or {}
+    citations = detail.get("citations")
+    lists = citations.values() if isinstance(citations, dict) else ()
+    wanted = {name for names in lists if isinstance(names, list) for name in names if isinstance(name, str)}
+    found: dict[str, int] = {}
+    after = 0
+    for _page in range(_CITABLE):
+        if len(found) == len(wanted):
+            break
+        page = await collector.events_page(metadata["trace_id"], after=after, limit=1000)
+        found |= {event.event_id: event.seq for event in page.events if event.event_id in wanted}
+        if page.next_after is None:
+            break
+        after = page.next_after
+    return found
+
+
+def _sessions(state_dir: StateDir, *, here: bool) -> list[NativeRow]:
+    project = state_dir.project if here else None
+    return list_native([state_dir.agentic_traces], project=project, environ=os.environ)
+
+
+def _session(row: NativeRow) -> dict[str, Any]:
+    session = row.session
+    return {
+        "provider": session.provider,
+        "session_id": _page_captures_text(session.session_id),
+        "project": _page_captures_text(session.cwd),
+        "path": _page_captures_text(session.path),
+        "age": _age(now_epoch_ms() - session.modified_ms),
+        "modified": from_epoch_ms(session.modified_ms)[:16].replace("T", " "),
+        "size": _size(session.size),
+        "distilled": row.distilled,
+        "trace": os.path.basename(row.trace) if row.trace else "",  # noqa: PTH119 - a name, not a place
+        "days_left": row.days_left,
+    }
+
+
+def _page_captures_text(value: object) -> str:
+    return shown(" ".join(str(value).split()), limit=300).text if value else ""
+
+
+def _time(epoch_ms: int | None) -> str:
+    return from_epoch_ms(epoch_ms)[:19].replace("T", " ") if epoch_ms else ""
+
+
+def _age(span_ms: int) -> str:
+    minutes = max(0, span_ms) // 60_000
+    for limit, unit in ((60, "min"), (24, "h"), (0, "d")):
+        if not limit or minutes < limit:
+            return f"{minutes} {unit}"
+        minutes //= limit
+    return ""
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

@@ -1,0 +1,257 @@
+"""Pages of tasks and distilled agent sessions, and the template environment all pages share."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from service.pages.values import Shown, fact_rows, shown, task_view
+from service.state import state_of
+from tracer.blobs import DirectoryBlobs
+from tracer.catalog.tasks import list_agentic, list_tasks
+from tracer.clock import from_epoch_ms
+from tracer.conversation import ConversationTracer
+from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.filters import NO_FILTER, parse
+from tracer.insights.agentic_trace import Step, read_agentic
+from tracer.insights.loops import Loop, find_loops
+from tracer.lookup import TaskRef, resolve_task
+from tracer.statedir import StateDir
+
+__all__ = ["agentic_rows", "agentic_view", "diff_reader", "explained", "find_task", "render", "router", "static_text"]
+
+_STEPS: Final = 5_000
+
+
+class StepView(NamedTuple):
+    """One line of the session: a thought, a message, a tool call or an error; `line` is its number in the file."""
+
+    line: int
+    kind: str
+    time: str
+    name: str
+    status: str
+    summary: Shown
+    output: Shown
+    looping: bool
+
+
+def agentic_rows(state_dir: StateDir) -> list[dict[str, Any]]:
+    """The rows of the list, newest first; `name` is the file's name."""
+    return [{**row._asdict(), "name": Path(row.path).name} for row in list_agentic(state_dir, limit=500)]
+
+
+def agentic_view(state_dir: StateDir, name: str) -> dict[str, Any]:
+    """What the session's page shows.
+
+    Raises:
+        NotFoundError: the folder lists no such file.
+
+    """
+    row = next((row for row in list_agentic(state_dir) if Path(row.path).name == name), None)
+    if row is None:
+        raise NotFoundError(f"no agent session {name!r}", next_step="open the list of sessions")
+    trace = read_agentic(Path(row.path))
+    loops = find_loops(trace.steps)
+    looping = {line for loop in loops for line in loop.lines}
+    meta = {"label": row.label, "provider": row.provider, "model": row.model, "success": row.success}
+    return {
+        "meta": {**meta, "ts": row.ts, "cost_usd": row.cost_usd},
+        "steps": [_step(step, looping=step.line in looping) for step in trace.steps[:_STEPS]],
+        "left_out": max(0, len(trace.steps) - _STEPS),
+        "loops": [_named(loop) for loop in loops],
+    }
+
+
+def _step(step: Step, *, looping: bool) -> StepView:
+    return StepView(
+        line=step.line,
+        kind=step.kind,
+        time=from_epoch_ms(step.seconds * 1000)[:19] if step.seconds is not None else "",
+        name=step.name,
+        status=step.status,
+        summary=shown(step.args if step.kind == "tool" else step.text),
+        output=shown(step.output),
+        looping=looping,
+    )
+
+
+def _named(loop: Loop) -> str:
+    what = "times with the same result" if loop.kind == "repeat" else "rounds of edit and failure"
+    return f"{loop.tool} {loop.args[:120]}: {loop.times} {what}, steps {', '.join(str(line) for line in loop.lines)}"
+
+
+router = APIRouter(include_in_schema=False)
+
+_PAGE_ROWS: Final = 100
+_PAGE_FACTS: Final = 500
+_STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": "text/javascript; charset=utf-8"}
+_REASONS: Final = {
+    "passed": "every criterion in force passed",
+    "accepted": "accepted by a person",
+    "max_iterations": "the limit of iterations was reached",
+    "budget": "the budget was used up",
+    "timeout": "the time limit was reached",
+    "retries": "the agent could not be reached, or gave no answer, several times in a row",
+    "auth": "the agent refused the credentials or the request",
+    "cancelled": "stopped for good by a person",
+    "dependency": "something it depends on failed",
+    "record": "the record could not be written",
+    "undecided": "a person has to decide whether nothing was to be changed",
+}
+
+
+def explained(status: str, reason: str) -> str:
+    """Why a task stands as it does, in words."""
+    if status == "AWAITING_RESPONSE":
+        return f"waits for a person: {_REASONS.get(reason, reason)}"
+    return _REASONS.get(reason, reason)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("service"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _visible(value: object) -> object:
+    """What a template writes: text with its control and direction characters made visible, whoever it came from."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):  # a macro's result has been through here
+        return value
+    return shown(value, limit=len(value)).text
+
+
+def render(template: str, **values: Any) -> str:
+    """The page `template` with `values`, everything escaped."""
+    return _templates().get_template(template).render(**values)
+
+
+def static_text(name: str) -> str:
+    """A static file's text; only the listed ones exist."""
+    return resources.files("service").joinpath("static", name).read_text(encoding="utf-8")
+
+
+@router.get("/static/{name}")
+async def static(name: str) -> Response:
+    """Style sheet and script."""
+    if name not in _STATIC:
+        raise NotFoundError(f"no file {name!r}")
+    return Response(static_text(name), media_type=_STATIC[name], headers={"cache-control": "private, max-age=3600"})
+
+
+@router.get("/")
+async def tasks_page(request: Request, after: Annotated[str | None, Query(max_length=100)] = None) -> HTMLResponse:
+    """All tasks, live."""
+    state = state_of(request)
+    rows = await asyncio.to_thread(list_tasks, state.state_dir, after=after, limit=_PAGE_ROWS + 1)
+    shown = [row._replace(status=state.supervisor.status(row.task_id) or row.status) for row in rows[:_PAGE_ROWS]]
+    following = shown[-1].task_id if len(rows) > _PAGE_ROWS else None
+    return HTMLResponse(render("tasks.html", rows=shown, next=following, project=state.state_dir.project.name))
+
+
+@router.get("/tasks/{task_id}")
+async def task_page(request: Request, task_id: str) -> HTMLResponse:
+    """One task as a timeline; follows it while it runs."""
+    state = state_of(request)
+    page = await asyncio.to_thread(_task_page, state.state_dir, task_id, state.supervisor.status(task_id))
+    return HTMLResponse(page)
+
+
+@router.get("/tasks/{task_id}/trace")
+async def trace_page(
+    request: Request,
+    task_id: str,
+    q: Annotated[str, Query(max_length=500)] = "",
+    start: Annotated[int, Query(ge=0, alias="from")] = 0,
+) -> HTMLResponse:
+    """The facts of a task as rows, filtered."""
+    state = state_of(request)
+    return HTMLResponse(await asyncio.to_thread(_trace_page, state.state_dir, task_id, q, start))
+
+
+@router.get("/agentic")
+async def agentic_page(request: Request) -> HTMLResponse:
+    """The distilled agent sessions."""
+    rows = await asyncio.to_thread(agentic_rows, state_of(request).state_dir)
+    return HTMLResponse(render("agentic_list.html", rows=rows))
+
+
+@router.get("/agentic/{name}")
+async def agentic_one(request: Request, name: str) -> HTMLResponse:
+    """One agent session: thoughts, tools, errors, loops marked."""
+    view = await asyncio.to_thread(agentic_view, state_of(request).state_dir, name)
+    return HTMLResponse(render("agentic.html", **view))
+
+
+def find_task(state_dir: StateDir, task_id: str) -> TaskRef:
+    """The task of exactly this id; raises NotFoundError."""
+    ref = resolve_task(state_dir, task_id)
+    if ref.task_id != task_id:
+        raise NotFoundError(f"no task {task_id!r}", next_step="open the list of tasks")
+    return ref
+
+
+def _task_page(state_dir: StateDir, task_id: str, running: str | None) -> str:
+    ref = find_task(state_dir, task_id)
+    entries = ConversationTracer.read_trace(ref.path)
+    view = task_view(entries, diff_of=diff_reader(state_dir))
+    ended = entries[-1].event == "FINAL_SUMMARY" if entries else False
+    status = view.status if ended or view.status == "AWAITING_RESPONSE" else running
+    if status is None:
+        status = "RUNNING" if state_dir.writer_of(task_id) is not None else view.status
+    return render(
+        "task.html",
+        task=view,
+        status=status,
+        explained=explained(view.status, view.reason),
+        ended=ended,
+        exported=False,
+        redactions=0,
+    )
+
+
+def diff_reader(state_dir: StateDir) -> Any:
+    """Reads a diff blob's text; None where the blob is gone (a diff is a convenience, the facts are in the trace)."""
+    blobs = DirectoryBlobs(state_dir.blobs)
+
+    def read(blob_id: str) -> str | None:
+        try:
+            return blobs.read(blob_id).decode("utf-8", "replace")
+        except PmError:
+            return None
+
+    return read
+
+
+def _trace_page(state_dir: StateDir, task_id: str, query: str, start: int) -> str:
+    ref = find_task(state_dir, task_id)
+    entries = ConversationTracer.read_trace(ref.path)
+    problem = ""
+    try:
+        wanted = parse(query)
+    except UsageError as error:
+        wanted, problem = NO_FILTER, f"{error.what}: {error.why}" if error.why else error.what
+    rows = [row for row in fact_rows(entries, wanted) if row.seq >= start]
+    following = rows[_PAGE_FACTS].seq if len(rows) > _PAGE_FACTS else None
+    return render(
+        "trace.html",
+        task_id=task_id,
+        rows=rows[:_PAGE_FACTS],
+        total=len(entries),
+        query=query,
+        problem=problem,
+        following=following,
+    )

@@ -1,0 +1,328 @@
+"""A task as its page shows it: pure values from the recorded facts, for the browser and for the exported file.
+
+Everything text is left as recorded; templates escape it. Long values are cut for the page and say how much is hidden;
+the raw trace is one link away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from runner.core.evolve import fold
+from runner.core.outcome import outcome_of
+from runner.core.subtasks import Standing
+from tracer.events import Entry
+from tracer.filters import Filter
+from tracer.trace_text import escape_controls, fact_line
+from tracer.verification import unverified_text
+
+__all__ = [
+    "DiffLine",
+    "FactRow",
+    "IterationView",
+    "TaskView",
+    "diff_lines",
+    "fact_rows",
+    "is_failure",
+    "shown",
+    "task_view",
+]
+
+_CUT: Final = 20_000
+_DIFF_LINES: Final = 2_000
+_TITLE: Final = 200
+
+
+class DiffLine(NamedTuple):
+    """One line of a diff; `kind` is added, removed, place, file or same."""
+
+    kind: str
+    text: str
+
+
+class Shown(NamedTuple):
+    """A text for the page, control characters made visible; `hidden` counts the characters that were cut."""
+
+    text: str
+    hidden: int = 0
+
+
+_NOTHING: Final = Shown("")
+
+
+class FactRow(NamedTuple):
+    """One fact of the trace table."""
+
+    seq: int
+    timestamp: str
+    event: str
+    iteration: int | None
+    subtask: str | None
+    summary: str
+    raw: str
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterationView:
+    """One iteration: what was asked, answered, found. Sequences are for deep links; `cost_usd` None is unknown."""
+
+    subtask_id: str | None
+    index: int
+    request_seq: int | None = None
+    response_seq: int | None = None
+    judgment_seq: int | None = None
+    attempts: int = 0
+    prompt: Shown = _NOTHING
+    output: Shown = _NOTHING
+    status: str = ""
+    model: str = ""
+    error: str = ""
+    cost_usd: float | None = None
+    tokens: int | None = None
+    duration_s: float | None = None
+    files: tuple[str, ...] = ()
+    diff: tuple[DiffLine, ...] = ()
+    judgment: str = ""
+    summary: str = ""
+    criteria: tuple[dict[str, Any], ...] = ()
+    issues: tuple[dict[str, Any], ...] = ()
+    modification: Shown = _NOTHING
+    agentic_trace: str = ""
+
+
+class SubtaskView(NamedTuple):
+    """How one subtask stands; `status` is wait, run, done, failed, skipped or ask, `cost_usd` None is unknown."""
+
+    subtask_id: str
+    number: int
+    title: str
+    status: str
+    iterations: int
+    text: str
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView:
+    """A whole task. `status` is AWAITING_RESPONSE or UNFINISHED where the trace has no end."""
+
+    task_id: str
+    title: str
+    status: str
+    reason: str
+    detail: str
+    unverified: str
+    request: Shown
+    rules: Shown
+    executor: str
+    workspace: str
+    iterations: tuple[IterationView, ...]
+    files: tuple[str, ...]
+    cost_usd: float | None
+    tokens: int | None
+    duration_s: float
+    facts: int
+    started: str
+    updated: str
+    subtasks: tuple[SubtaskView, ...] = ()
+    verdicts: tuple[str, ...] = field(default=())
+
+
+def shown(text: object, *, limit: int = _CUT) -> Shown:
+    """`text` cut to `limit` characters, its control and direction characters visible as escapes."""
+    whole = text if isinstance(text, str) else ""
+    cut = whole[:limit]
+    return Shown("\n".join(escape_controls(line) for line in cut.split("\n")), len(whole) - len(cut))
+
+
+def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None]) -> TaskView:
+    """The page of the task that `entries` record; `diff_of` reads a diff blob's text, None where it is gone."""
+    state = fold(entries)
+    outcome = outcome_of(state, trace_file="", chain_head=None)
+    request = state.request
+    usage = outcome.usage or {}
+    return TaskView(
+        task_id=state.task_id,
+        title=_title(request.title if request else ""),
+        status=outcome.status,
+        reason=outcome.reason,
+        detail=outcome.detail,
+        unverified=unverified_text(outcome.not_verified),
+        request=shown(request.prompt if request else ""),
+        rules=shown(state.rules or ""),
+        executor=str(request.executor.get("name") or "") if request else "",
+        workspace=request.workspace if request else "",
+        iterations=_iterations(entries, diff_of),
+        files=outcome.files_modified,
+        cost_usd=outcome.cost_usd,
+        tokens=_tokens(usage),
+        duration_s=outcome.duration_ms / 1000,
+        facts=len(entries),
+        started=entries[0].timestamp if entries else "",
+        updated=entries[-1].timestamp if entries else "",
+        subtasks=tuple(map(_subtask, outcome.subtasks)),
+        verdicts=outcome.judgments,
+    )
+
+
+def _title(text: str) -> str:
+    head = shown(text, limit=_TITLE)
+    return head.text + ("…" if head.hidden else "")
+
+
+def _subtask(one: Standing) -> SubtaskView:
+    """`REJECT Q3, asking again`, `after 2, 3`, why it failed: what the list of subtasks says of one."""
+    match one.status:
+        case "wait":
+            text = f"after {', '.join(map(str, one.dependencies))}" if one.dependencies else ""
+        case "run":
+            text = ", ".join(part for part in (one.verdict, one.phase) if part)
+        case "done":
+            text = ""
+        case _:
+            text = one.detail or one.verdict or one.reason
+    title, said = shown(one.title, limit=200).text, shown(text, limit=400).text
+    return SubtaskView(one.subtask_id, one.number, title, one.status, one.iterations, said, one.cost_usd)
+
+
+def _iterations(entries: Sequence[Entry], diff_of: Callable[[str], str | None]) -> tuple[IterationView, ...]:
+    grouped: dict[tuple[str | None, int], dict[str, Any]] = {}
+    for seq, entry in enumerate(entries):
+        if entry.iteration_index is None:
+            continue
+        key = (entry.subtask_id, entry.iteration_index)
+        fields = grouped.setdefault(key, {"subtask_id": key[0], "index": key[1]})
+        reader = _READERS.get(entry.event)
+        if reader is not None:
+            fields |= reader(seq, entry.data, fields)
+    return tuple(IterationView(**_with_diff(fields, diff_of)) for fields in grouped.values())
+
+
+def _with_diff(fields: dict[str, Any], diff_of: Callable[[str], str | None]) -> dict[str, Any]:
+    blob = fields.pop("diff_blob", None)
+    text = diff_of(blob) if isinstance(blob, str) else None
+    return {**fields, "diff": diff_lines(text) if text else ()}
+
+
+def _asked(seq: int, data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    return {"request_seq": seq, "prompt": shown(data.get("prompt")), "attempts": fields.get("attempts", 0) + 1}
+
+
+def _answered(seq: int, data: dict[str, Any], _fields: dict[str, Any]) -> dict[str, Any]:
+    usage, error, duration = data.get("usage"), data.get("error"), data.get("duration_ms")
+    files = data.get("files_modified")
+    return {
+        "response_seq": seq,
+        "output": shown(data.get("output")),
+        "status": str(data.get("status", "")),
+        "model": str(data.get("model") or ""),
+        "error": str(error.get("message", "")) if isinstance(error, dict) else "",
+        "cost_usd": _number(data.get("cost_usd")),
+        "tokens": _tokens(usage) if isinstance(usage, dict) else None,
+        "duration_s": duration / 1000 if isinstance(duration, int) else None,
+        "files": tuple(str(path) for path in files) if isinstance(files, list) else (),
+        "diff_blob": data.get("diff_blob"),
+        "agentic_trace": str(data.get("agentic_trace") or ""),
+    }
+
+
+def _judged(seq: int, data: dict[str, Any], _fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "judgment_seq": seq,
+        "judgment": str(data.get("judgment", "")),
+        "summary": str(data.get("summary", "")),
+        "criteria": _filled(data.get("criteria_results"), ("id", "name", "passed", "reason", "outcome")),
+        "issues": _filled(data.get("issues"), ("criterion", "path", "line", "excerpt", "suggestion")),
+    }
+
+
+def _rejected(_seq: int, data: dict[str, Any], _fields: dict[str, Any]) -> dict[str, Any]:
+    return {"modification": shown(data.get("modification_prompt"))}
+
+
+_READERS: Final[dict[str, Callable[[int, dict[str, Any], dict[str, Any]], dict[str, Any]]]] = {
+    "LLM_REQUEST": _asked,
+    "LLM_RESPONSE": _answered,
+    "QUALITY_JUDGMENT": _judged,
+    "REJECTION_DETAILS": _rejected,
+}
+
+
+def _filled(value: object, keys: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+    """The objects of a recorded list with these keys, "" where one was not recorded; text as the page may show it."""
+    found = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return tuple(
+        {key: shown(item[key]).text if isinstance(item.get(key), str) else item.get(key, "") for key in keys}
+        for item in found
+    )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _tokens(usage: Any) -> int | None:
+    counts = [usage.get(key) for key in ("input_tokens", "output_tokens")]
+    known = [count for count in counts if isinstance(count, int)]
+    return sum(known) if known else None
+
+
+def diff_lines(text: str) -> tuple[DiffLine, ...]:
+    """The lines of a diff, each with its kind; at most 2,000."""
+    lines = text.split("\n")
+    kept = [DiffLine(_diff_kind(line), escape_controls(line)) for line in lines[:_DIFF_LINES]]
+    if len(lines) > _DIFF_LINES:
+        kept.append(DiffLine("place", f"… {len(lines) - _DIFF_LINES} more lines"))
+    return tuple(kept)
+
+
+def _diff_kind(line: str) -> str:
+    if line.startswith(
+        ("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "rename ", "old mode", "new mode")
+    ):
+        return "file"
+    return {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")
+
+
+def fact_rows(entries: Sequence[Entry], wanted: Filter) -> list[FactRow]:
+    """The facts that `wanted` lets through, with the one-line summaries of `/trace`."""
+    rows = []
+    for seq, entry in enumerate(entries):
+        fields = entry.to_dict()
+        failed = is_failure(entry)
+        if wanted.accepts(
+            event=entry.event,
+            iteration=entry.iteration_index,
+            subtask=entry.subtask_id,
+            failed=failed,
+            value=fields["data"],
+        ):
+            summary = fact_line(entry).partition("] ")[2].partition(": ")[2]
+            raw = json.dumps(fields, ensure_ascii=False, indent=2)
+            rows.append(
+                FactRow(
+                    seq,
+                    entry.timestamp,
+                    entry.event,
+                    entry.iteration_index,
+                    entry.subtask_id,
+                    summary,
+                    shown(raw).text,
+                    failed,
+                )
+            )
+    return rows
+
+
+def is_failure(entry: Entry) -> bool:
+    """Whether the fact tells of something that did not go well."""
+    data = entry.data
+    if entry.event == "LLM_RESPONSE":
+        return data.get("status") != "COMPLETE"
+    if entry.event in {"QUALITY_JUDGMENT", "ITERATION_END"}:
+        return data.get("judgment") != "PASS"
+    return entry.event == "REJECTION_DETAILS" or (entry.event == "FINAL_SUMMARY" and data.get("status") != "COMPLETE")

@@ -1,0 +1,480 @@
+"""The catalogue's database: one row per trace, folded from its lines, resumable at any line.
+
+A projection: it can be deleted at any time and comes back with equal rows; a damaged or foreign one is replaced;
+where none can be written it lives in memory. `refresh` reads only what is new. Written for the start-up path: json
+and sqlite3 alone. A line of the wrong shape counts as damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO, NamedTuple
+
+from tracer.clock import now_epoch_ms
+from tracer.errors import TraceError
+from tracer.facts import is_unbilled
+from tracer.statedir import StateDir, parse_trace_name
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "awaiting",
+    "cost_of",
+    "fold_fact",
+    "iterations_of",
+    "judgments_of",
+    "open_catalog",
+    "refresh",
+    "title_of",
+]
+
+_TITLE = 80
+
+
+def fold_fact(fold: dict[str, Any], fact: Any) -> None:
+    """Add one line's decoded JSON to `fold`, in place."""
+    data = fact.get("data") if isinstance(fact, dict) else None
+    if not isinstance(data, dict):
+        fold["damaged"] = fold.get("damaged", 0) + 1
+        return
+    event, stamp = fact.get("event"), fact.get("timestamp")
+    if isinstance(stamp, str):
+        fold.setdefault("created_at", stamp)
+        fold["updated_at"] = stamp
+    fold["last"] = event
+    handler = _HANDLERS.get(event) if isinstance(event, str) else None
+    if handler:
+        handler(fold, fact, data)
+
+
+def awaiting(fold: dict[str, Any]) -> bool:
+    """Whether the task waits for a person: with a plan, or at the limit (or undecided) where `on_limit` is `ask`."""
+    if fold.get("proposed") and "final" not in fold:
+        return True
+    if fold.get("on_limit") != "ask" or fold.get("action") or "final" in fold:
+        return False
+    allowed = fold.get("allowed", 3)
+    loops = [loop for name, loop in fold.get("loops", {}).items() if not name.endswith("-plan")]
+    return all(loop[0] for loop in loops) and any(  # while another subtask is being answered, the task is at work
+        ended and not passed and not retries and (counted >= allowed or undecided)
+        for ended, passed, retries, counted, undecided in loops
+    )
+
+
+def cost_of(fold: dict[str, Any]) -> float | None:
+    """Dollars over all answers; None where one of them is unknown or there is none."""
+    return fold.get("cost") if fold.get("cost_known") else None
+
+
+def title_of(fold: dict[str, Any]) -> str:
+    """The request's title, else the first line of its prompt, at most 80 characters."""
+    return str(fold.get("title", ""))
+
+
+def judgments_of(fold: dict[str, Any]) -> list[str]:
+    """One for every ITERATION_END; a trace without any (the seed's sample) counts its judgments."""
+    found: list[str] = fold.get("ended") or fold.get("judged") or []
+    return found
+
+
+def iterations_of(fold: dict[str, Any]) -> int:
+    """FINAL_SUMMARY's count, else that of the judgments."""
+    total: int = fold.get("total", len(judgments_of(fold)))
+    return total
+
+
+def _user_request(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+    if "title" in fold:
+        action, more = str(data.get("action")), data.get("max_iterations")
+        if fold.get("proposed"):
+            fold["proposed"] = "limits" in data or "into" in data  # other limits are no word about the plan
+            return
+        if action in {"continue", "hint"} and "into" not in data:
+            given = more if type(more) is int and more > 0 else max(1, fold["limit"])
+            fold["allowed"] += given
+        if action in {"continue", "hint", "accept", "stop"}:
+            fold["action"] = action
+        return
+    words = str(data.get("title") or data.get("prompt") or "").strip()
+    first_line = words.split("\n", 1)[0].strip()
+    fold["title"] = first_line if len(first_line) <= _TITLE else first_line[: _TITLE - 1] + "…"
+    limits, executor = data.get("limits"), data.get("executor")
+    limits = limits if isinstance(limits, dict) else {}
+    most = limits.get("max_iterations")
+    fold["limit"] = fold["allowed"] = most if type(most) is int and most >= 0 else 3
+    fold["on_limit"] = limits.get("on_limit")
+    if isinstance(executor, dict):
+        fold["executor"] = str(executor.get("name") or "")
+        fold["model"] = str(executor.get("model") or "")
+    elif isinstance(executor, str):
+        fold["executor"] = executor
+
+
+def _loop(fold: dict[str, Any], fact: dict[str, Any]) -> list[Any]:
+    loops = fold.setdefault("loops", {})
+    loop: list[Any] = loops.setdefault(str(fact.get("subtask_id") or ""), [False, False, 0, 0, False])
+    return loop
+
+
+def _llm_request(fold: dict[str, Any], fact: dict[str, Any], _data: dict[str, Any]) -> None:
+    _loop(fold, fact)[0] = False
+    fold["action"] = ""
+
+
+def _chunking_plan(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+    fold["proposed"] = data.get("proposed") is True
+
+
+def _llm_response(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+    cost = data.get("cost_usd")
+    known = type(cost) in {int, float}
+    if not known and is_unbilled(data):
+        return
+    fold["cost"] = fold.get("cost", 0.0) + (cost if known else 0.0)
+    fold["cost_known"] = fold.get("cost_known", True) and known
+
+
+def _quality_judgment(fold: dict[str, Any], fact: dict[str, Any], data: dict[str, Any]) -> None:
+    fold.setdefault("judged", []).append(str(data.get("judgment", "")))
+    _loop(fold, fact)[4] = bool(data.get("ask_person"))
+
+
+def _iteration_end(fold: dict[str, Any], fact: dict[str, Any], data: dict[str, Any]) -> None:
+    judgment, loop = data.get("judgment"), _loop(fold, fact)
+    fold.setdefault("ended", []).append(str(judgment or ""))
+    loop[0], loop[1] = True, judgment == "PASS"
+    loop[2] = loop[2] + 1 if judgment == "RETRY" else 0
+    loop[3] += judgment != "RETRY"
+
+
+def _final_summary(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+    fold["final"] = str(data.get("status", ""))
+    fold["reason"] = str(data.get("reason") or "")
+    if type(data.get("total_iterations")) is int:
+        fold["total"] = data["total_iterations"]
+    if type(data.get("cost_usd")) in {int, float}:
+        fold["cost"], fold["cost_known"] = data["cost_usd"], True
+
+
+_HANDLERS = {
+    "USER_REQUEST": _user_request,
+    "CHUNKING_PLAN": _chunking_plan,
+    "LLM_REQUEST": _llm_request,
+    "LLM_RESPONSE": _llm_response,
+    "QUALITY_JUDGMENT": _quality_judgment,
+    "ITERATION_END": _iteration_end,
+    "FINAL_SUMMARY": _final_summary,
+}
+
+
+SCHEMA_VERSION = 4
+_SETTLED_NS = 2_000_000_000
+_MARK = 64
+_SCHEMA = """
+create table traces (
+  number integer not null, task_id text not null, ordinal text not null, name text not null,
+  title text not null, executor text not null, model text not null,
+  created_at text not null, updated_at text not null, iterations integer not null, judgments text not null,
+  cost_usd real, final_status text, reason text not null, awaiting integer not null, last_event text not null,
+  damaged integer not null,
+  seq integer not null, offset integer not null, size integer not null, mtime_ns integer not null, fold text not null,
+  primary key (number, task_id, ordinal)
+) without rowid;
+create index traces_by_name on traces (name, size, mtime_ns);
+create index traces_unfinished on traces (name, size, mtime_ns) where final_status is null;
+create table folders (name text primary key, mtime_ns integer not null) without rowid;
+create table agentic (
+  name text primary key, ts text not null, label text not null, operation text not null, module text not null,
+  provider text not null, model text not null, success integer, cost_usd real, duration_s real,
+  session_id text not null, tools integer, errors integer, thoughts integer, native_bytes integer,
+  size integer not null, mtime_ns integer not null
+) without rowid;
+create index agentic_by_time on agentic (ts desc, name desc);
+"""
+
+
+def open_catalog(state_dir: StateDir) -> sqlite3.Connection:
+    """A connection to the project's catalogue, made or replaced where needed; in memory where none can be written.
+
+    The caller closes it.
+    """
+    path = os.fspath(state_dir.catalog)
+    for _ in range(2):
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = sqlite3.connect(path, timeout=5.0, isolation_level=None)
+            _prepare(connection, path)
+        except sqlite3.OperationalError:  # read-only, no such folder, not ours
+            if connection is not None:
+                connection.close()
+            break
+        except sqlite3.DatabaseError:  # damaged: it is only a projection
+            if connection is not None:
+                connection.close()
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                with contextlib.suppress(OSError):
+                    os.unlink(path + suffix)
+        else:
+            return connection
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    _prepare(connection, "")
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: str) -> None:
+    version = connection.execute("pragma user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("begin immediate")
+        if connection.execute("pragma user_version").fetchone()[0] != SCHEMA_VERSION:
+            for (name,) in connection.execute("select name from sqlite_master where type = 'table'").fetchall():
+                connection.execute(f'drop table "{name}"')
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.execute(f"pragma user_version = {SCHEMA_VERSION}")
+        connection.execute("commit")
+        if path:
+            os.chmod(path, 0o600)
+    connection.execute("pragma synchronous = off")  # rows can always be made again
+
+
+def refresh(connection: sqlite3.Connection, state_dir: StateDir) -> int:
+    """Bring the rows up to the files; the number of files that had to be read.
+
+    Raises:
+        TraceError: the files cannot be read.
+
+    """
+    return sum(_refresh_source(connection, source, os.fspath(getattr(state_dir, source.folder))) for source in _SOURCES)
+
+
+def _refresh_source(connection: sqlite3.Connection, source: _Source, folder: str) -> int:
+    settled = _settled_time(folder)
+    row = connection.execute("select mtime_ns from folders where name = ?", (folder,)).fetchone()
+    if settled and row is not None and row[0] == settled:
+        changed = _changed_files(folder, connection.execute(source.unfinished))
+        gone: set[str] = set()
+        if not changed:
+            return 0
+    else:
+        known = {name: (size, mtime) for name, size, mtime in connection.execute(source.positions)}
+        changed = _changed_in(folder, known)
+        gone = set(known)  # what remains was not found
+    read = 0
+    try:
+        connection.execute("begin immediate")
+        connection.executemany(source.forget, [(name,) for name in gone])
+        for name, size, mtime in changed:
+            earlier = connection.execute(source.find, (name,)).fetchone()
+            row = source.make(folder, name, size, mtime, earlier)
+            if row is not None:
+                connection.execute(source.store, row)
+                read += 1
+        connection.execute("insert or replace into folders values (?, ?)", (folder, settled))
+        connection.execute("commit")
+    except sqlite3.OperationalError:  # another process refreshes, or the disk is full: the rows stay as they were
+        if connection.in_transaction:
+            connection.execute("rollback")
+    return read
+
+
+def _settled_time(folder: str) -> int:
+    """The folder's modification time if no name can have changed since within its resolution, else 0.
+
+    While it stands, no file came or went; and only files without FINAL_SUMMARY grow. That spares a look at each of
+    ten thousand finished files (40 ms).
+    """
+    try:
+        modified = os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+    return modified if now_epoch_ms() * 1_000_000 - modified > _SETTLED_NS else 0
+
+
+def _changed_files(folder: str, known: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    changed = []
+    for name, size, mtime in known:
+        try:
+            status = os.lstat(os.path.join(folder, name))
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode) and (status.st_size, status.st_mtime_ns) != (size, mtime):
+            changed.append((name, status.st_size, status.st_mtime_ns))
+    return changed
+
+
+def _changed_in(folder: str, known: dict[str, tuple[int, int]]) -> list[tuple[str, int, int]]:
+    """Files whose size or time differ from `known`; what was found is removed from it."""
+    changed = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if not name.endswith(".jsonl") or name.startswith("."):
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if not stat.S_ISREG(status.st_mode):  # a pipe or a link that an agent put there
+                    continue
+                if known.pop(name, None) != (status.st_size, status.st_mtime_ns):
+                    changed.append((name, status.st_size, status.st_mtime_ns))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise TraceError(
+            f"cannot read {folder!r}",
+            why=error.strerror or str(error),
+            next_step="run pm as the user who owns it, or name another state directory with --state-dir",
+        ) from error
+    return sorted(changed)
+
+
+def _trace_row(
+    folder: str, name: str, size: int, mtime: int, earlier: tuple[Any, ...] | None
+) -> tuple[Any, ...] | None:
+    parts = parse_trace_name(name)
+    if parts is None:
+        return None
+    fold: dict[str, Any] = {}
+    seq = offset = 0
+    if earlier is not None and earlier[-4] <= size and earlier[-2] != mtime:
+        seq, offset, fold = earlier[-5], earlier[-4], json.loads(earlier[-1])
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            if offset and not _continues(file, offset, fold):
+                seq, offset, fold = 0, 0, {}
+            file.seek(offset)
+            last = b""
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                seq += 1
+                offset += len(line)
+                fold_fact(fold, _decoded(line))
+                last = line
+            if last:
+                fold["mark"] = last[-_MARK:].hex()
+    except OSError:
+        fold["damaged"] = fold.get("damaged", 0) + 1
+    number = parts.task_id.removeprefix("task-")
+    return (
+        int(number) if number.isdigit() and len(number) < 18 else -1,
+        parts.task_id,
+        f"{parts.stamp}_{parts.number:09d}",
+        name,
+        title_of(fold),
+        fold.get("executor", ""),
+        fold.get("model", ""),
+        fold.get("created_at", ""),
+        fold.get("updated_at", ""),
+        iterations_of(fold),
+        "\n".join(judgment.replace("\n", " ") for judgment in judgments_of(fold)),
+        cost_of(fold),
+        fold.get("final"),
+        fold.get("reason", ""),
+        int(awaiting(fold)),
+        str(fold.get("last") or ""),
+        fold.get("damaged", 0),
+        seq,
+        offset,
+        size,
+        mtime,
+        json.dumps(fold, sort_keys=True),
+    )
+
+
+def _continues(file: BinaryIO, offset: int, fold: dict[str, Any]) -> bool:
+    """Whether the file still holds, before `offset`, the end of the last line that was folded: it has only grown."""
+    mark = bytes.fromhex(fold.get("mark", ""))
+    file.seek(offset - len(mark))
+    return bool(mark) and file.read(len(mark)) == mark
+
+
+def _decoded(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _agentic_row(folder: str, name: str, size: int, mtime: int, _earlier: object) -> tuple[Any, ...] | None:
+    if not name.startswith("trace_"):
+        return None
+    meta: Any = None
+    with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+        meta = _decoded(file.readline(1 << 24))
+    meta = meta if isinstance(meta, dict) and meta.get("type") == "meta" else {}
+    label = str(meta.get("label") or "")
+    operation, _, module = label.partition(":")
+    success = meta.get("success")
+    return (
+        name,
+        str(meta.get("ts") or ""),
+        label,
+        operation,
+        module,
+        str(meta.get("provider") or ""),
+        str(meta.get("model") or ""),
+        int(success) if isinstance(success, bool) else None,
+        _number(meta.get("cost_usd")),
+        _number(meta.get("duration_sec")),
+        str(meta.get("session_id") or ""),
+        _count(meta.get("tools")),
+        _count(meta.get("errors")),
+        _total(meta.get("thoughts")),
+        _count(source.get("bytes") if isinstance(source := meta.get("source"), dict) else None),
+        size,
+        mtime,
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 63 else None
+
+
+def _total(value: Any) -> int | None:
+    return sum(count for count in value.values() if type(count) is int) if isinstance(value, dict) else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if type(value) in {int, float} else None
+
+
+class _Source(NamedTuple):
+    """One kind of file: the property of StateDir that names its folder, its statements, and what makes its row."""
+
+    folder: str
+    positions: str
+    unfinished: str
+    forget: str
+    find: str
+    store: str
+    make: Callable[[str, str, int, int, tuple[Any, ...] | None], tuple[Any, ...] | None]
+
+
+_SOURCES = (
+    _Source(
+        "traces",
+        "select name, size, mtime_ns from traces",
+        "select name, size, mtime_ns from traces where final_status is null",
+        "delete from traces where name = ?",
+        "select * from traces where name = ?",
+        "insert or replace into traces values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        _trace_row,
+    ),
+    _Source(
+        "agentic_traces",
+        "select name, size, mtime_ns from agentic",
+        "select name, size, mtime_ns from agentic where 0",
+        "delete from agentic where name = ?",
+        "select * from agentic where name = ?",
+        "insert or replace into agentic values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        _agentic_row,
+    ),
+)

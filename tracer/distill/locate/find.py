@@ -1,0 +1,197 @@
+"""Finds native sessions below the providers' folders, by id, by project, newest first, or all.
+
+The providers' own folders may be links (people keep dotfiles elsewhere); below them no link is followed, and an id
+from outside never becomes a path unless it is a plain name. Heads of files are read, never whole files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tracer.distill.locate import claude, codex, gemini
+from tracer.distill.native import NativeSession, Provider
+from tracer.distill.native_files import open_native
+from tracer.errors import NotFoundError, TraceError, UsageError
+
+__all__ = [
+    "PROVIDERS",
+    "find_sessions",
+    "guess_provider",
+    "latest_session",
+    "provider_root",
+    "session_at",
+    "session_by_id",
+    "session_named",
+    "with_agents",
+]
+
+PROVIDERS: Final[tuple[Provider, ...]] = ("claude", "codex", "gemini")
+_SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_MODULES: Final = {"claude": claude, "codex": codex, "gemini": gemini}
+
+
+def provider_root(provider: Provider, environ: Mapping[str, str] | None = None) -> Path:
+    """The folder below which `provider` keeps its sessions (CLAUDE_CONFIG_DIR, CODEX_HOME, GEMINI_CLI_HOME, else ~)."""
+    environ = os.environ if environ is None else environ
+    home = Path(environ.get("HOME") or Path.home())
+    match provider:
+        case "claude":
+            return Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"
+        case "codex":
+            return Path(environ.get("CODEX_HOME") or home / ".codex")
+        case _:
+            return Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
+
+
+def find_sessions(
+    provider: Provider | None = None, *, project: Path | None = None, environ: Mapping[str, str] | None = None
+) -> list[NativeSession]:
+    """All sessions found, newest first; `project` keeps those that ran in this folder.
+
+    Subagents' files are not sessions of their own. Files that cannot be read are passed over.
+    """
+    found: list[NativeSession] = []
+    for name in (provider,) if provider else PROVIDERS:
+        root = provider_root(name, environ)
+        found.extend(session for session in _MODULES[name].sessions(root) if _is_in(session, project))
+    return sorted(found, key=lambda session: (-session.modified_ms, str(session.path)))
+
+
+def latest_session(
+    provider: Provider | None = None, *, project: Path | None = None, environ: Mapping[str, str] | None = None
+) -> NativeSession:
+    """The newest session, of `project` if given, with its subagents.
+
+    Raises:
+        NotFoundError: there is none; the error names the folders searched.
+
+    """
+    sessions = find_sessions(provider, project=project, environ=environ)
+    if not sessions:
+        searched = ", ".join(str(provider_root(name, environ)) for name in ((provider,) if provider else PROVIDERS))
+        of_project = f" of {project}" if project else ""
+        raise NotFoundError(
+            f"no native session{of_project} found",
+            why=f"searched {searched}",
+            next_step="`pm sessions` lists every session found; `--session PATH` names one",
+        )
+    return with_agents(sessions[0])
+
+
+def session_by_id(
+    provider: Provider, session_id: str, *, cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> NativeSession:
+    """The session with this native id, with its subagents; `cwd` is a hint where to look first.
+
+    Raises:
+        UsageError: the id is no plain name.
+        NotFoundError: no file has it.
+
+    """
+    if not _SAFE_ID.fullmatch(session_id) or ".." in session_id:
+        raise UsageError(f"{session_id!r} is no session id", why="ids are letters, digits, dots, dashes")
+    root = provider_root(provider, environ)
+    found = _MODULES[provider].by_id(root, session_id, cwd)
+    if found is None:
+        raise NotFoundError(
+            f"no {provider} session {session_id!r}",
+            why=f"searched {root}",
+            next_step=f"`pm sessions --provider {provider}` lists what is there",
+        )
+    return with_agents(found)
+
+
+def session_named(
+    name: str, provider: Provider | None = None, *, cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> NativeSession:
+    """The session (of any provider, if none is given) whose id is `name`, else the only one whose id begins so.
+
+    Raises:
+        UsageError: the name is no plain one, or several ids begin so.
+        NotFoundError: no id is or begins so.
+
+    """
+    for asked in (provider,) if provider else PROVIDERS:
+        try:
+            return session_by_id(asked, name, cwd=cwd, environ=environ)
+        except NotFoundError:
+            continue
+    begun = [session for session in find_sessions(provider, environ=environ) if session.session_id.startswith(name)]
+    if not begun:
+        raise NotFoundError(f"no session {name!r}", next_step="`pm sessions` lists every session found")
+    if len(begun) > 1:
+        named = ", ".join(session.session_id for session in begun[:3])
+        raise UsageError(
+            f"{len(begun)} session ids begin with {name!r}",
+            why=named if len(begun) <= 3 else f"{named}, …",
+            next_step="give more of the id",
+        )
+    return with_agents(begun[0])
+
+
+def session_at(path: Path, provider: Provider | None = None) -> NativeSession:
+    """The session in the file `path`, wherever it lies, with the subagents beside it.
+
+    Raises:
+        NotFoundError: no such file.
+        TraceError: it is a link, lies in a linked folder, is no plain file, or no provider's.
+
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the links that are to be refused
+    if path.parent.is_symlink():
+        raise TraceError(
+            f"cannot read {str(path)!r}",
+            why="its folder is a symbolic link",
+            next_step="name the file by its real path",
+        )
+    open_native(path).close()
+    provider = provider or guess_provider(path)
+    return with_agents(_MODULES[provider].describe(path))
+
+
+def guess_provider(path: Path) -> Provider:
+    """Which provider wrote `path`, by its place and else by its first bytes.
+
+    Raises:
+        TraceError: nothing tells.
+
+    """
+    name, parts = path.name, path.parts
+    if name.startswith("rollout-") or ".codex" in parts:
+        return "codex"
+    if ".gemini" in parts or (name.startswith("session-") and path.parent.name == "chats"):
+        return "gemini"
+    if ".claude" in parts:
+        return "claude"
+    with open_native(path) as stream:
+        head = stream.read(65536)
+    if b'"session_meta"' in head or b'"response_item"' in head:
+        return "codex"
+    if b'"projectHash"' in head or b'"type":"gemini"' in head:
+        return "gemini"
+    if b'"parentUuid"' in head or b'"sessionId"' in head:
+        return "claude"
+    raise TraceError(
+        f"cannot tell which agent wrote {str(path)!r}",
+        why="neither its name nor its first lines are a known session's",
+        next_step="add --provider claude, codex or gemini",
+    )
+
+
+def with_agents(session: NativeSession) -> NativeSession:
+    """`session` with the files of its subagents looked up."""
+    found: NativeSession = _MODULES[session.provider].with_agents(session)
+    return found
+
+
+def _is_in(session: NativeSession, project: Path | None) -> bool:
+    if project is None:
+        return True
+    if session.cwd is None:
+        return False
+    spellings = {str(project), str(project.resolve())}
+    return session.cwd in spellings or str(Path(session.cwd).resolve()) in spellings

@@ -1,0 +1,271 @@
+"""An agentic trace as values that questions can be asked of: its meta line and its steps, in file order.
+
+Reading is total and bounded: a line that is no object, is too long or has another shape counts as damaged.
+"""
+
+from __future__ import annotations
+
+import calendar
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from tracer.errors import NotFoundError
+
+__all__ = ["Phase", "Step", "Trace", "judgments", "parse_trace", "phase_of", "read_agentic"]
+
+Phase = Literal["think", "read", "edit", "run", "test", "plan", "other"]
+
+_EDITS = frozenset(
+    {
+        "edit",
+        "multiedit",
+        "write",
+        "notebookedit",
+        "apply_patch",
+        "replace",
+        "write_file",
+        "edit_file",
+        "create_file",
+        "str_replace",
+        "str_replace_based_edit_tool",
+        "update_file",
+        "delete_file",
+    }
+)
+_READS = frozenset(
+    {
+        "read",
+        "read_file",
+        "read_many_files",
+        "glob",
+        "grep",
+        "ls",
+        "list_directory",
+        "search_file_content",
+        "view",
+        "find_files",
+        "web_fetch",
+        "webfetch",
+        "websearch",
+        "google_web_search",
+        "web_search",
+        "notebookread",
+        "view_image",
+        "list_dir",
+        "grep_search",
+        "codebase_search",
+    }
+)
+_RUNS = frozenset(
+    {
+        "bash",
+        "shell",
+        "run_shell_command",
+        "exec_command",
+        "local_shell",
+        "exec",
+        "run",
+        "powershell",
+        "shell_command",
+        "unified_exec",
+        "container.exec",
+        "write_stdin",
+        "bashoutput",
+    }
+)
+_PLANS = frozenset(
+    {
+        "todowrite",
+        "update_plan",
+        "task",
+        "agent",
+        "exitplanmode",
+        "taskcreate",
+        "taskupdate",
+        "write_todos",
+    }
+)
+_TESTS = (
+    *("pytest", "unittest", "tox", "nox", "npm test", "npm run test", "yarn test", "pnpm test", "jest", "vitest"),
+    *("go test", "cargo test", "make test", "ctest", "mvn test", "gradle test", "rspec", "phpunit", "dotnet test"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line after the meta line. `seconds` counts from 1970, None where the line has no time; `line` from 1.
+
+    `offset` is where a read was asked to begin, 0 for the beginning.
+    """
+
+    line: int
+    kind: str
+    seconds: int | None = None
+    name: str = ""
+    args: str = ""
+    status: str = ""
+    output: str = ""
+    text: str = ""
+    path: str = ""
+    sha256: str = ""
+    duration_ms: int | None = None
+    agent: str | None = None
+    offset: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether this is a tool call that went wrong."""
+        return self.kind == "tool" and self.status == "error"
+
+    @property
+    def phase(self) -> Phase:
+        """What the step is for."""
+        return phase_of(self.name, self.args) if self.kind == "tool" else "think"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One agentic trace. `name` is its file name; `damaged` counts lines that could not be read."""
+
+    name: str
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    damaged: int = 0
+
+    @property
+    def success(self) -> bool | None:
+        """How the run ended; None is not told."""
+        told = self.meta.get("success")
+        return told if isinstance(told, bool) else None
+
+    def number(self, *path: str) -> float | None:
+        """A number of the meta line, such as `number("tokens", "output")`; None where it is not told."""
+        value: Any = self.meta
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def phase_of(tool: str, args: str) -> Phase:
+    """The phase a call of `tool` belongs to, by the names the three command lines use."""
+    name = tool.lower()
+    if name in _EDITS:
+        return "edit"
+    if name in _READS:
+        return "read"
+    if name in _PLANS:
+        return "plan"
+    if name in _RUNS:
+        return "test" if any(word in args for word in _TESTS) else "run"
+    return "other"
+
+
+def parse_trace(name: str, lines: Iterable[bytes]) -> Trace:
+    """The trace in `lines` (JSON Lines, the meta line first)."""
+    meta: Mapping[str, Any] = {}
+    steps: list[Step] = []
+    damaged = 0
+    for number, line in enumerate(lines, 1):
+        record = _object(line)
+        if record is None:
+            damaged += bool(line.strip())
+        elif record.get("type") == "meta":
+            meta = meta or record
+        else:
+            steps.append(_step(number, record))
+    return Trace(name, meta, tuple(steps), damaged)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("type"), str) else None
+
+
+def _step(line: int, record: Mapping[str, Any]) -> Step:
+    duration, offset = record.get("duration_ms"), record.get("offset")
+    return Step(
+        line=line,
+        kind=record["type"],
+        seconds=_seconds(record.get("ts")),
+        name=_text(record, "name"),
+        args=_text(record, "args_summary"),
+        status=_text(record, "status"),
+        output="\n".join(part for part in (_text(record, "diagnostics"), _text(record, "output_tail")) if part),
+        text=_text(record, "text"),
+        path=_text(record, "path"),
+        sha256=_text(record, "sha256"),
+        duration_ms=duration if isinstance(duration, int) and not isinstance(duration, bool) else None,
+        agent=_text(record, "agent") or None,
+        offset=offset if isinstance(offset, int) else 0,
+    )
+
+
+def _text(record: Mapping[str, Any], key: str) -> str:
+    value = record.get(key)
+    if isinstance(value, list):
+        return "\n".join(item for item in value if isinstance(item, str))
+    return value if isinstance(value, str) else ""
+
+
+def _seconds(stamp: object) -> int | None:
+    try:
+        return calendar.timegm(time.strptime(str(stamp)[:19], "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+
+
+_LONGEST_LINE = 16 << 20
+_JUDGMENT = b'"QUALITY_JUDGMENT"'
+
+
+def read_agentic(path: Path) -> Trace:
+    """The agentic trace at `path`; lines over 16 MB count as damaged. Raises `NotFoundError`."""
+    try:
+        with path.open("rb") as file:
+            return parse_trace(path.name, _lines(file))
+    except OSError as error:
+        raise NotFoundError(
+            f"{path} cannot be read", why=str(error), next_step="pm traces lists those there are"
+        ) from error
+
+
+def judgments(paths: Iterable[Path], *, since: str | None = None) -> Iterator[dict[str, Any]]:
+    """The data of every QUALITY_JUDGMENT in conversation traces, file by file; from `since` (ISO time) on.
+
+    A file that vanishes or cannot be read is passed over: it tells nothing.
+    """
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                for line in _lines(file):
+                    if _JUDGMENT in line and (data := _judgment(line, since)) is not None:
+                        yield data
+        except OSError:
+            continue
+
+
+def _judgment(line: bytes, since: str | None) -> dict[str, Any] | None:
+    try:
+        fact = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fact, dict) or fact.get("event") != "QUALITY_JUDGMENT":
+        return None
+    data = fact.get("data")
+    recent = since is None or str(fact.get("timestamp", "")) >= since
+    return data if recent and isinstance(data, dict) else None
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of `file`; of one that is too long only its beginning, which is then no whole JSON."""
+    while line := file.readline(_LONGEST_LINE):
+        yield line
+        while len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+            line = file.readline(_LONGEST_LINE)

@@ -1,0 +1,349 @@
+"""What one line of a trace file is, from its first bytes: its kind, time, group, mark and one-line summary.
+
+The key orders that our own writers use are matched byte for byte, so a line of 2 MB costs as much as one of 200
+bytes; a line in another order is decoded where it is small enough. Summaries are recorded text: whoever shows them
+escapes them.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import timegm
+from collections.abc import Callable
+from typing import Any, Final, Literal, cast
+
+import orjson
+
+from tracer.rows.row import (
+    NO_GROUP,
+    Family,
+    Group,
+    Head,
+)
+from tracer.verification import unverified_in, unverified_text
+
+__all__ = [
+    "HEAD_BYTES",
+    "SUMMARY_CHARS",
+    "epoch_ms",
+    "group_at",
+    "head_of",
+    "head_of_fields",
+    "load_object",
+    "mark_and_summary",
+    "summary_from_head",
+]
+
+HEAD_BYTES: Final = 4096
+_STRING: Final = rb'"((?:[^"\\\x00-\x1f]|\\.)*)"'
+_CONVERSATION: Final = re.compile(
+    rb'\{"timestamp":'
+    + _STRING
+    + rb',"event":'
+    + _STRING
+    + rb',"session_id":'
+    + _STRING
+    + rb',"task_id":'
+    + _STRING
+    + rb'(?:,"subtask_id":'
+    + _STRING
+    + rb')?(?:,"iteration_index":(\d{1,9}))?,"data":\{'
+)
+_TRACEPACK: Final = re.compile(
+    rb'\{"timestamp":'
+    + _STRING
+    + rb',"event":'
+    + _STRING
+    + rb',"session_id":'
+    + _STRING
+    + rb'(?:,"task_id":(?:'
+    + _STRING
+    + rb'|null))?(?:,"from_state":(?:'
+    + _STRING
+    + rb'|null))?(?:,"to_state":(?:'
+    + _STRING
+    + rb'|null))?,"data":\{'
+)
+_AGENTIC: Final = re.compile(rb'\{"type":"(meta|thought|message|tool|error)","ts":' + _STRING + rb",")
+_CAPTURE: Final = re.compile(rb'\{"event_id":' + _STRING + rb',"seq":\d+,"ts_ms":(\d{1,17}),"type":' + _STRING + rb",")
+_PACK_EVENTS: Final = frozenset({
+    "SESSION_START", "SESSION_END", "TASK_START", "TASK_STATE_CHANGE", "TASK_END", "EXECUTOR_CALL", "EXECUTOR_RESULT",
+    "VERIFICATION_START", "VERIFICATION_RESULT", "ERROR", "WARNING",
+})  # fmt: skip
+_AGENTIC_TYPES: Final = frozenset({"meta", "thought", "message", "tool", "error"})
+_ISO: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)?")
+
+
+def head_of(head: bytes) -> Head | None:
+    """What `head`, the first bytes of a line, tells; None where it is not in one of our writers' orders."""
+    if found := _CONVERSATION.match(head):
+        time, event, _session, _task, subtask, iteration = found.groups()
+        group = Group(None if subtask is None else _text(subtask), None if iteration is None else int(iteration))
+        name = _text(event)
+        family: Family = "tracepack" if name in _PACK_EVENTS else "conversation"
+        return Head(family, name, _text(time), group, found.end() - 1)
+    if found := _TRACEPACK.match(head):
+        return Head("tracepack", _text(found.group(2)), _text(found.group(1)), NO_GROUP, found.end() - 1)
+    if found := _AGENTIC.match(head):
+        return Head("agentic", _text(found.group(1)), _text(found.group(2)), NO_GROUP, found.end() - 1)
+    if found := _CAPTURE.match(head):
+        return Head("capture", _text(found.group(3)), _text(found.group(2)), NO_GROUP, found.end() - 1)
+    return None
+
+
+def group_at(buffer: bytes, start: int) -> Group | None:
+    """The group of the line that starts at `start` of `buffer`; None where the first bytes do not tell."""
+    found = _CONVERSATION.match(buffer, start)
+    if found is None:
+        return None
+    subtask, iteration = found.group(5), found.group(6)
+    if subtask is None and iteration is None:
+        return NO_GROUP
+    return Group(None if subtask is None else _text(subtask), None if iteration is None else int(iteration))
+
+
+def head_of_fields(fields: dict[str, Any]) -> Head:
+    """What a decoded line of any shape is; `other` where no family fits."""
+    event, kind = fields.get("event"), fields.get("type")
+    if isinstance(event, str) and isinstance(fields.get("timestamp"), str):
+        subtask, iteration = fields.get("subtask_id"), fields.get("iteration_index")
+        group = Group(
+            subtask if isinstance(subtask, str) else None,
+            iteration if type(iteration) is int and iteration >= 0 else None,
+        )
+        pack = event in _PACK_EVENTS or "to_state" in fields
+        return Head("tracepack" if pack else "conversation", event, cast("str", fields["timestamp"]), group, 0)
+    if isinstance(kind, str):
+        if "event_id" in fields or "ts_ms" in fields:
+            return Head("capture", kind, str(fields.get("ts_ms", "")), NO_GROUP, 0)
+        if kind in _AGENTIC_TYPES:
+            return Head("agentic", kind, str(fields.get("ts", "")), NO_GROUP, 0)
+    name = next((fields[key] for key in ("event", "type", "kind", "name") if isinstance(fields.get(key), str)), "JSON")
+    return Head("other", name, str(fields.get("timestamp") or fields.get("ts") or ""), NO_GROUP, 0)
+
+
+def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
+    """The JSON object in `line`, or None with the reason."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return None, f"not JSON: {error}"
+    if not isinstance(value, dict):
+        return None, f"not a JSON object but a {type(value).__name__}"
+    return value, ""
+
+
+def epoch_ms(time: str) -> int | None:
+    """Milliseconds since 1970 of a stored time (ISO text taken as UTC, or digits); None where it is neither."""
+    if time.isdecimal():
+        return int(time) if len(time) <= 17 else None
+    found = _ISO.fullmatch(time)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    fraction = (found.group(7) or "").ljust(3, "0")[:3]
+    return timegm((year, month, day, hour, minute, second)) * 1000 + int(fraction)
+
+
+def _text(escaped: bytes) -> str:
+    if b"\\" not in escaped:
+        return escaped.decode("utf-8", "replace")
+    try:
+        return cast("str", orjson.loads(b'"' + escaped + b'"'))
+    except orjson.JSONDecodeError:
+        return escaped.decode("utf-8", "replace")
+
+
+SUMMARY_CHARS: Final = 200
+_LOOKED_AT: Final = 2048
+Mark = Literal["", "x", "v"]
+_BAD_STATUS: Final = frozenset({"INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT", "CANCELLED", "error", "failed"})
+_FIRST_STRING: Final = re.compile(
+    rb'"(?:prompt|output|modification_prompt|rules|summary|text|args_summary|content|command)":"((?:[^"\\]|\\.)*)'
+)
+_HEAD_STATUS: Final = re.compile(rb'"(?:status|judgment)":"([A-Za-z]{1,20})"')
+_BROKEN_ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?$")
+
+
+def mark_and_summary(head: Head, fields: dict[str, Any]) -> tuple[Mark, str]:
+    """The mark and summary of a decoded line; total on any JSON object."""
+    if head.family in {"conversation", "tracepack"}:
+        data = fields.get("data")
+        body = data if isinstance(data, dict) else {}
+        maker = _SUMMARIES_CONVERSATION.get(head.event)
+        if maker is not None:
+            return maker(body)
+        if head.family == "tracepack":
+            return _tracepack(head.event, fields, body)
+        return "", _pairs(body)
+    if head.family == "agentic":
+        return _agentic(head.event, fields)
+    if head.family == "capture":
+        payload = fields.get("payload")
+        return _capture(head.event, payload if isinstance(payload, dict) else {})
+    return "", _pairs(fields)
+
+
+def summary_from_head(head: Head, start: bytes, end: bytes, size: int) -> tuple[Mark, str]:
+    """The same for a line known only by its first and last bytes; `size` is the whole line's, in bytes."""
+    found = _FIRST_STRING.search(start, head.body, head.body + _LOOKED_AT)
+    text = _unescaped(found.group(1)) if found else f"{size:,} bytes"
+    status = _HEAD_STATUS.search(start, head.body, head.body + _LOOKED_AT) or _HEAD_STATUS.search(end)
+    word = status.group(1).decode() if status else ""
+    mark: Mark = "x" if word in _BAD_STATUS or word == "REJECT" else "v" if word == "PASS" else ""
+    return mark, _line(text)
+
+
+def _line(text: Any) -> str:
+    if not isinstance(text, str):
+        return (
+            "" if text is None else _line(orjson.dumps(text, option=orjson.OPT_NON_STR_KEYS).decode("utf-8", "replace"))
+        )
+    part = text[: SUMMARY_CHARS * 4]
+    first = next((line.strip() for line in part.split("\n") if line.strip()), "")
+    return first[:SUMMARY_CHARS]
+
+
+def _unescaped(partial: bytes) -> str:
+    whole = _BROKEN_ESCAPE.sub(b"", partial[: SUMMARY_CHARS * 6])
+    text = whole.decode("utf-8", "ignore")
+    try:
+        value = orjson.loads(f'"{text}"')
+    except orjson.JSONDecodeError:
+        return text
+    return value if isinstance(value, str) else text
+
+
+def _pairs(fields: dict[str, Any]) -> str:
+    shown = []
+    for key, value in list(fields.items())[:6]:
+        if isinstance(value, (str, int, float)) or value is None:
+            shown.append(f"{key}={_line(value) if isinstance(value, str) else value}")
+        else:
+            shown.append(f"{key}=…")
+    return _line(" ".join(shown))
+
+
+def _status_mark(status: Any) -> Mark:
+    return "x" if status in _BAD_STATUS else ""
+
+
+def _request(data: dict[str, Any]) -> tuple[Mark, str]:
+    action = data.get("action")
+    prompt = _line(data.get("prompt"))
+    return "", f"{action}: {prompt}".rstrip(": ") if isinstance(action, str) else prompt
+
+
+def _response(data: dict[str, Any]) -> tuple[Mark, str]:
+    status = data.get("status")
+    text = _line(data.get("output"))
+    if status == "COMPLETE" or not isinstance(status, str):
+        return "", text
+    error = data.get("error")
+    reason = error.get("message") if isinstance(error, dict) else None
+    return "x", _line(" ".join(part for part in (status, _line(reason) or text) if part))
+
+
+def _judgment(data: dict[str, Any]) -> tuple[Mark, str]:
+    judgment = data.get("judgment")
+    results = data.get("criteria_results")
+    failed = [
+        f"{result.get('id')} {_line(result.get('reason') or result.get('name'))}".strip()
+        for result in (results if isinstance(results, list) else [])
+        if isinstance(result, dict) and result.get("passed") is False
+    ]
+    mark: Mark = "x" if judgment == "REJECT" else "v" if judgment == "PASS" else ""
+    said = "; ".join(failed) or unverified_text(unverified_in([data]))
+    return mark, _line(f"{judgment}  {said}".strip())
+
+
+def _rejection(data: dict[str, Any]) -> tuple[Mark, str]:
+    failed = data.get("criteria_failed")
+    names = " ".join(str(name) for name in failed) if isinstance(failed, list) else ""
+    return "", _line(f"{names}  {_line(data.get('modification_prompt'))}".strip())
+
+
+def _plan(data: dict[str, Any]) -> tuple[Mark, str]:
+    subtasks = data.get("subtasks")
+    count = len(subtasks) if isinstance(subtasks, list) else 0
+    reason = _line(data.get("reason"))
+    return "", f"{count} subtasks{f': {reason}' if reason else ''}"
+
+
+def _iteration_end(data: dict[str, Any]) -> tuple[Mark, str]:
+    return "", _line(data.get("judgment"))
+
+
+def _final(data: dict[str, Any]) -> tuple[Mark, str]:
+    status, count = data.get("status"), data.get("total_iterations")
+    reason = data.get("reason")
+    text = f"{status}  {count} iteration{'' if count == 1 else 's'}"
+    if isinstance(reason, str) and reason not in {"passed", ""}:
+        text += f"  {reason}"
+    return ("v" if status == "COMPLETE" else _status_mark(status)), _line(text)
+
+
+_SUMMARIES_CONVERSATION: Final[dict[str, Callable[[dict[str, Any]], tuple[Mark, str]]]] = {
+    "USER_REQUEST": _request,
+    "SYSTEM_RULES": lambda data: ("", _line(data.get("rules"))),
+    "CHUNKING_PLAN": _plan,
+    "LLM_REQUEST": lambda data: ("", _line(data.get("prompt"))),
+    "LLM_RESPONSE": _response,
+    "QUALITY_JUDGMENT": _judgment,
+    "REJECTION_DETAILS": _rejection,
+    "ITERATION_END": _iteration_end,
+    "FINAL_SUMMARY": _final,
+}
+
+
+def _tracepack(event: str, fields: dict[str, Any], data: dict[str, Any]) -> tuple[Mark, str]:
+    old, new = fields.get("from_state"), fields.get("to_state")
+    moved = f"{old or ''} -> {new or ''}".strip() if old or new else ""
+    task = fields.get("task_id")
+    text = "  ".join(part for part in (task if isinstance(task, str) else "", moved, _pairs(data)) if part)
+    return ("x" if event == "ERROR" or new == "ERROR" else ""), _line(text)
+
+
+def _agentic(kind: str, fields: dict[str, Any]) -> tuple[Mark, str]:
+    match kind:
+        case "meta":
+            success = fields.get("success")
+            text = "  ".join(str(fields[key]) for key in ("label", "provider", "model") if fields.get(key))
+            return ("x" if success is False else "v" if success is True else ""), _line(text)
+        case "tool":
+            status = fields.get("status")
+            shown = f"{fields.get('name', '')} {_line(fields.get('args_summary'))}".strip()
+            return ("x" if status == "error" else ""), _line(shown)
+        case "message":
+            return "", _line(f"{fields.get('role', '')}: {_line(fields.get('text'))}")
+        case "error":
+            return "x", _line(fields.get("text"))
+        case _:
+            text = _line(fields.get("text"))
+            return "", text or _line(fields.get("availability"))
+
+
+def _capture(kind: str, payload: dict[str, Any]) -> tuple[Mark, str]:
+    if kind == "test_run":
+        passed = payload.get("passed")
+        word = "passed" if passed is True else "failed" if passed is False else "not told"
+        mark: Mark = "v" if passed is True else "x" if passed is False else ""
+        return mark, _line(f"{word}  {_line(payload.get('command'))}")
+    if kind == "file_edit" and isinstance(payload.get("patch"), str):
+        patch = payload["patch"][: SUMMARY_CHARS * 400].split("\n")
+        more = sum(line.startswith("+") and not line.startswith("+++") for line in patch)
+        less = sum(line.startswith("-") and not line.startswith("---") for line in patch)
+        return "", _line(f"{_line(payload.get('file_path'))}  +{more} -{less}")
+    if kind == "file_snapshot":
+        return "", _line(f"{_line(payload.get('file_path'))}  {_line(payload.get('snapshot_reason'))}")
+    if kind == "terminal_output" and isinstance(payload.get("chunk"), str):
+        lines = payload["chunk"][: SUMMARY_CHARS * 40].split("\n")
+        telling = next((line for line in lines if any(map(str.isalnum, line))), "")
+        return "", _line(telling) or "nothing that shows"
+    if kind == "thought":
+        return "", _line(f"{_line(payload.get('kind'))}: {_line(payload.get('content'))}")
+    keys = ("file_path", "command", "content", "message", "title", "action", "kind", "query", "stream")
+    text = "  ".join(_line(payload[key]) for key in keys if isinstance(payload.get(key), str))
+    return ("x" if kind == "error" else ""), _line(text or _pairs(payload))

@@ -1,0 +1,351 @@
+"""The settings in force: all layers read, checked and merged; one setting changed in a file.
+
+Layers, highest first: flags, `PM_*`, `--config`, config.local.toml, config.toml, the user's file, defaults. Guarded
+settings in untrusted project files are left out and listed in `ignored`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tracer.errors import ConfigError, UsageError
+from tracer.settings.declared import SETTINGS, Setting, find_setting
+from tracer.settings.parse import parse_value
+from tracer.settings.trust import (
+    PROJECT_FILES,
+    folder_trusted,
+    trusted_file,
+    user_folder,
+)
+
+__all__ = [
+    "Ignored",
+    "Layered",
+    "Origin",
+    "Settings",
+    "flatten",
+    "line_of",
+    "load_settings",
+    "nearest_key",
+    "read_file",
+    "set_value",
+    "trust_store",
+    "user_file",
+]
+
+# What a file that many people share may not decide for any of them, however well it is trusted.
+_NOT_FOR_PROJECTS = {("run.permissions", "full")}
+_SECRET_WORDS = ("api_key", "apikey", "token", "secret", "password", "passwd", "credential")
+
+
+class Origin(NamedTuple):
+    """Where a value came from: `layer` (flag, environment, file, local, project, user, default) and its name."""
+
+    layer: str
+    where: str = ""
+
+
+class Layered(NamedTuple):
+    """A setting's value in force and the lower ones that it overrides, highest first."""
+
+    key: str
+    value: Any
+    origin: Origin
+    overrides: tuple[tuple[Any, Origin], ...] = ()
+
+
+class Ignored(NamedTuple):
+    """A guarded setting in a project file that is left out, and why: want of trust, or nothing a project may say."""
+
+    key: str
+    path: str
+    why: str = "the folder is not trusted"
+
+
+class Settings:
+    """All settings of one run. `trusted` is whether the folder as a whole is; `get` answers with the value in force."""
+
+    def __init__(
+        self, rows: Mapping[str, Layered], *, ignored: tuple[Ignored, ...], trusted: bool, project: Path
+    ) -> None:
+        self.rows = rows
+        self.ignored = ignored
+        self.trusted = trusted
+        self.project = project
+
+    def get(self, key: str) -> Any:
+        """The value of `key` (its default where nothing sets it)."""
+        row = self.rows.get(key)
+        if row is not None:
+            return row.value
+        setting = find_setting(key)
+        return setting.default if setting else None
+
+    def origin(self, key: str) -> Origin:
+        """Where the value of `key` came from."""
+        row = self.rows.get(key)
+        return row.origin if row is not None else Origin("default")
+
+    def family(self, prefix: str) -> dict[str, Any]:
+        """The values below `prefix` (`repl.keys`), by the rest of their key."""
+        start = prefix + "."
+        return {key.removeprefix(start): row.value for key, row in self.rows.items() if key.startswith(start)}
+
+    def ignored_line(self) -> str:
+        """One line about settings that were left out for want of trust, or an empty text."""
+        untrusted = [item.key for item in self.ignored if item.why == Ignored("", "").why]
+        parts = [f"ignored: {item.key}, {item.why}" for item in self.ignored if item.key not in untrusted]
+        if untrusted:
+            parts.append(f"ignored until you trust this folder: {', '.join(untrusted)} (pm config trust)")
+        return "; ".join(parts)
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """The user's own configuration file."""
+    return user_folder(environ, platform=sys.platform) / "config.toml"
+
+
+def trust_store(environ: Mapping[str, str]) -> Path:
+    """Where trust is kept."""
+    return user_folder(environ, platform=sys.platform) / "trusted.json"
+
+
+def load_settings(
+    *, project: Path, environ: Mapping[str, str], extra_file: str | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Read and merge all layers; `project` is the folder that holds config.toml (the state directory).
+
+    Raises:
+        ConfigError: a file that is no TOML, an unknown key, a value that does not fit, a secret.
+
+    """
+    store, ignored = trust_store(environ), list[Ignored]()
+    layers: list[Iterator[tuple[str, Any, Origin]]] = [_from_flags(flags or {}), _from_environment(environ)]
+    if extra_file:
+        path = Path(extra_file).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"no configuration file {str(path)!r}", next_step="check --config")
+        layers.append(_from_file(path, "file"))
+    layers.extend(_from_project(project, name, store, ignored) for name in PROJECT_FILES)
+    layers.append(_from_file(user_file(environ), "user"))
+    layers.append(
+        (setting.key, setting.default, Origin("default")) for setting in SETTINGS if not setting.key.endswith("*")
+    )
+    found: dict[str, list[tuple[Any, Origin]]] = {}
+    for layer in layers:
+        for key, value, origin in layer:
+            found.setdefault(key, []).append((value, origin))
+    rows = {key: Layered(key, values[0][0], values[0][1], tuple(values[1:])) for key, values in found.items()}
+    return Settings(rows, ignored=tuple(ignored), trusted=folder_trusted(store, project), project=project)
+
+
+def _from_flags(flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, Origin]]:
+    for setting in SETTINGS:
+        name = setting.flag.lstrip("-").replace("-", "_")
+        if setting.flag and flags.get(name) is not None:
+            try:
+                value = parse_value(setting, flags[name], key=setting.flag, where="flag")
+            except ConfigError as error:  # typed on the command line: the person mends the line, not a file
+                raise UsageError(error.what, next_step=f"{setting.flag}: {setting.help}") from error
+            yield setting.key, value, Origin("flag", setting.flag)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, Origin]]:
+    for setting in SETTINGS:
+        raw = environ.get(setting.env) if setting.env else None
+        if raw:
+            value = parse_value(setting, raw, key=setting.env, where="environment")
+            yield setting.key, value, Origin("environment", setting.env)
+
+
+def _from_project(project: Path, name: str, store: Path, ignored: list[Ignored]) -> Iterator[tuple[str, Any, Origin]]:
+    path = project / name
+    layer = "local" if name == PROJECT_FILES[0] else "project"
+    vouched: bool | None = None
+    for key, value, origin in _from_file(path, layer):
+        setting = find_setting(key)
+        if setting is not None and setting.guarded:
+            if vouched is None:
+                vouched = trusted_file(store, project, name, path.read_bytes())
+            if not vouched:
+                ignored.append(Ignored(key, str(path)))
+                continue
+            if layer == "project" and (key, value) in _NOT_FOR_PROJECTS:
+                ignored.append(Ignored(key, str(path), "full is given by a flag or your own configuration only"))
+                continue
+        yield key, value, origin
+
+
+def _from_file(path: Path, layer: str) -> Iterator[tuple[str, Any, Origin]]:
+    for key, raw in flatten(read_file(path)):
+        where = str(path)
+        setting = find_setting(key)
+        if setting is None:
+            raise _unknown(key, path)
+        try:
+            yield key, parse_value(setting, raw, key=key, where=where), Origin(layer, where)
+        except ConfigError as error:
+            line = line_of(path, key)
+            raise ConfigError(
+                error.what, why=f"{where}:{line}" if line else where, next_step=error.next_step
+            ) from error
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The tables of a configuration file; empty where there is none.
+
+    Raises:
+        ConfigError: it cannot be read or is no TOML.
+
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path.name} is not valid TOML", why=f"{path}: {error}", next_step=f"mend {path}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path.name} is not UTF-8", why=str(path), next_step=f"mend {path}") from error
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be read", why=f"{path}: {error.strerror}") from error
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and their values; tables below a free family are flattened too."""
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from flatten(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _unknown(key: str, path: Path) -> ConfigError:
+    line = line_of(path, key)
+    where = f"{path}:{line}" if line else str(path)
+    last = key.rsplit(".", 1)[-1].lower()
+    if any(word in last for word in _SECRET_WORDS):
+        return ConfigError(
+            f"{key!r}: secrets are not kept in configuration",
+            why=where,
+            next_step="export it in the environment, or name a file in anthropic.key_file (mode 0600)",
+        )
+    like = nearest_key(key)
+    return ConfigError(
+        f"unknown setting {key!r}", why=where, next_step=f"did you mean {like}?" if like else "pm config show"
+    )
+
+
+def nearest_key(key: str) -> str:
+    """The declared key most like `key`, or an empty text."""
+    from difflib import get_close_matches  # 10 ms, only after a mistake
+
+    keys = [setting.key for setting in SETTINGS]
+    found = get_close_matches(key, keys, n=1, cutoff=0.5)
+    if not found:
+        by_last = {name.rsplit(".", 1)[-1]: name for name in keys}
+        last = get_close_matches(key.rsplit(".", 1)[-1], list(by_last), n=1, cutoff=0.6)
+        found = [by_last[last[0]]] if last else []
+    return found[0] if found else ""
+
+
+def line_of(path: Path, key: str) -> int | None:
+    """The 1-based line that gives `key` its value: where the file, cut after that line, first holds it.
+
+    Asking the TOML parser about growing prefixes costs a parse a line, and only `config show` and errors ask.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError):
+        return None
+    for count in range(1, min(len(lines), 2000) + 1):
+        try:
+            table = tomllib.loads("".join(lines[:count]))
+        except tomllib.TOMLDecodeError:
+            continue
+        if any(found == key for found, _ in flatten(table)):
+            return count
+    return None
+
+
+def set_value(path: Path, key: str, raw: str | None) -> Any:
+    """Write `raw` (text as typed; None removes the key) as the value of `key` into `path`; the value as kept.
+
+    The file is written aside, synced and renamed: a crash leaves the old or the new one.
+
+    Raises:
+        ConfigError: unknown key, a value that does not fit, a secret, a file that is no TOML or cannot be written.
+
+    """
+    import tomlkit  # 60 ms, only to change a file
+    from tomlkit.exceptions import TOMLKitError
+
+    setting = find_setting(key)
+    if setting is None or key.endswith("*"):
+        like = nearest_key(key)
+        raise ConfigError(f"unknown setting {key!r}", next_step=f"did you mean {like}?" if like else "pm config show")
+    value = None if raw is None else parse_value(setting, _typed(setting, raw), key=key, where="given value")
+    read_file(path)  # the strict parser speaks first: its error names the line
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+        _place(document, key.split("."), _stored(setting, raw, value))
+    except (TOMLKitError, TypeError) as error:
+        raise ConfigError(f"{key!r} cannot be set in {path.name}", why=str(error), next_step=f"mend {path}") from error
+    _write(path, tomlkit.dumps(document))
+    return value
+
+
+def _typed(setting: Setting, raw: str) -> Any:
+    """Values of free families are kept in the narrowest type that TOML has for them."""
+    if setting.kind != "any":
+        return raw
+    if raw in {"true", "false"}:
+        return raw == "true"
+    try:
+        return int(raw)
+    except ValueError:
+        return raw
+
+
+def _stored(setting: Setting, raw: str | None, value: Any) -> Any:
+    if raw is None:
+        return None
+    if setting.kind == "duration" and raw.strip()[-1:].isalpha():
+        return raw.strip()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _place(document: Any, names: list[str], value: Any) -> None:
+    import tomlkit
+
+    table = document
+    for name in names[:-1]:
+        if name not in table:
+            if value is None:
+                return
+            table[name] = tomlkit.table()
+        table = table[name]
+    if value is not None:
+        table[names[-1]] = value
+    elif names[-1] in table:
+        del table[names[-1]]
+
+
+def _write(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be written", why=f"{path}: {error.strerror}") from error

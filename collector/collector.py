@@ -32,11 +32,11 @@ from collector.intake.metadata import (
     prepare_finalize,
     prepare_upload,
 )
+from collector.intake.parse import parse_events
 from collector.intake.prepare import (
     Asked,
     IntakeRules,
     PreparedBatch,
-    parse_events,
     prepare_one,
     prepare_together,
     tombstone,
@@ -50,8 +50,6 @@ from collector.tokens import Issued, Tokens, draw_token, hash_token
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
-
-__all__ = ["Collector", "Created", "EventsPage", "OpenBlob", "StoredBlob", "Together", "Upload", "Uploads", "row_of"]
 
 
 class Created(NamedTuple):

@@ -8,8 +8,6 @@ from collector.intake.limits import IntakeLimits
 from collector.store.port import TraceLimits
 from tracer.settings.layers import Settings
 
-__all__ = ["CollectorSettings", "collector_settings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CollectorSettings:

@@ -16,8 +16,6 @@ from __future__ import annotations
 from tracer.clock import from_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 
-__all__ = ["DeletedError", "EventConflictError", "IntakeError", "OverloadedError", "TooLargeError"]
-
 
 class IntakeError(UsageError):
     """What was sent breaks a rule: `place` (`events[3].payload.patch`) and `rule` (a stable word) say which."""

@@ -17,8 +17,6 @@ from tracer.redaction.engine import build_redactor
 from tracer.settings.layers import Settings
 from tracer.statedir import StateDir
 
-__all__ = ["open_collector"]
-
 
 @asynccontextmanager
 async def open_collector(

@@ -15,19 +15,6 @@ from typing import Final, NamedTuple
 
 from tracer.errors import TraceError
 
-__all__ = [
-    "FilePatch",
-    "Hunk",
-    "PatchError",
-    "apply_patch",
-    "ended",
-    "make_patch",
-    "parse_patch",
-    "quoted",
-    "split_lines",
-    "write_patch",
-]
-
 _HUNK: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
 _NO_NEWLINE: Final = b"\\ No newline at end of file\n"
 _NOTHING: Final = b"/dev/null"

@@ -24,8 +24,6 @@ from tracer.errors import NotFoundError, TraceError, UnavailableError
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-__all__ = ["MOST_ATTEMPTS", "QueuedStatus", "QueuedTask", "QueuedTasks", "open_queued_tasks"]
-
 MOST_ATTEMPTS: Final = 3
 QueuedStatus = Literal[
     "QUEUED", "RUNNING", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED", "AWAITING_RESPONSE", "UNFINISHED"

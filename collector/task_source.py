@@ -13,8 +13,6 @@ from runner.processes.command import run_command
 from runner.processes.environment import command_environment
 from tracer.errors import UnavailableError, UsageError
 
-__all__ = ["check_out"]
-
 _SHA: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LIMIT_S: Final = 600.0
 _ALONE: Final = {

@@ -15,8 +15,6 @@ from collector.store.port import TokenRow, TraceStore
 from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import NotFoundError
 
-__all__ = ["ADMIN", "Access", "Issued", "Tokens", "draw_token", "hash_token"]
-
 _BELIEVED_S: Final = 2.0
 _MOST_BELIEVED: Final = 4096
 _LONGEST: Final = 200

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["main"]
-
 
 def main(words: list[str] | None = None) -> int:
     """Run `words` (the process's own arguments by default) as a command line and return the exit code."""

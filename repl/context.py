@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tracer.settings.layers import Settings
     from tracer.statedir import StateDir
 
-__all__ = ["Context"]
-
 # The names by which tracer.redaction.engine knows them; importing it costs 25 ms.
 _EXTRA_NAMES, _EXTRA_RULES = "PM_REDACTION_EXTRA_NAMES", "PM_REDACTION_EXTRA_RULES"
 

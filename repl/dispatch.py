@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 INSIDE_RUN = "PM_ORCHESTRATOR_PROCESS"  # runner.processes.process_table.MARK: importing it costs 30 ms
 
-__all__ = ["INSIDE_RUN", "Terminated", "load_handler", "refuse_to_agents", "report_end", "run_command", "run_words"]
-
 
 class Terminated(BaseException):
     """SIGTERM or SIGHUP arrived; like KeyboardInterrupt it is no Exception, so that nothing swallows it."""

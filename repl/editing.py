@@ -11,8 +11,6 @@ from pathlib import Path
 
 from tracer.errors import UnavailableError
 
-__all__ = ["FOLD_LINES", "Pastes", "edit_text", "kept_aside"]
-
 
 def edit_text(text: str, environ: Mapping[str, str], *, suffix: str = ".md") -> str:
     """`text` as the person left it; blocks while the editor has the terminal.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from runner.executors.credentials import ApiKey
     from tracer.settings.layers import Settings
 
-__all__ = ["AUTO", "AgentFound", "acp_agents", "choose_executor", "find_key", "found_agents", "no_credentials"]
-
 AUTO = "auto"
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["MEANINGS", "RETRY", "ExitCode", "code_of"]
-
 
 class ExitCode(IntEnum):
     """What the shell sees."""

@@ -15,8 +15,6 @@ from tracer.redaction.redactor import Redactor
 if TYPE_CHECKING:
     from repl.session import Session
 
-__all__ = ["SCOPES", "History", "HistorySearch", "Scope"]
-
 Scope = Literal["session", "project", "all"]
 SCOPES: tuple[Scope, ...] = ("session", "project", "all")
 _KEPT = 5000

@@ -16,8 +16,6 @@ from runner.core.task import TaskOutcome
 from tracer.clock import monotonic
 from tracer.settings.layers import Settings
 
-__all__ = ["Notifier", "reports"]
-
 _LONG_S = 30.0
 _DEBOUNCE_S = 5.0
 

@@ -23,8 +23,6 @@ from repl.version import VERSION
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.errors import LockedError, PmError, UsageError
 
-__all__ = ["greeting_lines", "repl", "resume_hints", "stdin_lines"]
-
 _CHUNK = 65536
 
 

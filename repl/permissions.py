@@ -13,8 +13,6 @@ from typing import NamedTuple
 from repl.present.text import one_line
 from runner.executors.registry import PermissionAnswer, PermissionQuestion
 
-__all__ = ["PermissionDesk", "Waiting", "answer_of", "answered_text", "choices_text", "question_text"]
-
 _WORDS: dict[str, PermissionAnswer] = {
     "y": "yes", "yes": "yes", "a": "always", "always": "always", "n": "no", "no": "no",
 }  # fmt: skip

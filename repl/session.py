@@ -42,8 +42,6 @@ from tracer.statedir import StateDir
 if TYPE_CHECKING:
     from runner.effects import TaskEffects
 
-__all__ = ["CHOICES", "Listener", "Session", "warm_up"]
-
 Listener = Callable[[Live | None], None]
 # What a session can choose for itself, over the settings: /executor, /model, /limits, /criteria.
 CHOICES = ("executor", "model", "max_iterations", "budget_usd", "timeout", "permissions", "criteria")

@@ -29,8 +29,6 @@ from repl.registry.spec import Command
 from repl.session import Session
 from tracer.errors import PmError, UsageError
 
-__all__ = ["Captured", "Shell", "Typed", "View", "captured", "for_session", "interpret", "slashed"]
-
 # `pm` where a command is shown: at the start, after a wide gap or after a colon; the command's one or two words follow.
 _SHELL_COMMAND = re.compile(r"(?:(?<=^)|(?<=  )|(?<=: ))pm (?=([a-z][a-z-]*(?: [a-z][a-z-]*)?))")
 

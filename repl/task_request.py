@@ -12,8 +12,6 @@ from runner.executors.registry import ExecutorSettings, PermissionAsker
 from tracer.errors import UsageError
 from tracer.settings.layers import Settings
 
-__all__ = ["executor_settings", "expand_criteria", "plan_file", "task_request"]
-
 _KINDS = ("test", "lint", "typecheck")
 _MOST_PLAN = 8 << 20
 _RANGE = re.compile(r"[Qq](\d+)\s*-\s*[Qq]?(\d+)")

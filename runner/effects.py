@@ -26,8 +26,6 @@ from tracer.blobs import DirectoryBlobs
 from tracer.errors import ConfigError
 from tracer.statedir import StateDir
 
-__all__ = ["BUILT_IN_RULES", "TaskEffects", "load_rules", "make_effects"]
-
 _MAX_BYTES: Final = 256_000
 
 BUILT_IN_RULES: Final = """\

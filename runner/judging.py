@@ -28,8 +28,6 @@ from runner.processes.command import run_command
 from runner.workspace.changes import Changes
 from tracer.errors import NotFoundError, UsageError
 
-__all__ = ["check_paths", "judge_answer", "team"]
-
 READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "target"}

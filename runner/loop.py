@@ -34,13 +34,11 @@ from runner.core.steps import (
 from runner.core.subtasks import fates, in_dependency_order, summary_of
 from runner.executors.executor_port import LiveSink
 from runner.isolation.isolation_port import Conflict, Merged
-from runner.perform import Apart, Changed, Effects, Gate, Ledger, Performer, Place, backoff_s
+from runner.perform import Apart, Changed, Effects, Gate, Ledger, Performer, Place
 from tracer.clock import monotonic
 from tracer.errors import PmError
 from tracer.events import Draft, Entry
 from tracer.verification import unverified_in, verification_of
-
-__all__ = ["Changed", "Effects", "Handed", "TaskLoop", "backoff_s", "hand_over", "record_plan", "run_subtasks"]
 
 
 async def record_plan(ledger: Ledger, effects: Effects, data: Mapping[str, Any]) -> None:

@@ -24,8 +24,6 @@ from runner.isolation.isolation_port import Conflict, Merged
 from tracer.clock import monotonic
 from tracer.events import Draft, Entry
 
-__all__ = ["Apart", "Begun", "Changed", "Effects", "Gate", "Ledger", "Performer", "Place", "backoff_s"]
-
 
 class Begun(NamedTuple):
     """How the subtasks are kept apart: `worktrees` or `direct`; `why` says why not side by side."""

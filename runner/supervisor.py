@@ -49,20 +49,9 @@ from tracer.lookup import resolve_task, trace_files
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
-    from runner.loop import Effects
+    from runner.perform import Effects
     from runner.task_log import TaskLog
     from tracer.tracepack import TracePack
-
-__all__ = [
-    "MakeEffects",
-    "Running",
-    "Supervisor",
-    "clear_stop",
-    "forget_earlier_stop",
-    "remove_leftovers",
-    "request_stop",
-    "stop_requests",
-]
 
 
 @dataclass(slots=True, kw_only=True)

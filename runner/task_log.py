@@ -14,8 +14,6 @@ from tracer.events import Draft, Entry
 from tracer.statedir import StateDir
 from tracer.tracepack import TracePack
 
-__all__ = ["TaskLog", "begin_session"]
-
 
 async def begin_session(state_dir: StateDir, session_id: str) -> TracePack:
     """The session's TracePack, its SESSION_START recorded.

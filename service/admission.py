@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 from tracer.errors import UnavailableError
 
-__all__ = ["Admission", "BusyError"]
-
 
 class BusyError(UnavailableError):
     """Too much is under way; nothing of this request was looked at (HTTP 429)."""

@@ -30,8 +30,6 @@ from tracer.statedir import StateDir
 if TYPE_CHECKING:
     from service.telemetry import Telemetry
 
-__all__ = ["create_app"]
-
 _TITLE: Final = "PM Orchestrator"
 _SUMMARY: Final = "Tasks put to coding agents, judged, and recorded; captured sessions of people, proved and scored."
 _WAITING_BATCHES: Final = 8  # so many bodies of the largest size may be held at once

@@ -26,27 +26,6 @@ from tracer.capture.document import BlobRedaction, TraceDocument
 from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace
 from tracer.errors import RecordError
 
-__all__ = [
-    "Appended",
-    "BlobStored",
-    "CreatedTrace",
-    "EventPage",
-    "TraceMetadata",
-    "TracePage",
-    "TraceState",
-    "Upload",
-    "access_in",
-    "access_of",
-    "admin_only",
-    "announced_length",
-    "append_events",
-    "body_schemas",
-    "opens",
-    "read_body",
-    "router",
-    "uploaded",
-]
-
 _SCHEME: Final = "bearer "
 
 

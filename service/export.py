@@ -27,8 +27,6 @@ from tracer.redaction.engine import ProjectRedactor
 from tracer.redaction.leaks import verify_clean
 from tracer.statedir import StateDir
 
-__all__ = ["FORMATS", "ExportFormat", "Exported", "export_task"]
-
 ExportFormat = Literal["md", "json", "html"]
 FORMATS: Final[tuple[ExportFormat, ...]] = ("md", "json", "html")
 

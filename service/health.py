@@ -11,8 +11,6 @@ from service.schemas import Health
 from service.state import state_of
 from tracer.errors import UnavailableError
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["health"])
 
 

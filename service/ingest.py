@@ -22,8 +22,6 @@ from service.security import COMPLETE
 from service.state import ROUTE
 from tracer.errors import PmError
 
-__all__ = ["LaneApp", "ingest_lane"]
-
 _PATH: Final = re.compile(r"/traces/([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})/events")
 _TRACE: Final = "pm.trace"
 # Policies for pages mean nothing to the program that reads a count: each header costs as much as finding the token.

@@ -21,8 +21,6 @@ from tracer.clock import monotonic
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["Measured", "Metrics"]
-
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 

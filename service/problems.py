@@ -22,16 +22,6 @@ from collector.errors import DeletedError, IntakeError, TooLargeError
 from service.admission import BusyError
 from tracer.errors import ConflictError, LockedError, PmError, RecordError
 
-__all__ = [
-    "MEDIA_TYPE",
-    "Problem",
-    "add_problem_handlers",
-    "http_problem",
-    "problem_of",
-    "problem_response",
-    "responses",
-]
-
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUS: Final[Mapping[str, int]] = {
     "usage": 422,

@@ -9,19 +9,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from runner.core.task import TaskStatus
 
-__all__ = [
-    "Accepted",
-    "Answered",
-    "Health",
-    "NewTask",
-    "PersonAnswer",
-    "TaskDetail",
-    "TaskPage",
-    "TaskRowModel",
-    "TraceDocument",
-    "TraceSummary",
-]
-
 
 def _whole(value: object) -> object:
     """JSON Schema calls 1.0 an integer and neither true nor "1": hold input to that."""

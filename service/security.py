@@ -26,8 +26,6 @@ from service.problems import problem_response
 from tracer.clock import monotonic
 from tracer.errors import ConfigError, RecordError
 
-__all__ = ["COMPLETE", "COOKIE", "KNOWN", "Gate", "OneTimeCodes", "RateLimit", "first_headers", "read_or_make_token"]
-
 COOKIE: Final = "pm_session"
 KNOWN: Final = "pm.known"
 """The key of the scope that says the request brought the serve token or its cookie."""

@@ -10,8 +10,6 @@ import socket
 import uvicorn
 from fastapi import FastAPI
 
-__all__ = ["run_server", "without_delay"]
-
 _LOOK_S = 0.1
 _MADE = 20_000
 

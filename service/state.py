@@ -19,8 +19,6 @@ from service.schemas import NewTask
 from service.security import RateLimit
 from tracer.statedir import StateDir
 
-__all__ = ["ROUTE", "Counters", "ServiceState", "StatusNoted", "route_of", "state_of"]
-
 ROUTE: Final = "pm.route"
 """The key of the scope under which the ingest lane says its route."""
 

@@ -48,8 +48,6 @@ from tracer.journal.follow import follow
 from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
 from tracer.statedir import StateDir
 
-__all__ = ["WholeFile", "router"]
-
 router = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
 TaskId = Annotated[str, PathParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["task-001"])]

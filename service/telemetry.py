@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from runner.supervisor import Supervisor
     from tracer.statedir import StateDir
 
-__all__ = ["SpanPlan", "Telemetry", "Traced", "task_spans"]
-
 Value = str | int | float | bool | Sequence[str]
 
 _PROVIDERS: Final[Mapping[str, str]] = {

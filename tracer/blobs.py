@@ -19,8 +19,6 @@ from typing import BinaryIO, Final, Protocol
 from tracer.durable import create_aside, ensure_folder, link_new, sync_file, sync_folder, write_all
 from tracer.errors import NotFoundError, RecordError, TraceError, UsageError
 
-__all__ = ["BlobStore", "DirectoryBlobs", "blob_id_of"]
-
 _ID: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _CHUNK: Final = 1 << 20
 

@@ -23,8 +23,6 @@ from tracer.catalog.tasks import (
 )
 from tracer.statedir import StateDir
 
-__all__ = ["Catalog"]
-
 
 class Catalog:
     """Rows of one state directory. Use as an async context manager; queries bring the rows up to the files first."""

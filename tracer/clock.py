@@ -8,8 +8,6 @@ from __future__ import annotations
 import secrets
 import time
 
-__all__ = ["from_epoch_ms", "monotonic", "new_id", "now_epoch_ms", "now_iso", "short_token"]
-
 _MS_PER_S = 1000
 
 

@@ -25,8 +25,6 @@ from tracer.lookup import trace_files
 from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir, TraceName, parse_trace_name, valid_id
 
-__all__ = ["ConversationTracer", "default_redactor"]
-
 _LARGE: Final = 1 << 18  # characters from which cleaning and redacting leave the event loop's thread
 
 

@@ -16,20 +16,6 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
-__all__ = [
-    "TEMPORARY_SUFFIX",
-    "create_aside",
-    "ensure_folder",
-    "is_stream",
-    "link_new",
-    "publish",
-    "replace",
-    "replacing",
-    "sync_file",
-    "sync_folder",
-    "write_all",
-]
-
 TEMPORARY_SUFFIX = ".tmp"
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync

@@ -22,22 +22,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "ConfigError",
-    "ConflictError",
-    "CredentialsError",
-    "InternalError",
-    "LimitError",
-    "LockedError",
-    "NotFoundError",
-    "PmError",
-    "RecordError",
-    "SandboxError",
-    "TraceError",
-    "UnavailableError",
-    "UsageError",
-]
-
 
 class PmError(Exception):
     """An error with its three lines: `what` happened, `why`, and the `next_step` (both may be empty)."""

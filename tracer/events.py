@@ -15,20 +15,6 @@ import orjson
 
 from tracer.errors import TraceError
 
-__all__ = [
-    "EVENT_NAMES",
-    "CriteriaResult",
-    "Draft",
-    "Entry",
-    "Issue",
-    "SubtaskPlan",
-    "clean_json",
-    "clean_text",
-    "encode",
-    "encode_fields",
-    "parse_line",
-]
-
 _DEPTH: Final = 100
 _TOO_DEEP: Final = f"[left out: nested deeper than {_DEPTH} levels]"
 _SMALLEST: Final = -(1 << 63)

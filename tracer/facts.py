@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["is_unbilled"]
-
 _REFUSALS: Final = frozenset({"rate_limit", "overloaded", "auth", "unavailable"})
 
 

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from tracer.errors import UsageError
 
-__all__ = ["NO_FILTER", "TERMS", "Filter", "complete", "from_query", "parse"]
-
 TERMS: Final = ("event:", "it:", "sub:", "text:", "failed")
 _TOKEN: Final = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
 _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")

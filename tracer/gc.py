@@ -24,8 +24,6 @@ from tracer.lock import FileLock
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
 
-__all__ = ["GcPlan", "PruneItem", "PrunePlan", "apply_gc", "apply_prune", "parse_age", "plan_gc", "plan_prune"]
-
 _FINAL = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 

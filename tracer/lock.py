@@ -21,8 +21,6 @@ from typing import Any, NamedTuple, Self
 from tracer.clock import monotonic, now_iso
 from tracer.errors import LockedError, RecordError
 
-__all__ = ["FileLock", "Holder", "holder_of"]
-
 _PAUSE_S = 0.005
 
 

@@ -18,8 +18,6 @@ from tracer.statedir import StateDir, parse_trace_name
 if TYPE_CHECKING:
     from tracer.events import Entry
 
-__all__ = ["Summary", "TaskRef", "latest_iteration", "resolve_task", "summarize", "task_ids", "trace_files"]
-
 
 class Summary(NamedTuple):
     """Seed 001, 5.2: `judgments` in file order; `final_status` is None without FINAL_SUMMARY."""

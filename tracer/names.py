@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-__all__ = ["LAST"]
-
 LAST = "--last"  # the newest task of a project

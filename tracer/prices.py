@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Price", "Tokens", "cost_usd", "find_price", "price_source"]
-
 _MILLION = 1_000_000
 _DATED = re.compile(r"(?:-\d{8}|-\d{4}-\d{2}-\d{2}|@\d{8}|-preview(?:-\d{2}-\d{2,4})?|-latest|\[1m\])$")
 

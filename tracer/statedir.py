@@ -15,8 +15,6 @@ from tracer.durable import ensure_folder, publish, replace
 from tracer.errors import RecordError, TraceError
 from tracer.lock import FileLock, Holder, holder_of
 
-__all__ = ["STATE_DIR_NAME", "StateDir", "TraceName", "parse_trace_name", "valid_id"]
-
 STATE_DIR_NAME: Final = ".pm-orchestrator"
 _ALLOT_PATIENCE_S: Final = 30.0  # its holders keep it for milliseconds
 _IGNORE_ALL: Final = b"*\n"

@@ -13,8 +13,6 @@ from unicodedata import category
 from tracer.events import Entry
 from tracer.verification import unverified_in, unverified_text
 
-__all__ = ["escape_controls", "fact_line", "trace_text"]
-
 _NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 

@@ -26,8 +26,6 @@ from tracer.journal.writer import Journal
 from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir, valid_id
 
-__all__ = ["EVENTS", "TracePack", "find_session", "read_session", "session_files"]
-
 EVENTS: Final = (
     "SESSION_START",
     "SESSION_END",

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Unverified", "Verification", "unverified_in", "unverified_text", "verification_of"]
-
 Verification = Literal["verified", "not_verified", "failed"]
 _TESTS = "Q7"
 _NAMES = {_TESTS: "tests", "Q8": "lint", "Q9": "type check"}

@@ -33,16 +33,6 @@ from tracer.errors import (
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = [
-    "CollectorClient",
-    "TooLargeError",
-    "checked_address",
-    "is_passing",
-    "refusal",
-    "retry_after_s",
-    "unreachable",
-]
-
 _SAFE: Final = "nothing is lost: it stays in the spool"
 _LONGEST_WAIT_S: Final = 60.0
 

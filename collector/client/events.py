@@ -22,8 +22,6 @@ from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import UsageError
 from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["acceptable", "checked_drafts", "read_events"]
-
 _KEY: Final = b"spool"  # identities are not kept here
 _BATCH: Final = 500
 

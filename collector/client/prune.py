@@ -19,8 +19,6 @@ from tracer.durable import sync_folder
 from tracer.errors import LockedError, RecordError
 from tracer.lock import FileLock
 
-__all__ = ["Kept", "Unsent", "gone_name", "prune_sent", "sent_before", "unsent"]
-
 _GONE: Final = ".gone-"
 
 

@@ -19,8 +19,6 @@ from tracer.blobs import DirectoryBlobs
 from tracer.errors import ConflictError, CredentialsError, TraceError, UsageError
 from tracer.lock import FileLock
 
-__all__ = ["Sending", "send_spool"]
-
 _BATCH_EVENTS: Final = 200
 _BATCH_BYTES: Final = 1 << 20
 

@@ -23,8 +23,6 @@ from tracer.durable import replace as replace_file
 from tracer.errors import ConflictError, NotFoundError, RecordError, TraceError
 from tracer.lock import FileLock, Holder, holder_of
 
-__all__ = ["Draft", "Line", "Sent", "Spool", "captures_folder", "find_spool", "list_spools"]
-
 EVENTS: Final = "events.jsonl"
 HEADER: Final = "capture.json"
 _PATIENCE_S: Final = 30.0

@@ -16,8 +16,6 @@ from collector.final.replay import UNKNOWN, Content, FileState
 from runner.workspace.git.repository import Git, GitError, Stopper, scratch_repository
 from tracer.errors import TraceError, UsageError
 
-__all__ = ["CommitTree", "Entry", "Trees"]
-
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _FILE_MODES: Final = ("100644", "100755")
 _SHA1_DIGITS: Final = 40

@@ -28,19 +28,6 @@ from tracer.capture.document import (
 )
 from tracer.errors import NotFoundError
 
-__all__ = [
-    "INLINE_LIMIT",
-    "FinalDocument",
-    "document_chunks",
-    "document_frame",
-    "event_pages",
-    "final_document",
-    "inlined",
-    "materialize",
-    "shown_qa",
-    "shown_row",
-]
-
 
 def shown_row(row: TraceRow) -> dict[str, Any]:
     """A stored trace as its metadata view, without gaps and checks."""

@@ -17,8 +17,6 @@ from tracer.capture.canonical import canonical_json
 from tracer.capture.document import Qa
 from tracer.errors import TraceError
 
-__all__ = ["STEPS", "Fact", "Step", "StepFacts", "fold_qa", "key_of"]
-
 
 class Fact(Protocol):
     """What the fold needs of `collector.store.port.QaFact`."""

@@ -16,24 +16,6 @@ from collector.intake.redact_code import REDACTION_KEYS
 from collector.patches import FilePatch, PatchError, apply_patch, parse_patch
 from tracer.capture.events import Commit, FileEdit, FileSnapshot
 
-__all__ = [
-    "LEFT_OUT",
-    "NO_BASE",
-    "REDACTED",
-    "UNKNOWN",
-    "CommitDiff",
-    "Commits",
-    "FileState",
-    "Finding",
-    "Replay",
-    "ReplayResult",
-    "Unknown",
-    "content_by_commits",
-    "content_hash",
-    "line_end_forms",
-    "read_diff",
-]
-
 REDACTED: Final = "redacted"
 NO_BASE: Final = "no base"
 _MOST_FINDINGS: Final = 1000

@@ -21,8 +21,6 @@ from tracer.capture.document import FinalState, Repo, TraceDocument
 from tracer.capture.events import Event
 from tracer.errors import NotFoundError, TraceError
 
-__all__ = ["DocumentSource", "Source", "StoreSource", "load_document"]
-
 _PAGE: Final = 1000
 _EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
 _DATA: Final = ";base64,"

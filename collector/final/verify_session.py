@@ -42,8 +42,6 @@ from tracer.capture.canonical import canonical_json
 from tracer.capture.events import CommitEvent, FileEditEvent, FileSnapshotEvent
 from tracer.errors import TraceError
 
-__all__ = ["Report", "document_hash_agrees", "stored_document_agrees", "verify_source"]
-
 _BINARY_PROBE: Final = 8192
 # What redaction leaves behind: marks, rewritten paths, shortened texts, tombstones.
 _REDACTED: Final = re.compile(rb"\[REDACTED:[a-z0-9]|\$PROJECT_ROOT\b|\$HOME\b|\n\[TRUNCATED: \d|\A\{\"tombstone\":")

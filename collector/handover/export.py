@@ -36,18 +36,6 @@ from tracer.redaction.leaks import LeakError
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = [
-    "FORMATS",
-    "ExportFormat",
-    "check_consent",
-    "export_pieces",
-    "fields_of",
-    "inline_text",
-    "readable_document",
-    "redaction_version",
-    "write_export",
-]
-
 _PAGE: Final = 1000
 _OUTPUTS: Final = {"terminal_output": "chunk_blob_id", "test_run": "report_blob_id"}
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from tracer.errors import UsageError
 
-__all__ = ["FIELDS", "Where", "parse_where"]
-
 Where = Callable[[Mapping[str, Any]], bool]
 """Whether a trace, given as a mapping of every field of `FIELDS`, belongs to the set."""
 

@@ -13,8 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["NearDuplicate", "Sketch", "Sketching", "near_duplicates", "sketch_of"]
-
 Sketch = tuple[int, ...]
 """The smallest hashes of a text's runs, ascending."""
 

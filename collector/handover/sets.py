@@ -37,18 +37,6 @@ from tracer.lock import FileLock
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = [
-    "SPLITS",
-    "SetReport",
-    "SetRequest",
-    "Shards",
-    "TrainingFormat",
-    "export_set",
-    "split_of",
-    "telling",
-    "told_apart",
-]
-
 _SHARD_BYTES: Final = 64 << 20
 _CHUNK: Final = 1 << 20
 

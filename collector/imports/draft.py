@@ -12,8 +12,6 @@ from typing import Any, Final, Literal
 
 from collector.patches import FilePatch, PatchError, apply_patch, make_patch, write_patch
 
-__all__ = ["NO_COMMIT", "FileStates", "Imported", "SessionDraft", "stable_uuid"]
-
 NO_COMMIT: Final = "0" * 40
 """Stands for a base commit that nobody recorded."""
 _SPACE: Final = uuid.UUID("5b1f7c0e-9a53-4d0e-8f0b-3c1a1f2d6e77")

@@ -18,8 +18,6 @@ from collector.recorder.command_lines import read_line
 from collector.recorder.screen_text import test_run
 from tracer.distill.native import PROVIDER_NAMES, NativeSession
 
-__all__ = ["Change", "changes_of", "imported_session", "payload_of"]
-
 _PATHS: Final = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 _BEGIN: Final = "*** Begin Patch"
 _END: Final = "*** End Patch"

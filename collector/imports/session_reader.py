@@ -21,8 +21,6 @@ from tracer.distill.readers.assembly import Assembly, Result, Spool
 from tracer.errors import TraceError
 from tracer.redaction.redactor import Redactor
 
-__all__ = ["Item", "ReadSession", "read_session"]
-
 _MOST_CHARS: Final = 512 << 20
 _LONGEST: Final = 4 << 20
 _LINE_NUMBER: Final = re.compile(r"^ *\d+(?:→|\t)", re.MULTILINE)

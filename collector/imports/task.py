@@ -23,8 +23,6 @@ from collector.patches import PatchError, parse_patch
 from tracer.errors import ConflictError
 from tracer.events import Entry
 
-__all__ = ["imported_task"]
-
 _EXITED: Final = re.compile(r"\bexited (-?\d{1,9})\b")
 _TITLE: Final = 200
 _SHELLS: Final = frozenset(

@@ -18,8 +18,6 @@ from runner.workspace.git.repository import (
 )
 from tracer.errors import TraceError
 
-__all__ = ["TaskBase", "task_base"]
-
 _TREE: Final = "git:"
 _SHA1_DIGITS: Final = 40
 _WHO: Final = {

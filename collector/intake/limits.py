@@ -7,8 +7,6 @@ from typing import Final
 
 from collector.store.port import TraceLimits
 
-__all__ = ["IN_DATABASE", "MAX_DEPTH", "MAX_NUMBER", "SPILL", "IntakeLimits"]
-
 # Blobs up to this size are kept in the database and commit with their events: a file each would cost a sync each.
 IN_DATABASE: Final = 64 * 1024
 # A payload string beyond this many characters becomes a blob; its beginning stays in the field.

@@ -31,20 +31,6 @@ from tracer.capture.canonical import canonical_json
 from tracer.capture.fields import BlobType
 from tracer.capture.wire import CreateTrace, FinalizeTrace
 
-__all__ = [
-    "CONTENT_TYPES",
-    "HELD",
-    "LOOK",
-    "PreparedEnd",
-    "PreparedTrace",
-    "checked_type",
-    "looks_binary",
-    "prepare_blob",
-    "prepare_create",
-    "prepare_finalize",
-    "prepare_upload",
-]
-
 _Model = TypeVar("_Model", bound=BaseModel)
 _IDENTITY_BYTES: Final = 16
 # Identifiers that are looked up again: redacting them would cut the trace off from what they name.

@@ -20,8 +20,6 @@ from tracer.capture.events import EVENT_TYPES, PAYLOADS, Event, Payload, blob_fi
 from tracer.capture.fields import LAST_MS
 from tracer.capture.wire import inline_name
 
-__all__ = ["Inline", "ParsedBatch", "ParsedEvent", "checked_events", "parse_events", "refusal"]
-
 _MODELS: Final[TypeAdapter[list[Any]]] = TypeAdapter(list[Event])
 
 

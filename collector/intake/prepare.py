@@ -24,26 +24,6 @@ from collector.intake.strict_json import spelled
 from collector.store.port import BlobRow, NewBlob, StoredEvent
 from tracer.errors import PmError
 
-__all__ = [
-    "BLOB_RULES",
-    "TEXTS",
-    "Asked",
-    "Draft",
-    "IntakeRules",
-    "PreparedBatch",
-    "check_consent",
-    "draft_of",
-    "keyed_hash",
-    "new_blob",
-    "parse_events",
-    "prepare_events",
-    "prepare_one",
-    "prepare_together",
-    "redact",
-    "redact_code",
-    "tombstone",
-]
-
 # The free texts of each payload. Everything else is a number, an identifier, a hash or one of a few words.
 TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "file_edit": ("file_path",),
@@ -320,7 +300,7 @@ def prepare_events(
 ) -> PreparedBatch:
     """The batch as it is stored.
 
-    `trace_map` is the trace's own (`collector.intake.redact_code`): with it patches and snapshots become alike, and
+    `trace_map` is the trace's own (`collector.intake.redact_code`): it redacts patches and snapshots alike, and
     hashes are of what is stored; without it hashes of edits are withheld.
 
     `sent` is a request's body, a list of events, or what `parse_events` made of either. `resolved` holds the blobs

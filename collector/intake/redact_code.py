@@ -22,17 +22,6 @@ from tracer.redaction.marks import MARKER, placeholder
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = [
-    "ORIGINAL_CONTENT",
-    "ORIGINAL_PATCH",
-    "ORIGINAL_POST_HASH",
-    "ORIGINAL_PRE_HASH",
-    "REDACTION_KEYS",
-    "EditHashes",
-    "RedactedCode",
-    "TraceMap",
-]
-
 # The keys of a payload's `extra` under which keyed hashes of originals stand; one of them says: this was redacted.
 ORIGINAL_PRE_HASH: Final = "pre_hash_keyed"
 ORIGINAL_POST_HASH: Final = "post_hash_keyed"

@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["CaptureRedactors", "Pieces", "RootRedactor"]
-
 _LARGE: Final = 250_000  # characters: from 1 MB of bytes on, a text is shortened, and searched by itself
 _HOME: Final = re.compile(r"(/home/[^/]+|/Users/[^/]+|/root)(?:/|$)")
 _LONGEST_ROOT: Final = 4_096

@@ -15,8 +15,6 @@ import orjson
 from collector.errors import IntakeError
 from collector.intake.limits import MAX_DEPTH, MAX_NUMBER
 
-__all__ = ["BODY", "check_json", "parse_json", "spelled"]
-
 BODY: Final = "body"
 _LONGEST_KEY: Final = 60
 _NUL: Final = b"\\u0000"

@@ -19,19 +19,6 @@ from collector.judge.rubric import OPTIONAL_DIMENSION
 from tracer.durable import ensure_folder, publish
 from tracer.errors import ConfigError, RecordError
 
-__all__ = [
-    "FEW",
-    "Agreement",
-    "Calibration",
-    "Graded",
-    "Label",
-    "RememberedScores",
-    "calibrate",
-    "read_labels",
-    "spearman",
-    "weighted_kappa",
-]
-
 _NAMES = frozenset({*WIRE_DIMENSIONS, OPTIONAL_DIMENSION, "overall"})
 _Score = Annotated[float, Field(ge=0, le=5)]
 

@@ -31,18 +31,6 @@ from runner.executors.provider_errors import classify_error
 from tracer import clock
 from tracer.errors import ConfigError, CredentialsError, PmError, RecordError, UnavailableError
 
-__all__ = [
-    "AnthropicJudgeModel",
-    "LocalPace",
-    "Pace",
-    "PacedModel",
-    "RecordedJudgeModel",
-    "RecordedReply",
-    "RecordingModel",
-    "read_recording",
-    "recorded_line",
-]
-
 _MOST_BYTES = 64 << 20
 
 

@@ -14,19 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 from unicodedata import category
 
-__all__ = [
-    "BugText",
-    "Excerpt",
-    "Material",
-    "Packet",
-    "PacketLimits",
-    "build_packet",
-    "cut_middle",
-    "fair_shares",
-    "fenced",
-    "neutral",
-]
-
 _BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _OPENINGS: Final = re.compile(r"[\[［⟦〚【]{2,}")
 _CLOSINGS: Final = re.compile(r"[\]］⟧〛】]{2,}")

@@ -13,18 +13,6 @@ from typing import Final, Literal, NamedTuple, Protocol
 from collector.judge.packet import Packet
 from tracer.errors import UnavailableError
 
-__all__ = [
-    "WIRE_DIMENSIONS",
-    "Exchange",
-    "Judge",
-    "JudgeBusyError",
-    "JudgeModel",
-    "JudgeResult",
-    "ModelAnswer",
-    "Outcome",
-    "Question",
-]
-
 # Seed 002's schema; the order is the order of the final document's examples.
 WIRE_DIMENSIONS: Final = (
     "root_cause_identification",

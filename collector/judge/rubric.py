@@ -11,18 +11,6 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = [
-    "DIMENSIONS",
-    "MODEL_FLAGS",
-    "OPTIONAL_DIMENSION",
-    "RUBRIC_VERSION",
-    "SYSTEM_PROMPT",
-    "Reply",
-    "Scored",
-    "dimensions_of",
-    "repair_prompt",
-]
-
 RUBRIC_VERSION: Final = "1.0"
 OPTIONAL_DIMENSION: Final = "correctness_confidence"
 MODEL_FLAGS: Final = ("hallucination_risk", "missing_steps", "unsafe_suggestion")

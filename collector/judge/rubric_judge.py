@@ -28,8 +28,6 @@ from collector.judge.rubric import RUBRIC_VERSION, repair_prompt
 from collector.judge.verdict import Opinion, combine, no_verdict, read_reply
 from runner.executors.credentials import find_api_key
 
-__all__ = ["ChosenJudge", "RubricJudge", "SettingSource", "choose_judge", "choose_model"]
-
 _ATTEMPTS = 2
 _EARLIER_SHOWN = 20_000
 _TOO_LONG = "it was cut off at the length limit; shorter reasons fit"

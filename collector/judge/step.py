@@ -33,23 +33,6 @@ from tracer import clock
 from tracer.blobs import blob_id_of
 from tracer.errors import NotFoundError, PmError, TraceError
 
-__all__ = [
-    "EventReader",
-    "HoldsTraces",
-    "JudgeOutcome",
-    "JudgeStep",
-    "PutBlob",
-    "ReadText",
-    "TraceBlobs",
-    "Verdict",
-    "gather_material",
-    "judge_trace",
-    "prepare_judge",
-    "prepared_step",
-    "proof_text",
-    "verdict_of",
-]
-
 ReadText = Callable[[str, int], Awaitable[str]]
 """The first N characters of a blob as text, or an empty text where it is not here."""
 

@@ -18,8 +18,6 @@ from collector.judge.packet import Packet
 from collector.judge.port import WIRE_DIMENSIONS, Exchange, JudgeResult
 from collector.judge.rubric import OPTIONAL_DIMENSION, RUBRIC_VERSION, Reply, Scored, dimensions_of
 
-__all__ = ["FLAGS", "Evidence", "Opinion", "Read", "combine", "no_verdict", "overall_of", "read_reply"]
-
 _MOST_PROBLEMS = 20
 _NAMES = frozenset({*Reply.model_fields, *Scored.model_fields})
 

@@ -35,8 +35,6 @@ from tracer.capture.events import CommitEvent, FileEditEvent, FileSnapshotEvent,
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
 from tracer.redaction.marks import PLACEHOLDER
 
-__all__ = ["Checkout", "CodeStore", "SessionEnd", "remote_refusal", "session_end"]
-
 
 class SessionEnd(NamedTuple):
     """`files` are what edits and snapshots lead to (`refusal`: why that cannot be told).

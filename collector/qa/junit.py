@@ -14,8 +14,6 @@ import orjson
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import ParseError, iterparse
 
-__all__ = ["OUTCOMES", "CaseResult", "TestOutcome", "counts", "go_results", "junit_results"]
-
 TestOutcome = Literal["passed", "failed", "error", "skipped"]
 OUTCOMES: Final[tuple[TestOutcome, ...]] = ("skipped", "passed", "failed", "error")  # from best known to worst
 _MOST_TESTS: Final = 100_000

@@ -40,8 +40,6 @@ from tracer.capture.wire import Runner
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import ConflictError, LimitError, PmError, SandboxError, TraceError, UnavailableError
 
-__all__ = ["KeepResult", "Progress", "SandboxFor", "TestsStep", "not_testable", "request_step", "run_qa"]
-
 _T = TypeVar("_T")
 Phase = Literal["base", "head"]
 Progress = Callable[[str], None]

@@ -17,8 +17,6 @@ from pydantic import ValidationError
 
 from tracer.capture.wire import QaProfile, Runner
 
-__all__ = ["REPORT_FOLDER", "AllowLists", "Plan", "Refusal", "is_test_path", "normal_image", "plan_of"]
-
 REPORT_FOLDER: Final = ".pm-report"
 _REPORT: Final = f"{REPORT_FOLDER}/junit.xml"
 _SHELL: Final = re.compile(r"[;&|<>$`\\\n\r\0(){}*?!#~\[\]]")

@@ -15,8 +15,6 @@ from pydantic import JsonValue
 from collector.qa.junit import CaseResult
 from collector.qa.profiles import is_test_path
 
-__all__ = ["Proof", "Row", "Run", "Verdict", "prove"]
-
 Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_tests"]
 ABSENT: Final = "absent"
 _BAD: Final = frozenset({"failed", "error"})

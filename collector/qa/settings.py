@@ -13,8 +13,6 @@ from collector.qa.sandbox.choose import SandboxMode
 from collector.qa.sandbox.port import Limits
 from tracer.capture.wire import Runner
 
-__all__ = ["QaSettings", "SettingSource", "qa_settings"]
-
 _MB: Final = 1 << 20
 _IMAGES: Final[Mapping[Runner, str]] = {
     "pytest": "qa.python_image",

@@ -28,22 +28,6 @@ from tracer.clock import new_id
 from tracer.errors import UsageError
 from tracer.redaction.engine import ProjectRedactor
 
-__all__ = [
-    "Bug",
-    "Person",
-    "StoreMode",
-    "begin_capture",
-    "check_store",
-    "create_request",
-    "developer_block",
-    "environment_block",
-    "environment_hash",
-    "head_commit",
-    "keyed",
-    "open_repository",
-    "repo_block",
-]
-
 _LOCK_FILES: Final = (  # noqa: SIM905 - one name a line would fill a screen
     "uv.lock poetry.lock Pipfile.lock pdm.lock requirements.txt package-lock.json yarn.lock pnpm-lock.yaml bun.lockb "
     "Cargo.lock go.sum Gemfile.lock composer.lock gradle.lockfile mix.lock"

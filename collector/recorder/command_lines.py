@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 
-__all__ = ["Line", "TestCommand", "junit_path", "read_line", "status_of"]
-
 Runner = Literal["pytest", "go test", "npm test", "make test", "custom"]
 Standing = Literal["line", "pipe", "zero_only", "unknown"]
 

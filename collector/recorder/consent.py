@@ -16,8 +16,6 @@ from tracer.clock import now_iso
 from tracer.durable import ensure_folder, replace
 from tracer.errors import RecordError, UsageError
 
-__all__ = ["QUESTIONS", "WORDS", "Consent", "keep_consent", "parse_consent", "stored_consent"]
-
 WORDS: Final = {"code": "store_raw_code", "output": "store_terminal_output", "judge": "allow_llm_judge"}
 QUESTIONS: Final = {
     "output": "Keep what your commands print (test logs, stack traces), with secrets replaced?",

@@ -20,22 +20,6 @@ from runner.workspace.git.repository import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.redaction.marks import MARKER
 
-__all__ = [
-    "EXECUTABLE",
-    "INLINE",
-    "PLAIN",
-    "Content",
-    "FileTracker",
-    "Known",
-    "Look",
-    "Places",
-    "Reason",
-    "Seen",
-    "body",
-    "look_at",
-    "read_bytes",
-]
-
 PLAIN: Final = "100644"
 EXECUTABLE: Final = "100755"
 Look = tuple[int, int, int, int]

@@ -13,8 +13,6 @@ from collector.client.spool import Draft
 from collector.recorder.command_lines import Line, TestCommand, junit_path, status_of
 from collector.recorder.shell_marks import Mark
 
-__all__ = ["PlainText", "looks", "numbered", "placed", "report_of", "shows", "test_run", "told_by_summary"]
-
 _SEQUENCE: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC

@@ -28,8 +28,6 @@ from tracer.errors import PmError
 from tracer.redaction.engine import ProjectRedactor
 from tracer.redaction.streams import StreamRedactor
 
-__all__ = ["UNKNOWN", "WITHHELD", "CommandOutput", "Entered", "Item", "Scribe", "ScribeOptions", "Stopped"]
-
 WITHHELD: Final = "[not recorded: typed with a leading space]"
 UNKNOWN: Final = "[not recorded: the shell keeps no history]"
 _PROMPT_BYTES: Final = 64 << 10

@@ -27,15 +27,14 @@ from typing import Any, Final
 from collector.client.api import CollectorClient
 from collector.client.send import send_spool
 from collector.client.spool import Spool
-from collector.recorder.scribe import Item, Scribe, ScribeOptions
+from collector.recorder.scribe import Item, Scribe
 from collector.recorder.shell_marks import Cut, Mark, Shell, Token, prepare
 from collector.recorder.watcher import Watcher
+from collector.recorder.writer import ScribeOptions
 from runner.workspace.git.repository import Git
 from tracer.clock import now_epoch_ms
 from tracer.errors import LockedError, PmError
 from tracer.lock import FileLock
-
-__all__ = ["RECORDING", "Ended", "PtyShell", "close_interrupted", "record_session", "request_stop"]
 
 _PIECE: Final = 64 << 10
 _TYPED: Final = 16

@@ -17,8 +17,6 @@ from typing import Final, Literal, NamedTuple
 from tracer.durable import ensure_folder, replace
 from tracer.errors import RecordError, UsageError
 
-__all__ = ["Cut", "Mark", "Shell", "ShellName", "Token", "find_shell", "prepare"]
-
 ShellName = Literal["bash", "zsh"]
 _OLDEST_BASH: Final = (4, 4)  # PS0
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LEFT_OUT", "Watcher", "left_out_by"]
-
 # Version control, what tools make for themselves, and what editors write beside a file while they save it.
 LEFT_OUT: Final = (
     ".git", ".hg", ".svn", ".jj", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox",

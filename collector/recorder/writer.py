@@ -23,8 +23,6 @@ from runner.workspace.git.repository import Git, GitError
 from tracer.clock import now_epoch_ms
 from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["PERSON", "TOOL", "Head", "Made", "RecordWriter", "ScribeOptions", "ensure_base_bundle", "final_bundle"]
-
 _LARGEST: Final = 100 << 20
 _HEADER: Final = 4096
 _REFS: Final = "refs/pm-orchestrator/record/"

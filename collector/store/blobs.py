@@ -18,19 +18,6 @@ from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.clock import now_epoch_ms
 from tracer.errors import ConfigError, NotFoundError, RecordError, TraceError
 
-__all__ = [
-    "CHUNK",
-    "GRACE_MS",
-    "BlobInfo",
-    "CollectorBlobs",
-    "Contents",
-    "FolderBlobs",
-    "Garbage",
-    "StoredContents",
-    "collect_garbage",
-    "open_blobs",
-]
-
 CHUNK: Final = 1 << 20
 _BATCH: Final = 500
 

@@ -25,8 +25,6 @@ from tracer.errors import ConfigError, NotFoundError, TraceError, UnavailableErr
 if TYPE_CHECKING:
     from obstore.store import S3Config
 
-__all__ = ["BucketBlobs", "open_bucket"]
-
 _ID: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _SPOOL: Final = 8 << 20
 

@@ -13,8 +13,6 @@ from collector.errors import EventConflictError, IntakeError, TooLargeError
 from collector.store.port import StoredEvent, TraceLimits, TraceRow
 from tracer.errors import ConflictError, NotFoundError
 
-__all__ = ["Plan", "blob_is_gone", "check_limits", "check_open", "named_blobs", "newest_skew", "plan_append"]
-
 
 def named_blobs(value: Any) -> frozenset[str]:
     """Ids under keys ending in `_blob_id`, at any depth; null is none."""

@@ -14,20 +14,6 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import orjson
 
-__all__ = [
-    "STATUSES",
-    "AppendResult",
-    "BlobRow",
-    "NewBlob",
-    "QaFact",
-    "Status",
-    "StoredEvent",
-    "TokenRow",
-    "TraceLimits",
-    "TraceRow",
-    "TraceStore",
-]
-
 Status = Literal["open", "finalized", "qa_running", "complete", "qa_failed", "deleted"]
 STATUSES: Final[tuple[str, ...]] = ("open", "finalized", "qa_running", "complete", "qa_failed", "deleted")
 

@@ -17,17 +17,6 @@ from collector.store.port import QaFact, Status, TraceRow
 from tracer import clock
 from tracer.errors import PmError
 
-__all__ = [
-    "MOST_STARTS",
-    "WORKER_STEP",
-    "Attempt",
-    "Checks",
-    "WorkStore",
-    "attempt_checks",
-    "delay_after",
-    "open_starts",
-]
-
 MOST_STARTS: Final = 5
 WORKER_STEP: Final = "worker"
 """The step of facts that note a worker's starts and ends; their results are empty, so they leave no part in `qa`."""

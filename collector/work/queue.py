@@ -28,19 +28,6 @@ from tracer.errors import ConfigError, PmError, UnavailableError
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-__all__ = [
-    "QA_JOB",
-    "TASK_JOB",
-    "Handler",
-    "Pending",
-    "QueueLimits",
-    "connected",
-    "enqueue",
-    "install_queue",
-    "reconcile",
-    "run_queue_worker",
-]
-
 QA_JOB: Final = "qa"
 TASK_JOB: Final = "task"
 _LOG: Final = logging.getLogger("pm.worker")

@@ -35,16 +35,6 @@ from tracer.lock import FileLock
 from tracer.settings.layers import Settings
 from tracer.statedir import StateDir
 
-__all__ = [
-    "EmbeddedWorker",
-    "SharedPace",
-    "collector_with_worker",
-    "is_shared",
-    "quality_checks",
-    "queue_address",
-    "work_from_queue",
-]
-
 _TAKE: Final = """
 INSERT INTO pm_pace AS pace (name, next_at) VALUES (%(name)s, clock_timestamp() + %(gap)s * interval '1 second')
 ON CONFLICT (name) DO UPDATE

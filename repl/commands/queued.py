@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collector.queued_tasks import QueuedTask, QueuedTasks
     from runner.core.task import TaskOutcome
 
-__all__ = ["carry_out", "show_queued", "submit_task"]
-
 _LOOK_S: Final = 0.5
 _PASSED_ON: Final = (
     "title", "kind", "executor", "model", "permissions", "max_iterations", "timeout", "budget_usd", "criteria",

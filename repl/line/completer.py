@@ -22,8 +22,6 @@ from repl.registry.complete import (
 )
 from tracer.clock import monotonic
 
-__all__ = ["LineCompleter", "ProjectFiles", "slash_candidates"]
-
 _MOST = 20_000
 _KEEP_S = 10.0
 _GIT_S = 3.0

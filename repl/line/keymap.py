@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from tracer.errors import ConfigError
 
-__all__ = ["ACTIONS", "Action", "key_rows", "keymap", "shown"]
-
 _NAMES = {"escape": "Esc", "enter": "Enter", "tab": "Tab", "up": "Up", "down": "Down", "space": "Space", "?": "?"}
 
 

@@ -16,8 +16,6 @@ from repl.shell import Shell
 from runner.core.task import TaskOutcome
 from tracer.errors import UsageError
 
-__all__ = ["PipeView"]
-
 
 class PipeView:
     """A `repl.shell.View` without a person."""

@@ -52,8 +52,6 @@ from runner.core.task import TaskOutcome
 from tracer.clock import monotonic
 from tracer.errors import ConfigError, PmError
 
-__all__ = ["KeptStream", "LineView", "Remembered", "kept_stream", "make_bindings", "message", "moving", "toolbar"]
-
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 

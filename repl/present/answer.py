@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from repl.present.progress import Progress
     from runner.core.task import TaskOutcome
 
-__all__ = ["GUTTER", "answer_lines", "tell_answer"]
-
 GUTTER: Final = "  │ "
 _FOLD: Final = 40
 _MOST_MARKDOWN: Final = 200_000  # longer ones take seconds to lay out

@@ -26,8 +26,6 @@ from runner.executors.executor_port import Live
 from tracer.clock import monotonic
 from tracer.errors import PmError
 
-__all__ = ["Feed"]
-
 _REPAINT_S = 0.1
 _NARROW = 76
 

@@ -14,8 +14,6 @@ from tracer.blobs import DirectoryBlobs
 from tracer.errors import PmError
 from tracer.events import Entry
 
-__all__ = ["full_lines"]
-
 _INDENT = "      "
 
 

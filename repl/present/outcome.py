@@ -9,8 +9,6 @@ from repl.present.text import count_text, one_line
 from runner.core.task import TaskOutcome
 from tracer.errors import CredentialsError, LimitError, PmError, TraceError, UnavailableError
 
-__all__ = ["NotAcceptedError", "outcome_error", "outcome_fields", "result_fields"]
-
 
 class NotAcceptedError(PmError):
     """The work ended without being accepted: ERROR, or stopped by the person."""

@@ -18,8 +18,6 @@ from tracer.errors import PmError, RecordError
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["Form", "Output", "Stream", "error_lines", "make_output", "without_secrets"]
-
 
 def without_secrets(text: str) -> str:
     """`text` with its secrets replaced (60 ms the first time); as it is where redaction itself is the trouble."""

@@ -24,19 +24,6 @@ from runner.executors.executor_port import Live
 from tracer.facts import is_unbilled
 from tracer.verification import Unverified, unverified_in, unverified_text
 
-__all__ = [
-    "LiveStream",
-    "Progress",
-    "failed_text",
-    "fit",
-    "permissions_text",
-    "running_parts",
-    "short_id",
-    "status_lines",
-    "stream_lines",
-    "wrapped",
-]
-
 _TEXT: Final = 6_000
 _THOUGHT: Final = 1_500
 _TOOLS: Final = 8

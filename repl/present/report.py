@@ -17,8 +17,6 @@ from tracer.errors import InternalError, PmError
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["report_defect"]
-
 
 def report_defect(defect: BaseException, context: Context) -> InternalError:
     """Write the report and return the three-line error that names it."""

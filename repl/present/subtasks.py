@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from runner.core.state import TaskState
     from runner.core.subtasks import Standing
 
-__all__ = ["SubtaskBoard", "standing_text", "standing_word", "subtask_line"]
-
 _WORDS: Final = {"failed": "fail", "skipped": "skip"}
 _TITLE: Final = 28
 _EARLY: Final = 64

@@ -5,21 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = [
-    "age_text",
-    "ascii_only",
-    "cost_text",
-    "count_text",
-    "escape",
-    "key_lines",
-    "one_line",
-    "seconds_text",
-    "size_text",
-    "token_count",
-    "tokens_text",
-    "width_cut",
-]
-
 
 class _Controls(dict[int, str]):
     """Escapes surrogates on demand: 2,048 entries would cost more at start than they are worth."""

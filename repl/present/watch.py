@@ -22,8 +22,6 @@ from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
 from tracer.clock import monotonic
 
-__all__ = ["Answers", "close_task", "watch_task"]
-
 _REPAINT_S = 0.1
 
 

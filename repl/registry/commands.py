@@ -21,8 +21,6 @@ from repl.registry.rows.setup import SETTINGS_COMMANDS
 from repl.registry.rows.work import TASK_COMMANDS
 from repl.registry.spec import Command, Flag
 
-__all__ = ["COMMANDS", "GLOBAL_FLAGS", "GROUPS", "commands_for", "find_command", "split_words"]
-
 GROUPS: dict[str, str] = {
     "task": "Give and follow work",
     "trace": "Read what happened",

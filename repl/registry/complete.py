@@ -18,21 +18,6 @@ from tracer.errors import PmError
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = [
-    "CRITERIA",
-    "EVENTS",
-    "EXECUTORS",
-    "STATUSES",
-    "THEMES",
-    "Candidate",
-    "Sources",
-    "candidates",
-    "no_values",
-    "rank",
-    "resolve_slash",
-    "sources_for",
-]
-
 Sources = Callable[[str, str], "list[Candidate]"]
 
 

@@ -9,8 +9,6 @@ from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, GROUPS
 from repl.registry.spec import Command, Flag
 from tracer.settings.declared import SETTINGS, Setting
 
-__all__ = ["commands_page", "configuration_page", "keys_page", "table_source"]
-
 
 def table_source() -> str:
     """The source of `repl/registry/handlers.py`."""

@@ -28,8 +28,6 @@ else:
         return method
 
 
-__all__ = ["duration_seconds", "leading_globals", "nearest", "parse_arguments", "parse_command_line"]
-
 _LAST_WORD = "@last"
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["Argument", "Command", "Flag", "Group", "Surface", "Values"]
-
 Group = Literal["task", "trace", "sessions", "settings", "session"]
 Surface = Literal["cli", "slash"]
 # What completes a value: the words themselves (`choices`) or a kind that repl.registry.complete knows.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from repl.screen.lists import Page
     from runner.core.task import TaskOutcome
 
-__all__ = ["PmApp", "ScreenView", "TooSmall", "run_screen"]
-
 
 class TooSmall(Screen[None]):
     """Says the needed size; tasks go on behind it."""

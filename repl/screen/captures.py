@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tracer.settings.layers import Settings
     from tracer.statedir import StateDir
 
-__all__ = ["CaptureRow", "CaptureScreen", "Thought", "Thoughts", "checks_text", "read_captures", "view_stored"]
-
 _MOST: Final = 500
 _INLINE: Final = 64 << 10
 

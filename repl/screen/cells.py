@@ -14,8 +14,6 @@ from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
 from repl.present.text import escape
 
-__all__ = ["cell_len", "fit", "matches_in", "shown", "wrap"]
-
 _TAB: Final = "    "
 _INVISIBLE: Final = (
     0xAD, 0x061C, 0x115F, 0x1160, 0x180E, 0x200B, 0x200C, *range(0x2060, 0x2066), 0x3164, 0xFEFF, 0xFFA0,

@@ -11,8 +11,6 @@ from tracer.errors import InternalError
 if TYPE_CHECKING:
     from repl.screen.app import PmApp
 
-__all__ = ["own_app"]
-
 
 def own_app(node: DOMNode) -> PmApp:
     """The app that `node` is mounted in.

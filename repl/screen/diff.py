@@ -21,8 +21,6 @@ from typing_extensions import override
 from repl.screen.cells import fit, shown
 from repl.screen.hints import Hints
 
-__all__ = ["MAX_MATCHED", "DiffLine", "DiffScreen", "DiffView", "compare", "from_unified"]
-
 MAX_MATCHED: Final = 5_000
 Kind = Literal["same", "gone", "new", "changed", "note"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import ComposeResult
@@ -19,10 +20,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 from typing_extensions import override
-
-from repl.screen.cells import cell_len
-
-__all__ = ["HelpScreen", "Hints", "KeyRow", "key_name", "key_rows", "key_table"]
 
 _NAMES = {
     "escape": "Esc", "enter": "Enter", "space": "space", "tab": "Tab", "left": "left", "right": "right",

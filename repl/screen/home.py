@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,7 +20,7 @@ from typing_extensions import override
 from repl.permissions import choices_text, question_text
 from repl.present.progress import Progress, short_id, stream_lines
 from repl.present.text import cost_text, tokens_text
-from repl.screen.cells import cell_len, shown
+from repl.screen.cells import shown
 from repl.screen.desk import own_app
 from repl.screen.hints import Hints
 from repl.screen.outside import edit_outside, run_outside
@@ -32,8 +33,6 @@ from tracer.clock import monotonic
 
 if TYPE_CHECKING:
     from repl.screen.app import PmApp
-
-__all__ = ["HomeActions", "HomeScreen", "head_text", "session_cost", "status_text"]
 
 
 def status_text(progress: Progress, *, now: float, budget: float | None = None) -> str:

@@ -9,8 +9,6 @@ from textual.binding import Binding
 
 from repl.screen.hints import key_name
 
-__all__ = ["KeyBinding", "binding_rows"]
-
 
 class KeyBinding(NamedTuple):
     """One action: where it holds, its id, its keys as shown, and what it does."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from repl.screen.app import PmApp
     from repl.screen.captures import CaptureRow
 
-__all__ = ["PAGES", "Page", "PageRow"]
-
 
 @dataclass(frozen=True, slots=True)
 class PageRow:

@@ -16,8 +16,6 @@ from textual.app import App, SuspendNotSupported
 
 from repl.present.text import escape
 
-__all__ = ["edit_outside", "open_outside", "run_outside"]
-
 
 def open_outside(app: App[Any], text: str, *, program: str) -> None:
     """Show `text` in the `editor` or the `pager`; changes made there are not taken over."""

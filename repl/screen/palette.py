@@ -28,8 +28,6 @@ from repl.screen.themes import THEMES
 if TYPE_CHECKING:
     from repl.screen.app import PmApp
 
-__all__ = ["Entry", "Palette", "palette_entries"]
-
 _MAX_SHOWN = 200
 _RECENT = 20
 

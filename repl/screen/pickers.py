@@ -17,8 +17,6 @@ from typing_extensions import override
 
 from repl.screen.cells import shown
 
-__all__ = ["Choice", "Question"]
-
 
 class Choice(ModalScreen[int | None]):
     """Pick one of `options`; answers its index, None for Esc."""

@@ -23,8 +23,6 @@ from repl.present.text import one_line
 from repl.registry.complete import Candidate
 from repl.screen.cells import fit, shown
 
-__all__ = ["Completions", "HistoryScreen", "Prompt"]
-
 _MAX_SHOWN = 200
 
 

@@ -37,8 +37,6 @@ from tracer.journal.reading import iter_lines
 if TYPE_CHECKING:
     from repl.screen.app import PmApp
 
-__all__ = ["TaskList", "TaskScreen", "next_steps", "read_task", "status_word", "task_lines"]
-
 _MAX_FACTS: Final = 5_000
 _PANE: Final = 60  # columns of the pane beside the list
 

@@ -13,8 +13,6 @@ from textual.theme import Theme
 from textual.widgets import Input
 from typing_extensions import override
 
-__all__ = ["DEFAULT_THEME", "THEMES", "Themed", "theme_for", "wanted_colours"]
-
 DEFAULT_THEME: Final = "auto"
 
 _ANSI: Final = {

@@ -23,8 +23,6 @@ from typing_extensions import override
 from repl.present.answer import GUTTER
 from repl.screen.cells import shown, wrap
 
-__all__ = ["MAX_LINES", "Transcript", "TranscriptStream"]
-
 MAX_LINES: Final = 20_000
 
 

@@ -10,8 +10,6 @@ from typing import Any, Literal
 from runner.gate.criterion import CommandKind, NotVerified
 from runner.gate.project_settings import json_object, toml_table
 
-__all__ = ["NOT_TRUSTED", "PROJECT_FILES", "PlannedCommand", "failing_tests", "plan_commands"]
-
 PROJECT_FILES = (
     "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", "ruff.toml", ".ruff.toml", ".flake8",
     "package.json", "Cargo.toml", "go.mod", "Makefile", "makefile", "GNUmakefile",

@@ -32,18 +32,6 @@ from runner.processes.orphans import CHECK_OF
 from tracer.clock import monotonic
 from tracer.errors import RecordError
 
-__all__ = [
-    "Changed",
-    "CheckRun",
-    "RunCheck",
-    "active_environment",
-    "detect_commands",
-    "gather",
-    "look_up_claims",
-    "project_venv",
-    "running_checks",
-]
-
 _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
 _TAIL = 8192

@@ -16,22 +16,6 @@ from runner.executors.registry import EXECUTOR_NAMES
 from runner.gate.claimed_paths import requested_paths
 from tracer.errors import UsageError
 
-__all__ = [
-    "PLAN_HEADLINE",
-    "PLAN_SCHEMA",
-    "Checked",
-    "check_plan",
-    "is_work_list",
-    "list_items",
-    "listed_plan",
-    "plan_lines",
-    "plan_of_text",
-    "plan_text",
-    "preamble",
-    "read_plan",
-    "require_plan",
-]
-
 _MARKER = re.compile(r"^(?P<indent>[ \t]*)(?:(?P<number>\d{1,4})[.)]|[-*+•])[ \t]+(?P<text>\S.*)$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _TASK_BOX = re.compile(r"^\[[ xX]\]\s+")

@@ -39,8 +39,6 @@ from runner.core.steps import (
 )
 from runner.core.subtasks import chunk_step
 
-__all__ = ["AwaitPerson", "Finish", "decide", "plan_step", "wants_plan"]
-
 _LONG_WORDS: Final = 150
 _INSTRUCTIONS: Final = f"""\
 Change nothing; you may read the files. Split the request into as few subtasks as make sense, each of which one person

@@ -13,8 +13,6 @@ from runner.core.state import LoopState, Request, TaskState
 from runner.core.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merge, Step
 from tracer.events import Draft
 
-__all__ = ["SEVERITY", "decide_loop", "end_iteration", "modification_prompt", "over_limit", "prompt_of", "task_text"]
-
 # Gravest first: what makes the rest moot stands at the top.
 SEVERITY = ("Q5", "Q6", "Q1", "Q4", "Q3", "Q2", "Q7", "Q9", "Q8")
 _PLACES_EACH = 8

@@ -24,8 +24,6 @@ from runner.core.state import (
 from tracer.events import Entry
 from tracer.facts import is_unbilled
 
-__all__ = ["evolve", "fold", "request_of"]
-
 _OUT_OF_ORDER_MS: Final = 10_000  # facts of subtasks are recorded at most so much later than they are dated
 
 

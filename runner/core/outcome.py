@@ -18,8 +18,6 @@ from runner.core.task import TaskOutcome, TaskStatus
 from tracer.events import Entry
 from tracer.verification import unverified_in, verification_of
 
-__all__ = ["continuation_data", "outcome_of"]
-
 _FINAL: Final[Mapping[str, TaskStatus]] = {
     "COMPLETE": "COMPLETE",
     "INCOMPLETE": "INCOMPLETE",

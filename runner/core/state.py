@@ -10,22 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-__all__ = [
-    "EMPTY",
-    "EMPTY_TRAIL",
-    "PLAN_SUFFIX",
-    "Limits",
-    "LoopPhase",
-    "LoopState",
-    "Plan",
-    "Request",
-    "Sharded",
-    "TaskState",
-    "Totals",
-    "Trail",
-    "answer_in",
-]
-
 T = TypeVar("T")
 
 

@@ -7,19 +7,6 @@ from typing import Any, NamedTuple
 
 from tracer.events import Draft
 
-__all__ = [
-    "Append",
-    "AskAgent",
-    "AwaitPerson",
-    "Finish",
-    "Judge",
-    "Merge",
-    "RecordPlan",
-    "RecordRules",
-    "RunSubtasks",
-    "Step",
-]
-
 
 class Append(NamedTuple):
     """Record `draft`: it follows from the state."""

@@ -22,19 +22,6 @@ from runner.core.steps import (
 )
 from tracer.events import Draft
 
-__all__ = [
-    "Fate",
-    "Standing",
-    "answer_of_all",
-    "chunk_step",
-    "fates",
-    "in_dependency_order",
-    "label",
-    "rests",
-    "standings",
-    "summary_of",
-]
-
 _REPAIRS: Final = 1
 _ANSWER: Final = 200_000
 

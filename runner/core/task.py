@@ -13,8 +13,6 @@ from tracer.verification import Unverified, Verification
 if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
     from runner.core.subtasks import Standing
 
-__all__ = ["PersonAction", "TaskOutcome", "TaskRequest", "TaskStatus"]
-
 PersonAction = Literal["continue", "hint", "accept", "stop"]
 TaskStatus = Literal[
     "QUEUED", "RUNNING", "AWAITING_RESPONSE", "UNFINISHED", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"

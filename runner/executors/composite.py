@@ -19,8 +19,6 @@ from runner.executors.executor_port import (
 )
 from tracer.errors import CredentialsError, PmError, UnavailableError
 
-__all__ = ["FallbackExecutor", "Roster"]
-
 
 class FallbackExecutor:
     """Tries executors in order; each is made when it is first needed."""

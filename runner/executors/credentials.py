@@ -13,8 +13,6 @@ from pathlib import Path
 
 from tracer.errors import CredentialsError
 
-__all__ = ["KEY_NAMES", "ApiKey", "default_key_file", "find_api_key"]
-
 KEY_NAMES = ("PM_API_KEY", "ANTHROPIC_API_KEY")
 _MAX_KEY_BYTES = 4096
 

@@ -11,20 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-__all__ = [
-    "Answer",
-    "AnswerError",
-    "AnswerStatus",
-    "Ask",
-    "ErrorKind",
-    "Executor",
-    "Live",
-    "LiveSink",
-    "Permissions",
-    "Usage",
-    "ignore_live",
-]
-
 AnswerStatus = Literal["COMPLETE", "INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT"]
 ErrorKind = Literal[
     "timeout", "rate_limit", "overloaded", "network", "auth", "unavailable", "budget", "crash", "replies", "refusal"

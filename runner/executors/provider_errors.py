@@ -14,16 +14,6 @@ from typing import Any, Final
 from runner.executors.executor_port import AnswerError, ErrorKind
 from tracer import clock
 
-__all__ = [
-    "KIND_BY_STATUS",
-    "classify_error",
-    "classify_message",
-    "is_context_overflow",
-    "is_lost_session",
-    "parse_retry_after",
-    "seconds_to_wait",
-]
-
 KIND_BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "auth",
     402: "auth",

@@ -20,16 +20,6 @@ from tracer.errors import ConfigError, CredentialsError, UnavailableError, Usage
 if TYPE_CHECKING:
     from runner.executors.executor_port import Ask, Executor
 
-__all__ = [
-    "AGENT_NAMES",
-    "EXECUTOR_NAMES",
-    "ExecutorSettings",
-    "PermissionAnswer",
-    "PermissionAsker",
-    "PermissionQuestion",
-    "make_executor",
-]
-
 EXECUTOR_NAMES = ("scripted", "replay", "anthropic", "claude", "codex", "gemini", "acp")
 AGENT_NAMES = ("claude", "codex", "gemini")
 

@@ -22,8 +22,6 @@ from runner.executors.executor_port import (
 )
 from tracer.conversation import ConversationTracer
 
-__all__ = ["ReplayExecutor"]
-
 _PREFIX: Final = "replay:"
 _USAGE: Final = ("input_tokens", "output_tokens", "cached_tokens", "thinking_tokens")
 

@@ -30,8 +30,6 @@ from runner.executors.executor_port import (
 from runner.executors.workspace_files import confined_path
 from tracer.errors import ConfigError, UsageError
 
-__all__ = ["Reply", "ScriptedExecutor", "read_script"]
-
 _PREFIX: Final = "scripted:"
 _KEYS: Final = frozenset({"output", "status", "files", "delay_ms", "usage", "match", "error", "cost_usd", "model"})
 _USAGE_KEYS: Final = frozenset({"input_tokens", "output_tokens", "cached_tokens", "thinking_tokens"})

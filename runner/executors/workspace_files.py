@@ -15,8 +15,6 @@ from pathlib import Path, PurePosixPath
 from tracer.clock import short_token
 from tracer.errors import UsageError
 
-__all__ = ["MAX_READ_BYTES", "MAX_WRITE_BYTES", "Refused", "WorkspaceFiles", "confined_path"]
-
 
 def confined_path(path: str, *, workspace: Path, state_dir: Path | None = None) -> Path:
     """The real path of `path` (relative to `workspace`, or absolute inside it), symlinks resolved.

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Answer", "Fence", "Prose", "read_answer"]
-
 _OPEN = re.compile(r"^(?P<indent>[ \t]{0,12}|(?:[ \t]*(?:[-*+]|\d+[.)])[ \t]+))(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$")
 _INLINE = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _QUOTED = re.compile(

@@ -10,8 +10,6 @@ import re
 
 from runner.gate.answer_text import read_answer
 
-__all__ = ["claimed_paths", "requested_paths"]
-
 _EXTENSIONS = [
     "py",
     "pyi",

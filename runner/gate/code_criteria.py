@@ -30,18 +30,6 @@ from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, ope
 from runner.gate.stubs import stubs_of, unordered
 from runner.gate.syntax import fault_of
 
-__all__ = [
-    "CUT_OFF",
-    "is_deliverable",
-    "is_program",
-    "language_of_fence",
-    "looks_whole",
-    "q2_marks",
-    "q3_omissions",
-    "q4_syntax",
-    "review_file",
-]
-
 _NOT_CODE = {
     "diff", "patch", "console", "shell-session", "shellsession", "terminal", "text", "txt", "plaintext", "plain", "output", "log", "logs",
     "stdout", "stderr", "traceback", "pytb", "error", "none", "ansi", "mermaid", "plantuml", "dot", "tree", "csv", "http", "pycon", "console-output",

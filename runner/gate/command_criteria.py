@@ -16,8 +16,6 @@ from runner.gate.criterion import (
 from runner.gate.findings import at, finding_of
 from runner.gate.project_settings import json_object, toml_table
 
-__all__ = ["moved_goalposts", "q7_test", "q8_lint", "q9_typecheck"]
-
 _TEST_FILE = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest)\.py$|(?:_test|_spec|\.test|\.spec|Tests?|IT)\.\w+$|(?:^|/)tests?\.\w+$"
 )

@@ -13,19 +13,6 @@ from runner.gate.languages import Language, by_name
 from runner.gate.source import SCAN_LIMIT, Source, scan
 from runner.gate.words import missing_work
 
-__all__ = [
-    "DOMAIN",
-    "MARK",
-    "MARK_LOOSE",
-    "MENTION",
-    "Comment",
-    "Hit",
-    "comments_of",
-    "omits_data",
-    "read_comment",
-    "stands_in",
-]
-
 _I = re.IGNORECASE
 
 # A mark at the start of a line, whatever its case, with what shows that it is one.

@@ -10,21 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = [
-    "ChangedFile",
-    "ClaimedPath",
-    "CommandKind",
-    "CommandResult",
-    "Criterion",
-    "Evidence",
-    "Finding",
-    "Judgment",
-    "Kind",
-    "NotVerified",
-    "Place",
-    "Verdict",
-]
-
 Judgment = Literal["PASS", "REJECT", "RETRY"]
 Kind = Literal["change", "question", "investigation", "auto"]
 CommandKind = Literal["test", "lint", "typecheck"]

@@ -9,18 +9,6 @@ import tree_sitter
 
 from runner.gate.source import Source
 
-__all__ = [
-    "Context",
-    "asks_to_finish",
-    "context_of",
-    "is_test_path",
-    "may_be_empty",
-    "may_raise",
-    "name_of",
-    "names_file",
-    "was_there_before",
-]
-
 _TEST_PATH = re.compile(
     r"(?:^|/)(?:tests?|__tests__|__mocks__|specs?|testing|testdata|mocks?|stubs?|fakes?|fixtures)/|(?:^|/)(?:test_[^/]*|conftest\.py)$"
     r"|[._-](?:test|spec|tests|mock|stub|fake)s?\.\w+$|(?:Test|Tests|Spec|Mock|Stub|Fake)\.\w+$"

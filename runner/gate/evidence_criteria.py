@@ -11,8 +11,6 @@ from runner.gate.prose import announces, early_ends, sentences, stops_short
 from runner.gate.request_kind import asks_for_change, asks_for_code, effective_kind, orders_change, wants_advice
 from runner.gate.words import instead_of_change
 
-__all__ = ["q1_files", "q5_evidence", "q6_termination"]
-
 _ENDED_BADLY = {
     "INCOMPLETE": "the agent ended before it was done",
     "ERROR": "the agent ended in an error",

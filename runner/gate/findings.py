@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from runner.gate.criterion import Finding, Place
 
-__all__ = ["at", "finding_of"]
-
 _EXCERPT = 160
 _SHOWN = 3
 _MANY = 200

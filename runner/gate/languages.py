@@ -14,8 +14,6 @@ from functools import cache, partial
 
 import tree_sitter
 
-__all__ = ["Language", "by_name", "by_path", "grammar"]
-
 _C_LIKE = ("function_definition",)
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["json_object", "toml_table"]
-
 
 def toml_table(text: str) -> dict[str, Any]:
     """The table that `text` holds; empty where it is no TOML."""

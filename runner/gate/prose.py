@@ -14,17 +14,6 @@ from runner.gate.findings import at
 from runner.gate.words import missing_work, work_handed_back
 from runner.gate.words.missing_work import TO_BE_WRITTEN, TO_DO
 
-__all__ = [
-    "announces",
-    "early_ends",
-    "left_out",
-    "marks",
-    "read_markdown",
-    "sentences",
-    "stops_short",
-    "unclosed_fence",
-]
-
 _LINE_MARK = re.compile(rf"^\W*(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*(?:[:(–—-]|$)|\s+(?:{TO_DO})\b)")
 _IN_LINE = re.compile(r"(?:(?<=[.!?;)]\s)|(?<=[-–—]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*[:(])")
 _LEFT_MARK = re.compile(

@@ -8,19 +8,6 @@ from typing import Literal
 from runner.gate.claimed_paths import requested_paths
 from runner.gate.criterion import Evidence
 
-__all__ = [
-    "WORK_VERBS",
-    "asks_for_change",
-    "asks_for_code",
-    "effective_kind",
-    "names_marks",
-    "ordered_refusals",
-    "orders_at_the_end",
-    "orders_change",
-    "orders_skeleton",
-    "wants_advice",
-]
-
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
 _LONGEST = 2_000
 _POLITE = (

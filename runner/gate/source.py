@@ -14,8 +14,6 @@ import tree_sitter
 
 from runner.gate.languages import Language, by_path, grammar
 
-__all__ = ["PARSE_LIMIT", "SCAN_LIMIT", "TOO_DEEP", "Scan", "Source", "is_generated", "open_source", "parse", "scan"]
-
 _PAIRS = {b")": b"(", b"]": b"[", b"}": b"{"}
 
 

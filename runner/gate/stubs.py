@@ -14,8 +14,6 @@ from runner.gate.request_kind import ordered_refusals, orders_skeleton
 from runner.gate.source import Source
 from runner.gate.words import missing_work
 
-__all__ = ["Stub", "is_refusal", "is_trivial", "may_refuse", "mentions_refusal", "stubs_of", "unordered"]
-
 _WORDS = (
     rb"not(?: yet| currently)?(?: been| being)?(?: fully)? implemented|unimplemented|\bimplement (?:me|this)\b|to be implemented|implementation (?:missing|pending)|"
     + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|pas encore implémenté|구현되지|미구현".encode()

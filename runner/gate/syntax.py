@@ -19,8 +19,6 @@ import yaml
 from runner.gate.languages import by_name
 from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan
 
-__all__ = ["LIMIT", "Fault", "count_errors", "fault_in", "fault_of"]
-
 LIMIT = 32 * 1024 * 1024
 _PYTHON_LIMIT = 4 * 1024 * 1024
 # Compiling to bytecode finds a little more than parsing (a `return` outside a function) and costs ten times as much.

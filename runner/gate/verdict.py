@@ -26,20 +26,6 @@ from runner.gate.criterion import (
 )
 from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination
 
-__all__ = [
-    "BUILT_IN",
-    "EXPLAIN",
-    "GROUP",
-    "KIND_OF",
-    "TRANSIENT",
-    "CheckReport",
-    "check",
-    "criteria_in_force",
-    "is_excluded",
-    "judge",
-    "team_criteria",
-]
-
 EXPLAIN: dict[str, str] = {
     "Q1": """\
 Every file that the answer claims to have created or changed, and every file the task expects, is looked up on disk.

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Conflict", "ConflictPlace", "Isolation", "Merged"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictPlace:

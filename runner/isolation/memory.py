@@ -11,8 +11,6 @@ from pathlib import Path
 
 from runner.isolation.isolation_port import Conflict, ConflictPlace, Merged
 
-__all__ = ["MemoryIsolation"]
-
 _WHOLE = "whole"
 Tree = dict[str, bytes]
 

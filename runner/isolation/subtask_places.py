@@ -12,8 +12,6 @@ from runner.isolation.worktrees import GitWorktrees, why_not_parallel
 from runner.perform import Begun, Effects, Place
 from tracer.errors import ConflictError, UsageError
 
-__all__ = ["DirectIsolation", "IsolatedPlaces", "choose_isolation"]
-
 
 class DirectIsolation:
     """The isolation port for one subtask at a time in `workspace`."""

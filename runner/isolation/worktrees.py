@@ -31,21 +31,6 @@ from runner.workspace.git.snapshot import FIXED_PERSON, Snapshot, SnapshotMaker,
 from tracer.clock import monotonic
 from tracer.errors import UsageError
 
-__all__ = [
-    "GitWorktrees",
-    "MergeConflict",
-    "TaskNames",
-    "admin_folder",
-    "changed_paths",
-    "commit_tree",
-    "discard",
-    "end_leftovers",
-    "merge_commits",
-    "remove_all",
-    "remove_worktree",
-    "why_not_parallel",
-]
-
 _HUNK = re.compile(rb"^<<<<<<< [^\n]*\n.*?^>>>>>>> [^\n]*$", re.DOTALL | re.MULTILINE)
 _MOST_HUNK_BYTES = 8000
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["BoundedOutput", "Line", "LineSplitter"]
-
 
 class Line(NamedTuple):
     """One line without its newline; `dropped_bytes` counts what was cut from its end."""

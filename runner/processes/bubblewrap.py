@@ -21,8 +21,6 @@ from typing import Literal, NamedTuple
 from runner.processes.environment import command_environment
 from tracer.errors import SandboxError
 
-__all__ = ["SandboxCapability", "SandboxPolicy", "needed_to_start", "probe", "wrap", "wrap_agent"]
-
 _PROGRAM = "bwrap"
 _PROBE_LIMIT_S = 15
 # With the network, names are resolved through what these hold; everything else in /run stays hidden (sockets of

@@ -16,8 +16,6 @@ from runner.processes.bounded import BoundedOutput
 from runner.processes.process import Ending, EndingKind, Process
 from tracer.errors import UsageError
 
-__all__ = ["ProcessResult", "run_command"]
-
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 

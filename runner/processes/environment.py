@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-__all__ = ["Provider", "agent_environment", "command_environment"]
-
 Provider = Literal["anthropic", "openai", "google"]
 
 # Where things are, how text is shown, how the network is reached: what any development tool needs.

@@ -18,8 +18,6 @@ from runner.processes.process_table import boot_id, entry_of
 from runner.processes.tree import ProcessTree, end_tree, tree_members
 from tracer.errors import RecordError
 
-__all__ = ["CHECK_OF", "Orphan", "ProcessRecord", "end_orphans"]
-
 CHECK_OF: Final = "check of "  # labels of what is no agent begin so
 _FOLDER = Path("control") / "processes"
 _MARK_LENGTH = 32

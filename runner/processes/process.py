@@ -23,8 +23,6 @@ from runner.processes.process_table import MARK, entry_of
 from runner.processes.tree import ProcessTree, end_tree, wait_until_empty
 from tracer.clock import monotonic, short_token
 
-__all__ = ["Ending", "EndingKind", "Process", "uninterrupted"]
-
 EndingKind = Literal["exit", "signal", "timeout", "idle", "output", "ended"]
 _T = TypeVar("_T")
 _CHUNK = 1 << 16

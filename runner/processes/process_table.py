@@ -15,8 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["MARK", "Marked", "ProcessEntry", "boot_id", "entry_of", "marked", "send_signal", "snapshot"]
-
 MARK = "PM_ORCHESTRATOR_PROCESS"
 _PROC = Path("/proc")
 # Fields of /proc/PID/stat, counted from the state, and bits of its flags (proc(5), linux/sched.h).

@@ -20,8 +20,6 @@ from runner.processes.process_table import (
 )
 from tracer.clock import monotonic
 
-__all__ = ["ProcessTree", "end_tree", "tree_members"]
-
 _KILL_ROUNDS_PAUSE_S = 0.02
 _KILL_LIMIT_S = 5.0
 _UNCLEAR_PAUSE_S = 0.002

@@ -10,8 +10,6 @@ from typing import Literal, NamedTuple, Protocol
 from runner.gate.criterion import ChangedFile
 from tracer.errors import UnavailableError
 
-__all__ = ["Blobs", "Change", "ChangeKind", "Changes", "ComparisonError", "Limits", "Side", "safe_text"]
-
 ChangeKind = Literal["added", "modified", "deleted"]
 
 

@@ -26,17 +26,6 @@ from runner.workspace.changes import (
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError
 
-__all__ = [
-    "LEFT_OUT",
-    "FileRecord",
-    "Manifest",
-    "compare_with_disk",
-    "read_disk",
-    "read_manifest",
-    "take_manifest",
-    "unified_diff",
-]
-
 LEFT_OUT = frozenset(
     os.fsencode(name)
     for name in (  # noqa: SIM905 - one name a line would fill a screen

@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 
 from tracer.clock import short_token
 
-__all__ = ["Guarded", "StateGuard", "Undone"]
-
 _GUARDED = ("*.toml", "*.md", ".gitignore", "serve-token", "redaction.key")
 # pm makes these at first use, so a new one is no trespass; a changed one is.
 _MADE_ON_DEMAND = frozenset({".gitignore", "serve-token", "redaction.key"})

@@ -43,8 +43,6 @@ from runner.workspace.state_guard import StateGuard, Undone
 from tracer.clock import now_epoch_ms
 from tracer.errors import RecordError, UsageError
 
-__all__ = ["Workspace", "open_workspace"]
-
 _T = TypeVar("_T")
 _INDEXES_KEPT = 8
 _LEFT_MS = 24 * 3600 * 1000

@@ -26,25 +26,6 @@ from tracer.distill.locate.listing import NativeRow, list_native
 from tracer.errors import PmError
 from tracer.statedir import StateDir
 
-__all__ = [
-    "CaseRow",
-    "Content",
-    "Evidence",
-    "Judged",
-    "Part",
-    "Proof",
-    "Run",
-    "Score",
-    "Step",
-    "Thought",
-    "blobs_named",
-    "judged",
-    "plain_terminal",
-    "proof_of",
-    "router",
-    "timeline",
-]
-
 _CUT: Final = 12_000
 _COLOURS: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _TITLES: Final[Mapping[str, str]] = {

@@ -20,8 +20,6 @@ from tracer.insights.agentic_trace import judgments, read_agentic
 from tracer.insights.report import insights
 from tracer.statedir import StateDir
 
-__all__ = ["Bar", "BarChart", "bar_chart", "router"]
-
 _ROW: Final = 28
 _LABEL: Final = 220
 _WIDTH: Final = 640

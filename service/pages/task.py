@@ -25,8 +25,6 @@ from tracer.insights.loops import Loop, find_loops
 from tracer.lookup import TaskRef, resolve_task
 from tracer.statedir import StateDir
 
-__all__ = ["agentic_rows", "agentic_view", "diff_reader", "explained", "find_task", "render", "router", "static_text"]
-
 _STEPS: Final = 5_000
 
 

@@ -19,18 +19,6 @@ from tracer.filters import Filter
 from tracer.trace_text import escape_controls, fact_line
 from tracer.verification import unverified_text
 
-__all__ = [
-    "DiffLine",
-    "FactRow",
-    "IterationView",
-    "TaskView",
-    "diff_lines",
-    "fact_rows",
-    "is_failure",
-    "shown",
-    "task_view",
-]
-
 _CUT: Final = 20_000
 _DIFF_LINES: Final = 2_000
 _TITLE: Final = 200

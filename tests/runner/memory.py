@@ -10,7 +10,8 @@ from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, Live
 from runner.gate.criterion import Verdict
-from runner.loop import Changed, TaskLoop
+from runner.loop import TaskLoop
+from runner.perform import Changed
 from tracer.events import Draft, Entry
 
 

@@ -16,8 +16,6 @@ from pydantic import BaseModel
 
 from tracer.errors import TraceError
 
-__all__ = ["canonical_json"]
-
 
 def canonical_json(value: Any) -> bytes:
     """`value` (JSON, or models and containers of models) as canonical bytes.

@@ -25,34 +25,6 @@ from tracer.capture.fields import (
     Whole,
 )
 
-__all__ = [
-    "JUDGE_FLAGS",
-    "SCHEMA_ID",
-    "TRACE_VERSION",
-    "Artifacts",
-    "BlobEntry",
-    "BlobRedaction",
-    "BugReport",
-    "ConsentFlags",
-    "Developer",
-    "Environment",
-    "FinalState",
-    "Ide",
-    "Ingestion",
-    "Invocation",
-    "PullRequest",
-    "Qa",
-    "QaJudge",
-    "QaTests",
-    "Repo",
-    "RepoFingerprint",
-    "Scores",
-    "StoreMode",
-    "Task",
-    "TraceDocument",
-    "trace_schema",
-]
-
 TRACE_VERSION: Final = "1.0"
 StoreMode = Literal["redacted", "raw", "patches_only"]
 JudgeFlag = Literal[

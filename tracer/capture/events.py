@@ -27,40 +27,6 @@ from tracer.capture.fields import (
     ViewedPath,
 )
 
-__all__ = [
-    "EVENT_TYPES",
-    "PAYLOADS",
-    "Actor",
-    "Commit",
-    "CommitEvent",
-    "Context",
-    "DebugAction",
-    "DebugActionEvent",
-    "Error",
-    "ErrorEvent",
-    "Event",
-    "EventEnvelope",
-    "FileEdit",
-    "FileEditEvent",
-    "FileSnapshot",
-    "FileSnapshotEvent",
-    "Navigation",
-    "NavigationEvent",
-    "Payload",
-    "PrMetadata",
-    "PrMetadataEvent",
-    "Selection",
-    "TerminalCommand",
-    "TerminalCommandEvent",
-    "TerminalOutput",
-    "TerminalOutputEvent",
-    "TestRun",
-    "TestRunEvent",
-    "Thought",
-    "ThoughtEvent",
-    "blob_fields",
-]
-
 Position = Annotated[list[Count], Field(min_length=2, max_length=2)]
 
 

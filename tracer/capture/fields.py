@@ -11,23 +11,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-__all__ = [
-    "BlobId",
-    "BlobType",
-    "Closed",
-    "Count",
-    "ExitCode",
-    "GitSha",
-    "Millis",
-    "Name",
-    "Seq",
-    "SourcePath",
-    "Text",
-    "Uuid",
-    "ViewedPath",
-    "Whole",
-]
-
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
 _NAME_LENGTH, _PATH_LENGTH, _TEXT_LENGTH = 1_000, 4_096, 1 << 20

@@ -14,19 +14,6 @@ from tracer.capture.document import Developer, Environment, Repo, StoreMode, Tas
 from tracer.capture.events import Actor, Context
 from tracer.capture.fields import BlobId, Closed, GitSha, Millis, Name, Seq, Text, Uuid, Whole
 
-__all__ = [
-    "AppendEvents",
-    "CreateTrace",
-    "FinalizeTrace",
-    "QaProfile",
-    "Runner",
-    "SentEvent",
-    "SentFinalState",
-    "SentIngestion",
-    "SentPullRequest",
-    "inline_name",
-]
-
 Runner = Literal["pytest", "go test", "npm test", "make test", "custom"]
 
 

@@ -18,8 +18,6 @@ from tracer.catalog.tasks import AgenticRow, list_agentic
 from tracer.distill.native import PROVIDER_NAMES
 from tracer.statedir import StateDir
 
-__all__ = ["TraceQuery", "find_traces", "texts_of"]
-
 _FIELDS: Final = ("text", "args_summary", "output_tail", "name", "path")
 
 

@@ -20,18 +20,6 @@ from tracer.errors import TraceError
 from tracer.facts import is_unbilled
 from tracer.statedir import StateDir, parse_trace_name
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "awaiting",
-    "cost_of",
-    "fold_fact",
-    "iterations_of",
-    "judgments_of",
-    "open_catalog",
-    "refresh",
-    "title_of",
-]
-
 _TITLE = 80
 
 

@@ -15,18 +15,6 @@ from typing import Any, NamedTuple
 from tracer.catalog.store import open_catalog, refresh
 from tracer.statedir import StateDir
 
-__all__ = [
-    "AGENTIC_SQL",
-    "TASKS_SQL",
-    "AgenticRow",
-    "TaskRow",
-    "agentic_row",
-    "list_agentic",
-    "list_tasks",
-    "rebuild",
-    "task_row",
-]
-
 
 class TaskRow(NamedTuple):
     """One task as its newest trace tells it. Times are the facts' own (ISO 8601, UTC); `cost_usd` None is unknown.

@@ -18,8 +18,6 @@ from tracer.errors import PmError
 from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir
 
-__all__ = ["RunTrace", "distill_after_run"]
-
 _PROVIDERS: Final[dict[str, Provider]] = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 
 

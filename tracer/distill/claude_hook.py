@@ -17,8 +17,6 @@ from tracer.distill.locate.find import provider_root
 from tracer.durable import ensure_folder, replace
 from tracer.errors import ConfigError, RecordError
 
-__all__ = ["HOOK_MARK", "HookPlan", "hook_command", "plan_install", "plan_uninstall", "write_plan"]
-
 HOOK_MARK: Final = "hooks run claude"
 _EVENT: Final = "SessionEnd"
 _TIMEOUT_S: Final = 60

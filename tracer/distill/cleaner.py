@@ -14,8 +14,6 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from tracer.redaction.redactor import Redactor
 
-__all__ = ["MARGIN", "Cleaner", "cut"]
-
 MARGIN: Final = 4096
 _BATCH_CHARS: Final = 64 * 1024
 _BATCH_TEXTS: Final = 500

@@ -23,8 +23,6 @@ from tracer.distill.native import Distilled, NativeSession, Provider, Request
 from tracer.distill.one import distill
 from tracer.errors import PmError
 
-__all__ = ["Outcome", "distill_many", "watch_sessions"]
-
 # Below this many bytes starting processes (150 ms each) costs more than it saves.
 _WORTH_IT = 8 * 1024 * 1024
 # From here on each of two workers is sure to want the gate of all rules.

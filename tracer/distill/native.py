@@ -11,19 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-__all__ = [
-    "AVAILABILITIES",
-    "PROVIDER_NAMES",
-    "SCHEMA",
-    "AgentFile",
-    "Availability",
-    "Distilled",
-    "NativeSession",
-    "Outcome",
-    "Provider",
-    "Request",
-]
-
 Provider = Literal["claude", "codex", "gemini"]
 Availability = Literal["full", "summary", "withheld", "encrypted"]
 

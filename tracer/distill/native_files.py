@@ -23,25 +23,6 @@ import orjson
 
 from tracer.errors import NotFoundError, PmError, TraceError
 
-__all__ = [
-    "DENSE_FROM",
-    "MAX_LINE",
-    "Source",
-    "Unreadable",
-    "decode_record",
-    "entries",
-    "epoch_ms",
-    "head_of",
-    "is_plain_folder",
-    "mend_surrogates",
-    "open_native",
-    "read_batches",
-    "read_lines",
-    "short_id",
-    "text_field",
-    "too_dense",
-]
-
 MAX_LINE: Final = 16 * 1024 * 1024
 _CHUNK: Final = 1 << 18  # stays in the processor's cache while it is hashed and split: 10 % faster than 1 MB
 # A parsed value costs about 100 bytes: 400,000 of them are 40 MB.

@@ -36,8 +36,6 @@ from tracer.prices import Tokens, cost_usd
 from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir
 
-__all__ = ["READERS", "distill", "distill_session", "make_redactor", "output_folder"]
-
 READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]] = {
     "claude": read_claude,
     "codex": read_codex,

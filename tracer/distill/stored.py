@@ -23,8 +23,6 @@ from tracer.durable import create_aside, ensure_folder, link_new, publish, sync_
 from tracer.errors import RecordError
 from tracer.lock import FileLock
 
-__all__ = ["StoredTrace", "find_trace", "prepare_folder", "read_meta", "store", "stored_traces", "trace_name"]
-
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.-]")
 _META_LIMIT: Final = 16 * 1024 * 1024
 _PART_LIMIT: Final = 80

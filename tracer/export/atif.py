@@ -14,8 +14,6 @@ from tracer.clock import from_epoch_ms
 from tracer.export.pieces import Later, Many, Piece, pieces_of
 from tracer.export.steps import TOOLS, Action, ExportedTrace, Thought, Trouble, report_text
 
-__all__ = ["ATIF_VERSION", "atif_pieces"]
-
 ATIF_VERSION: Final = "ATIF-v1.8"
 
 

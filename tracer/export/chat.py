@@ -14,8 +14,6 @@ import orjson
 from tracer.export.pieces import Later, Many, Piece, pieces_of
 from tracer.export.steps import TOOLS, Action, ExportedTrace, Trouble, report_text
 
-__all__ = ["SYSTEM_PROMPT", "chat_pieces"]
-
 SYSTEM_PROMPT: Final = (
     "You fix a bug in a software repository. Say what you suspect before you act, look at the evidence, change as "
     "little as needed, and show by tests that the change works."

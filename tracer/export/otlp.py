@@ -19,8 +19,6 @@ import orjson
 from tracer.export.pieces import Many, Piece, pieces_of
 from tracer.export.steps import TOOLS, Action, ExportedTrace, Thought, Trouble, report_text
 
-__all__ = ["SCHEMA_URL", "Aside", "otlp_pieces"]
-
 _IN_MEMORY: Final = 8 << 20
 
 

@@ -17,20 +17,6 @@ from tracer.redaction.leaks import LeakError
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = [
-    "Audit",
-    "Later",
-    "Leaf",
-    "Leak",
-    "LookedAt",
-    "Many",
-    "Piece",
-    "as_it_is",
-    "find_leaks",
-    "pieces_of",
-    "written",
-]
-
 
 @dataclass(frozen=True)
 class Many:

@@ -27,19 +27,6 @@ from tracer.capture.events import (
     ThoughtEvent,
 )
 
-__all__ = [
-    "TOOLS",
-    "Action",
-    "ExportedTrace",
-    "Outputs",
-    "Printed",
-    "Read",
-    "Steps",
-    "Thought",
-    "Trouble",
-    "report_text",
-]
-
 _KEPT: Final = struct.Struct("<32sq?")
 _PREFIX: Final = "sha256:"
 _NOBODY: Final = -1

@@ -15,8 +15,6 @@ from typing import Any, BinaryIO, Literal
 
 from tracer.errors import NotFoundError
 
-__all__ = ["Phase", "Step", "Trace", "judgments", "parse_trace", "phase_of", "read_agentic"]
-
 Phase = Literal["think", "read", "edit", "run", "test", "plan", "other"]
 
 _EDITS = frozenset(

@@ -15,8 +15,6 @@ from typing import Literal, NamedTuple
 
 from tracer.insights.agentic_trace import Step
 
-__all__ = ["CYCLE", "REPEATS", "WINDOW", "Loop", "find_loops", "normal_args", "normal_result"]
-
 WINDOW = 20
 REPEATS = 3
 CYCLE = 3

@@ -16,23 +16,6 @@ from typing import Any, Final, Literal, NamedTuple
 from tracer.insights.agentic_trace import Step, Trace
 from tracer.insights.loops import Loop, find_loops, normal_args
 
-__all__ = [
-    "FEWEST",
-    "TOO_FEW",
-    "Comparison",
-    "FailedCommand",
-    "Insights",
-    "Measured",
-    "Omen",
-    "PhaseShare",
-    "Rejections",
-    "Row",
-    "compare",
-    "insights",
-    "median_interval",
-    "rejections",
-]
-
 _EXCERPT = 300
 _TOP = 20
 _PHASES = ("think", "read", "edit", "run", "test", "plan", "other")

@@ -16,8 +16,6 @@ from typing import BinaryIO, NamedTuple
 
 from tracer.durable import sync_file, sync_folder, write_all
 
-__all__ = ["CHAIN_SUFFIX", "ChainFile", "ChainReport", "check_chain", "head_of"]
-
 CHAIN_SUFFIX = ".chain"
 _WIDTH = 65
 

@@ -19,8 +19,6 @@ import orjson
 from tracer.errors import TraceError
 from tracer.journal.record_file import require_file
 
-__all__ = ["follow", "is_final", "listening", "nudge"]
-
 _lock = threading.Lock()
 _listeners: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
 

@@ -15,8 +15,6 @@ from tracer.errors import NotFoundError, TraceError
 from tracer.events import Entry, parse_line
 from tracer.journal.record_file import TornTail, require_file, torn_tail
 
-__all__ = ["Problem", "Scan", "iter_lines", "read_entries", "scan"]
-
 
 class Problem(NamedTuple):
     """A line that is not a fact: its sequence, its length in bytes, and why."""

@@ -18,8 +18,6 @@ from tracer.errors import NotFoundError, RecordError, TraceError
 from tracer.journal.chain import ChainFile
 from tracer.lock import FileLock
 
-__all__ = ["RecordFile", "TornTail", "require_file", "torn_tail"]
-
 _CHUNK = 1 << 20
 _JOIN_LIMIT = 1 << 22
 

@@ -16,8 +16,6 @@ from tracer.events import Entry
 from tracer.journal.chain import ChainReport, check_chain
 from tracer.journal.reading import Scan, scan
 
-__all__ = ["Finding", "TraceReport", "check_order", "check_session", "check_values", "verify_trace"]
-
 _JUDGMENTS: Final = frozenset({"PASS", "REJECT", "RETRY"})
 _ANSWER_STATES: Final = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT"})
 _FINAL_STATES: Final = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})

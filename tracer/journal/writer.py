@@ -19,8 +19,6 @@ from tracer.errors import PmError, RecordError, TraceError
 from tracer.journal.follow import nudge
 from tracer.journal.record_file import RecordFile, TornTail
 
-__all__ = ["Journal"]
-
 
 class _Batch(NamedTuple):
     lines: list[bytes]

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from tracer.redaction.rule_set import RuleSet
     from tracer.redaction.scan import Mark, Scanner
 
-__all__ = [
-    "EXTRA_NAMES",
-    "EXTRA_RULES",
-    "Flat",
-    "Parts",
-    "ProjectRedactor",
-    "Touched",
-    "build_redactor",
-    "mapped",
-    "strings",
-]
-
 _AFTER = b'"\n\0\n'
 _LONGEST_KEY = 80
 _HOLDERS = (str, dict, list, tuple)

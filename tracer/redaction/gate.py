@@ -13,8 +13,6 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["Called", "Gate", "Key", "any_of", "byte_pattern", "loosened"]
-
 # What RE2 alone takes 0.4 s for: from here on, compiling pays.
 _WORTH: Final = 4_000_000
 # `\S` differs on a vertical tab, and letters in either case on the two that fold into ASCII (K and long s).

@@ -16,8 +16,6 @@ from typing import Any
 from tracer.redaction.gate import Called
 from tracer.redaction.rule_set import Find, literals
 
-__all__ = ["KEY", "KnownValues", "known_values"]
-
 KEY = "known-value"
 _NAME_PARTS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 _LEAST_CHARACTERS = 8

@@ -13,8 +13,6 @@ from tracer.errors import TraceError
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["LeakError", "verify_clean", "verify_clean_value"]
-
 
 class LeakError(TraceError):
     """What was about to leave still holds something that should have been replaced; nothing was written."""

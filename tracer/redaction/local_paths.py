@@ -13,8 +13,6 @@ from typing import Any
 from tracer.redaction.gate import Called
 from tracer.redaction.rule_set import Find, literals
 
-__all__ = ["KEY", "Places"]
-
 KEY = "path"
 _RANK = 5
 _LEAST_LENGTH = 4

@@ -17,8 +17,6 @@ from pathlib import Path
 from tracer.clock import short_token
 from tracer.errors import RecordError
 
-__all__ = ["KEY_NAME", "MARKER", "PLACEHOLDER", "load_key", "placeholder"]
-
 KEY_NAME = "redaction.key"
 _KEY_BYTES = 32
 

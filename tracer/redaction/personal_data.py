@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 from tracer.redaction.gate import Called, Key
 from tracer.redaction.rule_set import Find, compiled, literals, luhn
 
-__all__ = ["NAMES", "PATTERNS", "Identity", "People", "identity_of"]
-
 _RANK = 6
 _EMAIL = (
     r"[A-Za-z0-9_\x80-\xff][A-Za-z0-9._%+\x80-\xff-]{0,63}"

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Redacted", "Redactor"]
-
 
 class Redacted(NamedTuple):
     """A value with its secrets replaced, and how many marks each rule left."""

@@ -23,22 +23,6 @@ import re2
 from tracer.errors import ConfigError
 from tracer.redaction.gate import Called, Key
 
-__all__ = [
-    "CHECKS",
-    "GITLEAKS",
-    "OWN_RULES",
-    "Find",
-    "OwnRule",
-    "Rule",
-    "RuleSet",
-    "build_rules",
-    "compiled",
-    "entropy",
-    "gitleaks_data",
-    "literals",
-    "luhn",
-]
-
 _TEMPLATE = re.compile(
     rb"^[$<{%\[(*@#!&]|\$\{|\{\{|\}\}|\.\.\.|xxxx|\*\*\*|<[a-z_ -]+>"  # the first sign, or a sign inside
     rb"|%\(|%[sdr]\b|\\\(",

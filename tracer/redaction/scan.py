@@ -19,24 +19,6 @@ from tracer.redaction.gate import Called, Gate
 from tracer.redaction.marks import MARKER, PLACEHOLDER
 from tracer.redaction.rule_set import Find, compiled
 
-__all__ = [
-    "BASE64_KEY",
-    "BASE64_TEXT",
-    "HEX_KEY",
-    "HEX_TEXT",
-    "Base64View",
-    "HexView",
-    "Mark",
-    "Scanner",
-    "Undone",
-    "View",
-    "base64_views",
-    "collapsed",
-    "hex_views",
-    "json_view",
-    "url_view",
-]
-
 _JSON_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"\\/bfnrt'])")
 _CODE_ESCAPE = re.compile(rb"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
 _NUL_ESCAPE = re.compile(rb"\\(?:u0000|x00)")

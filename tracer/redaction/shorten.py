@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 
 from tracer.redaction.rule_set import compiled
 
-__all__ = ["KEEP", "LIMIT", "MARGIN", "Kept", "shorten"]
-
 LIMIT = 1_000_000
 KEEP = 64 * 1024
 MARGIN = 4096

@@ -27,8 +27,6 @@ from tracer.errors import NotFoundError, TraceError
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["Leak", "RedactedFile", "StreamRedactor", "audit", "redact_file", "redacted_pieces"]
-
 _MARGIN = 4096
 _LONGEST_HELD = 1_000_000
 

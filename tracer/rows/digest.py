@@ -15,8 +15,6 @@ import orjson
 from tracer.rows.row import Row
 from tracer.rows.row_file import RowFile
 
-__all__ = ["Digest", "Totals"]
-
 _TAIL: Final = 16 << 10
 _USAGE: Final = re.compile(rb'"usage":(\{[^{}]*\})')
 _COST: Final = re.compile(rb'"cost_usd":([0-9.eE+-]+|null)')

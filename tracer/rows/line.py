@@ -22,18 +22,6 @@ from tracer.rows.row import (
 )
 from tracer.verification import unverified_in, unverified_text
 
-__all__ = [
-    "HEAD_BYTES",
-    "SUMMARY_CHARS",
-    "epoch_ms",
-    "group_at",
-    "head_of",
-    "head_of_fields",
-    "load_object",
-    "mark_and_summary",
-    "summary_from_head",
-]
-
 HEAD_BYTES: Final = 4096
 _STRING: Final = rb'"((?:[^"\\\x00-\x1f]|\\.)*)"'
 _CONVERSATION: Final = re.compile(

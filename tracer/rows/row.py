@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-__all__ = ["NO_GROUP", "Decoded", "Family", "Group", "Head", "Row"]
-
 Family = Literal["conversation", "tracepack", "agentic", "capture", "other"]
 RowKind = Literal["fact", "incomplete", "unreadable"]
 

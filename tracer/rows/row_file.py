@@ -30,8 +30,6 @@ from tracer.rows.line import (
 )
 from tracer.rows.row import NO_GROUP, Decoded, Group, Row
 
-__all__ = ["MAX_DECODE", "MAX_RUNS", "MAX_STARTS", "LineIndex", "RowFile"]
-
 MAX_STARTS: Final = 1 << 20
 MAX_RUNS: Final = 100_000
 

@@ -21,8 +21,6 @@ from tracer.rows.line import head_of, load_object
 from tracer.rows.row import Row
 from tracer.rows.row_file import MAX_DECODE, RowFile
 
-__all__ = ["MAX_MATCHES", "Background", "FilterScan", "find", "look_for"]
-
 MAX_MATCHES: Final = 2_000_000
 _OVERLAP: Final = 4096
 _PEEK: Final = 1024

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["SETTINGS", "Setting", "SettingKind", "find_setting", "json_schema"]
-
 SettingKind = Literal["text", "integer", "number", "duration", "switch", "list", "path", "any"]
 
 

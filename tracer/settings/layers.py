@@ -23,21 +23,6 @@ from tracer.settings.trust import (
     user_folder,
 )
 
-__all__ = [
-    "Ignored",
-    "Layered",
-    "Origin",
-    "Settings",
-    "flatten",
-    "line_of",
-    "load_settings",
-    "nearest_key",
-    "read_file",
-    "set_value",
-    "trust_store",
-    "user_file",
-]
-
 # What a file that many people share may not decide for any of them, however well it is trusted.
 _NOT_FOR_PROJECTS = {("run.permissions", "full")}
 _SECRET_WORDS = ("api_key", "apikey", "token", "secret", "password", "passwd", "credential")

@@ -12,8 +12,6 @@ from typing import Any
 from tracer.errors import ConfigError
 from tracer.settings.declared import Setting
 
-__all__ = ["parse_duration", "parse_value", "secret_looking"]
-
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 _SECRET_STARTS = ("sk-", "ghp_", "github_pat_", "glpat-", "AIza", "xoxb-", "xoxp-", "AKIA", "-----BEGIN")

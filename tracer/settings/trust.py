@@ -16,8 +16,6 @@ from typing import Any
 
 from tracer.errors import ConfigError
 
-__all__ = ["PROJECT_FILES", "file_hash", "folder_trusted", "forget", "trust_files", "trusted_file", "user_folder"]
-
 PROJECT_FILES = ("config.local.toml", "config.toml")
 
 

@@ -34,8 +34,6 @@ from runner.processes.process_table import (
 from tracer.clock import monotonic, short_token
 from tracer.errors import SandboxError
 
-__all__ = ["BubblewrapSandbox", "bubblewrap_arguments", "end_below", "memory_below"]
-
 _END_LIMIT_S: Final = 20.0
 _PAUSE_S: Final = 0.02
 _AT_ONCE: Final = 100

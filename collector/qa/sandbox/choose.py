@@ -16,8 +16,6 @@ from collector.qa.sandbox.port import Sandbox
 from tracer.clock import monotonic
 from tracer.errors import SandboxError
 
-__all__ = ["SandboxChooser", "SandboxMode", "choose_sandbox"]
-
 SandboxMode = Literal["auto", "container", "podman", "docker", "bubblewrap"]
 _REMEMBERED_S = 600.0
 _Engine = Literal["podman", "docker"]

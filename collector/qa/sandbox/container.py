@@ -32,8 +32,6 @@ from runner.processes.process import Process, uninterrupted
 from tracer.clock import short_token
 from tracer.errors import SandboxError
 
-__all__ = ["ContainerSandbox", "Way", "run_arguments"]
-
 _ENGINE_LIMIT_S = 120.0
 _PULL_LIMIT_S = 900.0
 _MARGIN_S = 120.0

@@ -14,8 +14,6 @@ from typing import Final
 from runner.processes.process_table import boot_id, entry_of
 from tracer.clock import now_epoch_ms
 
-__all__ = ["MARK_LABEL", "is_stale", "labels", "remove_stale", "scratch_folder"]
-
 _NAME: Final = re.compile(r"pm-qa-(\d+)-(\d+)-(\w+)-.*")
 
 

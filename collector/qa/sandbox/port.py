@@ -13,8 +13,6 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-__all__ = ["GUARANTEES", "Guarantee", "Job", "Limits", "Outcome", "OutcomeKind", "Sandbox", "SandboxFacts"]
-
 Guarantee = Literal[
     "memory",
     "pids",

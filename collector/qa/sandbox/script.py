@@ -12,18 +12,6 @@ from dataclasses import dataclass
 
 from collector.qa.sandbox.port import Guarantee, Limits
 
-__all__ = [
-    "PROBE",
-    "SCRIPT",
-    "WORKSPACE",
-    "End",
-    "FrameReader",
-    "held_from",
-    "process_limit",
-    "reports_of",
-    "script_arguments",
-]
-
 PROBE = r"""
 one() { for path in "$@"; do [ -r "$path" ] && { tr '\n' ' ' < "$path"; return; }; done; }
 echo "uid $(id -u)"

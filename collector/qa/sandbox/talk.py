@@ -19,8 +19,6 @@ from runner.processes.bounded import BoundedOutput
 from runner.processes.process import Process
 from tracer.clock import monotonic
 
-__all__ = ["SETUP_LIMIT_S", "Cut", "Talk", "outcome_of", "talk"]
-
 Cut = Literal["timeout", "output", "oom"]
 SETUP_LIMIT_S = 300.0
 _CHUNK = 1 << 18

@@ -9,24 +9,6 @@ from typing import Any, Final
 from collector.store.port import BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
 from collector.store.postgres.write import Connection
 
-__all__ = [
-    "blob_data",
-    "blob_row",
-    "blob_rows",
-    "events",
-    "facts",
-    "gaps",
-    "held_ids",
-    "listed",
-    "pending",
-    "purges",
-    "resolved",
-    "secret",
-    "token",
-    "tokens",
-    "trace",
-]
-
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TRACE = (
     "SELECT trace_id::text, status, created_at_ms, metadata_json, finalized_at_ms, final_state_json, seq_last,"

@@ -13,8 +13,6 @@ from psycopg import AsyncConnection
 
 from tracer.errors import TraceError
 
-__all__ = ["LOCK_GARBAGE", "LOCK_MIGRATE", "MIGRATIONS", "migrate"]
-
 LOCK_MIGRATE: Final = 0x706D636F_6C000001
 LOCK_GARBAGE: Final = 0x706D636F_6C000002
 

@@ -38,8 +38,6 @@ from collector.store.postgres.write import Connection
 from tracer import clock
 from tracer.errors import NotFoundError, RecordError, UnavailableError
 
-__all__ = ["OnFinalize", "PostgresStore", "open_postgres"]
-
 _POOL: Final = 10
 _GATES: Final = 16
 _WAIT_S: Final = 10.0

@@ -16,22 +16,6 @@ from collector.store.plan import blob_is_gone, check_limits, check_open, newest_
 from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TokenRow, TraceLimits, TraceRow
 from tracer.errors import ConflictError, NotFoundError
 
-__all__ = [
-    "Connection",
-    "add_token",
-    "append",
-    "create",
-    "delete",
-    "finalize",
-    "hold",
-    "purge_slice",
-    "put_blob",
-    "put_fact",
-    "set_final",
-    "set_status",
-    "take_garbage",
-]
-
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 _PURGE = 2_000
 # %b: lists of texts go over in binary; as text each element would be escaped, which took half of a batch's time.

@@ -17,27 +17,6 @@ import orjson
 from collector.store.plan import blob_is_gone
 from collector.store.port import NewBlob
 
-__all__ = [
-    "BY_ID",
-    "LEVELS",
-    "MANY",
-    "MAY_NAME",
-    "StoredBlob",
-    "add_blobs",
-    "add_ids",
-    "by_rows",
-    "check_references",
-    "find_blob",
-    "forget_ids",
-    "hold",
-    "insert_rows",
-    "key_of",
-    "let_go",
-    "many",
-    "own",
-    "spot",
-]
-
 _SIZES: Final = (64, 16, 4, 1)  # few texts, so that each is prepared once and kept; 100 rows are four statements
 
 

@@ -20,8 +20,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 from collector.errors import OverloadedError
 from tracer.errors import PmError, RecordError, UnavailableError
 
-__all__ = ["MOST_GROUPED", "GroupWriter"]
-
 MOST_GROUPED: Final = 1_000
 _GROUP_BYTES: Final = 16 << 20
 _MOST_WAITING: Final = 20_000

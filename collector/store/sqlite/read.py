@@ -16,23 +16,6 @@ from collector.store.sqlite.blobs import (
     spot,
 )
 
-__all__ = [
-    "blob_data",
-    "blob_row",
-    "blob_rows",
-    "events",
-    "facts",
-    "gaps",
-    "held_ids",
-    "listed",
-    "pending",
-    "purges",
-    "resolved",
-    "token",
-    "tokens",
-    "trace",
-]
-
 _TRACE = (
     "SELECT trace_id, status, created_at_ms, metadata_json, finalized_at_ms, final_state_json, seq_last, event_count,"
     " byte_count, clock_skew_ms, final_blob_id, deleted_at_ms FROM traces"

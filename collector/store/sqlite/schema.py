@@ -14,8 +14,6 @@ from typing import Final
 from collector.store.sqlite.blobs import key_of
 from tracer.errors import TraceError
 
-__all__ = ["MIGRATIONS", "migrate", "use_wal"]
-
 _V1: Final = (
     """
     CREATE TABLE traces (

@@ -40,8 +40,6 @@ from tracer import clock
 from tracer.durable import ensure_folder
 from tracer.errors import NotFoundError, RecordError, TraceError
 
-__all__ = ["FileGate", "SqliteStore", "open_sqlite"]
-
 _PAUSES_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 
 

@@ -29,23 +29,6 @@ from collector.store.sqlite.blobs import (
 )
 from tracer.errors import ConflictError, NotFoundError, PmError
 
-__all__ = [
-    "Append",
-    "add_token",
-    "append_together",
-    "create",
-    "delete",
-    "finalize",
-    "purge_slice",
-    "put_blob",
-    "put_fact",
-    "revoke_token",
-    "secret",
-    "set_final",
-    "set_status",
-    "take_garbage",
-]
-
 _HEADS: Final = (
     "SELECT json_group_array(json_array(t.trace_id, t.status, t.seq_last, t.event_count, t.byte_count,"
     " t.clock_skew_ms)) FROM json_each(?) AS sent CROSS JOIN traces AS t ON t.trace_id = sent.value"

@@ -40,20 +40,6 @@ if TYPE_CHECKING:
 
     from repl.context import Context
 
-__all__ = [
-    "append",
-    "delete",
-    "finalize",
-    "get",
-    "list_",
-    "new",
-    "note_unsent",
-    "prune",
-    "prune_by_itself",
-    "send_now",
-    "spool_state",
-]
-
 _ALWAYS: Final = "always"
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collector.store.port import TraceRow, TraceStore
     from repl.context import Context
 
-__all__ = ["NoCollectorError", "find_row", "gc", "listed", "new", "opened_collector", "revoke", "schema"]
-
 _PAGE = 500
 
 

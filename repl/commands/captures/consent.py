@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from runner.workspace.git.repository import Git
 
-__all__ = ["ask_line", "ask_yes", "bug_from", "can_ask", "event_line", "person_from", "preview_fields", "preview_lines"]
-
 
 def can_ask(context: Context) -> bool:
     """Whether somebody is there to answer: a terminal on both sides, and no `--no-input` or JSON form."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["export"]
-
 _IN_MEMORY: Final = 8 << 20
 _CHUNK: Final = 1 << 20
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from tracer.distill.native import NativeSession
 
-__all__ = ["from_session", "from_task"]
-
 _BATCH = 500
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collector.store.port import TraceRow
     from repl.context import Context
 
-__all__ = ["calibrate_judge", "judge_session"]
-
 _SHOWN_REASON: Final = 300
 
 

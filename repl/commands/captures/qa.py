@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collector.final.qa_facts import Step, StepFacts
     from repl.context import Context
 
-__all__ = ["find_capture", "print_results", "qa", "show", "status"]
-
 _PAGE: Final = 500
 _SHORTEST: Final = 4
 _ROWS: Final = 20

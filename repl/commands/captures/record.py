@@ -17,10 +17,11 @@ from collector.client.spool import Draft, Spool, find_spool, list_spools
 from collector.recorder.begin import begin_capture, check_store, create_request, environment_hash, open_repository
 from collector.recorder.consent import Consent
 from collector.recorder.files import FileTracker
-from collector.recorder.scribe import Scribe, ScribeOptions
+from collector.recorder.scribe import Scribe
 from collector.recorder.session import RECORDING, Ended, close_interrupted, record_session, request_stop
 from collector.recorder.shell_marks import find_shell
 from collector.recorder.watcher import left_out_by
+from collector.recorder.writer import ScribeOptions
 from repl.commands.captures.capture import prune_by_itself, send_now, spool_state
 from repl.commands.captures.consent import (
     ask_yes,
@@ -39,22 +40,6 @@ if TYPE_CHECKING:
     from collector.recorder.shell_marks import Shell
     from repl.context import Context
     from runner.workspace.git.repository import Git
-
-__all__ = [
-    "discard",
-    "options_for",
-    "pause",
-    "preview",
-    "record",
-    "record_into",
-    "resume",
-    "running_here",
-    "snapshot",
-    "status",
-    "stop",
-    "think",
-    "upload",
-]
 
 
 async def record(context: Context, arguments: Namespace) -> int:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from tracer.redaction.engine import ProjectRedactor
 
-__all__ = ["capture_redactor", "client_for", "server_address"]
-
 _TOKEN: Final = "PM_CAPTURE_TOKEN"  # noqa: S105 - the variable's name
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collector.final.verify_session import Report
     from repl.context import Context
 
-__all__ = ["verify"]
-
 _SHOWN = 20
 _SAID = {"verified": "verified", "mismatch": "differs", "not_testable": "not testable"}
 

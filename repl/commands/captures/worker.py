@@ -16,8 +16,6 @@ from tracer.errors import UsageError
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["worker"]
-
 _RENEW_S = 5.0
 
 

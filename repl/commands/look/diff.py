@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from tracer.events import Entry
 
-__all__ = ["diff", "diff_lines", "files", "side_by_side"]
-
 
 def diff_lines(diff: bytes, output: Output) -> list[str]:
     """The diff's lines, escaped; added green and removed red where colour is on."""

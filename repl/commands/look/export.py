@@ -12,8 +12,6 @@ from repl.context import Context
 from tracer.durable import replace
 from tracer.errors import RecordError
 
-__all__ = ["export"]
-
 
 async def export(context: Context, arguments: Namespace) -> int:
     """Write the file and print its path."""

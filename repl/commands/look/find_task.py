@@ -9,8 +9,6 @@ from tracer.lookup import TaskRef, resolve_task
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["find_task"]
-
 
 def find_task(context: Context, selector: str | None) -> TaskRef:
     """The task; None is the current or newest one.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tracer.insights.agentic_trace import Trace
     from tracer.insights.loops import Loop
 
-__all__ = ["compare_runs", "show_insights"]
-
 _NEWEST = 200
 _SHOWN = 10
 _ARGS = 60

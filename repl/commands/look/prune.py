@@ -13,8 +13,6 @@ from tracer.gc import apply_gc, apply_prune, parse_age, plan_gc, plan_prune
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["gc", "prune"]
-
 _SHOWN = 20
 
 

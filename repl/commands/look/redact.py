@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
     from tracer.redaction.streams import Leak
 
-__all__ = ["redact"]
-
 _SHOWN = 200
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from tracer.events import Entry
 
-__all__ = ["epoch_ms_of", "show", "since_iso", "tasks"]
-
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _TITLE = 44
 

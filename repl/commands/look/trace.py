@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tracer.journal.reading import Scan
     from tracer.lookup import TaskRef
 
-__all__ = ["trace"]
-
 _CHUNK = 1 << 20
 
 

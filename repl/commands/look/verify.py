@@ -16,8 +16,6 @@ from tracer.tracepack import find_session, read_session
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["verify"]
-
 _HEX = re.compile(r"\s*[0-9A-Fa-f]{64}\s*")
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from tracer.distill.many import Outcome
 
-__all__ = ["distill"]
-
 
 def distill(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
     """`pm distill [--provider P] (--session PATH | --latest | --all | --watch) …`."""

@@ -24,8 +24,6 @@ from tracer.errors import PmError, UsageError
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["install", "run", "uninstall"]
-
 _EVENT_BYTES = 1 << 20
 
 

@@ -19,8 +19,6 @@ from tracer.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["reindex", "sessions", "show", "traces"]
-
 _LIMIT = 50
 _PROJECT = 34
 _SHORT_ID, _LONG_ID = 8, 36

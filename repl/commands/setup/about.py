@@ -20,8 +20,6 @@ from tracer.errors import NotFoundError
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["completion", "help_command", "help_lines", "overview_lines", "show_help", "version"]
-
 _EVERY = (ExitCode.OK, ExitCode.USAGE, ExitCode.INTERNAL, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
 
 

@@ -16,8 +16,6 @@ from repl.registry.parse import leading_globals
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["complete", "script_for"]
-
 _BASH = """\
 # bash completion for pm; source it, or save it where bash-completion looks.
 _pm() {

@@ -29,8 +29,6 @@ from tracer.settings.trust import (
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["get", "path", "schema", "set_", "show", "trust", "validate"]
-
 
 def show(context: Context, arguments: Namespace) -> int:
     """`pm config show [KEY]`: every value with its layer, file, line and what it overrode."""

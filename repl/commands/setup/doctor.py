@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from runner.executors.agents.detection import Detection
 
-__all__ = ["CHECKS", "Check", "doctor", "run_checks"]
-
 _LOW_SPACE = 500 << 20
 _BUILT_MS = 1_767_225_600_000  # 2026-01-01: a clock before it is wrong
 _TOOL_S = 5.0

@@ -12,8 +12,6 @@ from repl.version import VERSION
 from runner.core.task import TaskRequest
 from tracer.errors import UnavailableError, UsageError
 
-__all__ = ["serve"]
-
 _HOST = "127.0.0.1"
 _PORT = 8765
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from repl.context import Context
 
-__all__ = ["check"]
-
 
 async def check(context: Context, arguments: Namespace) -> int:
     """`pm check [PATH…] [--output FILE|-]`; exit 1 when something was found."""

@@ -15,8 +15,6 @@ from tracer.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from repl.context import Context
 
-__all__ = ["criteria", "explain"]
-
 
 def criteria(context: Context, arguments: Namespace) -> int:
     """`pm criteria [ID]`; in a session also `/criteria Q8 on|off`."""

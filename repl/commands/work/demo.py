@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from repl.session import Session
     from runner.core.task import TaskOutcome
 
-__all__ = ["demo", "fixture_folder"]
-
 _PROMPT = "Fix broken_module.py"
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from runner.core.state import Plan, TaskState
     from tracer.lookup import TaskRef
 
-__all__ = ["edited_plan", "plan", "preview_lines"]
-
 _MODES = {
     "model": "made by the model",
     "list": "from the list in the request",

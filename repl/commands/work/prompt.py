@@ -13,25 +13,6 @@ from repl.registry.parse import duration_seconds
 from tracer.catalog.tasks import list_tasks
 from tracer.errors import NotFoundError, UsageError
 
-__all__ = [
-    "clear",
-    "cost",
-    "executor",
-    "exit_",
-    "history",
-    "keys",
-    "limits",
-    "line",
-    "live",
-    "model",
-    "permit",
-    "plain",
-    "queue",
-    "screen",
-    "status",
-    "theme",
-]
-
 
 def status(context: Context, _arguments: Namespace) -> int:
     """`/status`: executor, limits, what runs, what waits, what it cost."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from runner.core.task import TaskOutcome
 
-__all__ = ["Person", "PlanAnswer", "ask_about_plan"]
-
 _CHUNK = 65536
 
 

@@ -26,8 +26,6 @@ from tracer.journal.reading import read_entries
 if TYPE_CHECKING:
     from tracer.lookup import TaskRef
 
-__all__ = ["answer_task", "respond", "resume", "retry", "run", "stop", "with_session"]
-
 _LIMITS = {
     "max_iterations": "max_iterations", "timeout": "timeout_s", "budget_usd": "budget_usd", "parallel": "parallel",
 }  # fmt: skip

@@ -6,8 +6,6 @@ from typing import Final
 
 from repl.registry.spec import Argument, Command, Flag
 
-__all__ = ["CAPTURE_COMMANDS", "CAPTURE_EXPORT_COMMANDS", "COLLECTOR_COMMANDS", "JUDGE_COMMANDS", "QA_COMMANDS"]
-
 _SERVER = (
     Flag("--server", "the collector's address (setting capture.server)", "URL"),
     Flag("--token-file", "file with the collector's key, mode 0600 (else PM_CAPTURE_TOKEN)", "FILE", values="file"),

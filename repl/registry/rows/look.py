@@ -5,8 +5,6 @@ from __future__ import annotations
 from repl.registry.rows.work import TASK
 from repl.registry.spec import Argument, Command, Flag
 
-__all__ = ["INSIGHT_COMMANDS", "SERVICE_COMMANDS", "TRACE_COMMANDS"]
-
 TRACE_COMMANDS: tuple[Command, ...] = (
     Command(
         "trace",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from repl.registry.spec import Argument, Command, Flag
 
-__all__ = ["SESSION_COMMANDS"]
-
 SESSION_COMMANDS: tuple[Command, ...] = (
     Command(
         "repl",

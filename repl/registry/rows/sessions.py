@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from repl.registry.spec import Argument, Command, Flag
 
-__all__ = ["DISTILL_COMMANDS"]
-
 _PROVIDERS = ("claude", "codex", "gemini")
 _PROVIDER = Flag("--provider", "only this agent's", "NAME", choices=_PROVIDERS)
 _CLAUDE = Argument("agent", "the agent whose settings get the hook", choices=("claude",))

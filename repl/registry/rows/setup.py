@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from repl.registry.spec import Argument, Command, Flag
 
-__all__ = ["SETTINGS_COMMANDS"]
-
 _KEY = Argument("key", "a setting, such as run.max_iterations", values="config-key")
 
 SETTINGS_COMMANDS: tuple[Command, ...] = (

@@ -12,8 +12,6 @@ from repl.registry.spec import (
 )
 from tracer.settings.declared import SETTINGS, Setting
 
-__all__ = ["TASK", "TASK_COMMANDS"]
-
 TASK = Argument("task", "task-015, a unique start of it, 15, or #3 (a row of the last list)", values="task")
 _MAYBE_TASK = TASK._replace(required=False)
 STATUSES = ("RUNNING", "AWAITING_RESPONSE", "UNFINISHED", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED")

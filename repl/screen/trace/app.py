@@ -9,8 +9,6 @@ from typing_extensions import override
 from repl.screen.themes import Themed
 from repl.screen.trace.view import TraceScreen
 
-__all__ = ["ViewerApp"]
-
 
 class ViewerApp(Themed):
     """One trace, full screen; leaving the viewer ends the program with 0."""

@@ -22,8 +22,6 @@ from repl.screen.trace.timeline import painted
 from tracer.clock import from_epoch_ms
 from tracer.rows.row import Decoded, Row
 
-__all__ = ["FOLD_LINES", "MODES", "Detail", "Line", "Mode", "detail_lines", "plain_text"]
-
 Mode = Literal["readable", "pretty", "raw"]
 MODES: Final[tuple[Mode, ...]] = ("readable", "pretty", "raw")
 Tone = Literal["", "title", "key", "dim", "good", "bad", "fold"]

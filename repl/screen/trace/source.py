@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tracer.rows.digest import Totals
 
-__all__ = ["Item", "Timeline", "TraceModel", "filter_text", "follow_text", "index_text", "title_text", "trace_name"]
-
 
 class Item(NamedTuple):
     """One displayed row: a fact at `position`, or the header (`position` None) of the run `run`."""

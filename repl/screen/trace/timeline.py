@@ -24,8 +24,6 @@ from repl.screen.trace.source import TraceModel
 from tracer.clock import from_epoch_ms
 from tracer.rows.row import Group, Row
 
-__all__ = ["FactList", "group_name", "painted", "relative_time"]
-
 _EVENT_CELLS = 18
 
 

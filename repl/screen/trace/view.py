@@ -28,8 +28,6 @@ from tracer.errors import UsageError
 from tracer.filters import Filter
 from tracer.rows.row import Row
 
-__all__ = ["TraceActions", "TraceScreen"]
-
 
 class TraceActions(Screen[None]):
     """The viewer's actions over its two panes and its model."""

@@ -43,8 +43,6 @@ from runner.executors.executor_port import (
 from runner.executors.registry import ExecutorSettings, PermissionQuestion
 from runner.executors.workspace_files import Refused, WorkspaceFiles
 
-__all__ = ["BudgetSpentError", "UnknownModelError", "WorkspaceClient"]
-
 _READING: Final = frozenset({"read", "search", "think", "fetch", "switch_mode"})
 _EDITING: Final = frozenset({"edit", "delete", "move"})
 

@@ -35,8 +35,6 @@ from tracer.errors import ConfigError, SandboxError
 if TYPE_CHECKING:
     from runner.executors.acp.client import WorkspaceClient
 
-__all__ = ["AcpExecutor"]
-
 _MAX_OUTPUT_BYTES: Final = 1 << 30
 _MESSAGE_LIMIT: Final = 64 << 20
 _AUTH_REQUIRED: Final = -32000

@@ -28,8 +28,6 @@ from runner.executors.executor_port import AnswerError, Live, Usage
 from runner.executors.provider_errors import classify_message
 from tracer.prices import Tokens, cost_usd
 
-__all__ = ["ClaudeDialect", "ClaudeReader"]
-
 _EDITING: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _WRITING: Final = ("Bash", "Edit", "MultiEdit", "Write", "NotebookEdit")
 _PARTIAL_SINCE: Final = Version(2, 0, 0)

@@ -34,8 +34,6 @@ from runner.executors.executor_port import AnswerError, Live, Usage
 from runner.executors.provider_errors import classify_message
 from tracer.prices import Tokens, cost_usd
 
-__all__ = ["CodexDialect", "CodexReader"]
-
 _ANSWERS_LOG: Final = "codex_http_client::client"
 _RETRY_AFTER: Final = re.compile(r'"(retry-after(?:-ms)?)": "([^"]{1,40})"', re.IGNORECASE)
 

@@ -20,8 +20,6 @@ from runner.executors.provider_errors import classify_message
 from runner.processes.process import Ending
 from tracer.prices import price_source
 
-__all__ = ["Run", "conclude"]
-
 _AFTER_RESULT = frozenset({"lingering", "answered"})
 _LIMIT_STOPS = frozenset(
     {"max_turn_requests", "max_tokens", "max_turns", "model_context_window_exceeded", "max_output_tokens"}

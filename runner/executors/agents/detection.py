@@ -24,8 +24,6 @@ from runner.executors.agents.session_files import codex_home, home_of
 from runner.executors.credentials import ApiKey
 from runner.processes.environment import agent_environment
 
-__all__ = ["DIALECTS", "Detection", "Login", "Program", "detect", "find_program", "key_told", "login_state"]
-
 Login = Literal["yes", "no", "unknown"]
 DIALECTS: Mapping[str, Dialect] = {
     dialect.name: dialect for dialect in (ClaudeDialect(), CodexDialect(), GeminiDialect())

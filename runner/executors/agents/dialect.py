@@ -15,8 +15,6 @@ from runner.executors.agents.progress import Progress, Reader
 from runner.executors.executor_port import AnswerError, Ask
 from runner.processes.environment import Provider
 
-__all__ = ["Dialect", "Launch", "Session", "Version", "parse_version", "with_rules"]
-
 Confinement = Literal["own", "ours", "none"]
 
 

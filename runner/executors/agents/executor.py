@@ -34,8 +34,6 @@ from runner.processes import bubblewrap
 from runner.processes.environment import agent_environment
 from runner.processes.process import Process, uninterrupted
 
-__all__ = ["AgentExecutor"]
-
 _MAX_OUTPUT_BYTES = 1 << 30
 _LINE_LIMIT = 32 << 20
 _LINGER_S = 10.0

@@ -27,8 +27,6 @@ from runner.executors.executor_port import AnswerError, Live, Usage
 from runner.executors.provider_errors import classify_message
 from tracer.prices import Tokens, cost_usd
 
-__all__ = ["GeminiDialect", "GeminiReader", "GeminiUsage"]
-
 _MOST_AT_ONCE: Final = 32 << 20
 
 

@@ -20,8 +20,6 @@ from runner.executors.agents.dialect import Version
 from runner.processes.environment import agent_environment
 from tracer.clock import short_token
 
-__all__ = ["OwnSandbox", "probe_own_sandbox"]
-
 _LIMIT_S = 20.0
 _NEW_COMMAND_SINCE = Version(0, 100, 0)
 

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, Protocol
 
 from runner.executors.executor_port import AnswerError, Live, Usage
 
-__all__ = ["Progress", "Reader", "Spent", "as_mapping", "as_text", "summarize_arguments", "whole_number"]
-
 _KEPT_CALLS = 200
 _SUMMARY = 500
 

@@ -13,19 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = [
-    "CodexTotals",
-    "claude_cost_before",
-    "claude_session",
-    "codex_home",
-    "codex_model",
-    "codex_session",
-    "codex_totals",
-    "gemini_session",
-    "home_of",
-    "records_in",
-]
-
 _TAIL = 4 << 20
 
 

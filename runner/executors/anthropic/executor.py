@@ -32,8 +32,6 @@ from tracer.clock import new_id
 from tracer.errors import ConfigError
 from tracer.prices import price_source
 
-__all__ = ["DEFAULT_MODEL", "AnthropicExecutor"]
-
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
 _KEPT_SESSIONS = 32
 _KEPT_CALLS = 200

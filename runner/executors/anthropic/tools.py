@@ -14,8 +14,6 @@ from runner.executors.workspace_files import Refused, WorkspaceFiles
 from runner.processes.command import run_command
 from runner.processes.environment import command_environment
 
-__all__ = ["DEFAULT_ALLOWED", "EDITING", "CommandTool", "Outcome", "Toolbox", "Wrap"]
-
 DEFAULT_ALLOWED: Final = ("pwd", "ls", "git status", "git status --short", "git diff", "git log --oneline -20")
 _DEFAULT_TIMEOUT_S = 120
 _MAX_TIMEOUT_S = 1800

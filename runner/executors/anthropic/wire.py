@@ -10,8 +10,6 @@ from typing import Any, Final
 from runner.executors.executor_port import Ask, Live, LiveSink, Usage
 from tracer.prices import Tokens, cost_usd, find_price
 
-__all__ = ["BudgetSpentError", "Tally", "build_body", "read_stream", "thinking_option"]
-
 _CHARACTERS_PER_TOKEN = 4
 
 

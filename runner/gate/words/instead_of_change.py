@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["ADVICE", "CHOICE", "CLAIMS", "LEAVE", "NO_CLAIM"]
-
 _DOES = (
     r"(?:appl(?:y|ied)|add|change|replace|update|set|move|create|remove|delete|edit|modify|rename|adjust|put|wrap|install|insert|enable|disable|convert|switch|increase|decrease|"
     r"translate|fix|extend|split|extract|rewrite|make|do|implement|go|refactor|migrate|merge|configure|write|drop|correct|start|proceed|run|open)"

@@ -8,19 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "DELIBERATE",
-    "DELIBERATE_ABOVE",
-    "ELLIPSIS_ONLY",
-    "LEFT_OUT",
-    "LEFT_OUT_DOTS",
-    "LEFT_OUT_STRICT",
-    "MISSING",
-    "TO_BE_WRITTEN",
-    "TO_DO",
-    "Words",
-]
-
 TO_DO = r"implement|write|finish|complete|handle|fill|fix"
 """Alternatives of a pattern: what follows a mark word that is no name ("TODO implement this", but "TODO list")."""
 _I = re.IGNORECASE

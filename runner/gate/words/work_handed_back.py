@@ -10,20 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = [
-    "DECISION",
-    "EFFORT",
-    "HEADING",
-    "INNOCENT",
-    "NEXT_STEPS",
-    "NOTHING",
-    "REASON",
-    "ROWS",
-    "TO_BE_DONE",
-    "WAITING",
-    "Row",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

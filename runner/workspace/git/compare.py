@@ -42,8 +42,6 @@ from runner.workspace.git.repository import (
 )
 from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 
-__all__ = ["TreeChanges", "compare_trees", "compare_without_repository", "index_of", "keep_index", "quick_changes"]
-
 _GITLINK = "160000"
 _SYMLINK = "120000"
 _ABSENT = "000000"

@@ -13,22 +13,6 @@ from typing import NamedTuple
 from runner.workspace.git.repository import Git, GitError, listed
 from tracer.clock import short_token
 
-__all__ = [
-    "Entry",
-    "Folders",
-    "Found",
-    "Overlay",
-    "exchange",
-    "lay_over",
-    "put",
-    "put_few",
-    "read_entries",
-    "read_folders",
-    "small_index",
-    "take_as_known",
-    "tree_of",
-]
-
 _TREE = b"40000"
 _TYPES = {_TREE: b"tree", b"160000": b"commit"}
 

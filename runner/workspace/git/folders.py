@@ -23,8 +23,6 @@ from runner.workspace.git.repository import (
 )
 from tracer.clock import short_token
 
-__all__ = ["Scope", "Start", "Watched", "walk", "walk_again", "watch", "write_tree"]
-
 
 class Scope:
     """The workspace `folder` in the working tree `top`, without the folders `excluded`. Paths start from the top.

@@ -13,19 +13,6 @@ from typing import NamedTuple
 from runner.workspace.git.folders import walk
 from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
 
-__all__ = [
-    "ABSENT",
-    "IndexFacts",
-    "Look",
-    "Looking",
-    "forced",
-    "index_facts",
-    "index_stamp",
-    "look_at",
-    "look_at_plain",
-    "read_index",
-]
-
 _HEADER = 12  # signature, version, number of entries
 _FACTS = 40  # of a file: times, numbers, mode, size; the id follows, then two bytes of flags
 _LENGTH = 0x0FFF

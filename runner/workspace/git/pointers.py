@@ -11,18 +11,6 @@ from pathlib import Path
 from runner.workspace.changes import Side
 from runner.workspace.git.repository import Git, listed, parse_raw
 
-__all__ = [
-    "FileHashes",
-    "copy_media",
-    "is_note",
-    "is_pointer",
-    "keep_pointers",
-    "media_of",
-    "note_for",
-    "note_hash",
-    "same_content",
-]
-
 _NOTE = re.compile(rb"\Apm-orchestrator: content not kept\nsize \d+\n(?:sha256 ([0-9a-f]{64})|changed \d+)\n\Z")
 _BLOCK = 1 << 20
 

@@ -11,8 +11,6 @@ from typing import Final
 from runner.workspace.git.repository import Git, GitError, find_repository
 from tracer.statedir import STATE_DIR_NAME
 
-__all__ = ["common_dir", "name_in_repository", "release_baselines"]
-
 _USUAL_PLACE: Final = f"..{os.sep}{STATE_DIR_NAME}"
 
 

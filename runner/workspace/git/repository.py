@@ -24,26 +24,6 @@ from runner.processes.environment import command_environment
 from runner.processes.process_table import MARK
 from tracer.clock import monotonic
 
-__all__ = [
-    "ASK_SETTINGS",
-    "FIXED",
-    "READING",
-    "Git",
-    "GitError",
-    "GitStopped",
-    "RawEntry",
-    "RepositorySettings",
-    "Stopper",
-    "end_process",
-    "find_repository",
-    "git_version",
-    "listed",
-    "parse_raw",
-    "scratch_repository",
-    "settings_in",
-    "tells_case_apart",
-]
-
 
 class Stopper:
     """Ends whatever git call is running, and every later one."""

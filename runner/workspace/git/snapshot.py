@@ -55,8 +55,6 @@ from runner.workspace.git.repository import (
 )
 from tracer.clock import now_epoch_ms, short_token
 
-__all__ = ["FIXED_PERSON", "Light", "Snapshot", "SnapshotMaker", "SnapshotPlace", "Sorter", "let_settle", "light_tree"]
-
 
 class Snapshot(NamedTuple):
     """A tree of the workspace and the index that goes with it; `plain`: without submodules or special flags.

@@ -17,8 +17,6 @@ from tracer.distill.native_files import (
     text_field,
 )
 
-__all__ = ["by_id", "describe", "sessions", "slug", "with_agents"]
-
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGENT_FILE: Final = re.compile(r"agent-([A-Za-z0-9_-]{1,64})\.jsonl")
 

@@ -11,8 +11,6 @@ from typing import Final
 from tracer.distill.native import AgentFile, NativeSession
 from tracer.distill.native_files import entries, head_of, text_field
 
-__all__ = ["by_id", "describe", "sessions", "with_agents"]
-
 _NAME: Final = re.compile(r"rollout-.*?-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.jsonl")
 _DATE_PART: Final = re.compile(r"\d{2}|\d{4}")
 _HEAD: Final = 256 * 1024

@@ -17,18 +17,6 @@ from tracer.distill.native import NativeSession, Provider
 from tracer.distill.native_files import open_native
 from tracer.errors import NotFoundError, TraceError, UsageError
 
-__all__ = [
-    "PROVIDERS",
-    "find_sessions",
-    "guess_provider",
-    "latest_session",
-    "provider_root",
-    "session_at",
-    "session_by_id",
-    "session_named",
-    "with_agents",
-]
-
 PROVIDERS: Final[tuple[Provider, ...]] = ("claude", "codex", "gemini")
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _MODULES: Final = {"claude": claude, "codex": codex, "gemini": gemini}

@@ -19,8 +19,6 @@ from tracer.distill.native_files import (
     text_field,
 )
 
-__all__ = ["by_id", "describe", "sessions", "with_agents"]
-
 _NAME: Final = re.compile(r"session-.*\.jsonl?")
 _AGENT_FILE: Final = re.compile(r"([A-Za-z0-9_-]{1,128})\.jsonl?")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")

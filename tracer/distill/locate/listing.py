@@ -16,8 +16,6 @@ from tracer.distill.native import PROVIDER_NAMES, NativeSession, Provider
 from tracer.distill.native_files import head_of
 from tracer.distill.stored import stored_traces
 
-__all__ = ["NativeRow", "list_native", "retention_days"]
-
 _DAY_MS: Final = 86_400_000
 _DEFAULT_DAYS: Final = 30
 _SPAN: Final = re.compile(r"(\d{1,5})\s*([hdwm])")

@@ -24,8 +24,6 @@ from tracer.distill.native import AVAILABILITIES, Availability
 from tracer.distill.native_files import mend_surrogates, short_id
 from tracer.distill.readers.summarize import Call, Window, describe, window_of
 
-__all__ = ["FILE_OPERATIONS", "Assembly", "Prompts", "Spool", "Usage"]
-
 _HELD_BYTES: Final = 4 * 1024 * 1024
 _HELD_LINES: Final = 50_000
 

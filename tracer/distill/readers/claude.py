@@ -25,8 +25,6 @@ from tracer.distill.native_files import (
 from tracer.distill.readers.assembly import FILE_OPERATIONS, Assembly, Result
 from tracer.distill.readers.summarize import fingerprint, line_count
 
-__all__ = ["read_claude"]
-
 _REMINDER: Final = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*\Z", re.DOTALL)
 _WRAPPED: Final = re.compile(r"\A<tool_use_error>(.*)</tool_use_error>\Z", re.DOTALL)
 _INJECTED: Final = (

@@ -28,8 +28,6 @@ from tracer.distill.native_files import (
 from tracer.distill.readers.assembly import Assembly, Result, Usage
 from tracer.distill.readers.summarize import as_json, fingerprint
 
-__all__ = ["ToolBook", "read_codex"]
-
 _HEADER_CODE: Final = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
 _REFUSED: Final = re.compile(
     r"apply_patch verification failed|unsupported call|unsupported custom tool|failed to parse|execution error|"

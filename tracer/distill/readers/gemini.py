@@ -29,8 +29,6 @@ from tracer.distill.native_files import (
 from tracer.distill.readers.assembly import Assembly, Result
 from tracer.distill.readers.summarize import fingerprint, line_count
 
-__all__ = ["document_messages", "read_gemini", "thought_text"]
-
 _CHUNK: Final = 1 << 20
 _SEPARATORS: Final = " \t\r\n,"
 

@@ -17,8 +17,6 @@ import orjson
 
 from tracer.distill.cleaner import MARGIN, Cleaner, cut
 
-__all__ = ["Call", "Window", "as_json", "describe", "fingerprint", "line_count", "window_of"]
-
 Operation = Literal["read", "write", "edit", "shell", "agent", "other"]
 
 _COMMAND_LIMIT: Final = 500

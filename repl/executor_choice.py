@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.executors.registry import AGENT_NAMES, EXECUTOR_NAMES
+from runner.executors.executor_port import AGENT_NAMES, EXECUTOR_NAMES
 from tracer.errors import CredentialsError, UsageError
 
 if TYPE_CHECKING:

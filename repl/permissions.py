@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from repl.present.text import one_line
-from runner.executors.registry import PermissionAnswer, PermissionQuestion
+from runner.executors.executor_port import PermissionAnswer, PermissionQuestion
 
 _WORDS: dict[str, PermissionAnswer] = {
     "y": "yes", "yes": "yes", "a": "always", "always": "always", "n": "no", "no": "no",

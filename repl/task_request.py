@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from runner.core.task import TaskRequest
-from runner.executors.registry import ExecutorSettings, PermissionAsker
+from runner.executors.executor_port import ExecutorSettings, PermissionAsker
 from tracer.errors import UsageError
 from tracer.settings.layers import Settings
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
-from runner.executors.registry import EXECUTOR_NAMES
+from runner.executors.executor_port import EXECUTOR_NAMES
 from runner.gate.claimed_paths import requested_paths
 from tracer.errors import UsageError
 

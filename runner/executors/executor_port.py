@@ -7,15 +7,21 @@ before it re-raises. Live updates are lossy decoration; nothing may depend on ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+EXECUTOR_NAMES = ("scripted", "replay", "anthropic", "claude", "codex", "gemini", "acp")
+AGENT_NAMES = ("claude", "codex", "gemini")
 
 AnswerStatus = Literal["COMPLETE", "INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT"]
 ErrorKind = Literal[
     "timeout", "rate_limit", "overloaded", "network", "auth", "unavailable", "budget", "crash", "replies", "refusal"
 ]
 Permissions = Literal["read", "edit", "full"]
+PermissionAnswer = Literal["yes", "always", "no"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +149,57 @@ class Executor(Protocol):
     async def close(self) -> None:
         """Release connections and processes; safe to call twice."""
         ...
+
+
+class PermissionQuestion(NamedTuple):
+    """What an agent asks leave for. Texts are the agent's own words: escape them where they are shown.
+
+    `always` says what the agent will no longer ask for; empty where it offers nothing of the kind: then only the very
+    same request is allowed without a question for the rest of the task.
+    """
+
+    task_id: str
+    subtask_id: str | None
+    agent: str
+    title: str
+    always: str = ""
+
+
+PermissionAsker = Callable[[PermissionQuestion], Awaitable[PermissionAnswer]]
+"""Asks a person. Safe to cancel; whoever asks settles how long to wait, and then answers `no`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings:
+    """What an executor is made from. Times are seconds; None is no limit, "" is not set.
+
+    `state_dir`: where running programs are registered (ended by the next `pm` if this one is killed).
+    `script`: the file of `scripted`, or the trace of `replay`.
+    `agents`: ACP agents by name, each the command as a list; `agent` picks one for `acp`.
+    `fallback`: executors to ask, in order, where the one named is unavailable (and only then).
+    `base_url`: of `anthropic` alone; `base_urls`: of the command lines by name, where they should not use their own.
+    `programs`: paths of command lines that are not on PATH, e.g. {"claude": "/opt/claude"}.
+    `extra_environment`: further names (or patterns) that the agent's environment may hold.
+    `allow_commands`: what `anthropic` may run without a sandbox, beside its short default.
+    `sandbox`: `auto` (where present), `on` (required) or `off`: bubblewrap around agent command lines and `run`.
+    `ask_person`: who answers what an ACP agent asks leave for and the permissions do not settle; None refuses.
+    """
+
+    state_dir: Path | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    script: Path | None = None
+    model: str | None = None
+    base_url: str | None = None
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    key_file: Path | None = None
+    agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    agent: str = ""
+    fallback: tuple[str, ...] = ()
+    programs: Mapping[str, str] = field(default_factory=dict)
+    extra_environment: tuple[str, ...] = ()
+    extra_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    allow_commands: tuple[str, ...] = ()
+    sandbox: str = "off"
+    network: bool = False
+    silence_s: float | None = 900.0
+    ask_person: PermissionAsker | None = None

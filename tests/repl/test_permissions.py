@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from repl.permissions import PermissionDesk, answer_of, answered_text, choices_text, question_text
-from runner.executors.registry import PermissionQuestion
+from runner.executors.executor_port import PermissionQuestion
 from tests.repl.screen.running import screen, until
 from tests.repl.support import pm, pm_process
 from tests.repl.terminal import CTRL_D, ENTER, Terminal

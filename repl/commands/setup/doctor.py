@@ -132,7 +132,7 @@ def _executors(context: Context) -> Check:
     """Each agent command line with version, log-in state and what keeps it from being used; configured ACP agents."""
     from repl.executor_choice import acp_agents
     from runner.executors.agents.detection import detect
-    from runner.executors.registry import AGENT_NAMES
+    from runner.executors.executor_port import AGENT_NAMES
 
     programs = {name: str(path) for name, path in context.settings().family("executors").items()}
     found = [detect(name, context.environ, programs=programs) for name in AGENT_NAMES]

@@ -36,11 +36,12 @@ from acp.schema import (
 from runner.executors.agents.progress import Progress, as_mapping, summarize_arguments
 from runner.executors.executor_port import (
     Ask,
+    ExecutorSettings,
     Live,
     LiveSink,
+    PermissionQuestion,
     Usage,
 )
-from runner.executors.registry import ExecutorSettings, PermissionQuestion
 from runner.executors.workspace_files import Refused, WorkspaceFiles
 
 _READING: Final = frozenset({"read", "search", "think", "fetch", "switch_mode"})

@@ -21,12 +21,12 @@ from runner.executors.executor_port import (
     Answer,
     AnswerError,
     Ask,
+    ExecutorSettings,
     Live,
     LiveSink,
     ignore_live,
 )
 from runner.executors.provider_errors import classify_message
-from runner.executors.registry import ExecutorSettings
 from runner.processes import bubblewrap
 from runner.processes.environment import Provider, agent_environment
 from runner.processes.process import Process

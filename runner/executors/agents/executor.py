@@ -24,12 +24,12 @@ from runner.executors.executor_port import (
     AnswerError,
     Ask,
     ErrorKind,
+    ExecutorSettings,
     Live,
     LiveSink,
     ignore_live,
 )
 from runner.executors.provider_errors import is_lost_session
-from runner.executors.registry import ExecutorSettings
 from runner.processes import bubblewrap
 from runner.processes.environment import agent_environment
 from runner.processes.process import Process, uninterrupted

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.executors.executor_port import Executor
-from runner.executors.registry import ExecutorSettings, make_executor
+from runner.executors.executor_port import Executor, ExecutorSettings
+from runner.executors.registry import make_executor
 from tests.support import fake_agent
 from tests.support.model_server import Call, ModelServer, Turn, counts
 

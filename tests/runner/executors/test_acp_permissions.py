@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from runner.executors.executor_port import Answer, Ask, Live
-from runner.executors.registry import ExecutorSettings, PermissionAnswer, PermissionQuestion, make_executor
+from runner.executors.executor_port import Answer, Ask, ExecutorSettings, Live, PermissionAnswer, PermissionQuestion
+from runner.executors.registry import make_executor
 from runner.processes.bubblewrap import probe
 from tests.support.tools import need
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from runner.executors.executor_port import Answer, Ask, Live
-from runner.executors.registry import ExecutorSettings, make_executor
+from runner.executors.executor_port import Answer, Ask, ExecutorSettings, Live
+from runner.executors.registry import make_executor
 from tests.support.model_server import Call, ModelServer, Turn, counts
 from tests.support.tools import need_program
 from tracer.errors import ConfigError, CredentialsError

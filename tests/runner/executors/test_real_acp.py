@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.executors.executor_port import Ask
-from runner.executors.registry import ExecutorSettings, PermissionAnswer, PermissionQuestion, make_executor
+from runner.executors.executor_port import Ask, ExecutorSettings, PermissionAnswer, PermissionQuestion
+from runner.executors.registry import make_executor
 from runner.processes.bubblewrap import probe
 from tests.support.model_server import Call, ModelServer, Turn, counts
 from tests.support.tools import need

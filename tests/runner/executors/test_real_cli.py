@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from runner.executors.executor_port import Ask
-from runner.executors.registry import ExecutorSettings, make_executor
+from runner.executors.executor_port import Ask, ExecutorSettings
+from runner.executors.registry import make_executor
 from tests.support.clis import VERSIONS, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Recorded, Turn, counts
 

@@ -12,15 +12,18 @@ import pytest
 from runner.executors.anthropic.executor import DEFAULT_MODEL
 from runner.executors.composite import FallbackExecutor
 from runner.executors.executor_port import (
+    AGENT_NAMES,
+    EXECUTOR_NAMES,
     Answer,
     AnswerError,
     Ask,
     ErrorKind,
+    ExecutorSettings,
     Live,
     LiveSink,
     ignore_live,
 )
-from runner.executors.registry import AGENT_NAMES, EXECUTOR_NAMES, ExecutorSettings, make_executor
+from runner.executors.registry import make_executor
 from tests.support import fake_agent
 from tests.support.model_server import ModelServer, Turn
 from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
@@ -46,7 +49,8 @@ def test_acp_without_a_configured_command_says_how_to_set_one() -> None:
 
 def test_naming_an_executor_imports_none_of_their_libraries() -> None:
     program = (
-        "import sys; from runner.executors.registry import make_executor, ExecutorSettings;"
+        "import sys; from runner.executors.executor_port import ExecutorSettings;"
+        "from runner.executors.registry import make_executor;"
         "make_executor('anthropic', ExecutorSettings(environ={'PM_API_KEY': 'k' * 20}));"
         "print(sorted({'anthropic', 'acp', 'httpx2', 'pydantic'} & set(sys.modules)))"
     )

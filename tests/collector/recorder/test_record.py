@@ -524,6 +524,7 @@ def test_a_killed_recorder_leaves_everything_and_upload_closes_it(at: Desk) -> N
 def test_a_killed_recording_goes_on_in_a_new_shell(at: Desk) -> None:
     with Recording(at, "bash", "--no-upload") as recording:
         recording.run("echo 'x = 1' >> cart.py")
+        eventually(lambda: at.payloads("file_edit"))
         os.kill(recording.terminal.child.pid, signal.SIGKILL)
         recording.terminal.ends()
     another = at.environ("bash", SHELL="/usr/bin/fish")  # it goes on in the shell it began with
@@ -541,6 +542,7 @@ def test_a_killed_recording_goes_on_in_a_new_shell(at: Desk) -> None:
 def test_what_was_undone_while_nothing_recorded_is_told_at_once_and_not_as_a_commands_doing(at: Desk) -> None:
     with Recording(at, "bash", "--no-upload") as recording:
         recording.run("echo 'x = 1' >> cart.py")
+        eventually(lambda: at.payloads("file_edit"))
         os.kill(recording.terminal.child.pid, signal.SIGKILL)
         recording.terminal.ends()
     git(at.repo, "checkout", "-q", "cart.py")

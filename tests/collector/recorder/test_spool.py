@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import collector.client.spool
+from collector.client import spool as spool_module
 from collector.client.spool import Spool, captures_folder, find_spool, list_spools
 from tests.collector.recorder.support import spool_in, thought
 from tests.repl.support import environment
@@ -105,7 +105,7 @@ def test_a_write_that_fails_half_way_leaves_whole_lines_and_says_so(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(collector.spool, "write_all", full)
+        patch.setattr(spool_module, "write_all", full)
         with pytest.raises(RecordError, match="cannot be written"):
             spool.append([thought("lost")])
     assert seqs(spool) == [1]
@@ -116,7 +116,7 @@ def test_a_write_that_fails_half_way_leaves_whole_lines_and_says_so(
 def test_nothing_counts_as_appended_before_it_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = spool_in(tmp_path)
     synced: list[int] = []
-    monkeypatch.setattr(collector.spool, "sync_file", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    monkeypatch.setattr(spool_module, "sync_file", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
     spool.append([thought("one")])
     assert synced[-1] == spool.events_path.stat().st_size
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from collector.store.postgres import schema
+from collector.store.postgres import schema as postgres_schema
 from collector.store.postgres.store import open_postgres
 from collector.store.sqlite import schema as sqlite_schema
 from collector.store.sqlite.schema import migrate, use_wal
@@ -29,19 +29,19 @@ _ROOT = Path(__file__).parents[3]
 # Opens the file at argv[1] and dies when it computes the key of blob number argv[2].
 _KILLED = """
 import os, signal, sqlite3, sys
-from collector.store import sqlite_schema
+from collector.store.sqlite import schema
 left = int(sys.argv[2])
-def key(blob_id, key_of=sqlite_schema.key_of):
+def key(blob_id, key_of=schema.key_of):
     global left
     left -= 1
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)
     return key_of(blob_id)
-sqlite_schema.key_of = key
+schema.key_of = key
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("PRAGMA journal_mode = WAL")
 connection.execute("PRAGMA cache_size = 1")  # what is not committed goes to the disk too
-sqlite_schema.migrate(connection)
+schema.migrate(connection)
 """
 
 
@@ -236,7 +236,7 @@ async def test_a_store_whose_opening_is_cancelled_leaves_no_thread_behind(tmp_pa
     assert [thread.name for thread in threading.enumerate() if thread.name == "collector-writer"] == []
 
 
-@pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(postgres_schema.MIGRATIONS) + 1))
 async def test_each_earlier_postgres_database_opens_with_what_is_in_it(version, postgres_dsn):
     async with await psycopg.AsyncConnection.connect(postgres_dsn, autocommit=True) as old:
         await old.execute((_DATA / f"postgres-{version}.sql").read_text())

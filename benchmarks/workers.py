@@ -27,13 +27,9 @@ from collector.judge.rubric_judge import RubricJudge
 from collector.judge.step import judge_trace
 from collector.store.blobs import FolderBlobs
 from collector.store.port import StoredEvent, TraceRow
+from collector.store.postgres.jobs import enqueue, install_queue
 from collector.store.postgres.store import PostgresStore, open_postgres
-from collector.work.queue import (
-    QueueLimits,
-    enqueue,
-    install_queue,
-    run_queue_worker,
-)
+from collector.work.queue import QueueLimits, run_queue_worker
 
 EVENT = "40000000-0000-4000-8000-000000000001"
 

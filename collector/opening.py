@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collector.collector import Collector
 from collector.config import collector_settings
-from collector.store.blobs import open_blobs
+from collector.store.blobs import CollectorBlobs, FolderBlobs
 from collector.store.port import TraceStore
 from collector.store.sqlite.store import open_sqlite
 from tracer.errors import ConfigError
@@ -45,8 +45,8 @@ async def open_collector(
 @asynccontextmanager
 async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
     if database.startswith(("postgresql://", "postgres://")):
-        from collector.store.postgres.store import open_postgres  # psycopg and pgqueuer (700 ms): for their users alone
-        from collector.work.queue import enqueue, install_queue
+        from collector.store.postgres.jobs import enqueue, install_queue  # psycopg and pgqueuer (700 ms)
+        from collector.store.postgres.store import open_postgres
 
         await install_queue(database)
         async with open_postgres(database, on_finalize=enqueue) as store:
@@ -60,3 +60,23 @@ async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[Trace
         path = Path(database).expanduser() if database else state_dir.root / "collector.sqlite"
         async with open_sqlite(path) as store:
             yield store
+
+
+def open_blobs(place: str, *, default: Path, environ: Mapping[str, str]) -> CollectorBlobs:
+    """The blob store at `place`: a directory, an `s3://bucket/prefix` URL, or `default` where it is empty.
+
+    A bucket's region, keys and endpoint come from the usual `AWS_…` variables of `environ`.
+
+    Raises:
+        ConfigError: `place` is neither, or the obstore package is missing.
+
+    """
+    if "://" not in place:
+        return FolderBlobs(Path(place).expanduser() if place else default)
+    try:
+        from collector.store.bucket import open_bucket  # obstore: 25 ms, for bucket users alone
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "collector.blobs names a bucket", why=str(error), next_step="pip install 'pm-orchestrator[s3]'"
+        ) from error
+    return open_bucket(place, environ=environ)

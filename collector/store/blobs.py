@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from collector.store.port import TraceStore
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.clock import now_epoch_ms
-from tracer.errors import ConfigError, NotFoundError, RecordError, TraceError
+from tracer.errors import NotFoundError, RecordError, TraceError
 
 CHUNK: Final = 1 << 20
 _BATCH: Final = 500
@@ -137,26 +137,6 @@ class FolderBlobs:
                 next_step="make the folder writable",
             ) from error
         return freed
-
-
-def open_blobs(place: str, *, default: Path, environ: Mapping[str, str]) -> CollectorBlobs:
-    """The blob store at `place`: a directory, an `s3://bucket/prefix` URL, or `default` where it is empty.
-
-    A bucket's region, keys and endpoint come from the usual `AWS_…` variables of `environ`.
-
-    Raises:
-        ConfigError: `place` is neither, or the obstore package is missing.
-
-    """
-    if "://" not in place:
-        return FolderBlobs(Path(place).expanduser() if place else default)
-    try:
-        from collector.store.bucket import open_bucket  # obstore: 25 ms, for bucket users alone
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            "collector.blobs names a bucket", why=str(error), next_step="pip install 'pm-orchestrator[s3]'"
-        ) from error
-    return open_bucket(place, environ=environ)
 
 
 class Contents(Protocol):

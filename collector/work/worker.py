@@ -28,7 +28,7 @@ from collector.work.attempt import (
     attempt_checks,
     delay_after,
 )
-from collector.work.queue import QA_JOB, TASK_JOB, Handler, Pending, QueueLimits, run_queue_worker
+from collector.work.queue import QueueLimits, run_queue_worker
 from tracer import clock
 from tracer.errors import LockedError, PmError, UnavailableError, UsageError
 from tracer.lock import FileLock
@@ -274,12 +274,8 @@ async def work_from_queue(
     environ: Mapping[str, str],
     stop: asyncio.Event,
     parallel: int | None = None,
-    others: Mapping[str, Handler] | None = None,
-    pending: Mapping[str, Pending] | None = None,
 ) -> None:
     """Take jobs from the queue until `stop` is set, and finish what is under way; `parallel` at once.
-
-    `others` carry out further kinds of jobs, `pending` says which of those are due.
 
     Raises:
         UsageError: captures are not kept in PostgreSQL.
@@ -289,10 +285,7 @@ async def work_from_queue(
     dsn = queue_address(settings)
     limits = QueueLimits(
         parallel=parallel or int(settings.get("worker.parallel")),
-        everywhere={
-            QA_JOB: int(settings.get("worker.everywhere")),
-            TASK_JOB: int(settings.get("worker.tasks_everywhere")),
-        },
+        everywhere=int(settings.get("worker.everywhere")),
         heartbeat_s=float(settings.get("worker.heartbeat")),
     )
     pace = SharedPace(dsn, per_minute=float(settings.get("judge.per_minute")))
@@ -300,6 +293,4 @@ async def work_from_queue(
         open_collector(state_dir, settings, environ=environ) as collector,
         quality_checks(collector, settings, environ, pace=pace) as checks,
     ):
-        await run_queue_worker(
-            dsn, store=collector.store, checks=checks, stop=stop, limits=limits, others=others, pending=pending
-        )
+        await run_queue_worker(dsn, store=collector.store, checks=checks, stop=stop, limits=limits)

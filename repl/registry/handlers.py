@@ -67,7 +67,6 @@ HANDLERS: dict[str, str] = {
     "judge": "repl.commands.captures.judge:judge_session",
     "judge calibrate": "repl.commands.captures.judge:calibrate_judge",
     "worker": "repl.commands.captures.worker:worker",
-    "queued": "repl.commands.queued:show_queued",
     "config show": "repl.commands.setup.config:show",
     "config": "repl.commands.setup.config:show",
     "config get": "repl.commands.setup.config:get",

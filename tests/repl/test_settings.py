@@ -73,6 +73,15 @@ def test_a_bad_file_is_one_clear_error_with_its_place(project: Path, text: str, 
     assert "abcdefghijklmnop" not in shown.replace("'sk-ant-api03-abcdefghijklmnop'", "leak") or "leak" not in shown
 
 
+def test_a_setting_that_was_removed_since_is_ignored_with_one_line(project: Path) -> None:
+    folder = written(project, "[worker]\ntasks_everywhere = 2\nparallel = 3\n")
+    settings = load_settings(project=folder, environ={"HOME": str(project.parent)})
+    assert settings.get("worker.parallel") == 3
+    assert settings.ignored_line() == (
+        "ignored: worker.tasks_everywhere, this version has no such setting any more (config.toml)"
+    )
+
+
 def test_guarded_settings_of_a_project_count_only_while_its_file_is_trusted_as_it_is(project: Path) -> None:
     folder = written(project, "[run]\ntest = 'true'\nmax_iterations = 5\n")
     ran = pm("config", "show", "run.test", cwd=project)

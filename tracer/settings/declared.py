@@ -272,7 +272,6 @@ _OTHER: tuple[Setting, ...] = (
     ),
     Setting("worker.parallel", "integer", "captures that one worker checks at once", 1, minimum=1),
     Setting("worker.everywhere", "integer", "captures that all workers check at once, 0 for any number", 0, minimum=0),
-    Setting("worker.tasks_everywhere", "integer", "queued tasks that all workers run at once, 0 for any", 0, minimum=0),
     Setting("worker.heartbeat", "duration", "jobs of a worker silent for so long go to another", 30, minimum=1),
     Setting("check.exclude", "list", "files, folders or patterns that pm check leaves out", ()),
     Setting("criteria.options.*", "any", "options of single criteria; see the criteria page"),
@@ -368,6 +367,8 @@ _SERVICE: tuple[Setting, ...] = (
 )
 
 SETTINGS: tuple[Setting, ...] = _RUN + _OTHER + _COLLECTOR + _QA + _SERVICE
+REMOVED = frozenset({"worker.tasks_everywhere"})
+"""Keys of earlier versions: a file that still sets one is read as if it did not."""
 
 
 def find_setting(key: str) -> Setting | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tracer.errors import ConfigError, UsageError
-from tracer.settings.declared import SETTINGS, Setting, find_setting
+from tracer.settings.declared import REMOVED, SETTINGS, Setting, find_setting
 from tracer.settings.parse import parse_value
 from tracer.settings.trust import (
     PROJECT_FILES,
@@ -45,7 +45,7 @@ class Layered(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """A guarded setting in a project file that is left out, and why: want of trust, or nothing a project may say."""
+    """A setting in a file that is left out, and why: want of trust, nothing a project may say, or removed since."""
 
     key: str
     path: str
@@ -115,9 +115,9 @@ def load_settings(
         path = Path(extra_file).expanduser()
         if not path.is_file():
             raise ConfigError(f"no configuration file {str(path)!r}", next_step="check --config")
-        layers.append(_from_file(path, "file"))
+        layers.append(_from_file(path, "file", ignored))
     layers.extend(_from_project(project, name, store, ignored) for name in PROJECT_FILES)
-    layers.append(_from_file(user_file(environ), "user"))
+    layers.append(_from_file(user_file(environ), "user", ignored))
     layers.append(
         (setting.key, setting.default, Origin("default")) for setting in SETTINGS if not setting.key.endswith("*")
     )
@@ -152,7 +152,7 @@ def _from_project(project: Path, name: str, store: Path, ignored: list[Ignored])
     path = project / name
     layer = "local" if name == PROJECT_FILES[0] else "project"
     vouched: bool | None = None
-    for key, value, origin in _from_file(path, layer):
+    for key, value, origin in _from_file(path, layer, ignored):
         setting = find_setting(key)
         if setting is not None and setting.guarded:
             if vouched is None:
@@ -166,9 +166,12 @@ def _from_project(project: Path, name: str, store: Path, ignored: list[Ignored])
         yield key, value, origin
 
 
-def _from_file(path: Path, layer: str) -> Iterator[tuple[str, Any, Origin]]:
+def _from_file(path: Path, layer: str, ignored: list[Ignored]) -> Iterator[tuple[str, Any, Origin]]:
     for key, raw in flatten(read_file(path)):
         where = str(path)
+        if key in REMOVED:
+            ignored.append(Ignored(key, where, f"this version has no such setting any more ({path.name})"))
+            continue
         setting = find_setting(key)
         if setting is None:
             raise _unknown(key, path)

@@ -1,4 +1,4 @@
-"""`pm worker`: takes checks of captured sessions and whole tasks from the queue in PostgreSQL, until a signal."""
+"""`pm worker`: takes checks of captured sessions from the queue in PostgreSQL, until a signal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import signal
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +20,7 @@ _RENEW_S = 5.0
 
 async def worker(context: Context, arguments: Namespace) -> int:
     """`pm worker`; a first signal finishes what is under way, a second one ends at once."""
-    from collector.queued_tasks import open_queued_tasks
-    from collector.work.queue import TASK_JOB
-    from collector.work.worker import queue_address, work_from_queue  # the store, the sandbox, the queue: 900 ms
-    from repl.commands.queued import carry_out
+    from collector.work.worker import work_from_queue  # the store, the sandbox, the queue: 900 ms
 
     if arguments.parallel is not None and arguments.parallel < 1:
         raise UsageError(f"--parallel {arguments.parallel} is below 1", next_step="pm worker --parallel 2")
@@ -32,16 +28,13 @@ async def worker(context: Context, arguments: Namespace) -> int:
     stop = asyncio.Event()
     _end_on_signals(context, stop)
     context.output.note("working; Ctrl+C finishes what is under way")
-    settings = context.settings()
-    async with open_queued_tasks(queue_address(settings)) as tasks, _alive(context, arguments.alive_file):
+    async with _alive(context, arguments.alive_file):
         await work_from_queue(
             context.state_dir,
-            settings,
+            context.settings(),
             environ=context.environ,
             stop=stop,
             parallel=arguments.parallel,
-            others={TASK_JOB: partial(carry_out, context, tasks)},
-            pending={TASK_JOB: tasks.pending},
         )
     context.output.result("worker", {"ended": True})
     return 0

@@ -35,10 +35,6 @@ _MOST_INPUT = 4 << 20
 async def run(context: Context, arguments: Namespace) -> int:
     """`pm run PROMPT | - | @FILE`: submit, show, and end with the outcome's exit code."""
     prompt = await asyncio.to_thread(_prompt, arguments.prompt, context)
-    if getattr(arguments, "queue", False):
-        from repl.commands.queued import submit_task
-
-        return await submit_task(context, arguments, prompt)
     if context.session is None:
         choose_executor(context.settings(), context.environ)  # before anything is written: a first run leaves no trace
     async with with_session(context) as (session, own):

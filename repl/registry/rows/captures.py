@@ -476,16 +476,4 @@ JUDGE_COMMANDS: tuple[Command, ...] = (
             "With SQLite no worker is needed: pm serve checks captures itself."
         ),
     ),
-    Command(
-        "queued",
-        "task",
-        "list the tasks given to workers, or show one as it happens",
-        "repl.commands.queued:show_queued",
-        "pm queued",
-        surfaces=("cli",),
-        arguments=(Argument("task", "a queued task's id; all of them if left out", required=False),),
-        flags=(Flag("--diff", "print what the task changed, for git apply"),),
-        exits=(1, 3, 5, 6, 7, 8),
-        description="Tasks of pm run --queue are in PostgreSQL with every fact: look from any machine that reaches it.",
-    ),
 )

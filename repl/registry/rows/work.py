@@ -49,12 +49,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "repl.commands.work.run:run",
         'pm run "add input validation to the signup form"',
         arguments=(Argument("prompt", "the request; - reads stdin, @FILE reads a file", many=True, values="file"),),
-        flags=(
-            *RUN_FLAGS,
-            Flag("--queue", "let a worker do it (pm worker), and show it from here"),
-            Flag("--repository", "where the worker fetches the code, instead of origin", "URL"),
-            Flag("--commit", "the commit it begins at, instead of HEAD", "ID"),
-        ),
+        flags=RUN_FLAGS,
         exits=_OUTCOMES,
         description="Every flag has an environment name (PM_EXECUTOR for --executor) and a config key (run.executor).",
     ),

@@ -11,8 +11,9 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
+from collector.opening import open_blobs
 from collector.store import bucket
-from collector.store.blobs import CollectorBlobs, FolderBlobs, open_blobs
+from collector.store.blobs import CollectorBlobs, FolderBlobs
 from collector.store.bucket import BucketBlobs
 from tests.support.s3 import BUCKET, s3_environment
 from tracer.blobs import blob_id_of

@@ -18,15 +18,10 @@ import psycopg
 import pytest
 
 from collector.store.port import TraceRow
+from collector.store.postgres.jobs import enqueue, install_queue
 from collector.store.postgres.store import PostgresStore, open_postgres
 from collector.work.attempt import open_starts
-from collector.work.queue import (
-    QueueLimits,
-    enqueue,
-    install_queue,
-    reconcile,
-    run_queue_worker,
-)
+from collector.work.queue import QueueLimits, reconcile, run_queue_worker
 from collector.work.worker import SharedPace
 from tracer import clock
 from tracer.errors import ConfigError, SandboxError, UnavailableError
@@ -185,7 +180,7 @@ async def test_a_limit_of_one_kind_holds_over_all_workers(postgres_dsn: str, sto
         await asyncio.sleep(0.05)
         now -= 1
 
-    limits = {"parallel": 4, "everywhere": {"qa": 2}}
+    limits = {"parallel": 4, "everywhere": 2}
     async with working(postgres_dsn, store, checks, **limits), working(postgres_dsn, store, checks, **limits):
         await until(all_have(store, ids, "complete"))
     assert most == 2

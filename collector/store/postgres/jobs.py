@@ -1,0 +1,88 @@
+"""The job queue's tables in PostgreSQL, beside the traces: PgQueuer's own, and the shared rate of the judge.
+
+`enqueue` runs inside the caller's transaction, so a trace is finalized and queued together or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from tracer.errors import ConfigError, UnavailableError
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+QA_JOB: Final = "qa"
+
+
+@asynccontextmanager
+async def connected(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
+    """A connection of one's own, each statement its own transaction; UnavailableError where there is none."""
+    psycopg = load_psycopg()
+    try:
+        connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
+    except psycopg.Error as error:
+        raise UnavailableError(
+            "the job database cannot be reached", why=first_line(error), next_step="check collector.database"
+        ) from error
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def first_line(errors: BaseException) -> str:
+    """The first line: later ones may repeat what was sent."""
+    return (str(errors).splitlines() or [type(errors).__name__])[0]
+
+
+def load_psycopg() -> Any:
+    """The driver, imported late; ConfigError where it is not installed."""
+    try:
+        import psycopg  # 200 ms, for workers and servers on PostgreSQL alone
+    except ImportError as error:
+        raise ConfigError(
+            "workers on PostgreSQL need the psycopg and pgqueuer packages",
+            next_step="pip install 'pm-orchestrator[all]'",
+        ) from error
+    return psycopg
+
+
+def _queries(connection: AsyncConnection[Any]) -> Any:
+    from pgqueuer.db import PsycopgDriver  # 490 ms with the rest of the package
+    from pgqueuer.queries import Queries
+
+    return Queries(PsycopgDriver(connection))
+
+
+async def install_queue(dsn: str) -> None:
+    """Make the queue's tables where they are not there yet; several may try at once.
+
+    Raises:
+        ConfigError: the database is not in UTF-8.
+        UnavailableError: the database cannot be reached.
+
+    """
+    async with connected(dsn) as connection:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":  # texts would come back as bytes, and JSON could not be stored
+            raise ConfigError(
+                f"the collector's database is in {encoding}, and must be in UTF8",
+                next_step="createdb --encoding=UTF8 --template=template0 NAME, and set collector.database to it",
+            )
+        queries = _queries(connection)
+        await connection.execute("SELECT pg_advisory_lock(hashtext('pm-orchestrator/queue'))")
+        if not await queries.has_table("pgqueuer"):
+            await queries.install()
+        else:
+            await queries.upgrade()
+        await connection.execute(
+            "CREATE TABLE IF NOT EXISTS pm_pace (name text PRIMARY KEY, next_at timestamptz NOT NULL)"
+        )
+
+
+async def enqueue(connection: AsyncConnection[Any], key: str) -> None:
+    """Queue a trace's checks on `connection`, inside whatever transaction is open there; queued already is the same."""
+    await _queries(connection).enqueue(QA_JOB, key.encode(), dedupe_key=f"{QA_JOB}:{key}", on_conflict="skip")

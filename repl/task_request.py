@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from runner.core.task import TaskRequest
 from runner.executors.executor_port import ExecutorSettings, PermissionAsker
@@ -66,12 +66,11 @@ def task_request(
     ask = value("on_limit") == "ask" or (value("on_limit") == "auto" and interactive)
     limits: dict[str, Any] = {"on_limit": "ask" if ask else "fail", "max_iterations": value("max_iterations")}
     script = value("script")
-    kind: Literal["change", "question", "investigation", "auto"] = value("kind")
     return TaskRequest(
         prompt=prompt,
         workspace=str(folder),
         title=value("title") or "",
-        kind=kind,
+        kind=value("kind"),
         executor=executor,
         model=value("model"),
         script=str((folder / Path(script).expanduser()).absolute()) if script else None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,8 @@ from runner.checks.evidence import (
 )
 from runner.core.state import Request, TaskState
 from runner.core.steps import Judge
-from runner.gate.criterion import ChangedFile, CommandKind, Criterion, Evidence, Kind, Verdict
+from runner.gate.criterion import ChangedFile, CommandKind, Criterion, Evidence, Verdict
+from runner.gate.request_kind import Kind, settled_kind
 from runner.gate.verdict import CheckReport, check, criteria_in_force, is_excluded, judge, team_criteria
 from runner.processes.command import run_command
 from runner.workspace.changes import Changes
@@ -55,9 +57,9 @@ async def check_paths(
     names: list[str] = []
     for path in named:
         names += await _expand(root, path, tuple(exclude))
-    files = await asyncio.to_thread(_read_all, root, list(dict.fromkeys(names)))
+    files, unread = await asyncio.to_thread(_read_all, root, list(dict.fromkeys(names)))
     claims = await asyncio.to_thread(look_up_claims, root, answer) if answer is not None else ()
-    return await asyncio.to_thread(check, files=files, answer=answer, claims=claims, options=options)
+    return await asyncio.to_thread(check, files=files, answer=answer, claims=claims, options=options, unread=unread)
 
 
 async def _expand(root: Path, path: str, exclude: tuple[str, ...]) -> list[str]:
@@ -96,22 +98,37 @@ def _walk(folder: Path) -> Iterator[str]:
             yield (Path(base) / name).relative_to(folder).as_posix()
 
 
-def _read_all(root: Path, names: Sequence[str]) -> tuple[ChangedFile, ...]:
-    return tuple(file for name in names if (file := _read(root, name)) is not None)
+def _read_all(root: Path, names: Sequence[str]) -> tuple[list[ChangedFile], list[tuple[str, str]]]:
+    """The files, and what could not be read with the reason."""
+    files: list[ChangedFile] = []
+    unread: list[tuple[str, str]] = []
+    for name in names:
+        try:
+            file = _read(root, name)
+        except FileNotFoundError:
+            continue  # git lists what was deleted until that is staged
+        except OSError as error:
+            unread.append((name, error.strerror or type(error).__name__))
+            continue
+        if file is not None:
+            files.append(file)
+    return files, unread
 
 
 def _read(root: Path, name: str) -> ChangedFile | None:
-    """One file, whole up to the reading limit; None for links, special files and what vanished meanwhile."""
+    """One file, whole up to the reading limit; None for links and special files.
+
+    Raises:
+        OSError: it cannot be read.
+
+    """
     path = root / name
-    try:
-        before = path.lstat()
-        if path.is_symlink() or not path.is_file():
-            return None
-        with path.open("rb") as file:
-            content = file.read(READ_LIMIT + 1)
-        after = path.lstat()
-    except OSError:
+    before = path.lstat()
+    if not stat.S_ISREG(before.st_mode):
         return None
+    with path.open("rb") as file:
+        content = file.read(READ_LIMIT + 1)
+    after = path.lstat()
     unstable = (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size)
     too_large = len(content) > READ_LIMIT
     return ChangedFile(path=name, before=None, after=content[:READ_LIMIT], too_large=too_large, unstable=unstable)
@@ -138,14 +155,14 @@ async def judge_answer(
     )
     venv = await asyncio.to_thread(project_venv, workspace)
     environment = active_environment(venv) if trusted and venv is not None else None
-    error = answer.get("error")
+    error, text = answer.get("error"), _task_text(state, request, step.subtask_id)
     evidence = await gather(
-        request=_task_text(state, request, step.subtask_id),
+        request=text,
         answer=str(answer.get("output", "")),
         workspace=workspace,
         changes=changes,
         status=str(answer.get("status", "COMPLETE")),
-        kind=cast("Kind", request.kind),
+        kind=_kind(request, text, subtask=step.subtask_id is not None),
         stop_reason=_text_or_none(answer.get("stop_reason")),
         error_kind=str(error.get("kind")) if isinstance(error, dict) else None,
         expected=_expected(state, step.subtask_id),
@@ -182,6 +199,12 @@ def _task_text(state: TaskState, request: Request, subtask_id: str | None) -> st
     if subtask_id is None or state.plan is None:
         return request.prompt
     return str(state.plan.subtask(subtask_id).get("description", ""))
+
+
+def _kind(request: Request, text: str, *, subtask: bool) -> Kind:
+    """The kind recorded for the task. A part of a change may only ask: the whole is judged as a change in any case."""
+    kind = settled_kind(request.kind, request.prompt)  # records from before kinds were settled hold "auto"
+    return settled_kind("auto", text) if subtask and kind == "change" else kind
 
 
 def _expected(state: TaskState, subtask_id: str | None) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The labelled corpus: reads `cases/<half>/*.cases` into evidence.
 
 A case is `=== EXPECT PATH | why it is hard`, then the file's content, or sections `--- request`, `--- before`,
-`--- after`, `--- file PATH` and `--- answer`. EXPECT is PASS or the criteria that must fail (`Q2/Q3`: either will do).
+`--- after`, `--- file PATH`, `--- answer` and `--- kind` (else the request's words settle it). EXPECT is PASS or the
+criteria that must fail (`Q2/Q3`: either will do).
 PATH `-` makes the content the answer itself; unless the case has a request of its own, one clean changed file stands
 beside it so that only the text is judged.
 """
@@ -13,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.gate.criterion import ChangedFile, Evidence
+from runner.gate.request_kind import settled_kind
 
 __all__ = ["CASES", "Case", "load"]
 
 CASES = Path(__file__).parent / "cases"
 _HEADER = re.compile(r"^=== (?P<expect>PASS|Q[1-9](?:/Q[1-9])*) (?P<path>\S+) \| (?P<why>.+)$")
-_SECTION = re.compile(r"^--- (?P<name>request|before|after|answer|file|stop)(?: (?P<arg>\S+))?$")
+_SECTION = re.compile(r"^--- (?P<name>request|before|after|answer|file|stop|kind)(?: (?P<arg>\S+))?$")
 _LANGUAGES = {
     "py": "python", "pyi": "python", "js": "javascript", "jsx": "jsx", "ts": "typescript", "tsx": "tsx", "go": "go",
     "rs": "rust", "java": "java", "kt": "kotlin", "c": "c", "h": "c", "cpp": "cpp", "hpp": "cpp", "cs": "c#",
@@ -69,14 +71,16 @@ def _case(name: str, header: str, lines: list[str]) -> Case:
         for file, before, after in _files(path, sections)
     )
     expect = matched["expect"]
+    request = sections.get("request", "Add the feature that the ticket describes.").strip()
     return Case(
         name=name,
         why=matched["why"],
         language=language_of(path),
         expect=frozenset() if expect == "PASS" else frozenset(expect.split("/")),
         evidence=Evidence(
-            request=sections.get("request", "Add the feature that the ticket describes.").strip(),
+            request=request,
             answer=sections.get("answer", "Added the feature.").strip("\n"),
+            kind=settled_kind(sections.get("kind", "auto").strip(), request),
             stop_reason=sections.get("stop", "").strip() or None,
             files=files,
         ),

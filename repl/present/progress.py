@@ -260,7 +260,7 @@ class Progress:
         self.max_iterations = count if isinstance(count, int) else 0
         self.phase = "preparing"
         self.permissions = permissions_text(executor.get("permissions")) if isinstance(executor, dict) else ""
-        parts = [f"{self.task_id} started", self.executor, self.permissions]
+        parts = [f"{self.task_id} started", escape(str(data.get("kind") or "")), self.executor, self.permissions]
         if self.max_iterations:
             parts.append(f"up to {count_text(self.max_iterations, 'iteration')}")
         return [" · ".join(part for part in parts if part)]

@@ -2,6 +2,7 @@
 
 HANDLERS: dict[str, str] = {
     "run": "repl.commands.work.run:run",
+    "ask": "repl.commands.work.run:question",
     "resume": "repl.commands.work.run:resume",
     "respond": "repl.commands.work.run:respond",
     "stop": "repl.commands.work.run:stop",

@@ -170,7 +170,6 @@ def _make(texts: Mapping[str, str]) -> dict[CommandKind, str]:
     }
 
 
-_MANY = 50
 _LAST = 512 * 1024
 _NAMES = tuple(
     re.compile(pattern, re.MULTILINE)
@@ -188,7 +187,7 @@ _NAMES = tuple(
 
 
 def failing_tests(output: str) -> tuple[str, ...]:
-    """The failing tests' names, in order, each once, at most 50."""
+    """The failing tests' names, in order, each once."""
     tail = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output[-_LAST:])
     found = [match.group(1).strip() for pattern in _NAMES for match in pattern.finditer(tail)]
-    return tuple(dict.fromkeys(found))[:_MANY]
+    return tuple(dict.fromkeys(found))

@@ -23,9 +23,9 @@ from runner.gate.criterion import (
     CommandKind,
     CommandResult,
     Evidence,
-    Kind,
     NotVerified,
 )
+from runner.gate.request_kind import Kind
 from runner.processes.command import run_command
 from runner.processes.environment import command_environment
 from runner.processes.orphans import CHECK_OF
@@ -35,7 +35,6 @@ from tracer.errors import RecordError
 _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
 _TAIL = 8192
-_CLAIMS = 200
 _KEEP = 256 * 1024
 _LEAST_S = 0.001
 _MAX_OUTPUT = 256 * 1024 * 1024
@@ -86,7 +85,7 @@ async def gather(
     workspace: Path,
     changes: Changed,
     status: str = "COMPLETE",
-    kind: Kind = "auto",
+    kind: Kind = "change",
     stop_reason: str | None = None,
     error_kind: str | None = None,
     expected: Sequence[str] = (),
@@ -180,14 +179,14 @@ def _look_up(
     changed = {file.path for file in files if file.before != file.after}
     root = workspace.resolve()
     found = [_claim(root, path, "expected", changed) for path in expected]
-    found += [_claim(root, path, "answer", changed) for path in claimed_paths(answer)[:_CLAIMS]]
-    found += [_claim(root, path, "request", changed) for path in requested_paths(request)[:_CLAIMS]]
+    found += [_claim(root, path, "answer", changed) for path in claimed_paths(answer)]
+    found += [_claim(root, path, "request", changed) for path in requested_paths(request)]
     return tuple(found)
 
 
 def look_up_claims(root: Path, answer: str) -> tuple[ClaimedPath, ...]:
     """The paths that `answer` claims, looked up below `root`; as there is no task, each counts as changed."""
-    found = (_claim(root.resolve(), path, "answer", set()) for path in claimed_paths(answer)[:_CLAIMS])
+    found = (_claim(root.resolve(), path, "answer", set()) for path in claimed_paths(answer))
     return tuple(replace(claim, changed=True) for claim in found)
 
 
@@ -216,8 +215,8 @@ def _claim(root: Path, path: str, source: Any, changed: set[str]) -> ClaimedPath
 def _by_suffix(path: str, changed: set[str]) -> str | None:
     """The changed file that `path` names by its last parts: people write `login.py` for `src/login.py`."""
     parts = PurePosixPath(path).parts
-    matches = sorted(name for name in changed if PurePosixPath(name).parts[-len(parts) :] == parts)
-    return matches[0] if matches else None
+    alike = (name for name in changed if name.endswith(parts[-1:]))
+    return min((name for name in alike if PurePosixPath(name).parts[-len(parts) :] == parts), default=None)
 
 
 def _within(timeout_s: float, until: float | None) -> Callable[[], float]:

@@ -14,7 +14,7 @@ from runner.core.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merg
 from tracer.events import Draft
 
 # Gravest first: what makes the rest moot stands at the top.
-SEVERITY = ("Q5", "Q6", "Q1", "Q4", "Q3", "Q2", "Q7", "Q9", "Q8")
+SEVERITY = ("Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q7", "Q9", "Q8")
 _PLACES_EACH = 8
 _PLACES_ALL = 24
 _LINE = 240
@@ -86,8 +86,10 @@ def _found(failed: Sequence[Mapping[str, Any]], issues: Sequence[Mapping[str, An
         room = min(_PLACES_EACH, _PLACES_ALL - shown)
         lines += [f"  - {_place(issue)}" for issue in own[:room]]
         shown += min(room, len(own))
-        if len(own) > room:
-            lines.append(f"  - and {len(own) - room} more")
+        left_out = result.get("left_out")
+        count = len(own) + (left_out if isinstance(left_out, int) else 0)
+        if count > room:
+            lines.append(f"  - and {count - room} more")
     return lines
 
 

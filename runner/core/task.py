@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from runner.executors.executor_port import Permissions
-from runner.gate.criterion import Kind
+from runner.gate.request_kind import AskedKind, settled_kind
 from tracer.verification import Unverified, Verification
 
 if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
@@ -28,6 +28,7 @@ class TaskRequest:
     test, lint, typecheck; from the command line and from the config), `detect` (whether detected commands may run,
     that is: the folder is trusted), `allow_test_changes`, `timeout_s` for each command, `options` for the criteria,
     `link` (ignored folders that every subtask's working tree gets a link to).
+    `kind`: `auto` is settled by the words of `prompt` when the request is recorded.
     `chunk`: `auto` splits an explicit list of work, and asks a model about a long request; `always` splits wherever a
     plan of two or more subtasks can be made; a given `plan` (`runner.core.chunk_plan.read_plan`) runs in any case.
     `parallel` subtasks are asked at once; `approve_plan`: the plan waits for a person; `into`: the new branch that gets
@@ -37,7 +38,7 @@ class TaskRequest:
     prompt: str
     workspace: str
     title: str = ""
-    kind: Kind = "auto"
+    kind: AskedKind = "auto"
     executor: str = "anthropic"
     model: str | None = None
     script: str | None = None
@@ -65,7 +66,7 @@ class TaskRequest:
             "prompt": self.prompt,
             "trace_version": "1.0",
             "title": self.title or first_line(self.prompt),
-            "kind": self.kind,
+            "kind": settled_kind(self.kind, self.prompt),
             "workspace": self.workspace,
             "limits": {
                 "max_iterations": self.max_iterations,

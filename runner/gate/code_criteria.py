@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from runner.gate.answer_text import Fence, read_answer
@@ -21,11 +21,11 @@ from runner.gate.comments import (
     stands_in,
 )
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place
-from runner.gate.empty_body_rules import asks_to_finish, names_file, was_there_before
+from runner.gate.empty_body_rules import Before, asks_to_finish, names_file
 from runner.gate.findings import at, finding_of
 from runner.gate.languages import Language, by_name
+from runner.gate.ordered_stubs import names_marks
 from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
-from runner.gate.request_kind import asks_for_change, asks_for_code, effective_kind, names_marks
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
 from runner.gate.stubs import stubs_of, unordered
 from runner.gate.syntax import fault_of
@@ -75,6 +75,25 @@ _DEFINES = re.compile(
 )
 _DEFINITIONS = 2
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？])(?=\S)")
+_ARTEFACT = (
+    r"(?:scripts?|programs?|functions?|modules?|class(?:es)?|components?|code|snippets?|one-?liners?|quer(?:y|ies)|statements?|decorators?|middlewares?|hooks?|helpers?|regex(?:es)?|workflows?|dockerfiles?|makefiles?|"
+    r"config(?:uration)?s?|macros?|polyfills?|wrappers?|parsers?|playbooks?|manifests?|migrations?|stylesheets?|templates?|types?|interfaces?|tests?|cli|bot|implementations?)"
+)
+_CODE_WANTED = re.compile(
+    r"\b(?:in (?:your|the) answer only|only in (?:your|the) answer|answer only)\b|\bnur in der antwort\b|\b(?:solo|sólo) en (?:la|tu) respuesta\b|\buniquement dans (?:la|ta|votre) réponse\b|回答(?:の中)?(?:だけ|のみ)|只在回答|답변에만|"
+    rf"\bshow me (?:a|an|the (?:full|complete|whole))\b[^.;!?\n]{{0,60}}\b{_ARTEFACT}\b|"
+    rf"\b(?:give|send|provide|generate|output|draft|paste|produce|hand|write|make|create|i need|i want|i'd like|looking for|implement|code)\b(?! (?:me )?(?:an? )?(?:overview|explanation|summary|list|idea|example))[^.;!?\n]{{0,60}}\b{_ARTEFACT}\b"
+    r"|(?:スクリプト|プログラム|コード|関数|クラス|クエリ|設定ファイル|コンポーネント)[^。\n]{0,20}(?:書い|作っ|作成|ください|下さい|出力|欲しい|ほしい)|(?:给我|写|提供|生成|来)[^。\n]{0,20}(?:脚本|程序|代码|函数|类|组件|查询|配置)|(?:스크립트|프로그램|코드|함수|클래스|쿼리|컴포넌트)[^.\n]{0,14}(?:작성|만들|써|짜|주세요|줘)"
+    r"|\b(?:dame|escribe|escríbeme|necesito|genera|hazme|quiero|crea)\b[^.;!?\n]{0,40}\b(?:script|programa|código|función|método|clase|consulta|módulo|componente)\b|\b(?:gib|schreib\w*|erstell\w*|ich brauche|brauche|liefere|mach)\b[^.;!?\n]{0,50}(?:skript|programm|code|funktion|methode|klasse|modul|abfrage|komponente)\b|\b(?:donne|donnez|écris|écrivez|il me faut|fournis|génère|fais)\b[^.;!?\n]{0,40}\b(?:script|programme|code|fonction|méthode|classe|module|requête|composant)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_for_code(request: str) -> bool:
+    """Whether code in the answer itself is what the request wants: a script, a query, a component."""
+    return _CODE_WANTED.search(request) is not None and not re.match(
+        r"\W*(?:what|why|how|explain|describe)\b", request, re.IGNORECASE
+    )
 
 
 def language_of_fence(fence: Fence) -> Language | None:
@@ -160,7 +179,6 @@ _SUBJECT_IS_MARKS = re.compile(
     rb"\b(?:lint|no-warning-comments|todo[-_ ]?(?:scan|check|find|pars|detect|mark|comment)|mark(?:er)?s?)\w*",
     re.IGNORECASE,
 )
-_MANY = 500
 _ADVICE = {
     "Q2": "do the work that the mark stands for, then remove the mark",
     "Q3": "write the code out in full",
@@ -325,22 +343,23 @@ def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple
             (hit, comment.start, comment.end)
             for comment in comments_of(source)
             for hit in _hits_of(source, comment, mentions_marks=subject)
-        ][:_MANY]
-    old = partial(_is_old, source, file, request)
+        ]
+    # The rule on what was there before holds for files that are not named, where the request is not to finish what is open.
+    old = file.before is not None and not names_file(request, file.path) and not asks_to_finish(request)
+    before = Before(source, file.before, request) if old and file.before is not None else None
     found: list[tuple[str, Place]] = []
     for hit, start, end in hits:
-        found.append(
-            (hit.criterion, _place_of(hit, file.path, preexisting=old(*_line_span(source, hit.line), start, end)))
-        )
-    marked = {place.line for _, place in found}
+        there = before is not None and before.has_line(*_line_span(source, hit.line)) and before.untouched(start, end)
+        found.append((hit.criterion, _place_of(hit, file.path, preexisting=there)))
+    marked = sorted({place.line for _, place in found if place.line is not None})
     for stub in unordered(stubs_of(source, request=request), request):
         line = source.line_at(stub.start)
         last = source.line_at(stub.end)
-        if not any(mark is not None and line <= mark <= last for mark in marked):
+        if bisect_left(marked, line) == bisect_right(marked, last):
             kind = "missing_work" if stub.criterion == "Q2" else "stub"
             place = at(
                 kind, stub.message, path=file.path, line=line, excerpt=source.line_text(line),
-                suggestion="implement it", preexisting=old(stub.start, stub.end, stub.start, stub.end),
+                suggestion="implement it", preexisting=before is not None and before.untouched(stub.start, stub.end),
             )  # fmt: skip
             found.append((stub.criterion, place))
     return found
@@ -358,17 +377,6 @@ def _line_span(source: Source, line: int) -> tuple[int, int]:
     start = source._starts[line - 1]  # noqa: SLF001 - the same package's line table
     end = source.text.find(b"\n", start)
     return start, len(source.text) if end < 0 else end
-
-
-def _is_old(
-    source: Source, file: ChangedFile, request: str, start: int, end: int, whole_start: int, whole_end: int
-) -> bool:
-    """The rule on what was there before: untouched with its section, the file not named, nothing to finish."""
-    if file.before is None or names_file(request, file.path) or asks_to_finish(request):
-        return False
-    if source.text[start:end].strip() not in file.before:
-        return False
-    return was_there_before(source, whole_start, whole_end, file.before, request)
 
 
 def _place_of(hit: Hit, path: str | None, *, preexisting: bool = False) -> Place:
@@ -389,7 +397,7 @@ def _place_of(hit: Hit, path: str | None, *, preexisting: bool = False) -> Place
 def _review_answer(evidence: Evidence, review: _Review) -> None:
     answer = read_answer(evidence.answer)
     changed = [file.path for file in evidence.files if file.before != file.after]
-    question = effective_kind(evidence) != "change" and not asks_for_change(evidence.request)
+    question = evidence.kind != "change"
     wanted = asks_for_code(evidence.request)
     for fence in answer.fences:
         if not fence.closed:
@@ -407,13 +415,10 @@ def _review_answer(evidence: Evidence, review: _Review) -> None:
             _review_fence(fence, review, evidence.request)
         elif is_program(fence, changed=changed):
             _parse_fence(fence, review)
-    speaks_of_work = not question or not evidence.request.rstrip().endswith(("?", "？"))
-    if speaks_of_work and evidence.kind not in {"question", "investigation"}:
-        prose: Sequence = answer.prose  # type: ignore[type-arg]  # the parts of the answer, as read
-        reports = question and bool(evidence.request)
-        for place in marks(prose, reports=reports, about_marks=names_marks(evidence.request)):
+    if not question or not evidence.request.rstrip().endswith(("?", "？")):
+        for place in marks(answer.prose, reports=question, about_marks=names_marks(evidence.request)):
             review.add("Q2", place)
-        for place in left_out(prose):
+        for place in left_out(answer.prose):
             review.add("Q3", place)
 
 

@@ -77,15 +77,13 @@ _SCRIPTS: dict[CommandKind, re.Pattern[str]] = {
     "lint": re.compile(r"^(?:pre|post)?lint(?::|$)|^eslint$"),
     "typecheck": re.compile(r"^type-?check|^types$|^tsc$"),
 }
-_MANY = 20
 
 
 def moved_goalposts(evidence: Evidence, kind: CommandKind) -> list[Place]:
     """The tests (for `test`) and settings of the checks of `kind` that this task took back; empty where allowed."""
     if evidence.allow_test_changes:
         return []
-    places = [*(_tests(evidence) if kind == "test" else ()), *_settings(evidence, kind)]
-    return places[:_MANY]
+    return [*(_tests(evidence) if kind == "test" else ()), *_settings(evidence, kind)]
 
 
 def _tests(evidence: Evidence) -> Iterator[Place]:

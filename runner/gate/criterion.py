@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from runner.gate.request_kind import Kind
+
 Judgment = Literal["PASS", "REJECT", "RETRY"]
-Kind = Literal["change", "question", "investigation", "auto"]
 CommandKind = Literal["test", "lint", "typecheck"]
 
 
@@ -82,7 +83,7 @@ class Evidence:
     request: str
     answer: str
     status: str = "COMPLETE"
-    kind: Kind = "auto"
+    kind: Kind = "change"
     stop_reason: str | None = None
     error_kind: str | None = None
     files: tuple[ChangedFile, ...] = ()

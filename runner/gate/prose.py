@@ -271,18 +271,18 @@ def _announced(answer: Answer) -> Place | None:
         if not work_handed_back.WAITING.match(sentence)
     ]
     last_fence = max((fence.line for fence in answer.fences), default=0)
-    begun = [(line, sentence) for line, sentence in said if line.line > last_fence and announces(sentence)]
+    begun = [(line, sentence) for line, sentence in said if line.line > last_fence and _announces(sentence)]
     if not begun:
         return None
     if begun[-1][1] is said[-1][1]:
         return _plan(begun[-1][0], "the answer ends where the work begins")
     told = any(
-        row.done.search(sentence) for row in work_handed_back.ROWS for _, sentence in said if not announces(sentence)
+        row.done.search(sentence) for row in work_handed_back.ROWS for _, sentence in said if not _announces(sentence)
     )
     return None if told or last_fence else _plan(begun[0][0], "the work is announced and not reported as done")
 
 
-def announces(sentence: str) -> bool:
+def _announces(sentence: str) -> bool:
     """Whether a sentence says what is going to be done."""
     return not work_handed_back.INNOCENT.search(sentence) and any(
         row.announced.search(sentence) for row in work_handed_back.ROWS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import tree_sitter
 
 from runner.gate.empty_body_rules import context_of, may_be_empty, may_raise, name_of
-from runner.gate.request_kind import ordered_refusals, orders_skeleton
+from runner.gate.ordered_stubs import ordered_refusals, orders_skeleton
 from runner.gate.source import Source
 from runner.gate.words import missing_work
 
@@ -133,7 +133,6 @@ _OWN_KOTLIN = re.compile(
     rb"\b(?:fun|class|object|interface|typealias)\s+(?:<[^>\n]*>\s*)?(?:\w+\.)?TODO\b|^import\s[^\n]*\bTODO\s*$",
     re.MULTILINE,
 )
-_MANY = 500
 _FEW = 4
 
 
@@ -168,7 +167,7 @@ def stubs_of(source: Source, *, request: str = "") -> list[Stub]:
         for match in _EMPTY_TEST.finditer(source.text)
         if source.language.name in _ALIAS and _is_code(source, match.start())
     )
-    return sorted(found, key=lambda stub: stub.start)[:_MANY]
+    return sorted(found, key=lambda stub: stub.start)
 
 
 def unordered(stubs: Sequence[Stub], request: str) -> list[Stub]:
@@ -362,9 +361,7 @@ def _raising(source: Source) -> Iterator[Stub]:
     if pattern is None:
         return
     own = _own_words(source)
-    for count, match in enumerate(pattern.finditer(source.text)):
-        if count >= _MANY:
-            return
+    for match in pattern.finditer(source.text):
         node = _node_at(source, match.start())
         if node is None or not _is_code(source, match.start()):
             continue

@@ -56,18 +56,16 @@ Fails also: a code block that never closes, an answer cut off by the output limi
 Leaves alone: diffs, quoted errors, transcripts, excerpts and fragments.
 Mend it: make it parse; give the answer in smaller steps where it was cut off.""",
     "Q5": """\
-A task that asks for a change has changes on disk; a question has an answer that is not empty.
-`--kind` says which it is; `auto` goes by what happened: files changed or claimed make it a change, else an answer is
-enough unless the request names a file to change. "Nothing needs to change" is accepted, with its reason, once the
-tests pass; otherwise the person is asked.
-Mend it: make the change in the workspace.""",
+A change has changes on disk, whatever the answer says; a question has an answer that is not empty.
+`--kind` says which it is. `auto` is settled once, when the task starts: a change, unless every sentence of the request
+asks (it ends in a question mark or begins with "explain", "why", "list all" and the like) and none orders work.
+Whether "nothing needs to change" is right, the person is asked.
+Mend it: make the change in the workspace; for a question that was taken for a change say --kind question.""",
     "Q6": """\
 The agent's own "done" is no evidence, and leaving work to the person is no end.
-Fails: completion claimed while nothing changed; a plan, advice ("you should change ...") or a request for leave ("shall
-I change it?") in place of a change that was ordered; "you will need to implement the rest", "let me know if I should
-continue", an answer that ended INCOMPLETE; files of the orchestrator changed (and undone).
-Leaves alone: a claim with evidence beside it, instructions for use, ideas beyond the request, advice where advice was
-asked for, a question which of two ways is meant.
+Fails: a plan in place of the work; "you will need to implement the rest", "let me know if I should continue", an answer
+that ended INCOMPLETE; files of the orchestrator changed (and undone).
+Leaves alone: instructions for use, ideas beyond the request, answers to questions.
 Mend it: do the rest, now.""",
     "Q7": """\
 The test command ends with 0 (given by --test, configured, or detected in a trusted folder).
@@ -162,6 +160,8 @@ def criteria_in_force(
 
 TRANSIENT = frozenset({"timeout", "network", "rate_limit", "overloaded"})
 _EXCERPT = 160
+_LISTED = 200  # places of one criterion; all are judged, the rest is counted
+_NOTED = 20  # likewise of what was there before
 
 
 def judge(evidence: Evidence, criteria: Sequence[Criterion]) -> Verdict:
@@ -177,13 +177,13 @@ def judge(evidence: Evidence, criteria: Sequence[Criterion]) -> Verdict:
     findings = [(criterion, _run(criterion, evidence)) for criterion in criteria]
     results = tuple(_result(criterion, finding) for criterion, finding in findings)
     issues = tuple(
-        _issue(criterion.id, place) for criterion, found in findings if not found.passed for place in found.places
+        _issue(criterion.id, place) for criterion, finding in findings for place in _counting(finding)[:_LISTED]
     )
     failed = [(criterion, finding) for criterion, finding in findings if not finding.passed]
     return Verdict(
         judgment="REJECT" if failed else "PASS",
         criteria_results=results,
-        issues=tuple(issue for issue in issues if not issue.get("preexisting")),
+        issues=issues,
         summary="; ".join(f"{criterion.id}: {finding.reason}" for criterion, finding in failed)
         or _passed_text(findings),
         notes=_notes(evidence, findings),
@@ -223,11 +223,15 @@ def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
     result: dict[str, Any] = {"id": criterion.id, "name": criterion.name, "passed": finding.passed}
     unverified = finding.not_verified
     if not finding.passed:
-        return {**result, "outcome": "fail", "reason": finding.reason or "failed without a reason"}
-    if unverified is not None:
-        told = {"reason": f"not verified: {unverified.why}", "why": unverified.why, "next": unverified.next}
-        return {**result, "outcome": "not_verified", **told}
-    return {**result, "outcome": "pass", **({"reason": finding.reason} if finding.reason else {})}
+        result |= {"outcome": "fail", "reason": finding.reason or "failed without a reason"}
+    elif unverified is not None:
+        result |= {"outcome": "not_verified", "reason": f"not verified: {unverified.why}"}
+        result |= {"why": unverified.why, "next": unverified.next}
+    else:
+        result |= {"outcome": "pass", **({"reason": finding.reason} if finding.reason else {})}
+    if (more := len(_counting(finding)) - _LISTED) > 0:
+        result["left_out"] = more
+    return result
 
 
 def _passed_text(findings: Sequence[tuple[Criterion, Finding]]) -> str:
@@ -241,6 +245,11 @@ def _passed_text(findings: Sequence[tuple[Criterion, Finding]]) -> str:
     return "; ".join([passed, *unverified])
 
 
+def _counting(finding: Finding) -> list[Place]:
+    """The places that reject; none where the criterion passed."""
+    return [] if finding.passed else [place for place in finding.places if not place.preexisting]
+
+
 def _issue(criterion: str, place: Place) -> dict[str, Any]:
     issue: dict[str, Any] = {"criterion": criterion, "type": place.type, "message": place.message}
     if place.path is not None:
@@ -251,19 +260,20 @@ def _issue(criterion: str, place: Place) -> dict[str, Any]:
         issue["excerpt"] = place.excerpt[:_EXCERPT]
     if place.suggestion:
         issue["suggestion"] = place.suggestion
-    if place.preexisting:
-        issue["preexisting"] = True
     return issue
 
 
 def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> tuple[str, ...]:
     """What is worth saying without rejecting: old markers, text that was not parsed, flaky runs."""
-    notes = [
-        f"{criterion.id}: {'' if place.type == 'not_parsed' else 'was there before: '}{place.message}{_at(place)}"
-        for criterion, finding in findings
-        for place in finding.places
-        if place.preexisting
-    ]
+    notes: list[str] = []
+    for criterion, finding in findings:
+        old = [place for place in finding.places if place.preexisting]
+        notes += [
+            f"{criterion.id}: {'' if place.type == 'not_parsed' else 'was there before: '}{place.message}{_at(place)}"
+            for place in old[:_NOTED]
+        ]
+        if len(old) > _NOTED:
+            notes.append(f"{criterion.id}: and {len(old) - _NOTED} more that reject nothing")
     notes += [
         f"flaky: {result.command} failed once and passed when repeated" for result in evidence.commands if result.flaky
     ]
@@ -282,10 +292,11 @@ _OF_ANSWER = {"Q1", "Q2", "Q3", "Q4", "Q6"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What was judged and how: `files` is how many, `verdict` has the places."""
+    """What was judged and how: `files` is how many, `verdict` has the places, `unread` what could not be read and why."""
 
     files: int
     verdict: Verdict
+    unread: tuple[tuple[str, str], ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -300,6 +311,7 @@ def check(
     claims: Sequence[ClaimedPath] = (),
     options: Mapping[str, Any] | None = None,
     team: Sequence[Criterion] = (),
+    unread: Sequence[tuple[str, str]] = (),
 ) -> CheckReport:
     """Judge `files` whole (as `after`), and `answer` where there is one."""
     wanted = _OF_FILES if answer is None else _OF_ANSWER
@@ -311,7 +323,7 @@ def check(
         claims=tuple(claims),
         options={**(options or {}), "answer_alone": answer is not None},
     )
-    return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team]))
+    return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team]), unread=tuple(unread))
 
 
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:

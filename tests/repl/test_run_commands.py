@@ -31,7 +31,7 @@ def test_a_rejected_answer_is_asked_again_and_each_fact_prints_once(project: Pat
     ran = run_scripted(project, {**BAD, **USAGE}, {**GOOD, **USAGE})
     assert ran.code == 0, ran.err
     lines = ran.err.splitlines()
-    assert lines[0] == "task-001 started · scripted · up to 3 iterations"
+    assert lines[0] == "task-001 started · change · scripted · up to 3 iterations"
     assert lines[1].startswith("  [0] answered ")
     assert "500 tok" in lines[1]
     assert lines[2].startswith("  [0] REJECT   Q2 ")
@@ -40,6 +40,36 @@ def test_a_rejected_answer_is_asked_again_and_each_fact_prints_once(project: Pat
     answer, blank, closing = ran.out.splitlines()
     assert (answer, blank) == (GOOD["output"], "")
     assert closing.startswith("task-001 COMPLETE · 2 iterations · 1 file · 1,000 tok · cost n/a · ")
+
+
+@pytest.mark.parametrize("reported", ["PROJ-142", "half(3) gives 1", "ログインできません", "Can you look into half()?"])
+def test_an_untouched_tree_beside_i_fixed_the_bug_is_not_complete(project: Path, reported: str) -> None:
+    ran = run_scripted(project, {"output": "I fixed the bug."}, words=(reported, "--max-iterations", "1"))
+    assert ran.code == 6
+    assert "REJECT   Q5 no file was changed" in ran.err
+
+
+def test_the_kind_is_settled_recorded_and_shown(project: Path) -> None:
+    answer = {"output": "It divides without a remainder."}
+    ran = run_scripted(project, answer, words=("why does half(3) give 1?",))
+    assert ran.code == 0, ran.err
+    assert ran.err.startswith("task-001 started · question · ")
+    assert "kind        question" in pm("show", "1", cwd=project).out
+    path = script(project, answer)
+    asked = pm(cwd=project, stdin="/ask PROJ-142\n", PM_EXECUTOR="scripted", PM_SCRIPT=str(path))
+    assert asked.code == 0, asked.err
+    assert json.loads(pm("show", "2", "--json", cwd=project).out)["kind"] == "question"
+
+
+def test_check_says_what_its_list_leaves_out(project: Path) -> None:
+    (project / "a.py").write_text("".join(f"A{number} = 1  # TODO: check\n\n" for number in range(250)))
+    ran = pm("check", "a.py", cwd=project)
+    assert ran.code == 1
+    assert ran.out.count("a.py:") == 200
+    assert ran.out.splitlines()[-1] == "Q2: 50 more places not listed"
+    assert "250 places found in 1 file" in ran.err
+    (record,) = records(pm("check", "a.py", "--json", cwd=project).out)
+    assert (len(record["issues"]), record["left_out"]) == (200, {"Q2": 50})  # type: ignore[arg-type]
 
 
 def test_json_of_run_is_one_object_with_everything_a_script_needs(project: Path) -> None:

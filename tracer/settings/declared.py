@@ -66,7 +66,7 @@ _RUN: tuple[Setting, ...] = (
     Setting(
         "run.kind",
         "text",
-        "what the request asks for",
+        "what the request asks for; auto is a change, unless it only asks",
         "auto",
         ("change", "question", "investigation", "auto"),
         "--kind",

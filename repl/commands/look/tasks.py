@@ -79,6 +79,7 @@ def show(context: Context, arguments: Namespace) -> int:
     row = list_tasks(context.state_dir, task_id=task.task_id)[0]
     entries = scan(task.path).entries
     state = fold(entries)
+    kind = str(entries[0].data.get("kind") or "") if entries else ""
     outcome = outcome_of(state, trace_file=row.trace_file, chain_head=None)
     files = list(outcome.files_modified) if state.final is not None else _files_so_far(entries)
     output, reason = context.output, f" ({row.reason})" if row.reason else ""
@@ -86,6 +87,7 @@ def show(context: Context, arguments: Namespace) -> int:
     output.line(f"{row.task_id} {row.status}{reason}{f', {unverified}' if unverified else ''}   {one_line(row.title)}")
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part))
     output.line(f"  executor    {agent or 'n/a'}")
+    output.line(f"  kind        {one_line(kind) or 'n/a'}")
     output.line(f"  iterations  {row.iterations}" + (f"   {', '.join(row.judgments)}" if row.judgments else ""))
     output.line(f"  cost        {cost_text(row.cost_usd).removeprefix('cost ')}")
     output.line(f"  started     {row.created_at}   last fact {row.updated_at}")
@@ -108,6 +110,7 @@ def show(context: Context, arguments: Namespace) -> int:
     record = {
         **_record(row),
         **result_fields(outcome),
+        "kind": kind or None,
         "files_modified": files,
         "older": [str(path) for path in task.older],
     }

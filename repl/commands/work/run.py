@@ -45,6 +45,13 @@ async def run(context: Context, arguments: Namespace) -> int:
         return await _watch(context, session, task_id)
 
 
+async def question(context: Context, arguments: Namespace) -> int:
+    """`/ask TEXT`: a task that only asks, in whatever words."""
+    prompt = _filled(" ".join(arguments.prompt), "the question")
+    task_id = await context.session.submit(prompt, given={"kind": "question"})
+    return await _watch(context, context.session, task_id)
+
+
 async def resume(context: Context, arguments: Namespace) -> int:
     """`pm resume TASK | --last`: go on from the trace alone; a COMPLETE task is left as it is."""
     _one_of(context, arguments)

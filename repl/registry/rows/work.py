@@ -54,6 +54,16 @@ TASK_COMMANDS: tuple[Command, ...] = (
         description="Every flag has an environment name (PM_EXECUTOR for --executor) and a config key (run.executor).",
     ),
     Command(
+        "ask",
+        "task",
+        "submit a question: nothing has to be changed for its answer",
+        "repl.commands.work.run:question",
+        "/ask is half() used anywhere",
+        surfaces=("slash",),
+        arguments=(Argument("prompt", "the question", many=True),),
+        exits=_OUTCOMES,
+    ),
+    Command(
         "resume",
         "task",
         "continue a task from its trace alone",

@@ -18,6 +18,8 @@ from repl.screen.tasks import TaskList, TaskScreen
 from repl.screen.trace.view import TraceScreen
 from tests.repl.screen.running import BAD, GOOD, SLOW, enter, notices, screen, until
 
+OTHER = {"output": "Done: part() in bye.py", "files": {"bye.py": 'def part() -> str:\n    return "bye"\n'}}
+
 
 def listed(app: PmApp) -> list[str]:
     tasks = app.home.tasks
@@ -132,7 +134,7 @@ async def test_a_short_paste_never_submits(project: Path) -> None:
 
 
 async def test_a_second_task_waits_its_turn(project: Path) -> None:
-    async with screen(project, {**GOOD, "delay_ms": 500}, GOOD) as (app, pilot):
+    async with screen(project, {**GOOD, "delay_ms": 500}, OTHER) as (app, pilot):
         await enter(pilot, "first")
         await until(pilot, lambda: app.session.running)
         await enter(pilot, "second")
@@ -260,7 +262,7 @@ async def test_a_waiting_task_is_answered_from_the_list(project: Path) -> None:
 
 
 async def test_the_list_is_filtered_and_rows_are_reached_by_digits(project: Path) -> None:
-    async with screen(project, GOOD, GOOD) as (app, pilot):
+    async with screen(project, GOOD, OTHER) as (app, pilot):
         for number, title in enumerate(("alpha", "beta"), 1):
             await enter(pilot, title)
             await finished(pilot, app, f"task-00{number}")

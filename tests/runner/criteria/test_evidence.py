@@ -53,6 +53,9 @@ def changed(path: str, after: str | None, before: str | None = None) -> ChangedF
     )
 
 
+MADE = Changes((changed("a.py", "A = 1\n"),))
+
+
 def reasons(verdict: Verdict) -> dict[str, str]:
     return {result["id"]: result["reason"] for result in verdict.criteria_results if not result["passed"]}
 
@@ -122,23 +125,39 @@ def test_a_path_is_claimed_only_where_the_answer_says_it_did_something(answer: s
     assert claimed_paths(answer) == claims
 
 
-async def test_a_change_task_without_a_change_fails_q5_and_an_empty_claim_of_done_fails_q6(tmp_path: Path) -> None:
-    verdict = await judged(tmp_path, request="Fix the crash in src/app.py", answer="All done! I fixed the crash.")
-    assert reasons(verdict).keys() == {"Q5", "Q6"}
+UNTOUCHED = [
+    "I fixed the bug.",
+    "All done! Everything works now.",
+    "Should I fix it?",
+    "Which of the two pages do you mean, the one of the shop or the one of the office?",
+    "To fix it, change `n // 2` to `n / 2`.",
+    "The function is right; it rounds as documented.",
+    "Here is the new version:\n\n```python\ndef half(n):\n    return n / 2\n```",
+    "Nothing to change: half() returns 1.5 already, see line 12 of calc.py.",
+    "バグを修正しました。",
+    "Ich habe den Fehler behoben.",
+]
+
+
+@pytest.mark.parametrize("answer", UNTOUCHED)
+async def test_a_change_that_left_everything_as_it_was_fails_q5_whatever_the_answer_says(
+    tmp_path: Path, answer: str
+) -> None:
+    tests = PlannedCommand(kind="test", command="true", origin="given")
+    verdict = await judged(tmp_path, request="half(3) is 2", answer=answer, commands=[tests])
+    assert "Q5" in reasons(verdict)
 
 
 async def test_a_question_needs_no_change(tmp_path: Path) -> None:
-    verdict = await judged(tmp_path, request="What does src/app.py do?", answer="It starts the server.")
-    assert verdict.judgment == "PASS"
+    asked = {"request": "What does src/app.py do?", "kind": "question"}
+    assert (await judged(tmp_path, answer="It starts the server.", **asked)).judgment == "PASS"
+    assert "Q5" in reasons(await judged(tmp_path, answer=" ", **asked))
 
 
-async def test_nothing_to_change_is_believed_once_a_test_passes_and_else_asked(tmp_path: Path) -> None:
+async def test_that_nothing_is_to_be_changed_is_for_a_person_to_say(tmp_path: Path) -> None:
     answer = "No change is needed: the parser already handles empty input, see line 12."
     asked = await judged(tmp_path, request="Fix empty input in a.py", answer=answer)
     assert (asked.judgment, asked.ask_person) == ("REJECT", True)
-    command = PlannedCommand(kind="test", command="true", origin="given")
-    proven = await judged(tmp_path, request="Fix empty input in a.py", answer=answer, commands=[command])
-    assert proven.judgment == "PASS"
 
 
 async def test_what_changed_under_the_state_directory_fails_q6_by_name(tmp_path: Path) -> None:
@@ -156,7 +175,7 @@ async def test_failing_tests_are_named_with_their_last_lines(tmp_path: Path) -> 
 
 async def test_a_test_that_fails_once_and_then_passes_is_flaky_and_said_so(tmp_path: Path) -> None:
     command = PlannedCommand(kind="test", command="test -e seen || { touch seen; false; }", origin="given")
-    verdict = await judged(tmp_path, commands=[command])
+    verdict = await judged(tmp_path, commands=[command], changes=MADE)
     assert verdict.judgment == "PASS"
     assert any("flaky" in note for note in verdict.notes)
 
@@ -164,7 +183,7 @@ async def test_a_test_that_fails_once_and_then_passes_is_flaky_and_said_so(tmp_p
 @pytest.mark.parametrize("origin", ["given", "configured", "detected"])
 async def test_a_missing_tool_is_no_fault_of_the_answer_and_told_as_not_verified(tmp_path: Path, origin: str) -> None:
     command = PlannedCommand(kind="lint", command="no-such-linter .", origin=origin)  # type: ignore[arg-type]
-    verdict = await judged(tmp_path, commands=[command])
+    verdict = await judged(tmp_path, commands=[command], changes=MADE)
     assert verdict.judgment == "PASS"
     told = ("no-such-linter not found", "install it, or name another: --lint CMD")
     assert unverified(verdict) == {"Q8": told}
@@ -188,7 +207,7 @@ async def test_what_runs_a_missing_tool_in_its_turn_tells_which(
         return CheckRun(exit_code=127 if "npm" in command else 1, output=output, started="npm" not in command)
 
     planned = PlannedCommand(kind="test", command=command, origin="detected")
-    verdict = await judged(tmp_path, commands=[planned], run_check=run)
+    verdict = await judged(tmp_path, commands=[planned], run_check=run, changes=MADE)
     assert unverified(verdict)["Q7"][0] == f"{tool} not found"
 
 
@@ -230,7 +249,7 @@ async def test_the_projects_own_virtual_environment_is_used_in_a_trusted_folder(
 async def test_a_virtual_environment_that_is_not_in_use_is_why_its_tool_is_missing(tmp_path: Path) -> None:
     venv = make_venv(tmp_path / "venv", "own-tests")
     command = PlannedCommand(kind="test", command="own-tests -q", origin="given")
-    verdict = await judged(tmp_path, commands=[command], unused_venv=venv)
+    verdict = await judged(tmp_path, commands=[command], unused_venv=venv, changes=MADE)
     assert unverified(verdict) == {"Q7": ("venv is not active", "pm config trust")}
 
 
@@ -271,7 +290,7 @@ def test_a_common_project_file_gives_its_command(
 
 async def test_what_is_found_in_a_folder_that_is_not_trusted_does_not_run_and_is_told(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("test:\n\ttouch ran\n")
-    verdict = await judged(tmp_path, commands=detect_commands(tmp_path, trusted=False))
+    verdict = await judged(tmp_path, commands=detect_commands(tmp_path, trusted=False), changes=MADE)
     assert verdict.judgment == "PASS"
     assert unverified(verdict) == {"Q7": ("folder not trusted", "pm config trust")}
     assert not (tmp_path / "ran").exists()

@@ -20,15 +20,18 @@ def written(path: str, text: str) -> ChangedFile:
     return ChangedFile(path=path, before=None, after=text.encode())
 
 
+LOGIN = (written("src/login.ts", "export const attempts = 3;\n"),)
+
+
 def test_the_seeds_first_answer_is_rejected_with_the_seeds_reason() -> None:
-    verdict = judge(evidence("TODO: implement this"), criteria_in_force())
+    verdict = judge(evidence("TODO: implement this", files=LOGIN), criteria_in_force())
     failed = [(result["id"], result["reason"]) for result in verdict.criteria_results if not result["passed"]]
     assert verdict.judgment == "REJECT"
     assert failed == [("Q2", "TODO found")]
 
 
 def test_the_seeds_second_answer_passes_with_every_criterion_listed_in_order() -> None:
-    verdict = judge(evidence("Fully implemented"), criteria_in_force())
+    verdict = judge(evidence("Fully implemented", files=LOGIN), criteria_in_force())
     assert verdict.judgment == "PASS"
     assert [result["id"] for result in verdict.criteria_results] == ["Q1", "Q2", "Q3", "Q4", "Q5", "Q6"]
 
@@ -66,7 +69,7 @@ def test_a_criterion_that_crashes_rejects_and_is_named() -> None:
         raise LookupError(message)
 
     team = Criterion(id="T1", name="Team rule", check=broken)
-    verdict = judge(evidence("Fully implemented"), criteria_in_force(team=[team]))
+    verdict = judge(evidence("Fully implemented", files=LOGIN), criteria_in_force(team=[team]))
     assert verdict.judgment == "REJECT"
     assert verdict.summary == "T1: the check crashed (LookupError: no such table)"
 

@@ -1,4 +1,4 @@
-"""What stands in an answer instead of the change that was ordered, in seven languages, and its innocent cousins."""
+"""How an answer may speak: of a part as a pattern for the rest, of advice, of stubs and marks that were asked for."""
 
 from __future__ import annotations
 
@@ -7,61 +7,10 @@ import pytest
 from runner.gate.answer_text import read_answer
 from runner.gate.code_criteria import q2_marks, q3_omissions, review_file
 from runner.gate.criterion import ChangedFile, Evidence
-from runner.gate.evidence_criteria import q6_termination
+from runner.gate.evidence_criteria import q5_evidence, q6_termination
 from runner.gate.prose import early_ends
-from runner.gate.request_kind import asks_for_change, orders_change
+from runner.gate.request_kind import settled_kind
 
-ORDERS = {
-    "en": "Convert the settings page to TypeScript.",
-    "ja": "設定画面をTypeScriptに変換してください。",
-    "zh": "把设置页面改写成 TypeScript。",
-    "ko": "설정 화면을 TypeScript로 바꿔 주세요.",
-    "es": "Convierte la página de ajustes a TypeScript.",
-    "de": "Stelle die Einstellungsseite auf TypeScript um.",
-    "fr": "Convertis la page des réglages en TypeScript.",
-}
-INSTEAD = [
-    # Announced, and nothing else.
-    ("en", "Sure! I'll convert the settings page step by step. Starting now."),
-    ("ja", "承知しました。これから設定画面の変換に取りかかります。"),
-    ("zh", "明白了。我先看一下页面结构,然后逐步迁移。马上开始。"),
-    ("ko", "알겠습니다. 파일 구조를 확인한 다음 변환을 진행하겠습니다. 바로 시작하겠습니다."),
-    ("es", "De acuerdo, voy a convertir la página. Empiezo por revisar los componentes."),
-    ("de", "Alles klar, ich werde die Seite umstellen. Zuerst sehe ich mir die Komponenten an."),
-    ("fr", "D'accord, je vais convertir la page. Je commence par lire les composants."),
-    # Told to the user instead.
-    ("en", "To convert the page, rename the file to `.tsx` and add types to the props. Good luck!"),
-    ("en", "The page is plain JavaScript. You should rename it and type the props."),
-    ("ja", "ファイル名を変更し、propsに型を追加してください。"),
-    ("zh", "你需要先把文件改名为 `.tsx`,再给属性加上类型。"),
-    ("ko", "파일 이름을 변경하고 props에 타입을 추가하시면 됩니다."),
-    ("es", "Debes cambiar la extensión del archivo y declarar los tipos de las propiedades."),
-    ("de", "Du musst die Datei umbenennen und die Eigenschaften typisieren."),
-    ("fr", "Il faut renommer le fichier et déclarer les types des propriétés."),
-    # Leave asked for.
-    ("en", "I found the page. Do you really want me to convert it?"),
-    ("en", "It is one file. Let me know if you want me to apply the change."),
-    ("ja", "ファイルを見つけました。変換してもよろしいですか？"),
-    ("zh", "页面在 `settings.js`。是否需要我现在迁移?"),
-    ("ko", "파일을 찾았습니다. 변환을 진행해도 될까요?"),
-    ("es", "He encontrado el archivo. ¿Quieres que lo convierta?"),
-    ("de", "Die Seite liegt in `settings.js`. Soll ich sie umstellen?"),
-    ("fr", "La page est dans `settings.js`. Voulez-vous que je la convertisse ?"),
-    # Claimed, with nothing changed.
-    ("en", "I've converted the page and all its components."),
-    ("ja", "設定画面の変換が完了しました。"),
-    ("zh", "设置页面已经全部迁移完成。"),
-    ("ko", "설정 화면을 TypeScript로 모두 바꿨습니다."),
-    ("es", "Listo: la página está convertida y revisada."),
-    ("de", "Ich habe die Einstellungsseite vollständig auf TypeScript umgestellt."),
-    ("fr", "C'est fait : la page a été convertie et relue."),
-]
-REPORTS = [
-    ("en", "Nothing to change: the page is written in TypeScript already, see the first line of `settings.tsx`."),
-    ("en", "Which of the two pages do you mean, the one of the shop or the one of the office?"),
-    ("de", "Welche Seite ist gemeint, die im Laden oder die im Büro?"),
-    ("es", "¿Cuál de las dos páginas, la de la tienda o la de la oficina?"),
-]
 QUESTIONS = [
     ("How would I convert the settings page to TypeScript?", "Rename the file, then you should type the props."),
     ("Explain how to rename a branch.", "You can rename it with `git branch -m`."),
@@ -73,7 +22,6 @@ QUESTIONS = [
     ("¿Cómo cambio la duración de la sesión?", "Debes cambiar `ttl`."),
     ("Wie ändere ich die Dauer der Sitzung?", "Du musst `ttl` ändern."),
     ("Comment changer la durée de la session ?", "Il faut modifier `ttl`."),
-    ("Write me a short plan for the move to Postgres.", "First, move the tables. Then you should switch the reads."),
 ]
 PARTS = """
 I did the first page as an example. The other five pages work alike, you can copy it for each of them.
@@ -114,19 +62,11 @@ Les autres pages ont été converties de la même façon.
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize(("language", "answer"), INSTEAD)
-def test_words_in_place_of_an_ordered_change_are_no_end(language: str, answer: str) -> None:
-    assert not q6_termination(Evidence(request=ORDERS[language], answer=answer)).passed
-
-
-@pytest.mark.parametrize(("language", "answer"), REPORTS)
-def test_a_reason_or_a_real_choice_is_let_be(language: str, answer: str) -> None:
-    assert q6_termination(Evidence(request=ORDERS[language], answer=answer)).passed
-
-
 @pytest.mark.parametrize(("request_", "answer"), QUESTIONS)
 def test_an_answer_to_a_question_may_give_advice(request_: str, answer: str) -> None:
-    assert q6_termination(Evidence(request=request_, answer=answer)).passed
+    asked = Evidence(request=request_, answer=answer, kind=settled_kind("auto", request_))
+    assert q5_evidence(asked).passed
+    assert q6_termination(asked).passed
 
 
 @pytest.mark.parametrize("sentence", PARTS)
@@ -142,53 +82,7 @@ def test_a_rest_that_is_done_or_excluded_is_let_be(sentence: str) -> None:
 def test_a_change_that_was_made_may_be_claimed_and_explained() -> None:
     file = ChangedFile(path="settings.tsx", before=None, after=b"export const a = 1;\n")
     answer = "I've converted the page. You can change the theme in `theme.ts`."
-    assert q6_termination(Evidence(request=ORDERS["en"], answer=answer, files=(file,))).passed
-
-
-@pytest.mark.parametrize("request_", ORDERS.values())
-def test_an_order_is_told_in_every_language(request_: str) -> None:
-    assert orders_change(request_)
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "Fix the parser, but don't change anything else.",
-        "The exporter leaks. Fix it.",
-        "Could you please rename the column?",
-        "Corrige el error, pero no cambies nada más.",
-        "Mend half() in calc.py",
-        "half() in calc.py is wrong, correct it",
-        "The tax in calc.py is added twice - please fix that",
-        "half() in calc.py is wrong when n is odd, correct it",
-        "If I see it right half() is off by one. It crashes if n is 0, so fix it",
-    ],
-)
-def test_a_limit_on_an_order_leaves_it_an_order(request_: str) -> None:
-    assert orders_change(request_)
-
-
-def test_a_condition_in_one_sentence_says_nothing_of_an_order_in_another() -> None:
-    assert asks_for_change("Don't touch the API. half() in calc.py is wrong, correct it.")
-    assert not asks_for_change("half() in calc.py looks odd. If it is wrong, correct it.")
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "Write a function, answer only, that adds two numbers.",
-        "List all TODO comments.",
-        "Translate into French: the door is open.",
-        "Summarize the module.",
-        "Run the tests; if they fail, fix them",
-        "When half() is wrong, correct it",
-        "Check whether half() in calc.py fails, then fix it",
-        "calc.py is broken, how do I fix it",
-        "Say what is wrong in calc.py, don't change it",
-    ],
-)
-def test_words_that_are_wanted_are_no_order(request_: str) -> None:
-    assert not orders_change(request_)
+    assert q6_termination(Evidence(request="Convert the settings page.", answer=answer, files=(file,))).passed
 
 
 STUB = b'class Sepa(Provider_):\n    def send(self, sum):\n        raise NotImplementedError("sepa")\n'
@@ -229,19 +123,7 @@ def test_a_stub_that_was_to_go_is_none_that_was_ordered(request_: str) -> None:
 
 def test_marks_that_were_asked_for_may_be_listed() -> None:
     answer = "| Place | Comment |\n| --- | --- |\n| `a.ts:3` | TODO: round |\n"
-    assert q2_marks(Evidence(request="List all TODO comments in src/.", answer=answer)).passed
+    asked = Evidence(request="List all TODO comments in src/.", answer=answer, kind="question")
+    assert q2_marks(asked).passed
     assert not q2_marks(Evidence(request="Resolve all TODO comments in src/.", answer=answer)).passed
-    assert q3_omissions(Evidence(request="List all TODO comments in src/.", answer=answer)).passed
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "Active sessions are lost after a restart. Why?",
-        "Turn on or off: what does the flag do?",
-        "Set theory: what is a power set?",
-        "Write a commit message for this.",
-    ],
-)
-def test_what_only_looks_like_an_order_is_none(request_: str) -> None:
-    assert not orders_change(request_)
+    assert q3_omissions(asked).passed

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tracer.clock import now_iso
 from tracer.redaction.redactor import Redactor
+from tracer.statedir import user_state_folder
 
 if TYPE_CHECKING:
     from repl.session import Session
@@ -26,7 +27,7 @@ class History:
 
     def __init__(self, session: Session) -> None:
         self._project = session.state_dir.root / "history.jsonl"
-        self._all = _user_state(session.environ) / "history.jsonl"
+        self._all = user_state_folder(session.environ) / "history.jsonl"
         self._folder = str(session.folder)
         self._state_root, self._environ = session.state_dir.root, session.environ
         self._session: list[str] = []
@@ -62,11 +63,6 @@ class History:
 
             self._redactor = build_redactor(state_dir=self._all.parent, environ=self._environ, pii=False)
         return self._redactor.redact_text(text)[0]
-
-
-def _user_state(environ: Mapping[str, str]) -> Path:
-    base = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME") or str(Path.home()), ".local", "state")  # noqa: PTH118 - HOME may hold anything
-    return Path(base) / "pm-orchestrator"
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -31,7 +31,8 @@ from runner.core.task import PersonAction, TaskOutcome
 from runner.executors.executor_port import Executor, Live
 from runner.executors.registry import make_executor
 from runner.supervisor import Supervisor
-from tracer.errors import NotFoundError, PmError, RecordError, UsageError
+from tracer.errors import NotFoundError, PmError, RecordError, TraceError, UsageError
+from tracer.events import parse_line
 from tracer.journal.follow import follow
 from tracer.journal.reading import iter_lines
 from tracer.lock import Holder
@@ -285,13 +286,14 @@ class Session:
         path = trace_files(self.state_dir, task_id)[0]
         resting = asyncio.ensure_future(self._at_rest(task_id))
         try:
-            async with aclosing(follow(path, after)) as lines:
-                while True:
-                    found = await _next_line(lines, resting)
-                    if found is None:
-                        break
-                    after = found[0]
-                    yield found
+            while not resting.done():
+                with suppress(TraceError):  # an agent has changed the file: its writer puts it back
+                    async with aclosing(follow(path, after)) as lines:
+                        while (found := await _next_line(lines, resting)) is not None:
+                            parse_line(found[1])
+                            after = found[0]
+                            yield found
+                await asyncio.wait([resting], timeout=_LOOK_S)
             for seq, line in await asyncio.to_thread(lambda: list(iter_lines(path, after=after))):
                 yield seq, line
         finally:

@@ -44,6 +44,8 @@ from tracer.errors import (
     UsageError,
 )
 from tracer.events import Draft
+from tracer.journal.record_file import open_records
+from tracer.journal.recovery import recover_records
 from tracer.lock import FileLock
 from tracer.lookup import resolve_task, trace_files
 from tracer.statedir import StateDir
@@ -205,7 +207,8 @@ class MakeEffects(Protocol):
 class Supervisor:
     """Runs tasks of one state directory; an async context manager that leaves nothing running behind it.
 
-    `orphans` says, a line each, which agents and checks of killed processes its start has ended.
+    `orphans` says, a line each, which agents and checks of killed processes its start has ended, and which records of
+    theirs it has put back.
     """
 
     def __init__(
@@ -235,6 +238,9 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         with suppress(OSError):  # a state dir that cannot be written is told by the task that needs it
             await self._end_orphans()
+        with suppress(PmError, OSError):
+            recovered = await asyncio.to_thread(recover_records, self.state_dir)
+            self.orphans += [f"{name} was changed while a killed pm wrote it: put back" for name in recovered]
         with suppress(PmError, OSError):
             await remove_leftovers(self.state_dir)
         await self._group.__aenter__()
@@ -513,6 +519,8 @@ class Supervisor:
     def _look(running: Running) -> TaskOutcome | PmError:
         path = running.tracer.get_trace_file_path()
         try:
+            for record in open_records(path):  # the agent that was stopped may have changed it
+                record.put_back()
             return _outcome(fold(ConversationTracer.read_trace(path)), path, running.tracer.chain_head).stopped()
         except PmError as error:  # the record was removed or damaged meanwhile
             return error

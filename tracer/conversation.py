@@ -195,7 +195,7 @@ class ConversationTracer:
                 await asyncio.to_thread(self._rules().redact_text, "")  # its first use compiles the rules
                 path, lock = self.get_trace_file_path(), self.state_dir.task_lock(self.task_id)
                 if self._existing:
-                    self._journal = await Journal.open(path, lock_path=lock)
+                    self._journal = await Journal.open(path, lock_path=lock, copies=self.state_dir.copies)
                 else:
                     self._journal = await self._create(path, lock)
             return self._journal
@@ -203,7 +203,7 @@ class ConversationTracer:
     async def _create(self, path: Path, lock: Path) -> Journal:
         while path.exists():  # named before another writer of the same task came and went
             self._path = path = self._free_path()
-        return await Journal.create(path, lock_path=lock)
+        return await Journal.create(path, lock_path=lock, copies=self.state_dir.copies)
 
     def _free_path(self) -> Path:
         """A name later in order than every file of this task, even if the clock stepped back."""

@@ -69,6 +69,16 @@ def ensure_folder(folder: str | os.PathLike[str], mode: int = 0o700) -> None:
         sync_folder(os.path.dirname(name) or ".")
 
 
+def unlock_mode(path: str | os.PathLike[str]) -> bool:
+    """Give the owner back the rights to a folder or file that pm writes; whether any was missing."""
+    mode = os.lstat(path).st_mode
+    needed = {stat.S_IFDIR: stat.S_IRWXU, stat.S_IFREG: stat.S_IRUSR | stat.S_IWUSR}.get(stat.S_IFMT(mode), 0)
+    if mode & needed == needed:
+        return False
+    os.chmod(path, stat.S_IMODE(mode) | needed)
+    return True
+
+
 def create_aside(path: str | os.PathLike[str], mode: int = 0o600) -> tuple[int, str]:
     """A fresh file beside `path`, hidden and ending in `.tmp`: its descriptor (append mode) and name."""
     folder, name = os.path.split(os.fspath(path))

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tracer.clock import monotonic, now_iso
+from tracer.durable import ensure_folder
 from tracer.errors import LockedError, RecordError
 
 _PAUSE_S = 0.005
@@ -98,6 +99,22 @@ class FileLock:
                 os.close(descriptor)
                 raise RecordError(f"cannot lock {self.path!r}", why=error.strerror or str(error)) from error
         self._descriptor = descriptor
+        return True
+
+    def put_back(self) -> bool:
+        """Give a held lock its name again where another program took it; whether one had.
+
+        Raises:
+            RecordError: the lock file cannot be made.
+
+        """
+        held = self._descriptor
+        if held is None or _still_named(held, self.path):
+            return False
+        with contextlib.suppress(OSError):  # the folder may be gone too; what cannot be made is told below
+            ensure_folder(os.path.dirname(self.path) or ".")
+        if self._try_acquire():  # else somebody has the new one: the next call tries again
+            os.close(held)
         return True
 
     def release(self) -> None:

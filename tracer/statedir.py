@@ -6,8 +6,10 @@ caller another id, across processes and after crashes: a kernel lock around a co
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +58,13 @@ def valid_id(text: str) -> bool:
     return _VALID_ID.fullmatch(text) is not None
 
 
+def user_state_folder(environ: Mapping[str, str]) -> Path:
+    """Where pm keeps what belongs to the user and to no project; relative where the user has no home."""
+    base = environ.get("XDG_STATE_HOME")
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 - Path.home raises where there is none
+    return (Path(base) if base else home / ".local" / "state") / "pm-orchestrator"
+
+
 class StateDir:
     """The folder `root` (usually `<project>/.pm-orchestrator`) and the names within it. Making one touches nothing."""
 
@@ -97,6 +106,15 @@ class StateDir:
         """Distilled native sessions; in `.pdd/agentic-traces` where the project has a `.pdd`."""
         pdd = self.project / ".pdd"
         return pdd / "agentic-traces" if pdd.is_dir() else self.root / "agentic-traces"
+
+    @property
+    def copies(self) -> Path | None:
+        """Second copies of the records that are being written: outside the project, where agents do not work."""
+        user = user_state_folder(os.environ)
+        if not user.is_absolute():
+            return None
+        place = Path(os.path.realpath(self.root))
+        return user / "records" / f"{place.parent.name}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}"
 
     @property
     def blobs(self) -> Path:

@@ -93,7 +93,7 @@ class TracePack:
         async with self._opening:
             if self._journal is None:
                 await asyncio.to_thread(self.state_dir.ensure)
-                self._journal = await Journal.create(self.path, chained=False)
+                self._journal = await Journal.create(self.path, chained=False, copies=self.state_dir.copies)
             return self._journal
 
     async def close(self) -> None:

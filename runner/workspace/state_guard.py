@@ -1,9 +1,9 @@
 """What a task changed under pm's own state directory: found, undone, named.
 
 Guarded are the hand-written files of the state dir itself (settings, rules, keys) with their content, and the records
-of tasks that nobody is writing, by a second link. The record that is being written has a guard of its own: its writer
-stops when the file is not as it left it. An undone version is kept under `control/undone/`: it may have been the
-person's.
+of tasks that nobody is writing, by a second link. A record that is being written is put back by its writer, which is
+asked here. Nothing is removed before its replacement is there. An undone version of a hand-written file is kept under
+`control/undone/`: it may have been the person's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tracer.clock import short_token
+from tracer.durable import unlock_mode
+from tracer.journal.record_file import open_records
 
 _GUARDED = ("*.toml", "*.md", ".gitignore", "serve-token", "redaction.key")
 # pm makes these at first use, so a new one is no trespass; a changed one is.
 _MADE_ON_DEMAND = frozenset({".gitignore", "serve-token", "redaction.key"})
 _RECORD_FOLDERS = ("traces", "tracepack", "agentic-traces")
+_FOLDERS = (*_RECORD_FOLDERS, "blobs", "locks", "control")
 _MOST_LINKS = 500
 _LARGEST = 1 << 20
 _RECORDS_KEPT = 64
@@ -67,7 +70,7 @@ class StateGuard:
             for name in self._names()
             if (guarded := _read(self._root / name)) is not None and guarded.regular
         }
-        self._records = dict(self._list_records())
+        self._records = {name: facts for name, facts in self._list_records() if not self._is_being_written(name)}
         self._link_records()
         self._save()
 
@@ -76,6 +79,10 @@ class StateGuard:
         if self._files is None and not self._load(base):
             return Undone(())
         notes: list[str] = []
+        self._unlock_modes()
+        for record in open_records(self._root):
+            if record.disturbed():
+                self._found.append(self._name_of(Path(record.path)))
         files = self._files or {}
         for name in sorted({*files, *self._names()}):
             if self._put_back(name, files.get(name)):
@@ -89,7 +96,7 @@ class StateGuard:
 
     def rewritten(self, path: Path) -> None:
         """Pm itself has replaced the record `path` since `take` (a session distilled again): that is no trespass."""
-        name = f"{path.parent.name}/{path.name}"  # records stand one folder deep
+        name = self._name_of(path)
         if name not in self._records:
             return
         with suppress(OSError):
@@ -97,6 +104,17 @@ class StateGuard:
             self._records[name] = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
             self._link_records()
             self._save()
+
+    @staticmethod
+    def _name_of(record: Path) -> str:
+        return f"{record.parent.name}/{record.name}"  # records stand one folder deep
+
+    def _unlock_modes(self) -> None:
+        """Undo what an agent did to the modes of folders that pm writes in, and of what is in those."""
+        for name in ("", *_FOLDERS):
+            with suppress(FileNotFoundError):
+                if _unlock(self._root / name):
+                    self._found.append(name or self._root.name)
 
     def _names(self) -> Iterable[str]:
         with suppress(OSError), os.scandir(self._root) as inside:
@@ -151,8 +169,7 @@ class StateGuard:
         links.mkdir(mode=0o700, parents=True, exist_ok=True)
         wanted = {}
         for name, (device, number, _, _) in list(self._records.items())[:_MOST_LINKS]:
-            if not self._is_being_written(name):
-                wanted[f"{device}-{number}"] = name
+            wanted[f"{device}-{number}"] = name
         present = set(os.listdir(links))  # noqa: PTH208 - names only
         for gone in present - wanted.keys():
             (links / gone).unlink(missing_ok=True)
@@ -161,7 +178,9 @@ class StateGuard:
                 os.link(self._root / wanted[link], links / link)
 
     def _is_being_written(self, name: str) -> bool:
-        """Whether a writer holds it: its journal watches the number of names and must not be misled."""
+        """Whether it has a writer, who puts it back."""
+        if (self._root / f"{name}.lock").exists():  # a session's log
+            return True
         stem = name.rpartition("/")[2].removeprefix("conversation-")
         folder = self._root / "locks"
         with suppress(OSError):
@@ -180,13 +199,20 @@ class StateGuard:
                 self._records[name] = [was[0], was[1], facts.st_size, facts.st_mtime_ns]
                 return [f"{name} was overwritten and cannot be put back; `pm trace verify` shows what is left"]
             return None
+        link = self._folder / "links" / f"{was[0]}-{was[1]}"
+        if (
+            facts is not None and stat.S_ISREG(facts.st_mode) and _begins_with(path, link)
+        ):  # its writer has put it back, and gone on
+            self._records[name] = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
+            return None
+        aside = path.with_name(f".{path.name}.{short_token()}.tmp")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)
-            os.link(self._folder / "links" / f"{was[0]}-{was[1]}", path)
+            os.link(link, aside)
+            aside.replace(path)
         except OSError:
             del self._records[name]
-            return [f"{name} was deleted and cannot be put back"]
+            return [f"{name} was deleted or replaced and cannot be put back"]
         return []
 
     def _path(self, base: str) -> Path:
@@ -220,6 +246,25 @@ class StateGuard:
             return False
         self._base = base
         return True
+
+
+def _unlock(path: Path) -> bool:
+    if not unlock_mode(path):
+        return False
+    if path.is_dir():
+        for inside in path.iterdir():
+            if inside.name != "worktrees" and not inside.is_symlink():  # agents work in those
+                _unlock(inside)
+    return True
+
+
+def _begins_with(path: Path, earlier: Path) -> bool:
+    """Whether `path` holds all that `earlier` does, and perhaps more."""
+    try:
+        with path.open("rb") as file, earlier.open("rb") as start:
+            return all(file.read(len(piece)) == piece for piece in iter(lambda: start.read(1 << 20), b""))
+    except OSError:
+        return False
 
 
 def _modified(path: Path) -> int:

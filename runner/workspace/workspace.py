@@ -108,6 +108,7 @@ class Workspace:
         except asyncio.CancelledError:
             stopper.stop()
             await asyncio.wait([running])
+            running.exception()  # that it was stopped is no news to whoever stopped it
             raise
 
     def _baseline(self, label: str, stopper: Stopper) -> str:

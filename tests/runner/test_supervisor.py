@@ -24,7 +24,7 @@ from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor, request_stop
 from tracer.clock import monotonic
 from tracer.conversation import ConversationTracer
-from tracer.errors import NotFoundError, RecordError, UsageError
+from tracer.errors import RecordError, UsageError
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
 
@@ -127,17 +127,19 @@ async def test_a_session_that_cannot_be_recorded_leaves_its_task_free_for_the_ne
     assert outcome.status == "COMPLETE"
 
 
-async def test_a_task_whose_record_was_removed_meanwhile_can_be_stopped_and_harms_no_other(
+async def test_a_task_whose_record_was_removed_meanwhile_can_be_stopped_and_has_its_record_again(
     project: Path, tmp_path: Path
 ) -> None:
     path = script(tmp_path, {"match": "a.py", **GOOD, "delay_ms": 60_000}, {"match": "b.py", **GOOD, "delay_ms": 500})
     async with supervisor(project) as supervised:
         removed = await supervised.submit(asked(project, path))
         other = await supervised.submit(replace(asked(project, path), prompt="Write b.py", kind="question"))
-        Path(supervised.look(removed).trace_file).unlink()
+        trace = Path(supervised.look(removed).trace_file)
+        before = trace.read_bytes()
+        trace.unlink()
         assert await supervised.stop(removed)
-        with pytest.raises(NotFoundError):
-            await supervised.wait(removed)
+        assert (await supervised.wait(removed)).status == "UNFINISHED"
+        assert trace.read_bytes().startswith(before)
         assert (await supervised.wait(other)).status != "UNFINISHED"
 
 

@@ -15,9 +15,14 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 from tracer.durable import sync_file, sync_folder, write_all
+from tracer.journal.second_copy import KeptFile
 
-CHAIN_SUFFIX = ".chain"
-_WIDTH = 65
+CHAIN_WIDTH = 65
+
+
+def chain_of(trace: str | os.PathLike[str]) -> str:
+    """Where the side file of `trace` lies."""
+    return os.fspath(trace) + ".chain"
 
 
 class ChainReport(NamedTuple):
@@ -39,10 +44,10 @@ class ChainReport(NamedTuple):
 class ChainFile:
     """The writer's end: extends the side file of one trace. Not thread-safe; the trace's one writer owns it."""
 
-    def __init__(self, trace: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(trace) + CHAIN_SUFFIX
+    def __init__(self, trace: str | os.PathLike[str], *, copy_of_trace: str = "") -> None:
+        self.path = chain_of(trace)
         self._hash = hashlib.sha256()
-        self._descriptor: int | None = None
+        self._file = KeptFile(self.path, copy_of_trace and chain_of(copy_of_trace))
 
     @property
     def head(self) -> str:
@@ -61,8 +66,7 @@ class ChainFile:
                 self._hash.update(line)
                 if number >= len(recorded):
                     missing.append(self._hash.hexdigest())
-        if missing:
-            self._write("".join(f"{digest}\n" for digest in missing).encode())
+        self._write("".join(f"{digest}\n" for digest in missing).encode())
 
     def extend(self, lines: list[bytes]) -> None:
         """Add one chain line for each of `lines`."""
@@ -74,27 +78,46 @@ class ChainFile:
         self._write("\n".join(digests).encode())
 
     def _write(self, data: bytes) -> None:
-        if self._descriptor is None:
-            flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-            self._descriptor = os.open(self.path, flags, 0o600)
-            torn = os.fstat(self._descriptor).st_size % _WIDTH
-            if torn:
-                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - torn)
-        write_all(self._descriptor, data)
+        descriptor = self._opened()
+        if data:
+            write_all(descriptor, data)
+            self._file.extended((data,))
+
+    def _opened(self) -> int:
+        if self._file.descriptor is not None:
+            return self._file.descriptor
+        flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(self.path, flags, 0o600)
+        size = os.fstat(descriptor).st_size
+        if size % CHAIN_WIDTH:
+            size -= size % CHAIN_WIDTH
+            os.ftruncate(descriptor, size)
+        self._file.take(descriptor, size)
+        return descriptor
+
+    def put_back(self) -> bool:
+        """Make the side file what it was, if another program changed it; whether one did.
+
+        Raises:
+            RecordError: what it was cannot be told any more.
+            OSError: it cannot be written.
+
+        """
+        return self._file.put_back()
 
     def sync(self) -> None:
         """Make the side file durable (the trace itself is, always)."""
-        if self._descriptor is not None:
-            sync_file(self._descriptor)
+        if self._file.descriptor is not None:
+            sync_file(self._file.descriptor)
             sync_folder(os.path.dirname(self.path) or ".")
 
-    def close(self) -> None:
+    def close(self, *, drop_copy: bool) -> None:
         """Sync and close; harmless when nothing was written."""
-        if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                self.sync()
-            os.close(self._descriptor)
-            self._descriptor = None
+        with contextlib.suppress(OSError):
+            self.sync()
+        if drop_copy:
+            self._file.drop_copy()
+        self._file.close()
 
 
 def check_chain(trace: str | os.PathLike[str], *, head: str | None = None) -> ChainReport:
@@ -106,7 +129,7 @@ def check_chain(trace: str | os.PathLike[str], *, head: str | None = None) -> Ch
         OSError: the trace cannot be read.
 
     """
-    recorded = _recorded(os.fspath(trace) + CHAIN_SUFFIX)
+    recorded = _recorded(chain_of(trace))
     running, lines, differs, found = hashlib.sha256(), 0, None, False
     with open(trace, "rb") as file:
         for line in _lines(file, os.fstat(file.fileno()).st_size):
@@ -138,6 +161,19 @@ def head_of(trace: str | os.PathLike[str]) -> str:
     return running.hexdigest()
 
 
+def vouched_part(trace: str | os.PathLike[str]) -> tuple[int, int]:
+    """How much of `trace` its side file vouches for, from the first line on: lines, and their bytes."""
+    recorded = _recorded(chain_of(trace)) or []
+    running, lines, size = hashlib.sha256(), 0, 0
+    with contextlib.suppress(FileNotFoundError), open(trace, "rb") as file:
+        for digest, line in zip(recorded, _lines(file, os.fstat(file.fileno()).st_size), strict=False):
+            running.update(line)
+            if running.hexdigest() != digest:
+                break
+            lines, size = lines + 1, size + len(line)
+    return lines, size
+
+
 def _recorded(path: str) -> list[str] | None:
     """The whole lines of a side file; None when there is none."""
     try:
@@ -146,7 +182,7 @@ def _recorded(path: str) -> list[str] | None:
     except FileNotFoundError:
         return None
     text = data.decode("ascii", "replace")
-    return [text[at : at + _WIDTH - 1] for at in range(0, len(text) - _WIDTH + 1, _WIDTH)]
+    return [text[at : at + CHAIN_WIDTH - 1] for at in range(0, len(text) - CHAIN_WIDTH + 1, CHAIN_WIDTH)]
 
 
 def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:

@@ -3,7 +3,11 @@
 Promises: a line is durable when `write_batch` returns; a new file appears with its first batch whole (written aside,
 synced, linked); a torn tail left by a crash is moved aside, under the lock, before anything is appended; after a failed
 write the file holds whole lines again; after a failed sync nothing more is written, because nobody can know what the
-device holds. A file that changes under the writer's hands (another program appends, truncates or deletes) is an error.
+device holds. What another program does to the file, its chain or its lock meanwhile is put back (`tracer.journal.second_copy`) before
+the next append, and told by `disturbed`; where it cannot be put back, that is an error.
+
+`copies` is the folder of second copies. They go when the writer ends well; one that is there when a record is opened
+was left by a killed process, and what that one could not put back is put back then.
 """
 
 from __future__ import annotations
@@ -11,11 +15,28 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import threading
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from tracer.durable import create_aside, link_new, publish, sync_file, sync_folder, write_all
-from tracer.errors import NotFoundError, RecordError, TraceError
-from tracer.journal.chain import ChainFile
+from tracer.durable import (
+    create_aside,
+    ensure_folder,
+    link_new,
+    publish,
+    replacing,
+    sync_file,
+    sync_folder,
+    write_all,
+)
+from tracer.errors import LockedError, NotFoundError, RecordError, TraceError
+from tracer.journal.chain import (
+    CHAIN_WIDTH,
+    ChainFile,
+    chain_of,
+    vouched_part,
+)
+from tracer.journal.second_copy import KeptFile, pieces
 from tracer.lock import FileLock
 
 _CHUNK = 1 << 20
@@ -31,21 +52,38 @@ class TornTail(NamedTuple):
 
 
 class RecordFile:
-    """The writer's end of one record. Use `create` or `open`; not thread-safe: one thread writes."""
+    """The writer's end of one record. Use `create` or `open`; one thread writes, others may call `disturbed`."""
 
-    def __init__(self, path: str | os.PathLike[str], *, lock: FileLock, chained: bool) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        lock_path: str | os.PathLike[str] | None,
+        chained: bool,
+        copies: str | os.PathLike[str] | None,
+    ) -> None:
         self.path = os.fspath(path)
         self.torn: TornTail | None = None
         self.next_seq = 0
-        self.size = 0
-        self._lock = lock
-        self._chain = ChainFile(self.path) if chained else None
-        self._descriptor: int | None = None
+        copy = os.path.join(copies, os.path.basename(self.path)) if copies else ""
+        self._locks = _take_locks(self.path, os.fspath(lock_path or f"{self.path}.lock"), copy)
+        self._copy = copy if len(self._locks) > 1 else ""  # only who holds its lock may touch it
+        self._file = KeptFile(self.path, self._copy)
+        self._chain = ChainFile(self.path, copy_of_trace=self._copy) if chained else None
         self._broken = ""
+        self._disturbed = False
+        self._busy = threading.RLock()
+        self._real_path = os.path.realpath(self.path)
+        _open_records.add(self)
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], *, lock_path: str | os.PathLike[str] | None = None, chained: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        lock_path: str | os.PathLike[str] | None = None,
+        chained: bool = True,
+        copies: str | os.PathLike[str] | None = None,
     ) -> RecordFile:
         """Claim the free name `path`; the file itself appears with the first batch.
 
@@ -54,7 +92,7 @@ class RecordFile:
             RecordError: the name is taken or the folder cannot be written.
 
         """
-        record = cls(path, lock=_take_lock(path, lock_path), chained=chained)
+        record = cls(path, lock_path=lock_path, chained=chained, copies=copies)
         if os.path.lexists(record.path):
             record.close()
             raise _failure(path, FileExistsError(17, "the file exists already"))
@@ -62,7 +100,12 @@ class RecordFile:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], *, lock_path: str | os.PathLike[str] | None = None, chained: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        lock_path: str | os.PathLike[str] | None = None,
+        chained: bool = True,
+        copies: str | os.PathLike[str] | None = None,
     ) -> RecordFile:
         """Take up an existing record: its torn tail, if any, is moved aside and told in `torn`.
 
@@ -74,8 +117,9 @@ class RecordFile:
         """
         if not os.path.exists(path):
             raise NotFoundError(f"no record at {os.fspath(path)!r}")
-        record = cls(path, lock=_take_lock(path, lock_path), chained=chained)
+        record = cls(path, lock_path=lock_path, chained=chained, copies=copies)
         try:
+            record._settle()
             record._take_up()
         except OSError as error:
             record.close()
@@ -85,57 +129,110 @@ class RecordFile:
             raise
         return record
 
+    @classmethod
+    def recover(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        lock_path: str | os.PathLike[str] | None = None,
+        copies: str | os.PathLike[str],
+    ) -> bool:
+        """Put back what a killed writer of `path` could not, even if the file is gone; whether there was anything.
+
+        Raises:
+            LockedError: another writer holds the lock: it puts back by itself.
+            RecordError: the file cannot be written.
+
+        """
+        record = cls(path, lock_path=lock_path, chained=False, copies=copies)
+        try:
+            return record._settle()
+        except OSError as error:
+            raise _failure(path, error) from error
+        finally:
+            record.close()
+
     @property
     def chain_head(self) -> str:
         """The chain's head, or "" for a record without one."""
         return self._chain.head if self._chain else ""
 
+    def is_at(self, place: str) -> bool:
+        """Whether `place` (a real path) is the record or a folder it lies in."""
+        return f"{self._real_path}{os.sep}".startswith(os.path.join(place, ""))
+
+    def _settle(self) -> bool:
+        """Put back the lines that a copy's chain vouches for, where they are not in the record; the copy goes.
+
+        The copies were not synced, and the power may have failed: what is not vouched for may be anything. What stood
+        in the record's place is kept beside it.
+        """
+        if not self._copy:
+            return False
+        lines, size = vouched_part(self._copy)
+        both = ((self.path, self._copy, size), (chain_of(self.path), chain_of(self._copy), lines * CHAIN_WIDTH))
+        changed = [(path, copy, length) for path, copy, length in both if not _begins_with(path, copy, length)]
+        for path, copy, length in changed:
+            ensure_folder(os.path.dirname(path) or ".")
+            _move_aside(path)
+            with replacing(path) as file, open(copy, "rb") as whole:
+                file.writelines(pieces(whole.fileno(), length))
+        for _, copy, _ in both:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(copy)
+        return bool(changed)
+
     def _take_up(self) -> None:
         require_file(self.path)
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
-        self.torn = torn_tail(self.path)
-        self.size = os.fstat(self._descriptor).st_size
-        if self.torn:
-            moved_to = _save_tail(self.path, self.torn)
-            os.ftruncate(self._descriptor, self.torn.offset)
-            sync_file(self._descriptor)
-            self.torn = self.torn._replace(moved_to=moved_to)
-            self.size = self.torn.offset
-        self.next_seq = _count_lines(self.path, self.size)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            self.torn = torn_tail(self.path)
+            if self.torn:
+                moved_to = _save_tail(self.path, self.torn)
+                os.ftruncate(descriptor, self.torn.offset)
+                sync_file(descriptor)
+                self.torn = self.torn._replace(moved_to=moved_to)
+            self.next_seq = self._file.take(descriptor, os.fstat(descriptor).st_size)
+        except BaseException:
+            if self._file.descriptor is None:
+                os.close(descriptor)
+            raise
         if self._chain:
-            self._chain.resume(self.path, self.size)
+            self._chain.resume(self.path, self._file.size)
 
     def write_batch(self, lines: list[bytes]) -> int:
-        """Append `lines` (each ending in `\\n`) with one write and one sync; the sequence of the first.
+        """Append `lines` (each ending in `\n`) with one write and one sync; the sequence of the first.
 
         Raises:
             RecordError: they are not recorded; the record holds what it held before.
 
         """
-        if self._broken:
-            raise RecordError(f"cannot record in {self.path!r}", why=self._broken, next_step="free space, then resume")
-        first = self.next_seq
-        total = sum(map(len, lines))
-        if self._descriptor is None:
-            self._create(lines)
-        else:
-            self._check_untouched(self._descriptor)
-            self._append(self._descriptor, lines, total)
-        self.size += total
-        self.next_seq += len(lines)
-        if self._chain:
-            try:
-                self._chain.extend(lines)
-            except OSError as error:
-                self._broken = f"the chain file could not be extended: {error.strerror or error}"
-                raise _failure(self.path, error) from error
-        return first
+        with self._busy:
+            if self._broken:
+                raise RecordError(
+                    f"cannot record in {self.path!r}", why=self._broken, next_step="free space, then resume"
+                )
+            self._put_back()
+            first = self.next_seq
+            data = lines if len(lines) == 1 or sum(map(len, lines)) > _JOIN_LIMIT else [b"".join(lines)]
+            if self._file.descriptor is None:
+                self._create(data)
+            else:
+                self._append(self._file.descriptor, data)
+            self.next_seq += len(lines)
+            if self._chain:
+                try:
+                    self._chain.extend(lines)
+                except OSError as error:
+                    self._broken = f"the chain file could not be extended: {error.strerror or error}"
+                    raise _failure(self.path, error) from error
+            return first
 
-    def _create(self, lines: list[bytes]) -> None:
+    def _create(self, data: Sequence[bytes]) -> None:
         descriptor, aside = -1, ""
         try:
             descriptor, aside = create_aside(self.path)
-            _write_lines(descriptor, lines)
+            _write_pieces(descriptor, data)
             sync_file(descriptor)
             link_new(aside, self.path)
         except OSError as error:
@@ -146,19 +243,14 @@ class RecordFile:
                 if os.path.lexists(self.path):  # linked, but the name may not be durable: only a reopen can tell
                     self._broken = f"the folder could not be synced: {error.strerror or error}"
             raise _failure(self.path, error) from error
-        self._descriptor = descriptor
+        self._file.take(descriptor, sum(map(len, data)))
 
-    def _append(self, descriptor: int, lines: list[bytes], total: int) -> None:
+    def _append(self, descriptor: int, data: Sequence[bytes]) -> None:
         try:
-            if len(lines) == 1:
-                write_all(descriptor, lines[0])
-            elif total <= _JOIN_LIMIT:
-                write_all(descriptor, b"".join(lines))
-            else:
-                _write_lines(descriptor, lines)
+            _write_pieces(descriptor, data)
         except OSError as error:
             try:
-                os.ftruncate(descriptor, self.size)
+                os.ftruncate(descriptor, self._file.size)
             except OSError as second:
                 self._broken = f"a partial line could not be taken back: {second.strerror or second}"
             raise _failure(self.path, error) from error
@@ -167,18 +259,42 @@ class RecordFile:
         except OSError as error:
             self._broken = f"the device did not confirm an earlier write: {error.strerror or error}"
             raise _failure(self.path, error) from error
+        self._file.extended(data)
 
-    def _check_untouched(self, descriptor: int) -> None:
-        status = os.fstat(descriptor)
-        if status.st_size == self.size and status.st_nlink:
-            return
-        deleted = not status.st_nlink
-        self._broken = "it was deleted" if deleted else f"its size is {status.st_size} bytes instead of {self.size}"
-        raise RecordError(
-            f"{self.path!r} was changed by another program while it was being written",
-            why=self._broken,
-            next_step="keep agents and scripts out of the state directory; then resume",
-        )
+    def put_back(self) -> None:
+        """Undo what another program did to the record, its chain and its locks.
+
+        Raises:
+            RecordError: it cannot be undone.
+
+        """
+        with self._busy:
+            if self._file.descriptor is None or self._broken:
+                return
+            self._put_back()
+            self._disturbed |= self._locks[0].put_back()
+            for lock in self._locks[1:]:  # the copy's is not in the state directory
+                lock.put_back()
+
+    def disturbed(self) -> bool:
+        """Whether another program changed the record since the last call; it is put back where that can be done."""
+        with self._busy:
+            with contextlib.suppress(RecordError):  # told by the next append
+                self.put_back()
+            found, self._disturbed = self._disturbed, False
+            return found
+
+    def _put_back(self) -> None:
+        try:
+            self._disturbed |= self._file.put_back()
+            if self._chain:
+                self._disturbed |= self._chain.put_back()
+        except OSError as error:
+            self._disturbed = True
+            raise _failure(self.path, error) from error
+        except RecordError as error:
+            self._disturbed, self._broken = True, error.what
+            raise
 
     def sync_chain(self) -> None:
         """Make the chain file durable too.
@@ -189,19 +305,58 @@ class RecordFile:
         """
         if self._chain:
             try:
-                self._chain.sync()
+                with self._busy:
+                    self._chain.sync()
             except OSError as error:
                 raise _failure(self._chain.path, error) from error
 
     def close(self) -> None:
-        """Close the files and give the lock back; harmless when repeated."""
-        if self._chain:
-            self._chain.close()
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        """Close the files and give the locks back; harmless when repeated. A copy that may still be needed stays."""
+        with self._busy:
+            whole = not self._broken
+            if whole:
+                try:
+                    self._put_back()
+                except RecordError:
+                    whole = False
+            if self._chain:
+                self._chain.close(drop_copy=whole)
+            if whole:
+                self._file.drop_copy()
+            self._file.close()
             self._broken = self._broken or "it is closed"
-        self._lock.release()
+            _open_records.discard(self)
+            for lock in reversed(self._locks):
+                lock.release()
+
+
+_open_records: set[RecordFile] = set()
+
+
+def open_records(place: str | os.PathLike[str]) -> list[RecordFile]:
+    """The records that this process writes: the one at `place`, or those below it."""
+    real = os.path.realpath(place)
+    return sorted((one for one in _open_records.copy() if one.is_at(real)), key=lambda one: one.path)
+
+
+def _begins_with(path: str, copy: str, size: int) -> bool:
+    if not size:
+        return True
+    try:
+        require_file(path)
+        with open(path, "rb") as file, open(copy, "rb") as other:
+            both = zip(pieces(file.fileno(), size), pieces(other.fileno(), size), strict=False)
+            return os.fstat(file.fileno()).st_size >= size and all(one == two for one, two in both)
+    except (FileNotFoundError, TraceError):
+        return False
+
+
+def _move_aside(path: str) -> None:
+    number = 1
+    while os.path.lexists(aside := f"{path}.changed-{number}"):
+        number += 1
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(path, aside)
 
 
 def require_file(path: str | os.PathLike[str]) -> None:
@@ -256,15 +411,6 @@ def _has_nul(descriptor: int, start: int, end: int) -> bool:
     return False
 
 
-def _count_lines(path: str, size: int) -> int:
-    lines = 0
-    with open(path, "rb", buffering=0) as file:
-        while size > 0 and (chunk := file.read(min(_CHUNK, size))):
-            lines += chunk.count(b"\n")
-            size -= len(chunk)
-    return lines
-
-
 def _save_tail(path: str, torn: TornTail) -> str:
     """Copy the tail to `<path>.torn-<offset>` and make it durable before it is cut off."""
     with open(path, "rb") as file:
@@ -285,18 +431,31 @@ def _save_tail(path: str, torn: TornTail) -> str:
             return target
 
 
-def _write_lines(descriptor: int, lines: list[bytes]) -> None:
-    for line in lines:
-        write_all(descriptor, line)
+def _write_pieces(descriptor: int, data: Sequence[bytes]) -> None:
+    for piece in data:
+        write_all(descriptor, piece)
 
 
-def _take_lock(path: str | os.PathLike[str], lock_path: str | os.PathLike[str] | None) -> FileLock:
-    lock = FileLock(lock_path if lock_path is not None else os.fspath(path) + ".lock")
-    lock.acquire(what=repr(os.path.basename(os.fspath(path))))
-    return lock
+def _take_locks(path: str, lock_path: str, copy: str) -> list[FileLock]:
+    """The record's lock, and the copy's: the first lies where an agent may delete it, and two writers would begin."""
+    what = repr(os.path.basename(path))
+    locks = [FileLock(lock_path)]
+    locks[0].acquire(what=what)
+    if copy:
+        try:
+            ensure_folder(os.path.dirname(copy))
+            second = FileLock(f"{copy}.lock")
+            second.acquire(what=what)
+            locks.append(second)
+        except LockedError:
+            locks[0].release()
+            raise
+        except (OSError, RecordError):  # no state folder of the user: the record goes without a copy
+            pass
+    return locks
 
 
-def _failure(path: str | os.PathLike[str], error: OSError) -> TraceError:
+def _failure(path: str | os.PathLike[str], error: OSError) -> RecordError:
     return RecordError(
         f"cannot record in {os.fspath(path)!r}",
         why=error.strerror or str(error),

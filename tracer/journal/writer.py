@@ -43,20 +43,31 @@ class Journal:
 
     @classmethod
     async def create(
-        cls, path: str | os.PathLike[str], *, lock_path: str | os.PathLike[str] | None = None, chained: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        lock_path: str | os.PathLike[str] | None = None,
+        chained: bool = True,
+        copies: str | os.PathLike[str] | None = None,
     ) -> Journal:
-        """Claim a new record; its file appears, whole, with the first append.
+        """Claim a new record; its file appears, whole, with the first append. `copies`: see `tracer.journal.record_file`.
 
         Raises:
             LockedError: another process is the writer.
             RecordError: the name is taken or the folder cannot be written.
 
         """
-        return cls(await asyncio.to_thread(RecordFile.create, path, lock_path=lock_path, chained=chained))
+        create = RecordFile.create
+        return cls(await asyncio.to_thread(create, path, lock_path=lock_path, chained=chained, copies=copies))
 
     @classmethod
     async def open(
-        cls, path: str | os.PathLike[str], *, lock_path: str | os.PathLike[str] | None = None, chained: bool = True
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        lock_path: str | os.PathLike[str] | None = None,
+        chained: bool = True,
+        copies: str | os.PathLike[str] | None = None,
     ) -> Journal:
         """Go on in an existing record; a torn tail is moved aside first and told in `torn`.
 
@@ -66,7 +77,8 @@ class Journal:
             RecordError: the file cannot be written.
 
         """
-        return cls(await asyncio.to_thread(RecordFile.open, path, lock_path=lock_path, chained=chained))
+        open_ = RecordFile.open
+        return cls(await asyncio.to_thread(open_, path, lock_path=lock_path, chained=chained, copies=copies))
 
     @property
     def path(self) -> str:

@@ -9,6 +9,8 @@ import pytest
 
 from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, repository, state_dir, write
+from tracer.journal.writer import Journal
+from tracer.statedir import StateDir
 
 
 @pytest.fixture
@@ -96,3 +98,84 @@ async def test_a_shortened_record_is_named_although_it_cannot_be_put_back(projec
     changes = await workspace.changes(base)
     assert changes.protected == (name,)
     assert "cannot be put back" in changes.notes[0]
+
+
+RUNNING = "conversation-task-007-2026-01-01T00-00-00.jsonl"
+
+
+def replaced(path: Path) -> None:
+    """As `sed -i` does."""
+    other = path.with_name("sedXYZ")
+    other.write_bytes(path.read_bytes().upper())
+    other.replace(path)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def everything_removed(path: Path) -> None:
+    shutil.rmtree(path.parents[1])
+
+
+def folder_closed(path: Path) -> None:
+    path.parent.chmod(0o500)
+    path.chmod(0o400)
+
+
+@pytest.mark.parametrize("damage", [replaced, emptied, Path.unlink, everything_removed, folder_closed])
+async def test_the_record_that_is_being_written_comes_back_and_is_named(project, damage):
+    state = StateDir(project / ".pm-orchestrator").ensure()
+    async with await Journal.create(
+        state.traces / RUNNING, lock_path=state.task_lock("task-007"), copies=state.copies
+    ) as journal:
+        await journal.append(b'{"n":0}\n')
+        workspace = opened(project)
+        base = await workspace.baseline("t")
+        assert (await workspace.changes(base)).protected == ()
+        damage(state.traces / RUNNING)
+        named = "traces" if damage is folder_closed else f"traces/{RUNNING}"
+        assert named in (await workspace.changes(base)).protected
+        assert (state.traces / RUNNING).read_bytes() == b'{"n":0}\n'
+        await journal.append(b'{"n":1}\n')
+        assert named in (await workspace.changes(base)).protected  # the judge looks later
+        await workspace.baseline("t/1")
+        assert (await workspace.changes(base)).protected == ()
+    assert (state.traces / RUNNING).read_bytes() == b'{"n":0}\n{"n":1}\n'
+
+
+async def test_a_replaced_record_is_not_removed_before_there_is_something_to_put_in_its_place(project):
+    state = project / ".pm-orchestrator"
+    name = "traces/conversation-task-001-2026-01-01T00-00-00.jsonl"
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    shutil.rmtree(state / "control" / "guard" / "links")
+    replaced(state / name)
+    changes = await workspace.changes(base)
+    assert changes.protected == (name,)
+    assert "cannot be put back" in changes.notes[0]
+    assert (state / name).exists()
+
+
+async def test_a_record_that_its_own_writer_has_put_back_and_gone_on_with_stays(project):
+    state = project / ".pm-orchestrator"
+    name = "traces/conversation-task-001-2026-01-01T00-00-00.jsonl"
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    other = state / "traces" / "aside"
+    other.write_bytes((state / name).read_bytes() + b'{"n":1}\n')
+    other.replace(state / name)
+    assert (await workspace.changes(base)).protected == ()
+    assert (state / name).read_bytes() == b'{}\n{"n":1}\n'
+    (state / name).unlink()  # known as it is now, without a second name: it is told
+    assert (await workspace.changes(base)).protected == (name,)
+
+
+async def test_folders_that_were_closed_are_opened_with_what_is_in_them(project):
+    state = project / ".pm-orchestrator"
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+    for path in (*state.rglob("*"), state):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    assert state.name in (await workspace.changes(base)).protected
+    assert all(path.stat().st_mode & 0o200 for path in (*state.rglob("*"), state))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from runner.workspace.changes import Limits
+from runner.workspace.changes import ComparisonError, Limits
 from runner.workspace.git.repository import find_repository
 from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
@@ -250,3 +254,25 @@ def test_a_repository_is_found_where_git_finds_it(tmp_path, kind):
     assert found is not None
     assert str(found.git_dir) == git(asked, "rev-parse", "--absolute-git-dir").strip()
     assert str(found.top) == git(asked, "rev-parse", "--show-toplevel").strip()
+
+
+async def test_a_comparison_that_is_stopped_leaves_no_error_that_nobody_asked_for(project, monkeypatch):
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    workspace = opened(project)
+    stopping = threading.Event()
+
+    def stopped(*_: Any) -> None:
+        stopping.wait(10)
+        raise ComparisonError("the comparison was stopped")
+
+    monkeypatch.setattr(workspace, "_changes", stopped)
+    comparing = asyncio.create_task(workspace.changes("git:x"))
+    await asyncio.sleep(0.05)
+    comparing.cancel()
+    asyncio.get_running_loop().call_later(0.05, stopping.set)
+    await asyncio.wait({comparing})
+    assert comparing.cancelled()
+    del comparing
+    gc.collect()
+    assert told == []

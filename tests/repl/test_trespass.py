@@ -1,0 +1,87 @@
+"""An agent that gets at pm's own record with everyday commands: the run goes on to its verdict, the record is whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repl.support import command_line, environment, pm, pm_process
+
+AGENT = Path(__file__).parents[1] / "support" / "fake_acp_agent.py"
+DONE: list[dict[str, Any]] = [{"write": ["a.py", "x = 1\n"]}, {"say": "Done: a.py now sets x to 1."}]
+RUN = ("run", "write a.py", "--executor", "acp:fake", "--permissions", "full", "--max-iterations", "2", "--no-input")
+
+
+def agent(project: Path, steps: list[dict[str, Any]]) -> None:
+    script = project.parent / "steps.json"
+    script.write_text(json.dumps(steps))
+    command = json.dumps([sys.executable, str(AGENT), str(script)])
+    assert pm("config", "set", "agents.fake", command, "--user", cwd=project).code == 0
+
+
+def facts(project: Path) -> list[dict[str, Any]]:
+    (path,) = (project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -rl task . | xargs sed -i s/task/tosk/",
+        "rm -rf .pm-orchestrator",
+        "for f in .pm-orchestrator/*/*.jsonl*; do : > $f; done",
+        "mv .pm-orchestrator/traces .pm-orchestrator/old && rm -rf .pm-orchestrator/locks",
+    ],
+)
+def test_an_agent_that_changes_the_running_record_is_judged_and_the_record_stays_whole(
+    project: Path, command: str
+) -> None:
+    agent(project, [DONE[0], {"run": command}, DONE[1]])
+    ran = pm(*RUN, cwd=project, PM_SANDBOX_MODE="off")
+    assert ran.code == 6, ran.err
+    assert ran.err.count("REJECT   Q6") == 2
+    assert "(undone)" in ran.err
+    story = facts(project)
+    assert [fact["event"] for fact in story].count("LLM_RESPONSE") == 2
+    assert story[-1]["data"]["status"] == "INCOMPLETE"
+    (judged, _) = (fact["data"] for fact in story if fact["event"] == "QUALITY_JUDGMENT")
+    named = {issue["path"] for issue in judged["issues"] if issue["type"] == "protected"}
+    assert any(name.startswith("traces/conversation-task-001-") for name in named)
+    verified = pm("trace", "verify", "1", cwd=project)
+    assert verified.code == 0
+    assert "chain intact, ok" in verified.out
+    assert pm("trace", "verify", "--session", cwd=project).code == 0
+
+
+@pytest.mark.parametrize("command", ["rm -rf .pm-orchestrator", "for f in .pm-orchestrator/traces/*; do : > $f; done"])
+def test_a_run_that_is_killed_before_it_put_the_record_back_is_resumed_from_the_whole_record(
+    project: Path, command: str
+) -> None:
+    done = project.parent / "done"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)  # without git the baseline is in the state dir
+    agent(project, [{"run": f"{command}; touch {done}"}, {"sleep": 3}])
+    running = subprocess.Popen(
+        command_line(*RUN), cwd=project, env=environment(PM_SANDBOX_MODE="off"), stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(600):
+            if done.exists():
+                break
+            time.sleep(0.05)
+    finally:
+        running.kill()
+        running.wait()
+    agent(project, DONE)
+    resumed = pm_process("resume", "1", cwd=project, PM_SANDBOX_MODE="off")
+    assert resumed.code == 0, resumed.err
+    assert "was changed while a killed pm wrote it: put back" in resumed.err
+    story = [fact["event"] for fact in facts(project)]
+    assert story[:4] == ["USER_REQUEST", "SYSTEM_RULES", "LLM_REQUEST", "LLM_REQUEST"]
+    assert story[-1] == "FINAL_SUMMARY"
+    assert "chain intact, ok" in pm("trace", "verify", "1", cwd=project).out

@@ -3,8 +3,8 @@
 Promises: a line is durable when `write_batch` returns; a new file appears with its first batch whole (written aside,
 synced, linked); a torn tail left by a crash is moved aside, under the lock, before anything is appended; after a failed
 write the file holds whole lines again; after a failed sync nothing more is written, because nobody can know what the
-device holds. What another program does to the file, its chain or its lock meanwhile is put back (`tracer.journal.second_copy`) before
-the next append, and told by `disturbed`; where it cannot be put back, that is an error.
+device holds. What another program does to the file, its chain or its lock meanwhile is put back
+(`tracer.journal.second_copy`) before the next append, and told by `disturbed`; where that fails, it is an error.
 
 `copies` is the folder of second copies. They go when the writer ends well; one that is there when a record is opened
 was left by a killed process, and what that one could not put back is put back then.

@@ -50,7 +50,7 @@ class Journal:
         chained: bool = True,
         copies: str | os.PathLike[str] | None = None,
     ) -> Journal:
-        """Claim a new record; its file appears, whole, with the first append. `copies`: see `tracer.journal.record_file`.
+        """Claim a new record; its file appears, whole, with the first append. `copies`: see `record_file`.
 
         Raises:
             LockedError: another process is the writer.

@@ -127,13 +127,22 @@ def publish(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> Non
         os.close(descriptor)
 
 
+def _own_descriptor(path: str | os.PathLike[str]) -> int | None:
+    """The number of this process's descriptor that `path` names (`/dev/stdout`, `/dev/fd/3`), or None."""
+    name = os.path.abspath(path)
+    folder, last = os.path.split(name)
+    if folder in {"/dev/fd", "/proc/self/fd"} and last.isdecimal():
+        return int(last)
+    return {"/dev/stdout": 1, "/dev/stderr": 2}.get(name)
+
+
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether `path` is there and is no file, folder or link to one: putting a file in its place would destroy it."""
+    """Whether `path` is a device, pipe or descriptor: putting a file in its place would destroy it."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
         return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return _own_descriptor(path) is not None or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def replace(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
@@ -155,7 +164,8 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
         with tempfile.TemporaryFile() as file:
             yield file
             file.seek(0)
-            with open(path, "wb") as stream:
+            own = _own_descriptor(path)  # written from where it stands: opened anew it would begin at the file's start
+            with open(os.dup(own) if own is not None else path, "wb") as stream:
                 shutil.copyfileobj(file, stream)
         return
     descriptor, aside = create_aside(path, mode)
@@ -171,3 +181,21 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
         raise
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def output_file(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[BinaryIO]:
+    """The file that a user names with `-o`: written aside, so that it appears whole or stays as it was.
+
+    A link stays a link, and a file that is replaced keeps its mode (`mode` is that of a new one). Devices and pipes are
+    written to.
+    """
+    if is_stream(path):
+        with replacing(path) as file:
+            yield file
+        return
+    target = os.path.realpath(path)
+    with replacing(target, mode) as file:
+        with contextlib.suppress(FileNotFoundError):
+            os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
+        yield file

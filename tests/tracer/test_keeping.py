@@ -281,3 +281,31 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
         os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_an_output_keeps_links_and_modes_and_is_whole_or_left_alone(tmp_path: Path) -> None:
+    behind, link = tmp_path / "behind", tmp_path / "link"
+    behind.write_bytes(b"before")
+    behind.chmod(0o640)
+    link.symlink_to(behind)
+    with pytest.raises(TypeError), durable.output_file(link) as file:
+        file.writelines([b"half", None])  # type: ignore[list-item]
+    assert behind.read_bytes() == b"before"
+    with durable.output_file(link) as file:
+        file.write(b"after")
+    assert (link.is_symlink(), behind.read_bytes(), stat.S_IMODE(behind.stat().st_mode)) == (True, b"after", 0o640)
+    with durable.output_file(tmp_path / "new") as file:
+        file.write(b"x")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["behind", "link", "new"]
+
+
+def test_an_output_to_standard_output_goes_where_it_stands(tmp_path: Path) -> None:
+    code = (
+        "import os; from tracer.durable import output_file; os.write(1, b'1')\n"
+        "with output_file('/dev/stdout') as file: file.write(b'2')\n"
+        "os.write(1, b'3')"
+    )
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True, cwd=Path.cwd())
+    assert (tmp_path / "out").read_bytes() == b"123"

@@ -10,18 +10,15 @@ import codecs
 import json
 import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from tracer.clock import short_token
-from tracer.durable import is_stream
+from tracer.durable import output_file
 from tracer.errors import NotFoundError, TraceError
 
 if TYPE_CHECKING:
@@ -139,35 +136,16 @@ def redact_file(redactor: ProjectRedactor, source: Path, target: Path) -> Redact
     stream. Raises `NotFoundError` when `source` cannot be read and `TraceError` when `target` cannot be written.
     """
     counts: Counter[str] = Counter()
-    target = target.resolve() if target.is_symlink() else target
-    aside = target.with_name(f".{target.name}.{short_token()}")
     try:
-        pieces = redacted_pieces(redactor, source, counts)
-        first = next(pieces, b"")  # a source that cannot be read leaves no file behind
-        if is_stream(target):
-            with target.open("wb") as out:
-                out.write(first)
-                out.writelines(pieces)
-            return RedactedFile(target, dict(counts))
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(first)
-            out.writelines(pieces)
-            out.flush()
-            if target.exists():
-                os.fchmod(out.fileno(), stat.S_IMODE(target.stat().st_mode))
-            os.fsync(out.fileno())
-        aside.replace(target)
+        with output_file(target) as out:
+            out.writelines(redacted_pieces(redactor, source, counts))
     except OSError as error:
         raise TraceError(
             f"the redacted copy {target} could not be written",
             why=str(error),
             next_step="choose another place with -o",
         ) from error
-    finally:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
-    return RedactedFile(target, dict(counts))
+    return RedactedFile(target.resolve() if target.is_symlink() else target, dict(counts))
 
 
 def redacted_pieces(redactor: ProjectRedactor, source: Path, counts: Counter[str]) -> Iterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from argparse import Namespace
@@ -32,6 +31,7 @@ from repl.commands.captures.consent import (
 from repl.commands.captures.server import capture_redactor, client_for, server_address
 from repl.present.text import age_text, count_text, escape, one_line, size_text
 from tracer.clock import now_epoch_ms
+from tracer.durable import output_file
 from tracer.errors import ConfigError, NotFoundError, PmError, UsageError
 from tracer.gc import parse_age
 
@@ -308,17 +308,13 @@ async def _to_file(path: Path, pieces: Any) -> int:
         UsageError: it cannot be written there.
 
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
     size = 0
     try:
-        with aside.open("wb") as file:
+        with output_file(path, 0o666) as file:  # less the umask
             async for piece in pieces:
                 size += file.write(piece)
-        aside.replace(path)
     except OSError as error:
         raise UsageError(f"{str(path)!r} cannot be written", why=str(error), next_step="another -o") from error
-    finally:
-        aside.unlink(missing_ok=True)
     return size
 
 

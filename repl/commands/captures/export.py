@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from repl.commands.captures.collector import find_row, opened_collector
 from repl.present.text import count_text, one_line
 from repl.version import VERSION
-from tracer.durable import replacing
+from tracer.durable import output_file
 from tracer.errors import RecordError, UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ async def _one(context: Context, arguments: Namespace) -> int:
         name = arguments.output or f"capture-{row.trace_id[:8]}{'' if form == 'json' else f'.{form}'}.json"
         path = context.folder / Path(name).expanduser()
         try:
-            with replacing(path) as file:
+            with output_file(path) as file:
                 size = await write(file)
         except OSError as error:
             why = error.strerror or str(error)

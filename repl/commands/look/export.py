@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repl.commands.look.find_task import find_task
 from repl.context import Context
-from tracer.durable import replace
+from tracer.durable import output_file
 from tracer.errors import RecordError
 
 
@@ -31,7 +31,7 @@ async def export(context: Context, arguments: Namespace) -> int:
     target = Path(arguments.output).expanduser() if arguments.output else Path(f"{ref.task_id}.{form}")
     path = target if target.is_absolute() else context.folder / target
     try:
-        await asyncio.to_thread(replace, path, exported.text.encode())
+        await asyncio.to_thread(_write, path, exported.text)
     except OSError as error:
         raise RecordError(
             f"cannot write {os.fspath(path)!r}", why=str(error), next_step="name another file with -o"
@@ -42,3 +42,8 @@ async def export(context: Context, arguments: Namespace) -> int:
         context.output.note(f"{replaced} secrets or paths were replaced in this copy")
     context.output.result("export", {"path": os.fspath(path), "format": form, "redactions": exported.redactions})
     return 0
+
+
+def _write(path: Path, text: str) -> None:
+    with output_file(path) as file:
+        file.write(text.encode())

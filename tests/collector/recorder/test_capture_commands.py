@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,21 @@ def test_get_writes_the_document_whole_or_not_at_all(at: Desk, tmp_path: Path) -
     assert json.loads((tmp_path / "t.json").read_text())["status"] == "open"
     assert bad.code == 7
     assert not (tmp_path / "u.json").exists()
+
+
+def test_get_writes_to_a_pipe_and_leaves_it_one(at: Desk, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with wire() as server:
+            spool = begun(at, server)
+            ran = capture(at, server, "get", spool.trace_id[:8], "-o", str(pipe))
+        assert ran.code == 0, ran.err
+        assert json.loads(os.read(reader, 1 << 16))["status"] == "open"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_capture_is_deleted_at_its_collector_after_a_yes(at: Desk) -> None:

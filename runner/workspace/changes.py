@@ -34,8 +34,6 @@ class Limits(NamedTuple):
 
     `stored` is the largest file whose bytes a baseline keeps; of a larger one it keeps size and hash. `diff` bounds the
     unified diff. A git index of `large_index` bytes or more is not written again for a few files.
-
-    `clock_ns`: two changes that lie further apart have different times, even where a file system counts in seconds.
     """
 
     file: int = 8 << 20
@@ -43,7 +41,6 @@ class Limits(NamedTuple):
     stored: int = 32 << 20
     diff: int = 16 << 20
     large_index: int = 1 << 20
-    clock_ns: int = 1_500_000_000
 
 
 class Side(NamedTuple):

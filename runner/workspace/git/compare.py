@@ -10,7 +10,6 @@ import os
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,13 +20,13 @@ from runner.workspace.changes import (
     safe_text,
 )
 from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, small_index, tree_of
-from runner.workspace.git.folders import walk_again, write_tree
+from runner.workspace.git.folders import write_tree
 from runner.workspace.git.look import (
     ABSENT,
     Look,
     forced,
     index_stamp,
-    look_at_plain,
+    look_at,
 )
 from runner.workspace.git.pointers import is_note, is_pointer, media_of, same_content
 from runner.workspace.git.repository import (
@@ -237,8 +236,7 @@ def quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPla
     maker = SnapshotMaker(git, folder, place=place)
     try:
         index = git.with_index(known.index_file)
-        walked = partial(walk_again, index, maker.scope, known.watched) if known.watched is not None else None
-        look = look_at_plain(index, maker.scope.pathspec, walked=walked)
+        look = look_at(index, maker.scope.pathspec, is_plain=True)
         if look.hidden or any(path.endswith(b"/") for path in look.others):
             return None
         paths = {entry.path for entry in look.changed} | look.others | known.overlay.keys()

@@ -13,7 +13,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -76,7 +76,6 @@ FIXED = {
     "core.alternateRefsCommand": "false",
     "core.bare": "false",
     "index.sparse": "false",
-    "index.threads": "false",  # entry after entry, as `git_index` reads it: an index may tell threads something else
     "diff.ignoreSubmodules": "all",
     "diff.renames": "false",
     "gc.auto": "0",
@@ -90,39 +89,30 @@ FIXED = {
 if sys.platform == "linux":  # elsewhere such a name may lead into `.git`; here a file of that name has to be compared
     FIXED |= {"core.protectHFS": "false", "core.protectNTFS": "false"}
 READING = {"core.symlinks": "true"}  # for commands that read files: or a file could pass for the link it replaced
-_OBJECT_FORMAT = "extensions.objectformat"
-_IGNORING = ("core.excludesfile", "core.ignorecase")
-_MODES = "core.filemode"
-_OTHERS_ASKED = frozenset({_OBJECT_FORMAT, _MODES, *_IGNORING})
-_ASKED = r"^(filter|merge)\..*\.|^(extensions\.objectformat|core\.excludesfile|core\.ignorecase|core\.filemode)$"
-ASK_SETTINGS = ("config", "-z", "--get-regexp", _ASKED)
+_CASE, _MODES = "core.ignorecase", "core.filemode"
+ASK_SETTINGS = ("config", "-z", "--get-regexp", r"^(filter|merge)\..*\.|^core\.(ignorecase|filemode)$")
 _OFF = frozenset({"false", "no", "off", "0"})
-_ID_BYTES = {("sha1",): 20, (): 20, ("sha256",): 32}
 
 
 class RepositorySettings(NamedTuple):
-    """What we need to know of a repository's settings: kind and name of every filter and merge program, ids' length.
+    """What we need to know of a repository's settings: kind and name of every filter and merge program.
 
-    `ignoring` are keys and values by which it is decided what to ignore, `heeds_modes` is whether it matters that a
-    file is executable.
+    `ignores_case`: it is set whether names differ by case; `heeds_modes`: it matters that a file is executable.
     """
 
     drivers: tuple[tuple[str, str], ...]
-    id_bytes: int | None
-    ignoring: tuple[tuple[str, str], ...]
+    ignores_case: bool
     heeds_modes: bool
 
 
 def settings_in(said: bytes) -> RepositorySettings:
     """What `git config` answered to `ASK_SETTINGS`."""
     pairs = [(key, value) for key, _, value in (pair.partition("\n") for pair in os.fsdecode(said).split("\0")) if key]
-    forms = tuple(value for key, value in pairs if key == _OBJECT_FORMAT)
-    ignoring = tuple((key, value) for key, value in pairs if key in _IGNORING)
     modes = [value for key, value in pairs if key == _MODES]
-    keys = [key.split(".", 1) for key, _ in pairs if key not in _OTHERS_ASKED]
+    keys = [key.split(".", 1) for key, _ in pairs if key not in {_CASE, _MODES}]
     drivers = {(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}
     heeds_modes = not modes or modes[-1].lower() not in _OFF
-    return RepositorySettings(tuple(sorted(drivers)), _ID_BYTES.get(forms), ignoring, heeds_modes)
+    return RepositorySettings(tuple(sorted(drivers)), any(key == _CASE for key, _ in pairs), heeds_modes)
 
 
 def tells_case_apart(top: Path) -> bool:
@@ -238,12 +228,11 @@ class Git:
         env: Mapping[str, str] | None = None,
         ok_codes: Iterable[int] = (0,),
         chosen_index: bool = True,
-        started: Callable[[], None] | None = None,
         complaints: list[bytes] | None = None,
     ) -> bytes:
         """Standard output of `git <arguments>`; `chosen_index` False lets a command choose its index itself.
 
-        `started` is called once the command runs; `complaints` takes what it says beside.
+        `complaints` takes what it says beside.
 
         Raises:
             GitError: it ended with another code than `ok_codes`, or left a file out because of its name.
@@ -263,7 +252,7 @@ class Git:
                 settings[f"merge.{name}.driver"] = "false"  # a file it would merge is a conflict
         if arguments[0] in _READING_COMMANDS:
             settings |= READING
-        if self._settings().ignoring and tells_case_apart(self.top):
+        if self._settings().ignores_case and tells_case_apart(self.top):
             settings["core.ignoreCase"] = "false"  # or a file could pass for another one
         index = {"GIT_INDEX_FILE": str(self.index or self.git_dir / _NO_INDEX)} if chosen_index else {}
         return _run(
@@ -274,19 +263,8 @@ class Git:
             stdin=stdin,
             stopper=self.stopper,
             ok_codes=ok_codes,
-            started=started,
             complaints=complaints,
         )
-
-    @property
-    def id_bytes(self) -> int | None:
-        """How many bytes an id has; None where the settings do not say it plainly."""
-        return self._settings().id_bytes
-
-    @property
-    def ignore_settings(self) -> tuple[tuple[str, str], ...]:
-        """Keys and values by which git decides what to ignore."""
-        return self._settings().ignoring
 
     @property
     def heeds_modes(self) -> bool:
@@ -419,7 +397,6 @@ def _run(
     stdin: bytes,
     stopper: Stopper,
     ok_codes: Iterable[int],
-    started: Callable[[], None] | None = None,
     complaints: list[bytes] | None = None,
 ) -> bytes:
     counted = {"GIT_CONFIG_COUNT": str(len(settings))}
@@ -439,8 +416,6 @@ def _run(
     except OSError as error:
         raise GitError(f"git could not be started: {error.strerror}") from error
     stopper.enter(process)
-    if started is not None:
-        started()
     try:
         out, err = process.communicate(stdin, timeout=_TIME_LIMIT_S)
     except subprocess.TimeoutExpired as error:

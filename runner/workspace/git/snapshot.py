@@ -33,17 +33,13 @@ from runner.workspace.git.entries import (
     read_folders,
     small_index,
 )
-from runner.workspace.git.folders import Scope, Start, Watched, watch, write_tree
+from runner.workspace.git.folders import Scope, write_tree
 from runner.workspace.git.look import (
     ABSENT,
-    IndexFacts,
     Look,
-    Looking,
     forced,
-    index_facts,
     index_stamp,
     look_at,
-    look_at_plain,
 )
 from runner.workspace.git.pointers import FileHashes, note_for
 from runner.workspace.git.repository import (
@@ -59,16 +55,14 @@ from tracer.clock import now_epoch_ms, short_token
 class Snapshot(NamedTuple):
     """A tree of the workspace and the index that goes with it; `plain`: without submodules or special flags.
 
-    `overlay` is where the tree differs from the index: a large one is not written again for a few files. `watched`
-    spares a later walk over the folders; None: not this time. `heeds_modes`: it mattered what is executable.
-    `users_index` is the stamp of the person's index.
+    `overlay` is where the tree differs from the index: a large one is not written again for a few files.
+    `heeds_modes`: it mattered what is executable. `users_index` is the stamp of the user's index.
     """
 
     tree: str
     index_file: Path
     plain: bool
     overlay: Overlay = MappingProxyType({})
-    watched: Watched | None = None
     heeds_modes: bool = True
     users_index: tuple[int, ...] | None = None
 
@@ -209,11 +203,10 @@ _FEW_BYTES = 8 << 20
 
 
 class Light(NamedTuple):
-    """A tree and where it differs from git's index; `watched` spares a later walk."""
+    """A tree and where it differs from git's index."""
 
     tree: str
     overlay: Overlay
-    watched: Watched | None = None
 
 
 def light_tree(git: Git, index: Path, sorter: Sorter) -> tuple[Light | None, Look | None]:
@@ -222,35 +215,22 @@ def light_tree(git: Git, index: Path, sorter: Sorter) -> tuple[Light | None, Loo
     None: not this way. The look serves another.
     """
     try:
-        start = Start.of(index, clock_ns=sorter.place.limits.clock_ns)
-        with ThreadPoolExecutor(3) as pool:
-            looking = Looking(git, sorter.scope.pathspec, pool)
-            facts = index_facts(git)
-            indexed = pool.submit(_indexed_tree, git, sorter, facts)
-            watched = watch(git, sorter.scope, facts.folders, start=start) if facts is not None else None
-            look = looking.end(facts)
+        with ThreadPoolExecutor(1) as pool:
+            indexed = pool.submit(write_tree, git, sorter.scope)
+            look = look_at(git, sorter.scope.pathspec)
         if not look.is_plain or look.hidden or any(path.endswith(b"/") for path in look.others):
             return None, look
         tree = indexed.result()
-        watched = watched and watched._replace(others=frozenset(look.others))
         found = sorter.sort_out(git, {entry.path for entry in look.changed} | look.others, careful=False)
         if not any(found):
-            return Light(tree, {}, watched), look
+            return Light(tree, {}), look
         if index.stat().st_size < sorter.place.limits.large_index or not _are_few(found, sorter):
             return None, look
-        return Light(*_exchange(git, sorter, tree, look=look, found=found), watched), look
+        return Light(*_exchange(git, sorter, tree, look=look, found=found)), look
     except GitStopped:
         raise
     except GitError:  # conflicts, files that come and go: the longer way has an answer to each
         return None, None
-
-
-def _indexed_tree(git: Git, sorter: Sorter, facts: IndexFacts | None) -> str:
-    """The tree of the index as it stands; the index itself often knows it, though not whether it is still there."""
-    is_looked_for = sorter.place.label is not None  # before a ref is made for it
-    if facts is not None and facts.tree is not None and not sorter.scope.prefix and is_looked_for:
-        return facts.tree
-    return write_tree(git, sorter.scope)
 
 
 def _are_few(found: Found, sorter: Sorter) -> bool:
@@ -345,7 +325,7 @@ class SnapshotMaker:
             raise
         finally:
             Path(f"{own}.lock").unlink(missing_ok=True)
-        return Snapshot(made.tree, own, self._plain, made.overlay, made.watched, git.heeds_modes, stamp)
+        return Snapshot(made.tree, own, self._plain, made.overlay, git.heeds_modes, stamp)
 
     def _start(self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None) -> None:
         if start is not None:
@@ -403,7 +383,7 @@ class SnapshotMaker:
             entries, dropped = self._follow_gitlinks(gitlinks, is_ours=is_ours)
             if dropped:
                 git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(dropped))
-            look = look_at_plain(git, self.scope.pathspec)
+            look = look_at(git, self.scope.pathspec, is_plain=True)
         paths = {entry.path for entry in look.changed} | look.others | look.hidden
         if is_ours:
             paths |= forced(git, self.scope.pathspec)

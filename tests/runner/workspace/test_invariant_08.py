@@ -129,7 +129,7 @@ async def _check(
     root: Path, *, with_git: bool, before: list, after: list, agent: str, restart: bool, large_index: int = 1 << 20
 ) -> None:
     folder = root / "project"
-    limits = Limits(large_index=large_index, clock_ns=0)
+    limits = Limits(large_index=large_index)
     if with_git:
         repository(folder, {"a": "1\n", "b/keep": "k\n", "c.py": "c = 1\n"})
     else:

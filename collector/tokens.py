@@ -93,12 +93,7 @@ class Tokens:
         return Issued(token_id, token)
 
     async def revoke(self, token_id: str) -> bool:
-        """Make a token worthless; False where it was before.
-
-        Raises:
-            NotFoundError: no such token.
-
-        """
+        """Make a token worthless; False where it was before."""
         self._believed.clear()
         if await self._store.revoke_token(token_id, now_epoch_ms()):
             return True

@@ -27,12 +27,7 @@ _BATCH: Final = 500
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The events in JSON lines, in one list, or in one `{"events": [...]}`.
-
-    Raises:
-        UsageError: it is none of these, told by line.
-
-    """
+    """The events in JSON lines, in one list, or in one `{"events": [...]}`."""
     whole = b"".join(pieces)
     try:
         found = orjson.loads(whole)
@@ -60,10 +55,6 @@ def checked_drafts(
     """Drafts of `events` that are not in the spool yet (by event_id), redacted unless `redactor` is None.
 
     They hold for as long as nobody else appends: to be called, and appended, within `spool.writing()`.
-
-    Raises:
-        UsageError: an event breaks the schema, told by place (`events[3].payload.patch`), or its seq is taken.
-
     """
     known = {orjson.loads(line.raw)["event_id"].lower() for line in spool.lines()}
     seq = spool.last_event()

@@ -65,12 +65,7 @@ def sent_before(state_root: Path, *, older_than_ms: int) -> list[Kept]:
 
 
 def prune_sent(state_root: Path, chosen: Sequence[Kept]) -> list[Kept]:
-    """Remove them; those that somebody writes to now, or that changed since, stay. What was removed.
-
-    Raises:
-        RecordError: one cannot be removed.
-
-    """
+    """Remove them; those that somebody writes to now, or that changed since, stay. What was removed."""
     removed: list[Kept] = []
     for kept in chosen:
         lock = FileLock(kept.spool.folder / "writer.lock")

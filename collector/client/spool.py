@@ -100,13 +100,7 @@ class Spool:
 
     @classmethod
     def create(cls, root: Path, header: Mapping[str, Any]) -> Spool:
-        """A new spool below `root`; `header` holds `trace_id`, `server` and `request` (the create request's body).
-
-        Raises:
-            ConflictError: there is one with this id.
-            RecordError: it cannot be written.
-
-        """
+        """A new spool below `root`; `header` holds `trace_id`, `server` and `request` (the create request's body)."""
         folder = root / str(header["trace_id"])
         body = {"version": 1, "created_at_ms": now_epoch_ms(), **header}
         try:
@@ -152,13 +146,7 @@ class Spool:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[list[Line]]:
-        """Hold the pen: yields what others have written since this object last looked. Appending needs it.
-
-        Raises:
-            LockedError: somebody else holds it for 30 s.
-            RecordError: the spool cannot be written.
-
-        """
+        """Hold the pen: yields what others have written since this object last looked. Appending needs it."""
         lock = FileLock(self.folder / "writer.lock")
         lock.acquire(what="this capture", patience_s=_PATIENCE_S)
         try:
@@ -237,12 +225,7 @@ class Spool:
             os.close(descriptor)
 
     def lines(self, *, after: int = 0) -> Iterator[Line]:
-        """The whole events with a seq above `after`, in order; an open tail is left out. Needs no lock.
-
-        Raises:
-            TraceError: a line that is no event.
-
-        """
+        """The whole events with a seq above `after`, in order; an open tail is left out. Needs no lock."""
         try:
             with self.events_path.open("rb") as file:
                 at = self._passed[1] if after >= self._passed[0] else 0

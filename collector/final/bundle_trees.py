@@ -85,12 +85,7 @@ class Trees:
         return self._git
 
     def add_bundle(self, bundle: bytes, *, what: str) -> None:
-        """Unpack a bundle's objects.
-
-        Raises:
-            TraceError: it is no bundle, is damaged, or needs commits that are not here.
-
-        """
+        """Unpack a bundle's objects."""
         path = self._folder / "bundle"
         path.write_bytes(bundle)
         try:
@@ -101,12 +96,7 @@ class Trees:
             path.unlink()
 
     def commit(self, sha: str, *, what: str) -> CommitTree:
-        """The tree of a commit.
-
-        Raises:
-            TraceError: it is not in the bundles.
-
-        """
+        """The tree of a commit."""
         if _SHA.fullmatch(sha) is None:
             raise TraceError(f"{sha!r} is no commit id")
         try:
@@ -115,12 +105,7 @@ class Trees:
             raise TraceError(f"{what} {sha} is not in the bundle", why=_first_line(error)) from error
 
     def rebuilt(self, base: CommitTree, files: Mapping[str, FileState]) -> str | None:
-        """The id of `base`'s tree with the replayed files in it; None while one of them is not known.
-
-        Raises:
-            TraceError: git refuses it (names that no tree may hold).
-
-        """
+        """The id of `base`'s tree with the replayed files in it; None while one of them is not known."""
         if any(not (isinstance(state.content, bytes) or state.content is None) for state in files.values()):
             return None
         try:
@@ -144,12 +129,7 @@ class Trees:
         return git.line("write-tree")
 
     def write_out(self, base: CommitTree | None, files: Mapping[str, FileState], target: Path) -> int:
-        """Write the rebuilt tree into the new folder `target`; how many files. Links and submodules are left out.
-
-        Raises:
-            UsageError: the folder is there and not empty, or cannot be written.
-
-        """
+        """Write the rebuilt tree into the new folder `target`; how many files. Links and submodules are left out."""
         try:
             target.mkdir(parents=True, exist_ok=True)
             if any(target.iterdir()):

@@ -33,12 +33,7 @@ class Fact(Protocol):
 
 
 def fold_qa(facts: Iterable[Fact]) -> Qa | None:
-    """The `qa` block; None where no check has left a part of it.
-
-    Raises:
-        TraceError: a fact holds what the schema does not know, named by its step.
-
-    """
+    """The `qa` block; None where no check has left a part of it."""
     parts: dict[str, Any] = {}
     for fact in facts:
         try:

@@ -69,7 +69,6 @@ class StoreSource:
         return source
 
     async def events(self) -> AsyncIterator[Event]:
-        """See `Source`."""
         after = 0
         while page := await self._store.read_events(self.trace_id, after=after, limit=_PAGE):
             after = page[-1].seq
@@ -82,7 +81,6 @@ class StoreSource:
                     ) from error
 
     async def read(self, blob_id: str) -> bytes | None:
-        """See `Source`."""
         try:
             return await self._contents.read(blob_id)
         except NotFoundError:
@@ -102,12 +100,10 @@ class DocumentSource:
         self._inline = {blob.blob_id: blob.storage_uri for blob in blobs if blob.storage_uri.startswith("data:")}
 
     async def events(self) -> AsyncIterator[Event]:
-        """See `Source`."""
         for event in self._document.events:
             yield event
 
     async def read(self, blob_id: str) -> bytes | None:
-        """See `Source`."""
         uri = self._inline.get(blob_id)
         if uri is None:
             try:

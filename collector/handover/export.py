@@ -126,13 +126,7 @@ _GITLEAKS: Final = Path(__file__).parents[2] / "tracer" / "redaction" / "rules" 
 
 
 def export_pieces(row: TraceRow, form: ExportFormat, *, store: TraceStore, contents: Contents) -> AsyncGenerator[Piece]:
-    """The trace in one of the formats, piece by piece, as far as consent goes.
-
-    Raises:
-        ConflictError: consent forbids the export.
-        TraceError: an event or a blob is damaged.
-
-    """
+    """The trace in one of the formats, piece by piece, as far as consent goes."""
     check_consent(row)
     if form == "json":
         return readable_document(row, store=store, contents=contents)

@@ -58,12 +58,7 @@ class ReadSession:
 
 
 def read_session(session: NativeSession, *, redactor: Redactor) -> ReadSession:
-    """Read `session` and its subagents.
-
-    Raises:
-        TraceError: it cannot be read, or holds nothing of a conversation.
-
-    """
+    """Read `session` and its subagents."""
     roots = (session.cwd,) if session.cwd else ()
     with Spool() as spool:
         reading = _Reading(spool, Cleaner(redactor, project_roots=roots))
@@ -115,21 +110,18 @@ class _Reading(Assembly):
 
     @override
     def message(self, at_ms: int | None, role: str, text: str, *, agent: str | None = None) -> None:
-        """See `Assembly`."""
         super().message(at_ms, role, text, agent=agent)
         if text.strip() and role != "user":
             self._keep(Item("message", self._moment(at_ms), _plain(text), agent))
 
     @override
     def prompt(self, at_ms: int | None, text: str) -> None:
-        """See `Assembly`."""
         super().prompt(at_ms, text)
         if text.strip():
             self._keep(Item("prompt", self._moment(at_ms), _plain(text)))
 
     @override
     def error(self, at_ms: int | None, text: str, *, agent: str | None = None) -> None:
-        """See `Assembly`."""
         super().error(at_ms, text, agent=agent)
         self._keep(Item("error", self._moment(at_ms), _plain(text), agent))
 
@@ -151,7 +143,6 @@ class _Reading(Assembly):
 
     @override
     def result(self, call_id: str, result: Result, *, agent: str | None = None) -> None:
-        """See `Assembly`."""
         described = self.pending_call(call_id, agent=agent)
         item = self._open.get((agent, call_id))
         if described is not None and item is not None and item.output is None:
@@ -166,7 +157,6 @@ class _Reading(Assembly):
 
     @override
     def fail(self, call_id: str, *, agent: str | None = None) -> None:
-        """See `Assembly`."""
         super().fail(call_id, agent=agent)
         item = self._open.get((agent, call_id))
         if item is not None:

@@ -46,10 +46,6 @@ def imported_task(
 
     `read_blob` answers blobs by id, `base` the content of a path before the task began; `base_commit` is a commit of
     that tree and `bundle` holds it. `read_agentic` answers the lines of a distilled session by the name in the trace.
-
-    Raises:
-        ConflictError: the task has not ended.
-
     """
     first, last = entries[0], entries[-1]
     if last.event != "FINAL_SUMMARY":

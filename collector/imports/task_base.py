@@ -63,10 +63,6 @@ def task_base(workspace: Path, base: str | None, folder: Path) -> TaskBase | Non
     """The base that a task recorded as `base` (`git:<tree>`); None where it recorded none in git, or it is gone.
 
     `folder` is an empty one, the caller's to remove.
-
-    Raises:
-        TraceError: git cannot be used.
-
     """
     if base is None or not base.startswith(_TREE) or not workspace.is_dir():
         return None

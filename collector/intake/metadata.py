@@ -60,12 +60,7 @@ class PreparedEnd:
 
 
 def prepare_create(raw: bytes, *, key: bytes, redactors: CaptureRedactors) -> PreparedTrace:
-    """What `POST /traces` sent, as it is stored.
-
-    Raises:
-        IntakeError: the schema or consent (rule `consent`) is broken.
-
-    """
+    """What `POST /traces` sent, as it is stored."""
     value = parse_json(raw)
     sent = _validated(CreateTrace, value)
     if sent.store == "raw" and not sent.developer.consent_flags.store_raw_code:
@@ -101,10 +96,6 @@ def prepare_finalize(
 
     Blob ids that are not in `resolved` are refused; with `resolved` None they are only collected in `references`,
     for the caller to look up and call again.
-
-    Raises:
-        IntakeError: the schema is broken, or a blob is not here (rule `unknown_blob`).
-
     """
     sent = _validated(FinalizeTrace, parse_json(raw) if raw.strip() else {})
     if sent.final_state is None:
@@ -127,13 +118,7 @@ def prepare_finalize(
 
 
 def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactors: CaptureRedactors) -> NewBlob:
-    """An uploaded blob as it is stored: text redacted in the redacted modes, anything else only with consent.
-
-    Raises:
-        IntakeError: it cannot be redacted and raw code may not be stored (rule `consent`).
-        TooLargeError: it is beyond the limit of a blob.
-
-    """
+    """An uploaded blob as it is stored: text redacted in the redacted modes, anything else only with consent."""
     if len(data) > rules.limits.blob_bytes:
         raise TooLargeError("the blob is too large", place=BODY, rule="blob_bytes", limit=rules.limits.blob_bytes)
     if not rules.redacting:
@@ -228,12 +213,7 @@ _PIECE: Final = 1 << 20
 
 
 def checked_type(content_type: str) -> str:
-    """`content_type` without its parameters.
-
-    Raises:
-        IntakeError: blobs have no such type (rule `content_type`).
-
-    """
+    """`content_type` without its parameters."""
     plain = content_type.partition(";")[0].strip().lower()
     if plain not in CONTENT_TYPES:
         raise IntakeError(
@@ -261,13 +241,7 @@ def looks_binary(head: bytes) -> bool:
 def prepare_upload(
     data: bytes, *, content_type: str, rules: IntakeRules, redactors: CaptureRedactors, inflated_limit: int = HELD
 ) -> NewBlob:
-    """The blob as it is stored.
-
-    Raises:
-        IntakeError: rule `gzip` (broken), or `consent` as in `prepare_blob`.
-        TooLargeError: rule `inflated_bytes`: it unpacks to more than the limit.
-
-    """
+    """The blob as it is stored."""
     if not data.startswith(_GZIP):
         if content_type == "application/gzip":
             raise IntakeError("the body is no gzip", place=BODY, rule="gzip", why="it does not begin with 1f 8b")

@@ -24,12 +24,7 @@ _MODELS: Final[TypeAdapter[list[Any]]] = TypeAdapter(list[Event])
 
 
 def checked_events(sent: list[Any]) -> list[dict[str, Any]]:
-    """The events as dicts with all their fields; those that were not sent have their defaults.
-
-    Raises:
-        ValidationError: they break the schema.
-
-    """
+    """The events as dicts with all their fields; those that were not sent have their defaults."""
     try:
         return cast("list[dict[str, Any]]", _PLAIN.validate_python(sent))
     except ValidationError:

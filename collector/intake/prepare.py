@@ -265,12 +265,7 @@ def tombstone(*, reason: str, content_id: str, byte_length: int, key: bytes) -> 
 
 
 def check_consent(row: BlobRow, rules: IntakeRules, place: str) -> None:
-    """Refuse to name a blob that nothing was redacted in (an admin's upload) where raw code may not be stored.
-
-    Raises:
-        IntakeError: rule `consent`.
-
-    """
+    """Refuse to name a blob that nothing was redacted in (an admin's upload) where raw code may not be stored."""
     if rules.redacting and not rules.store_raw_code and row.redaction.get("applied") is not True:
         raise IntakeError(
             f"{place} names content that cannot be redacted",
@@ -305,10 +300,6 @@ def prepare_events(
 
     `sent` is a request's body, a list of events, or what `parse_events` made of either. `resolved` holds the blobs
     that `ParsedBatch.references` ask for (`TraceStore.resolve_blobs`); events that name others are refused.
-
-    Raises:
-        IntakeError: a rule is broken; `TooLargeError` for limits.
-
     """
     batch = sent if isinstance(sent, ParsedBatch) else parse_events(sent, key=rules.key, limits=rules.limits)
     return prepare_one(Asked(batch, rules, resolved or {}, trace_map), redactors=redactors)

@@ -21,12 +21,7 @@ _NUL: Final = b"\\u0000"
 
 
 def parse_json(raw: bytes, *, place: str = BODY) -> Any:
-    """The JSON value in `raw`; NUL and surrogates are looked for here, depth and numbers by `check_json`.
-
-    Raises:
-        IntakeError: rules `json`, `surrogate`, `nul`, `depth`, `number`.
-
-    """
+    """The JSON value in `raw`; NUL and surrogates are looked for here, depth and numbers by `check_json`."""
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -45,12 +40,7 @@ def parse_json(raw: bytes, *, place: str = BODY) -> Any:
 
 
 def check_json(value: Any, place: str) -> None:
-    """Refuse what is nested deeper than MAX_DEPTH or holds a number of 2**63 or more.
-
-    Raises:
-        IntakeError: rules `depth`, `number`.
-
-    """
+    """Refuse what is nested deeper than MAX_DEPTH or holds a number of 2**63 or more."""
     stack = [(value, place, 1)]
     while stack:
         item, where, depth = stack.pop()

@@ -43,12 +43,7 @@ class Label(BaseModel):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """The labels of a file.
-
-    Raises:
-        ConfigError: it cannot be read, holds no label, or a line is none.
-
-    """
+    """The labels of a file."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -95,7 +90,6 @@ class RememberedScores:
 
     @property
     def identity(self) -> str:
-        """See `Judge.identity`."""
         return self._judge.identity
 
     async def judge(self, packet: Packet) -> JudgeResult:

@@ -65,11 +65,9 @@ class RecordedJudgeModel:
 
     @property
     def identity(self) -> str:
-        """See `JudgeModel.identity`."""
         return self._name
 
     async def ask(self, question: Question) -> ModelAnswer:
-        """See `JudgeModel.ask`."""
         found = next((reply for reply in self._replies if reply.answers(question)), None)
         if found is None:
             raise UnavailableError(
@@ -93,12 +91,7 @@ class RecordedJudgeModel:
 
 
 def read_recording(path: Path) -> list[RecordedReply]:
-    """The lines of a recording.
-
-    Raises:
-        ConfigError: the file cannot be read, or a line is none of a recording.
-
-    """
+    """The lines of a recording."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -134,7 +127,6 @@ class RecordingModel:
 
     @property
     def identity(self) -> str:
-        """See `JudgeModel.identity`."""
         return self._model.identity
 
     async def ask(self, question: Question) -> ModelAnswer:
@@ -195,11 +187,9 @@ class AnthropicJudgeModel:
 
     @property
     def identity(self) -> str:
-        """See `JudgeModel.identity`."""
         return self._model
 
     async def ask(self, question: Question) -> ModelAnswer:
-        """See `JudgeModel.ask`."""
         if self._key is None or not self._key.value.isascii() or not self._key.value.isprintable():
             what = "the judge has no API key" if self._key is None else f"the key from {self._key.source} is malformed"
             raise CredentialsError(what, next_step=_NO_KEY)
@@ -318,11 +308,9 @@ class PacedModel:
 
     @property
     def identity(self) -> str:
-        """See `JudgeModel.identity`."""
         return self._model.identity
 
     async def ask(self, question: Question) -> ModelAnswer:
-        """See `JudgeModel.ask`."""
         await self._pace.wait()
         return await self._model.ask(question)
 

@@ -54,11 +54,9 @@ class RubricJudge:
 
     @property
     def identity(self) -> str:
-        """See `Judge.identity`."""
         return f"{self._model.identity} rubric={RUBRIC_VERSION} votes={self._votes}"
 
     async def judge(self, packet: Packet) -> JudgeResult:
-        """See `Judge.judge`."""
         if not packet.event_ids:
             return no_verdict(
                 model=self._model.identity,
@@ -139,13 +137,7 @@ class ChosenJudge(NamedTuple):
 
 
 def choose_model(settings: SettingSource, environ: Mapping[str, str]) -> tuple[JudgeModel | None, str]:
-    """The model the settings name, or None and why.
-
-    Raises:
-        ConfigError: a recording that cannot be used, a base URL that is none.
-        CredentialsError: a key file that others can read.
-
-    """
+    """The model the settings name, or None and why."""
     if settings.get("judge.mode") == "off":
         return None, _OFF
     recording = settings.get("judge.recording")

@@ -55,9 +55,7 @@ _BLOBS: Final = ("content_blob_id", "patch_blob_id", "chunk_blob_id", "detail_bl
 class EventReader(Protocol):
     """The one method of the store that is needed."""
 
-    async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
-        """See `TraceStore.read_events`."""
-        ...
+    async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]: ...
 
 
 @dataclass(slots=True)

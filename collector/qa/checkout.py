@@ -49,12 +49,7 @@ class SessionEnd(NamedTuple):
 
 
 async def session_end(source: Source, base: Callable[[str], Content]) -> SessionEnd:
-    """Replay a session over `base` (the content of a path at the base commit).
-
-    Raises:
-        TraceError: an event or a blob is damaged.
-
-    """
+    """Replay a session over `base` (the content of a path at the base commit)."""
     replay = Replay(base)
     commits: list[str] = []
     pull_request = ""
@@ -181,12 +176,7 @@ class CodeStore:
     async def fetch_source(
         self, repo: Mapping[str, object], *, contents: Contents, remotes: tuple[str, ...]
     ) -> Refusal | str:
-        """Bring the base commit here; where it came from, or why there is no source.
-
-        Raises:
-            UnavailableError: the remote cannot be reached now.
-
-        """
+        """Bring the base commit here; where it came from, or why there is no source."""
         bundle_id, url, commit = repo.get("bundle_blob_id"), repo.get("remote_url"), str(repo.get("commit_base"))
         if isinstance(bundle_id, str):
             try:
@@ -339,13 +329,7 @@ class CodeStore:
         return git.line("write-tree")
 
     async def _blocking(self, call: Callable[[], _T], *, limit_s: float | None = None) -> _T:
-        """Run git in a thread; ended when we are cancelled, at the time limit, or when the disk fills.
-
-        Raises:
-            LimitError: it wrote too much.
-            UnavailableError: it took too long.
-
-        """
+        """Run git in a thread; ended when we are cancelled, at the time limit, or when the disk fills."""
         running = asyncio.create_task(asyncio.to_thread(call))
         watching = asyncio.create_task(self._watch(limit_s))
         try:

@@ -87,12 +87,7 @@ class TestsStep:
     progress: Progress = field(default=lambda _: None)
 
     async def run(self) -> dict[str, Any]:
-        """The `qa.tests` object.
-
-        Raises:
-            SandboxError: the sandbox failed, also when tried again.
-
-        """
+        """The `qa.tests` object."""
         facts = await self.sandbox.facts(self.plan.image)
         detail: dict[str, JsonValue] = {
             "sandbox": facts.as_json(),

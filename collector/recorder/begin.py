@@ -44,12 +44,7 @@ _SCP_ADDRESS: Final = re.compile(r"(?:[^@/\s]+@)?([^:/\s]+):(?!//)(.+)")
 
 
 def open_repository(folder: Path) -> Git:
-    """The git repository around `folder`.
-
-    Raises:
-        UsageError: there is none, git is missing, or it has no commit yet.
-
-    """
+    """The git repository around `folder`."""
     try:
         git = find_repository(folder)
     except GitError as error:
@@ -260,12 +255,7 @@ class Person:
 def create_request(
     git: Git, *, bug: Bug, person: Person, store: str, mode: str, environ: Mapping[str, str], key: bytes
 ) -> dict[str, Any]:
-    """The body of POST /traces but for `trace_id`.
-
-    Raises:
-        UsageError: raw mode without consent to keep code as it is.
-
-    """
+    """The body of POST /traces but for `trace_id`."""
     check_store(store, person.consent)
     return {
         "repo": repo_block(git, commit=head_commit(git)),
@@ -284,12 +274,7 @@ def create_request(
 
 
 def check_store(store: str, consent: Consent) -> None:
-    """Refuse raw mode that nobody consented to.
-
-    Raises:
-        UsageError: so it is.
-
-    """
+    """Refuse raw mode that nobody consented to."""
     if store == "raw" and not consent.code:
         raise UsageError(
             "raw mode keeps code and output as they are, and nobody consented to that",
@@ -308,13 +293,7 @@ def begin_capture(
     trace_id: str = "",
     **more: Any,
 ) -> Spool:
-    """A new spool for `request`, redacted unless it asks for raw mode.
-
-    Raises:
-        UsageError: a value breaks the schema.
-        RecordError: it cannot be written.
-
-    """
+    """A new spool for `request`, redacted unless it asks for raw mode."""
     body = dict(request)
     try:
         CreateTrace.model_validate(body)

@@ -47,12 +47,7 @@ class Consent:
 
 
 def parse_consent(text: str) -> Consent:
-    """`all`, `none` or a list of `code`, `output`, `judge`.
-
-    Raises:
-        UsageError: another word.
-
-    """
+    """`all`, `none` or a list of `code`, `output`, `judge`."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     if words == ["all"]:
         return Consent(code=True, output=True, judge=True)
@@ -81,12 +76,7 @@ def stored_consent(state_root: Path, repo_id: str) -> Consent | None:
 
 
 def keep_consent(state_root: Path, repo_id: str, consent: Consent) -> None:
-    """Remember the answer.
-
-    Raises:
-        RecordError: it cannot be written.
-
-    """
+    """Remember the answer."""
     path = state_root / _FILE
     try:
         ensure_folder(state_root)

@@ -275,12 +275,7 @@ class Scribe:
         self.begun = threading.Event()
 
     def look_first(self) -> None:
-        """Take what was changed before the session; called before its shell starts, whose changes are others.
-
-        Raises:
-            RecordError: the spool cannot be written.
-
-        """
+        """Take what was changed before the session; called before its shell starts, whose changes are others."""
         left_alone = self._writer.leave_alone()
         if left_alone:
             self._tell(left_alone)

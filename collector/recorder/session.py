@@ -496,12 +496,7 @@ class _Live:
 
 
 def close_interrupted(spool: Spool, git: Git, options: ScribeOptions, *, tell: Callable[[str], None]) -> bool:
-    """Close a recording whose recorder was killed: last edits, commits, final state. False where one is running.
-
-    Raises:
-        RecordError: it cannot be written.
-
-    """
+    """Close a recording whose recorder was killed: last edits, commits, final state. False where one is running."""
     if spool.final is not None:
         return True
     lock = FileLock(spool.folder / "recorder.lock")

@@ -87,12 +87,7 @@ class Shell:
 
 
 def find_shell(wanted: str, environ: Mapping[str, str]) -> Shell:
-    """The shell called `wanted` (`bash`, `zsh` or a path), else `$SHELL`.
-
-    Raises:
-        UsageError: another shell, or none of that name.
-
-    """
+    """The shell called `wanted` (`bash`, `zsh` or a path), else `$SHELL`."""
     chosen = wanted or environ.get("SHELL") or "bash"
     name = Path(chosen).name
     program = chosen if "/" in chosen else shutil.which(chosen, path=environ.get("PATH"))
@@ -113,12 +108,7 @@ def find_shell(wanted: str, environ: Mapping[str, str]) -> Shell:
 
 
 def prepare(shell: Shell, folder: Path, *, nonce: str, environ: Mapping[str, str]) -> Shell:
-    """Write the start-up files into `folder`; the shell with its arguments and environment.
-
-    Raises:
-        RecordError: they cannot be written.
-
-    """
+    """Write the start-up files into `folder`; the shell with its arguments and environment."""
     try:
         ensure_folder(folder)
         if shell.name == "bash":

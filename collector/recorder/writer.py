@@ -29,12 +29,7 @@ _REFS: Final = "refs/pm-orchestrator/record/"
 
 
 def ensure_base_bundle(spool: Spool, git: Git) -> str:
-    """Put the base commit's bundle into the spool where it is wanted and missing; why there is none, or nothing.
-
-    Raises:
-        RecordError: it cannot be written.
-
-    """
+    """Put the base commit's bundle into the spool where it is wanted and missing; why there is none, or nothing."""
     request: dict[str, Any] = spool.header["request"]
     repo = request["repo"]
     if repo.get("bundle_blob_id") or spool.sent.created:
@@ -67,12 +62,7 @@ def final_bundle(spool: Spool, git: Git, *, head: str) -> str | None:
 
 
 def _bundled(git: Git, commit: str, *, name: str) -> bytes:
-    """A bundle that holds `commit`: HEAD's, else one of its own, which needs a ref for as long as it is made.
-
-    Raises:
-        GitError: git could not make it.
-
-    """
+    """A bundle that holds `commit`: HEAD's, else one of its own, which needs a ref for as long as it is made."""
     data = git.run("bundle", "create", "--quiet", "-", "HEAD", chosen_index=False)
     head = re.search(rb"^([0-9a-f]{40,64}) HEAD\n", data[:_HEADER], re.MULTILINE)
     shared = git.run("merge-base", head[1].decode(), commit, ok_codes=(0, 1)) if head else b""

@@ -161,7 +161,6 @@ class StoredContents:
         self._blobs = blobs
 
     async def read(self, blob_id: str) -> bytes:
-        """See `Contents`."""
         data = await self._store.blob_data(blob_id)
         if data is not None:
             if blob_id_of(data) != blob_id:

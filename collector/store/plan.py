@@ -41,12 +41,7 @@ class Plan(NamedTuple):
 
 
 def plan_append(events: Sequence[StoredEvent], *, seq_last: int, stored: Mapping[str, bytes]) -> Plan:
-    """What of `events` to write behind `seq_last`; `stored` has the identity of each event id that is there already.
-
-    Raises:
-        EventConflictError: an id or a seq is taken.
-
-    """
+    """What of `events` to write behind `seq_last`; `stored` has the identity of each event id that is there already."""
     if not stored and events and events[-1].seq == seq_last + len(events) and _is_run(events):  # the usual case
         return Plan(events, 0, seq_last + len(events), ())
     seen = dict(stored)

@@ -63,12 +63,7 @@ async def run_queue_worker(
     stop: asyncio.Event,
     limits: QueueLimits | None = None,
 ) -> None:
-    """Take jobs until `stop` is set; what is under way is finished first.
-
-    Raises:
-        UnavailableError: the database cannot be reached.
-
-    """
+    """Take jobs until `stop` is set; what is under way is finished first."""
     from pgqueuer.domain.errors import RetryRequested
     from pgqueuer.models import Job
     from pgqueuer.qm import QueueManager

@@ -52,12 +52,7 @@ class SharedPace:
         self._name = name
 
     async def wait(self) -> None:
-        """Return when the next request may leave.
-
-        Raises:
-            UnavailableError: the database cannot be reached.
-
-        """
+        """Return when the next request may leave."""
         import psycopg
 
         try:
@@ -187,12 +182,7 @@ def is_shared(settings: Settings) -> bool:
 
 
 def queue_address(settings: Settings) -> str:
-    """The database that holds the queue.
-
-    Raises:
-        UsageError: captures are not kept in PostgreSQL.
-
-    """
+    """The database that holds the queue."""
     if not is_shared(settings):
         raise UsageError(
             "there is no queue to work from",
@@ -206,13 +196,7 @@ def queue_address(settings: Settings) -> str:
 async def quality_checks(
     collector: Collector, settings: Settings, environ: Mapping[str, str], *, pace: Pace
 ) -> AsyncIterator[Checks]:
-    """The checks as a function of the trace, while the block runs.
-
-    Raises:
-        ConfigError: a setting or a recording that cannot be used.
-        CredentialsError: a key file that others can read.
-
-    """
+    """The checks as a function of the trace, while the block runs."""
     chosen = choose_judge(settings, environ, pace=pace)
     rules = qa_settings(settings)
     sandbox = SandboxChooser(rules.sandbox, pull=rules.pull)
@@ -239,12 +223,7 @@ async def quality_checks(
 async def collector_with_worker(
     state_dir: StateDir, settings: Settings, *, environ: Mapping[str, str]
 ) -> AsyncIterator[Collector]:
-    """An open collector and, unless workers of their own do it, an embedded worker beside it.
-
-    Raises:
-        ConfigError, UnavailableError: as `open_collector` and `quality_checks`.
-
-    """
+    """An open collector and, unless workers of their own do it, an embedded worker beside it."""
     async with open_collector(state_dir, settings, environ=environ) as collector:
         if is_shared(settings) or settings.get("worker.embedded") == "off":
             yield collector
@@ -275,13 +254,7 @@ async def work_from_queue(
     stop: asyncio.Event,
     parallel: int | None = None,
 ) -> None:
-    """Take jobs from the queue until `stop` is set, and finish what is under way; `parallel` at once.
-
-    Raises:
-        UsageError: captures are not kept in PostgreSQL.
-        ConfigError, UnavailableError: as `open_collector`, `quality_checks` and `run_queue_worker`.
-
-    """
+    """Take jobs from the queue until `stop` is set, and finish what is under way; `parallel` at once."""
     dsn = queue_address(settings)
     limits = QueueLimits(
         parallel=parallel or int(settings.get("worker.parallel")),

@@ -165,12 +165,7 @@ class BubblewrapSandbox:
         self._lock = asyncio.Lock()
 
     async def facts(self, image: str) -> SandboxFacts:  # noqa: ARG002 - there are no images here
-        """What it holds on this machine, seen from inside.
-
-        Raises:
-            SandboxError: it does not work here.
-
-        """
+        """What it holds on this machine, seen from inside."""
         async with self._lock:
             if self._facts is None:
                 self._facts = await self._try_out()
@@ -181,12 +176,7 @@ class BubblewrapSandbox:
         return f"host:{platform.system().lower()}-{platform.release()}"
 
     async def run(self, job: Job) -> Outcome:
-        """Run one job.
-
-        Raises:
-            SandboxError: bubblewrap failed.
-
-        """
+        """Run one job."""
         if job.network:  # it could only share this machine's own, with every service on it
             raise SandboxError(
                 "bubblewrap has no network of its own for a build",

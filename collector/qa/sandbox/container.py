@@ -112,12 +112,7 @@ class ContainerSandbox:
         self._lock = asyncio.Lock()
 
     async def facts(self, image: str) -> SandboxFacts:
-        """What the engine holds with this image, seen from inside one container.
-
-        Raises:
-            SandboxError: no engine answers, or the image cannot be had.
-
-        """
+        """What the engine holds with this image, seen from inside one container."""
         async with self._lock:
             if image not in self._facts:
                 version = await self._version()
@@ -126,32 +121,17 @@ class ContainerSandbox:
             return self._facts[image]
 
     async def image_id(self, image: str) -> str:
-        """The image's own digest.
-
-        Raises:
-            SandboxError: the image cannot be had.
-
-        """
+        """The image's own digest."""
         await self.facts(image)
         return self._ids[image]
 
     async def run(self, job: Job) -> Outcome:
-        """Run one job in a container of its own.
-
-        Raises:
-            SandboxError: the engine failed, or somebody else ended the container.
-
-        """
+        """Run one job in a container of its own."""
         await self.facts(job.image)
         return await self._run(job, self._way or Way())
 
     async def clean(self) -> int:
-        """Remove stale containers of ours; how many.
-
-        Raises:
-            SandboxError: the engine does not answer.
-
-        """
+        """Remove stale containers of ours; how many."""
         removed = 0
         for name in (await self._ask("ps", "--all", f"--filter=label={MARK_LABEL}", "--format={{.Names}}")).split():
             shown = await self._call("inspect", "--type=container", "--format={{json .Config.Labels}}", name)

@@ -64,13 +64,11 @@ async def trace(connection: Connection, trace_id: str) -> TraceRow | None:
 
 
 async def listed(connection: Connection, after: str | None, limit: int, status: str | None) -> tuple[TraceRow, ...]:
-    """See `TraceStore.list_traces`."""
     rows = await connection.execute(_LISTED, (status, status, after, after, limit))
     return tuple(_trace(row) for row in await rows.fetchall())
 
 
 async def pending(connection: Connection, limit: int) -> tuple[str, ...]:
-    """See `TraceStore.pending_traces`."""
     rows = await connection.execute(
         "SELECT trace_id::text FROM traces WHERE status IN ('finalized', 'qa_running')"
         " ORDER BY finalized_at_ms, trace_id LIMIT %s",
@@ -80,7 +78,6 @@ async def pending(connection: Connection, limit: int) -> tuple[str, ...]:
 
 
 async def gaps(connection: Connection, trace_id: str, limit: int) -> tuple[tuple[int, int], ...]:
-    """See `TraceStore.gaps`."""
     rows = await connection.execute(
         "SELECT from_seq, to_seq FROM trace_gaps WHERE trace_id = %s ORDER BY from_seq LIMIT %s", (trace_id, limit)
     )
@@ -88,7 +85,6 @@ async def gaps(connection: Connection, trace_id: str, limit: int) -> tuple[tuple
 
 
 async def events(connection: Connection, trace_id: str, after: int, limit: int) -> tuple[StoredEvent, ...]:
-    """See `TraceStore.read_events`."""
     rows = await connection.execute(
         "SELECT event_id::text, seq, ts_ms, type, envelope_json::text, payload_jsonb::text FROM events"
         " WHERE trace_id = %s AND seq > %s ORDER BY seq LIMIT %s",
@@ -100,7 +96,6 @@ async def events(connection: Connection, trace_id: str, after: int, limit: int) 
 
 
 async def facts(connection: Connection, trace_id: str) -> tuple[QaFact, ...]:
-    """See `TraceStore.qa_facts`."""
     rows = await connection.execute(
         "SELECT step, input_hash, ts_ms, result_json FROM qa_facts WHERE trace_id = %s ORDER BY number", (trace_id,)
     )
@@ -108,26 +103,22 @@ async def facts(connection: Connection, trace_id: str) -> tuple[QaFact, ...]:
 
 
 async def blob_row(connection: Connection, blob_id: str) -> BlobRow | None:
-    """See `TraceStore.get_blob_row`."""
     row = await (await connection.execute(_BLOB, (blob_id,))).fetchone()
     return _blob(row) if row is not None else None
 
 
 async def blob_data(connection: Connection, blob_id: str) -> bytes | None:
-    """See `TraceStore.blob_data`."""
     rows = await connection.execute("SELECT data FROM blobs WHERE blob_id = %s", (blob_id,), binary=True)
     row = await rows.fetchone()
     return bytes(row[0]) if row is not None and row[0] is not None else None
 
 
 async def blob_rows(connection: Connection, trace_id: str, after: str, limit: int | None) -> tuple[BlobRow, ...]:
-    """See `TraceStore.blob_rows`."""
     rows = await connection.execute(_BLOBS, (trace_id, after, limit))
     return tuple(_blob(row) for row in await rows.fetchall())
 
 
 async def resolved(connection: Connection, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
-    """See `TraceStore.resolve_blobs`."""
     rows = await connection.execute(_RESOLVED, (list(submitted), trace_id, trace_id))
     return {row[0]: _blob(row[1:]) for row in await rows.fetchall()}
 
@@ -142,13 +133,11 @@ async def held_ids(connection: Connection, after: str, limit: int) -> list[str]:
 
 
 async def token(connection: Connection, token_hash: str) -> TokenRow | None:
-    """See `TraceStore.find_token`."""
     row = await (await connection.execute(_ONE_TOKEN, (token_hash,))).fetchone()
     return TokenRow(*row) if row is not None else None
 
 
 async def tokens(connection: Connection) -> tuple[TokenRow, ...]:
-    """See `TraceStore.list_tokens`."""
     return tuple(TokenRow(*row) for row in await (await connection.execute(_TOKENS)).fetchall())
 
 

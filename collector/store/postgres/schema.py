@@ -108,12 +108,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (_V1,)
 
 
 async def migrate(connection: AsyncConnection[tuple[object, ...]]) -> int:
-    """Bring the database to the newest version; the version it had.
-
-    Raises:
-        TraceError: the database is of a later version.
-
-    """
+    """Bring the database to the newest version; the version it had."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_MIGRATE,))
         await connection.execute("CREATE SCHEMA IF NOT EXISTS pm_collector")

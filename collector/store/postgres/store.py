@@ -94,7 +94,6 @@ class PostgresStore:
             await self._purge(trace_id)
 
     async def close(self) -> None:
-        """See the port."""
         await self._pool.close()
         await self._gates.close()
 
@@ -152,19 +151,16 @@ class PostgresStore:
     # -- traces
 
     async def create_trace(self, row: TraceRow, *, ingest_key_hash: str, identity: bytes = b"") -> bool:
-        """See the port."""
         now = clock.now_epoch_ms()
         token = TokenRow(clock.new_id(), "ingest", ingest_key_hash, row.trace_id, "", now)
         return await self._write(lambda c: write.create(c, row, token, identity, now))
 
     async def get_trace(self, trace_id: str) -> TraceRow | None:
-        """See the port."""
         return await self._read(read.trace, trace_id)
 
     async def list_traces(
         self, *, after: str | None = None, limit: int = 100, status: str | None = None
     ) -> tuple[TraceRow, ...]:
-        """See the port."""
         return await self._read(read.listed, after, limit, status)
 
     async def finalize(
@@ -176,8 +172,6 @@ class PostgresStore:
         blobs: Sequence[NewBlob] = (),
         references: Collection[str] = (),
     ) -> TraceRow:
-        """See the port."""
-
         async def work(connection: Connection) -> TraceRow | None:
             closed = await write.finalize(
                 connection, trace_id, final_state=final_state, blobs=blobs, references=references, at_ms=at_ms
@@ -203,16 +197,13 @@ class PostgresStore:
         return await self._write(work)
 
     async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
-        """See the port."""
         return await self._read(read.pending, limit)
 
     async def set_final_document(self, trace_id: str, blob_id: str) -> None:
-        """See the port."""
         now = clock.now_epoch_ms()
         await self._write(lambda c: write.set_final(c, trace_id, blob_id, now))
 
     async def delete_trace(self, trace_id: str, at_ms: int) -> bool:
-        """See the port."""
         deleted = await self._write(lambda c: write.delete(c, trace_id, at_ms))
         await self._purge(trace_id)
         return deleted
@@ -222,7 +213,6 @@ class PostgresStore:
             pass
 
     async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:
-        """See the port."""
         return await self._read(read.gaps, trace_id, limit)
 
     # -- events
@@ -237,7 +227,6 @@ class PostgresStore:
         skew_ms: int | None = None,
         limits: TraceLimits | None = None,
     ) -> AppendResult:
-        """See the port."""
         now = clock.now_epoch_ms()
         return await self._write(
             lambda c: write.append(
@@ -246,19 +235,16 @@ class PostgresStore:
         )
 
     async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
-        """See the port."""
         return await self._read(read.events, trace_id, after, limit)
 
     # -- quality checks
 
     async def append_qa_fact(self, trace_id: str, fact: QaFact) -> bool:
-        """See the port."""
         now = clock.now_epoch_ms()
         named = named_blobs(fact.result)
         return await self._write(lambda c: write.put_fact(c, trace_id, fact, named, now))
 
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
-        """See the port."""
         return await self._read(read.facts, trace_id)
 
     # -- blobs
@@ -266,30 +252,24 @@ class PostgresStore:
     async def put_blob_row(
         self, row: BlobRow, *, trace_id: str | None = None, submitted_id: str | None = None, data: bytes | None = None
     ) -> None:
-        """See the port."""
         now = clock.now_epoch_ms()
         await self._write(
             lambda c: write.put_blob(c, row, trace_id=trace_id, submitted_id=submitted_id, data=data, now_ms=now)
         )
 
     async def get_blob_row(self, blob_id: str) -> BlobRow | None:
-        """See the port."""
         return await self._read(read.blob_row, blob_id)
 
     async def blob_data(self, blob_id: str) -> bytes | None:
-        """See the port."""
         return await self._read(read.blob_data, blob_id)
 
     async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
-        """See the port."""
         return await self._read(read.resolved, trace_id, submitted)
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
-        """See the port."""
         return await self._read(read.blob_rows, trace_id, after, limit)
 
     async def referenced_blobs(self) -> AsyncIterator[str]:
-        """See the port."""
         after = ""
         while ids := await self._read(read.held_ids, after, _IDS):
             for blob_id in ids:
@@ -297,7 +277,6 @@ class PostgresStore:
             after = ids[-1]
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
-        """See the port."""
         return tuple(await self._write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit)))
 
     def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
@@ -313,7 +292,6 @@ class PostgresStore:
     # -- tokens and keys
 
     async def secret(self, name: str = "identity") -> bytes:
-        """See the port."""
         fresh = secrets.token_bytes(32)
 
         async def work(connection: Connection) -> bytes:
@@ -325,16 +303,12 @@ class PostgresStore:
         return await self._write(work)
 
     async def add_token(self, token: TokenRow) -> None:
-        """See the port."""
         await self._write(lambda c: write.add_token(c, token))
 
     async def find_token(self, token_hash: str) -> TokenRow | None:
-        """See the port."""
         return await self._read(read.token, token_hash)
 
     async def revoke_token(self, token_id: str, at_ms: int) -> bool:
-        """See the port."""
-
         async def work(connection: Connection) -> bool:
             done = await connection.execute(
                 "UPDATE tokens SET revoked_at_ms = %s WHERE token_id = %s AND revoked_at_ms IS NULL", (at_ms, token_id)
@@ -344,7 +318,6 @@ class PostgresStore:
         return await self._write(work)
 
     async def list_tokens(self) -> tuple[TokenRow, ...]:
-        """See the port."""
         return await self._read(read.tokens)
 
 

@@ -48,7 +48,6 @@ async def _one(connection: Connection, query: LiteralString, values: Sequence[An
 
 
 async def create(connection: Connection, row: TraceRow, token: TokenRow, identity: bytes, now_ms: int) -> bool:
-    """See `TraceStore.create_trace`."""
     added = await _one(
         connection,
         "INSERT INTO traces (trace_id, status, created_at_ms, metadata_json, identity) VALUES (%s, %s, %s, %s, %s)"
@@ -84,7 +83,6 @@ async def append(
     limits: TraceLimits | None,
     now_ms: int,
 ) -> AppendResult:
-    """See `TraceStore.append_events`."""
     async with connection.pipeline():
         locked = await connection.execute(
             "SELECT status, seq_last, event_count, byte_count, clock_skew_ms FROM traces WHERE trace_id = %s"
@@ -243,7 +241,6 @@ async def _let_go(connection: Connection, ids: Sequence[str]) -> None:
 
 
 async def set_status(connection: Connection, trace_id: str, status: str, expected: Collection[str] | None) -> bool:
-    """See `TraceStore.set_status`."""
     done = await connection.execute(
         "UPDATE traces SET status = %s WHERE trace_id = %s AND status != 'deleted'"
         " AND (%s::text[] IS NULL OR status = ANY (%s::text[]))",
@@ -253,14 +250,12 @@ async def set_status(connection: Connection, trace_id: str, status: str, expecte
 
 
 async def set_final(connection: Connection, trace_id: str, blob_id: str, now_ms: int) -> None:
-    """See `TraceStore.set_final_document`."""
     await _check_there(connection, trace_id)
     await hold(connection, trace_id, [blob_id], now_ms, used=False)  # held, but no part of the document it is
     await connection.execute("UPDATE traces SET final_blob_id = %s WHERE trace_id = %s", (blob_id, trace_id))
 
 
 async def put_fact(connection: Connection, trace_id: str, fact: QaFact, named: Collection[str], now_ms: int) -> bool:
-    """See `TraceStore.append_qa_fact`."""
     await _check_there(connection, trace_id)
     added = await connection.execute(
         "INSERT INTO qa_facts (trace_id, step, input_hash, ts_ms, result_json) VALUES (%s, %s, %s, %s, %s)"
@@ -288,7 +283,6 @@ async def put_blob(
     data: bytes | None,
     now_ms: int,
 ) -> None:
-    """See `TraceStore.put_blob_row`."""
     if trace_id is not None:
         await _check_there(connection, trace_id)
     redaction = _json(row.redaction)
@@ -367,7 +361,6 @@ async def purge_slice(connection: Connection, trace_id: str) -> bool:
 
 
 async def add_token(connection: Connection, token: TokenRow) -> None:
-    """See `TraceStore.add_token`."""
     await connection.execute(
         "INSERT INTO tokens (token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s)",

@@ -33,12 +33,7 @@ def by_rows(into: str, row: str, end: str = "") -> dict[int, str]:
 
 
 def insert_rows(connection: sqlite3.Connection, statements: Mapping[int, str], rows: Sequence[Sequence[Any]]) -> None:
-    """Insert `rows`, in order, by the statements that `by_rows` made.
-
-    Raises:
-        sqlite3.Error: a row is refused; those before it are in, so that the transaction must be rolled back.
-
-    """
+    """Insert `rows`, in order, by the statements that `by_rows` made."""
     at = 0
     for size, statement in statements.items():
         while len(rows) - at >= size:
@@ -248,12 +243,7 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def check_references(connection: sqlite3.Connection, trace_id: str, references: Collection[str]) -> None:
-    """Refuse a blob that the trace may not name.
-
-    Raises:
-        IntakeError: rule `unknown_blob`.
-
-    """
+    """Refuse a blob that the trace may not name."""
     for blob_id in references:
         row = connection.execute(f"{_BLOB} WHERE {BY_ID} AND {MAY_NAME}", (*spot(blob_id), trace_id)).fetchone()
         if row is None:

@@ -59,11 +59,6 @@ class GroupWriter:
         """Run `work` in a transaction, with others; its result once the transaction is on the disk.
 
         `work` raises `PmError` only before it writes. `size` is about how many bytes it will write.
-
-        Raises:
-            OverloadedError: too much is waiting.
-            RecordError: it could not be made durable.
-
         """
         result: _Result = await self._queued(_each, work, size)
         return result

@@ -62,7 +62,6 @@ def trace(connection: sqlite3.Connection, trace_id: str) -> TraceRow | None:
 
 
 def listed(connection: sqlite3.Connection, after: str | None, limit: int, status: str | None) -> tuple[TraceRow, ...]:
-    """See `TraceStore.list_traces`."""
     where = ["status = ?"] if status is not None else ["status != 'deleted'"]
     values: list[Any] = [status] if status is not None else []
     if after is not None:
@@ -75,7 +74,6 @@ def listed(connection: sqlite3.Connection, after: str | None, limit: int, status
 
 
 def pending(connection: sqlite3.Connection, limit: int) -> tuple[str, ...]:
-    """See `TraceStore.pending_traces`."""
     rows = connection.execute(
         "SELECT trace_id FROM traces WHERE status IN ('finalized', 'qa_running')"
         " ORDER BY finalized_at_ms, trace_id LIMIT ?",
@@ -85,7 +83,6 @@ def pending(connection: sqlite3.Connection, limit: int) -> tuple[str, ...]:
 
 
 def gaps(connection: sqlite3.Connection, trace_id: str, limit: int) -> tuple[tuple[int, int], ...]:
-    """See `TraceStore.gaps`."""
     rows = connection.execute(
         "SELECT from_seq, to_seq FROM trace_gaps WHERE trace_id = ? ORDER BY from_seq LIMIT ?", (trace_id, limit)
     )
@@ -93,7 +90,6 @@ def gaps(connection: sqlite3.Connection, trace_id: str, limit: int) -> tuple[tup
 
 
 def events(connection: sqlite3.Connection, trace_id: str, after: int, limit: int) -> tuple[StoredEvent, ...]:
-    """See `TraceStore.read_events`."""
     rows = connection.execute(
         "SELECT event_id, seq, ts_ms, type, CAST(envelope_json AS BLOB), CAST(payload_jsonb AS BLOB) FROM events"
         " WHERE trace_id = ? AND seq > ? ORDER BY seq LIMIT ?",
@@ -103,7 +99,6 @@ def events(connection: sqlite3.Connection, trace_id: str, after: int, limit: int
 
 
 def facts(connection: sqlite3.Connection, trace_id: str) -> tuple[QaFact, ...]:
-    """See `TraceStore.qa_facts`."""
     rows = connection.execute(
         "SELECT step, input_hash, ts_ms, result_json FROM qa_facts WHERE trace_id = ? ORDER BY number", (trace_id,)
     )
@@ -111,13 +106,11 @@ def facts(connection: sqlite3.Connection, trace_id: str) -> tuple[QaFact, ...]:
 
 
 def blob_row(connection: sqlite3.Connection, blob_id: str) -> BlobRow | None:
-    """See `TraceStore.get_blob_row`."""
     row = connection.execute(f"{_BLOB} WHERE {BY_ID}", spot(blob_id)).fetchone()
     return _blob(row) if row is not None else None
 
 
 def blob_data(connection: sqlite3.Connection, blob_id: str) -> bytes | None:
-    """See `TraceStore.blob_data`."""
     row = connection.execute(f"{_DATA} WHERE {BY_ID}", spot(blob_id)).fetchone()
     return bytes(row[0]) if row is not None and row[0] is not None else None
 
@@ -146,7 +139,6 @@ def blob_rows(connection: sqlite3.Connection, trace_id: str, after: str, limit: 
 
 
 def resolved(connection: sqlite3.Connection, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
-    """See `TraceStore.resolve_blobs`."""
     found: dict[str, BlobRow] = {}
     for name in submitted:
         alias = connection.execute(
@@ -171,13 +163,11 @@ def held_ids(connection: sqlite3.Connection, after: str, limit: int) -> list[str
 
 
 def token(connection: sqlite3.Connection, token_hash: str) -> TokenRow | None:
-    """See `TraceStore.find_token`."""
     row = connection.execute(f"{_TOKEN} WHERE token_hash = ?", (token_hash,)).fetchone()
     return TokenRow(*row) if row is not None else None
 
 
 def tokens(connection: sqlite3.Connection) -> tuple[TokenRow, ...]:
-    """See `TraceStore.list_tokens`."""
     return tuple(TokenRow(*row) for row in connection.execute(f"{_TOKEN} ORDER BY created_at_ms, token_id"))
 
 

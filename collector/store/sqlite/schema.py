@@ -148,10 +148,6 @@ def use_wal(connection: sqlite3.Connection, *, patience_s: float) -> None:
 
     Of two connections that turn a fresh file to WAL at the same moment SQLite refuses one at once, whatever its
     timeout (waiting could be a deadlock), so that this one tries again for up to `patience_s` seconds.
-
-    Raises:
-        sqlite3.OperationalError: the file stayed locked, or cannot be written.
-
     """
     give_up_at = time.monotonic() + patience_s
     while True:
@@ -166,12 +162,7 @@ def use_wal(connection: sqlite3.Connection, *, patience_s: float) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> int:
-    """Bring the file to the newest version; the version it had.
-
-    Raises:
-        TraceError: the file is of a later version.
-
-    """
+    """Bring the file to the newest version; the version it had."""
     connection.create_function("blob_key", 1, key_of, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -131,7 +131,6 @@ class SqliteStore:
             await self._purge(trace_id)
 
     async def close(self) -> None:
-        """See the port."""
         await self._writer.close()
         connections = (self._point, self._scan)
         self._point = self._scan = None
@@ -180,19 +179,16 @@ class SqliteStore:
     # -- traces
 
     async def create_trace(self, row: TraceRow, *, ingest_key_hash: str, identity: bytes = b"") -> bool:
-        """See the port."""
         now = clock.now_epoch_ms()
         token = TokenRow(clock.new_id(), "ingest", ingest_key_hash, row.trace_id, "", now)
         return await self._writer.write(lambda c: write.create(c, row, token, identity, now))
 
     async def get_trace(self, trace_id: str) -> TraceRow | None:
-        """See the port."""
         return self._now(read.trace, trace_id)
 
     async def list_traces(
         self, *, after: str | None = None, limit: int = 100, status: str | None = None
     ) -> tuple[TraceRow, ...]:
-        """See the port."""
         return await self._long(read.listed, after, limit, status)
 
     async def finalize(
@@ -204,7 +200,6 @@ class SqliteStore:
         blobs: Sequence[NewBlob] = (),
         references: Collection[str] = (),
     ) -> TraceRow:
-        """See the port."""
         await self._writer.write(
             lambda c: write.finalize(
                 c, trace_id, final_state=final_state, blobs=blobs, references=references, at_ms=at_ms
@@ -216,20 +211,16 @@ class SqliteStore:
         return row
 
     async def set_status(self, trace_id: str, status: Status, *, expected: Collection[str] | None = None) -> bool:
-        """See the port."""
         return await self._writer.write(lambda c: write.set_status(c, trace_id, status, expected))
 
     async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
-        """See the port."""
         return self._now(read.pending, limit)
 
     async def set_final_document(self, trace_id: str, blob_id: str) -> None:
-        """See the port."""
         now = clock.now_epoch_ms()
         await self._writer.write(lambda c: write.set_final(c, trace_id, blob_id, now))
 
     async def delete_trace(self, trace_id: str, at_ms: int) -> bool:
-        """See the port."""
         deleted = await self._writer.write(lambda c: remove.delete(c, trace_id, at_ms))
         await self._purge(trace_id)
         return deleted
@@ -239,7 +230,6 @@ class SqliteStore:
             pass
 
     async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:
-        """See the port."""
         return self._now(read.gaps, trace_id, limit)
 
     # -- events
@@ -254,26 +244,22 @@ class SqliteStore:
         skew_ms: int | None = None,
         limits: TraceLimits | None = None,
     ) -> AppendResult:
-        """See the port."""
         now = clock.now_epoch_ms()
         size = sum([len(event.payload) for event in events]) + sum([len(blob.data or b"") for blob in blobs])
         append = Append(trace_id, events, blobs, references, skew_ms, limits, now)
         return await self._writer.write_together(append_together, append, size=size)
 
     async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
-        """See the port."""
         return await self._long(read.events, trace_id, after, limit)
 
     # -- quality checks
 
     async def append_qa_fact(self, trace_id: str, fact: QaFact) -> bool:
-        """See the port."""
         now = clock.now_epoch_ms()
         named = named_blobs(fact.result)
         return await self._writer.write(lambda c: write.put_fact(c, trace_id, fact, named, now))
 
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
-        """See the port."""
         return self._now(read.facts, trace_id)
 
     # -- blobs
@@ -281,7 +267,6 @@ class SqliteStore:
     async def put_blob_row(
         self, row: BlobRow, *, trace_id: str | None = None, submitted_id: str | None = None, data: bytes | None = None
     ) -> None:
-        """See the port."""
         now = clock.now_epoch_ms()
         await self._writer.write(
             lambda c: write.put_blob(c, row, trace_id=trace_id, submitted_id=submitted_id, data=data, now_ms=now),
@@ -289,23 +274,18 @@ class SqliteStore:
         )
 
     async def get_blob_row(self, blob_id: str) -> BlobRow | None:
-        """See the port."""
         return self._now(read.blob_row, blob_id)
 
     async def blob_data(self, blob_id: str) -> bytes | None:
-        """See the port."""
         return self._now(read.blob_data, blob_id)
 
     async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
-        """See the port."""
         return self._now(read.resolved, trace_id, submitted)
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
-        """See the port."""
         return await self._long(read.blob_rows, trace_id, after, limit)
 
     async def referenced_blobs(self) -> AsyncIterator[str]:
-        """See the port."""
         after = ""
         while ids := await self._long(read.held_ids, after, _IDS):
             for blob_id in ids:
@@ -313,31 +293,24 @@ class SqliteStore:
             after = ids[-1]
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
-        """See the port."""
         return tuple(await self._writer.write(lambda c: remove.take_garbage(c, before_ms=before_ms, limit=limit)))
 
     def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
-        """See the port."""
         return self._gate.hold(exclusive=exclusive)
 
     # -- tokens and keys
 
     async def secret(self, name: str = "identity") -> bytes:
-        """See the port."""
         return await self._writer.write(lambda c: remove.secret(c, name, secrets.token_bytes(32)))
 
     async def add_token(self, token: TokenRow) -> None:
-        """See the port."""
         await self._writer.write(lambda c: write.add_token(c, token))
 
     async def find_token(self, token_hash: str) -> TokenRow | None:
-        """See the port."""
         return self._now(read.token, token_hash)
 
     async def revoke_token(self, token_id: str, at_ms: int) -> bool:
-        """See the port."""
         return await self._writer.write(lambda c: remove.revoke_token(c, token_id, at_ms))
 
     async def list_tokens(self) -> tuple[TokenRow, ...]:
-        """See the port."""
         return await self._long(read.tokens)

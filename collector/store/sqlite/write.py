@@ -217,7 +217,6 @@ def _known(connection: sqlite3.Connection, appends: Sequence[Append]) -> dict[st
 
 
 def create(connection: sqlite3.Connection, row: TraceRow, token: TokenRow, identity: bytes, now_ms: int) -> bool:
-    """See `TraceStore.create_trace`."""
     stored = connection.execute("SELECT identity, status FROM traces WHERE trace_id = ?", (row.trace_id,)).fetchone()
     if stored is not None and (bytes(stored[0]) != identity or stored[1] == "deleted"):
         raise ConflictError(
@@ -274,7 +273,6 @@ def finalize(
 
 
 def set_status(connection: sqlite3.Connection, trace_id: str, status: str, expected: Collection[str] | None) -> bool:
-    """See `TraceStore.set_status`."""
     found = connection.execute("SELECT status FROM traces WHERE trace_id = ?", (trace_id,)).fetchone()
     if found is None or found[0] == "deleted" or (expected is not None and found[0] not in expected):
         return False
@@ -283,14 +281,12 @@ def set_status(connection: sqlite3.Connection, trace_id: str, status: str, expec
 
 
 def set_final(connection: sqlite3.Connection, trace_id: str, blob_id: str, now_ms: int) -> None:
-    """See `TraceStore.set_final_document`."""
     _check_there(connection, trace_id)
     hold(connection, trace_id, [blob_id], now_ms, used=False)  # held, but no part of the document it is
     connection.execute("UPDATE traces SET final_blob_id = ? WHERE trace_id = ?", (blob_id, trace_id))
 
 
 def put_fact(connection: sqlite3.Connection, trace_id: str, fact: QaFact, named: Collection[str], now_ms: int) -> bool:
-    """See `TraceStore.append_qa_fact`."""
     _check_there(connection, trace_id)
     there = connection.execute(
         "SELECT 1 FROM qa_facts WHERE trace_id = ? AND step = ? AND input_hash = ?",
@@ -324,7 +320,6 @@ def put_blob(
     data: bytes | None,
     now_ms: int,
 ) -> None:
-    """See `TraceStore.put_blob_row`."""
     if trace_id is not None:
         _check_there(connection, trace_id)
     redaction = _json(row.redaction)
@@ -355,7 +350,6 @@ def put_blob(
 
 
 def add_token(connection: sqlite3.Connection, token: TokenRow) -> None:
-    """See `TraceStore.add_token`."""
     connection.execute(
         "INSERT INTO tokens (kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms, token_id)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -371,7 +365,6 @@ _PURGE = 2_000
 
 
 def take_garbage(connection: sqlite3.Connection, *, before_ms: int, limit: int) -> list[BlobRow]:
-    """See `TraceStore.take_garbage`."""
     rows = connection.execute(
         "SELECT blob_id, storage_uri, content_type, byte_len, redaction_json, number FROM blobs"
         " WHERE held_by = 0 AND touched_ms < ? ORDER BY touched_ms LIMIT ?",
@@ -421,7 +414,6 @@ def purge_slice(connection: sqlite3.Connection, trace_id: str) -> bool:
 
 
 def revoke_token(connection: sqlite3.Connection, token_id: str, at_ms: int) -> bool:
-    """See `TraceStore.revoke_token`."""
     done = connection.execute(
         "UPDATE tokens SET revoked_at_ms = ? WHERE token_id = ? AND revoked_at_ms IS NULL", (at_ms, token_id)
     )

@@ -188,7 +188,9 @@ def open_source(path: str, text: bytes, language: Language | None = None) -> Sou
         return None
     text = text.removeprefix(b"\xef\xbb\xbf")
     if not found.module:
-        return Source(path=path, text=text, language=found, tree=None)
+        read = PARSE_LIMIT if found.name in {"markdown", "prose"} else SCAN_LIMIT
+        note = f"only its first {read >> 20} MB were read" if len(text) > read else ""
+        return Source(path=path, text=text, language=found, tree=None, note=note)
     if len(text) > PARSE_LIMIT:
         size = f"{len(text) / 1048576:.0f} MB"
         return Source(path=path, text=text, language=found, tree=None, note=f"too large to parse ({size})")

@@ -400,6 +400,17 @@ async def test_check_judges_an_answer_alone(tmp_path: Path) -> None:
     assert reasons(report.verdict).keys() == {"Q6"}
 
 
+async def test_check_names_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.py").write_text("A = 1\n")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    report = await check_paths(root=tmp_path, paths=["a.py"])
+    assert (report.files, report.unread) == (0, (("a.py", "Permission denied"),))
+
+
 async def test_check_of_a_path_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"nowhere\.py"):
         await check_paths(root=tmp_path, paths=["nowhere.py"])

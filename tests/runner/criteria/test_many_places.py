@@ -81,6 +81,11 @@ async def test_all_claimed_files_are_looked_up(tmp_path: Path) -> None:
     assert sum(claim.source == "answer" for claim in evidence.claims) == 250
 
 
+def test_what_of_a_large_file_was_not_read_is_said() -> None:
+    verdict = judged(ChangedFile(path="a.lua", before=None, after=b"x = 1\n" * 500_000))
+    assert verdict.notes == ("Q4: only its first 2 MB were read in a.lua",)
+
+
 def test_what_a_list_leaves_out_is_said_in_the_verdict_and_in_the_next_prompt() -> None:
     verdict = judged(ChangedFile(path="a.py", before=None, after=functions("# TODO: round\n    return a").encode()))
     result = next(result for result in verdict.criteria_results if result["id"] == "Q2")

@@ -28,7 +28,7 @@ MEGABYTE = 1_000_000
 _ONE = """
 import resource, sys
 from pathlib import Path
-from tracer.distill import distill_session
+from tracer.distill.one import distill_session
 out = Path(sys.argv[1])
 for name in sys.argv[2:]:
     distill_session(name, provider="claude", project_root=out.parent, output_dir=out)

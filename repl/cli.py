@@ -9,9 +9,16 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False  # `typing` costs a fifth of `pm version`
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def main(words: list[str] | None = None) -> int:
-    """Run `words` (the process's own arguments by default) as a command line and return the exit code."""
+
+def main(words: list[str] | None = None, *, explain: Callable[[], tuple[str, str, str] | None] = lambda: None) -> int:
+    """Run `words` (the process's own arguments by default) as a command line and return the exit code.
+
+    `explain` is asked when a defect ends the command: what is wrong with the installation, or None.
+    """
     words = sys.argv[1:] if words is None else words
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_missing()
@@ -22,7 +29,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         from repl.dispatch import run_words
 
-        return run_words(words)
+        return run_words(words, explain=explain)
     except KeyboardInterrupt:  # before the signals were taken over: nothing has begun
         return 130
 
@@ -49,7 +56,3 @@ def _print_version(version: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone, or the disk is full: no second failure
         return 0 if isinstance(error, BrokenPipeError) else 8
     return 0
-
-
-if __name__ == "__main__":  # python -m repl.cli
-    sys.exit(main())

@@ -31,15 +31,15 @@ class Terminated(BaseException):
     """SIGTERM or SIGHUP arrived; like KeyboardInterrupt it is no Exception, so that nothing swallows it."""
 
 
-def run_words(words: list[str]) -> int:
-    """Parse and run `words`; every way it can end is an exit code."""
+def run_words(words: list[str], *, explain: Callable[[], tuple[str, str, str] | None]) -> int:
+    """Parse and run `words`; every way it can end is an exit code. `explain` is as in `repl.cli.main`."""
     if os.name == "nt":
         sys.stderr.write("pm: Windows is not supported; run pm inside WSL 2\n")
         return ExitCode.UNAVAILABLE
     before = _install_signals()
     output = make_output(_guessed_flags(words), os.environ)
     try:
-        code = _run(words, output)
+        code = _run(words, output, explain)
         _flush(output)
     except BrokenPipeError:
         _abandon(1)
@@ -50,7 +50,7 @@ def run_words(words: list[str]) -> int:
     return int(code)
 
 
-def _run(words: list[str], output: Output) -> int:
+def _run(words: list[str], output: Output, explain: Callable[[], tuple[str, str, str] | None]) -> int:
     context = Context(output=output, environ=os.environ, arguments=Namespace(), command=_typed_name(words))
     try:
         from repl.registry.parse import parse_command_line
@@ -64,6 +64,9 @@ def _run(words: list[str], output: Output) -> int:
     except BrokenPipeError:
         raise
     except Exception as defect:  # noqa: BLE001 - the outermost boundary: a defect becomes a report and exit 10
+        if broken := explain():
+            what, why, next_step = broken
+            return report_end(context, UnavailableError(what, why=why, next_step=next_step))
         return report_end(context, defect)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +38,9 @@ class HookPlan(NamedTuple):
 
 def hook_command(program: str | None = None) -> str:
     """The shell command the hook runs: this `pm`, by its full path where it has one."""
-    found = program or (sys.argv[0] if Path(sys.argv[0]).name == "pm" else None)
+    # `python -m pm_orchestrator` has no `pm` in its arguments: the one beside this interpreter, then the user's.
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = program or (sys.argv[0] if Path(sys.argv[0]).name == "pm" else shutil.which("pm", path=places))
     if found and os.sep in found:
         found = str(Path(found).absolute())
     return f"{shlex.quote(found or 'pm')} {HOOK_MARK}"

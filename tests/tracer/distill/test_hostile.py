@@ -16,7 +16,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.tracer.distill.support import SCENARIOS, NoRedactor, lines_of, of_type, unpack
-from tracer.distill import distill_session
 from tracer.distill.locate.find import find_sessions, session_at, session_by_id
 from tracer.distill.native_files import (
     Source,
@@ -24,6 +23,7 @@ from tracer.distill.native_files import (
     decode_record,
     read_lines,
 )
+from tracer.distill.one import distill_session
 from tracer.errors import NotFoundError, PmError, TraceError, UsageError
 
 JSONL = [name for name in SCENARIOS if "@0.20.2" not in name and "@0.35.3" not in name]
@@ -289,7 +289,7 @@ def test_a_label_of_path_tricks_stays_in_the_folder(natives, tmp_path):
 _MEASURED = """
 import re, sys
 from pathlib import Path
-from tracer.distill import distill_session
+from tracer.distill.one import distill_session
 from tracer.errors import PmError
 try:
     made = distill_session(sys.argv[1], provider=sys.argv[2], project_root=sys.argv[3], output_dir=sys.argv[3] + "/out")

@@ -13,12 +13,12 @@ import pytest
 from tests.tracer.distill.support import unpack
 from tracer.catalog.agentic import TraceQuery, find_traces
 from tracer.catalog.tasks import rebuild
-from tracer.distill import distill_session
 from tracer.distill.claude_hook import plan_install, plan_uninstall, write_plan
 from tracer.distill.locate.find import latest_session
 from tracer.distill.locate.listing import list_native, retention_days
 from tracer.distill.many import watch_sessions
 from tracer.distill.native import Request
+from tracer.distill.one import distill_session
 from tracer.errors import ConfigError, NotFoundError
 from tracer.statedir import StateDir
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.tracer.distill.support import NoRedactor, lines_of, of_type
-from tracer.distill import distill_session
 from tracer.distill.locate.find import find_sessions, session_by_id
+from tracer.distill.one import distill_session
 
 SID = "11111111-2222-4333-8444-555555555555"
 

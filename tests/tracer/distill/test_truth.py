@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.tracer.distill.support import SCENARIOS, NoRedactor, lines_of, of_type, unpack
-from tracer.distill import distill_session
 from tracer.distill.locate.find import find_sessions
+from tracer.distill.one import distill_session
 
 
 @pytest.fixture(scope="module", params=SCENARIOS)

@@ -14,11 +14,11 @@ import pytest
 from tests.tracer.distill.support import NoRedactor, lines_of, of_type, unpack
 from tests.tracer.distill.test_shapes import SID, Claude, write
 from tracer.blobs import DirectoryBlobs
-from tracer.distill import distill_session
 from tracer.distill.after_run import distill_after_run
 from tracer.distill.locate.find import find_sessions
 from tracer.distill.many import distill_many
 from tracer.distill.native import Request
+from tracer.distill.one import distill_session
 from tracer.distill.stored import trace_name
 from tracer.statedir import StateDir
 

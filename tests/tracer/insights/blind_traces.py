@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.tracer.insights.blind_cases import Blind
 from tracer.clock import from_epoch_ms
-from tracer.distill import distill_session
+from tracer.distill.one import distill_session
 from tracer.insights.agentic_trace import Step, read_agentic
 from tracer.redaction.redactor import Redacted
 

@@ -113,7 +113,7 @@ def test_without_a_record_of_files_a_room_in_anothers_place_is_told(installed: P
 def test_a_command_that_fails_in_a_broken_installation_says_so_instead_of_a_defect(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("repl.commands.about.overview_lines", None)
+    monkeypatch.setattr("repl.commands.setup.about.overview_lines", None)
     broken = ("the installation is broken: service/app.py is not pm's", "it was overwritten", "install pm again")
     code = main(words, explain=lambda: broken)
     told = capsys.readouterr()
@@ -128,6 +128,6 @@ def test_a_command_that_fails_in_a_broken_installation_says_so_instead_of_a_defe
 def test_a_defect_in_a_whole_installation_stays_a_defect(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("repl.commands.about.overview_lines", None)
+    monkeypatch.setattr("repl.commands.setup.about.overview_lines", None)
     assert main(["help"], explain=lambda: None) == 10
     assert "report: " in capsys.readouterr().err

@@ -14,9 +14,9 @@ _PROGRAM = """
 import os
 import sys
 from pathlib import Path
-from tracer.distill.locate import find_sessions
+from tracer.distill.locate.find import find_sessions
 from tracer.distill.many import distill_many
-from tracer.distill.model import Request
+from tracer.distill.native import Request
 
 if __name__ == "__main__":
     home = Path(sys.argv[1])

@@ -6,6 +6,8 @@ The names are loaded on first use (PEP 562): the `pm` command imports this packa
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False  # type checkers take this name for true; `typing` itself costs a fifth of `pm version`
 if TYPE_CHECKING:
     from runner.gate.criterion import ChangedFile, ClaimedPath, CommandResult, Criterion, Evidence, Finding, Place
@@ -50,6 +52,10 @@ __all__ = [
     "read_trace",
 ]
 
+# Our own top-level packages, and the folder that holds them and this one. Not part of the API, like all that follows.
+ROOMS = ("tracer", "runner", "collector", "service", "repl")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
 # Where each public name is defined: `module`, or `module:name` where it is called differently there.
 _HOMES = {
     "AgenticTrace": "tracer.insights.agentic_trace:Trace",
@@ -82,6 +88,25 @@ _HOMES = {
 }
 
 
+def own_place(room: str) -> str:
+    """The folder of our room."""
+    return os.path.join(ROOT, room)
+
+
+def place_of(room: str) -> str | None:
+    """The folder (or file) that `import room` finds or found in this process, None for nothing; it is not executed."""
+    from importlib.util import find_spec  # for users of the API and after a failure
+
+    try:
+        spec = find_spec(room)
+    except ValueError:  # a module made at run time has no spec
+        return None
+    if spec is None:
+        return None
+    places = list(spec.submodule_search_locations or [])
+    return own_place(room) if own_place(room) in places else next(iter(places), spec.origin)
+
+
 def _load(name: str) -> object:
     """The public name `name`, imported now and kept.
 
@@ -93,8 +118,6 @@ def _load(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # loaded by the interpreter anyway
-
-    from pm_orchestrator.rooms import own_place, place_of
 
     module, _, attribute = _HOMES[name].partition(":")
     room = module.partition(".")[0]

@@ -12,7 +12,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, 
 from pathlib import Path
 from typing import NamedTuple
 
-from pm_orchestrator.rooms import ROOMS, ROOT, own_place, place_of
+from pm_orchestrator import ROOMS, ROOT, own_place, place_of
 
 _DISTRIBUTION = "pm-orchestrator"
 _OWN_PLACE = "install pm in an environment of its own: pipx install pm-orchestrator"

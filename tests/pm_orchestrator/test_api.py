@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pm_orchestrator
-from pm_orchestrator.rooms import ROOMS
+from pm_orchestrator import ROOMS
 from tests.tracer.distill.support import unpack
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pm_orchestrator.rooms import ROOMS
+from pm_orchestrator import ROOMS
 from repl.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]

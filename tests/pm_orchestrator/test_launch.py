@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
-import site
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +13,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from pm_orchestrator.rooms import ROOMS, own_path
+from pm_orchestrator import ROOMS
 from tests.repl.scripts import GOOD, script
 
 ROOT = Path(__file__).resolve().parents[2]
 _STDLIB = str(Path(os.__file__).parent)
-_SITE = site.getsitepackages()[0]
+_SITE = "/venv/lib/site-packages"
 
 
 @pytest.fixture
@@ -104,7 +104,6 @@ def test_version_loads_the_launcher_and_nothing_else_of_ours(tmp_path: Path) -> 
     assert {name for name in loaded if name.partition(".")[0] in {"pm_orchestrator", *ROOMS}} == {
         "pm_orchestrator",
         "pm_orchestrator.launch",
-        "pm_orchestrator.rooms",
         "repl",
         "repl.cli",
         "repl.version",
@@ -113,38 +112,52 @@ def test_version_loads_the_launcher_and_nothing_else_of_ours(tmp_path: Path) -> 
 
 
 ROWS = {
-    "the script's folder goes": (["/venv/bin", _STDLIB, _SITE], ["/venv/bin"], [_STDLIB, "ROOT", _SITE]),
-    "PYTHONPATH goes": (["/bin", "/p", _STDLIB, _SITE], ["/p", "/bin"], [_STDLIB, "ROOT", _SITE]),
-    "an empty entry is the current folder": (["", _STDLIB, _SITE], [""], [_STDLIB, "ROOT", _SITE]),
-    "a .pth entry stays behind": ([_STDLIB, _SITE, "ROOT", "/p"], [], [_STDLIB, "ROOT", _SITE, "/p"]),
-    "a site folder stays": ([_SITE, _STDLIB], [_SITE], ["ROOT", _SITE, _STDLIB]),
-    "our own folder stays in its place": (["ROOT", _STDLIB, _SITE], ["ROOT"], ["ROOT", _STDLIB, _SITE]),
-    "the standard library stays": ([_STDLIB, _SITE], [_STDLIB], [_STDLIB, "ROOT", _SITE]),
-    "no site folder at all": ([_STDLIB], [], [_STDLIB, "ROOT"]),
+    "the script's folder goes": (["/venv/bin", _STDLIB, _SITE], ["/venv/bin"], [_STDLIB, "/pm", _SITE]),
+    "PYTHONPATH goes": (["/bin", "/p", _STDLIB, _SITE], ["/p", "/bin"], [_STDLIB, "/pm", _SITE]),
+    "an empty entry is the current folder": (["", _STDLIB, _SITE], [""], [_STDLIB, "/pm", _SITE]),
+    "a .pth entry stays behind": ([_STDLIB, _SITE, "/pm", "/p"], [], [_STDLIB, "/pm", _SITE, "/p"]),
+    "a site folder stays": ([_SITE, _STDLIB], [_SITE], ["/pm", _SITE, _STDLIB]),
+    "our own folder stays in its place": (["/pm", _STDLIB, _SITE], ["/pm"], ["/pm", _STDLIB, _SITE]),
+    "the standard library stays": ([_STDLIB, _SITE], [_STDLIB], [_STDLIB, "/pm", _SITE]),
+    "no site folder at all": ([_STDLIB], [], [_STDLIB, "/pm"]),
 }
 
 
+_CODE = """
+import json, site, sys
+from pm_orchestrator.launch import own_path
+path, given, sites = json.load(sys.stdin)
+site.getsitepackages = lambda: sites
+print(json.dumps(own_path(path, root="/pm", given=given)))
+"""
+
+
+def own_path(path: list[str], *, given: list[str], sites: list[str], cwd: Path) -> list[str]:
+    """Asked in a process of its own: importing the launcher changes the path."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CODE],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        input=json.dumps([path, given, sites]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result: list[str] = json.loads(done.stdout)
+    return result
+
+
 @pytest.mark.parametrize("row", ROWS)
-def test_the_path_is_the_standard_library_our_own_folder_then_the_others(
-    row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path, given, wanted = ([str(ROOT) if entry == "ROOT" else entry for entry in part] for part in ROWS[row])
-    assert own_path(path, root=str(ROOT), given=given) == wanted
+def test_the_path_is_the_standard_library_our_own_folder_then_the_others(row: str, tmp_path: Path) -> None:
+    path, given, wanted = ROWS[row]
+    assert own_path(path, given=given, sites=[_SITE], cwd=tmp_path) == wanted
 
 
-def test_what_is_installed_editable_stays_though_python_path_names_it_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_installed_editable_stays_though_python_path_names_it_too(tmp_path: Path) -> None:
     """A team's criteria in the project's own folder: .pth and PYTHONPATH=. both name it."""
-    (tmp_path / "site").mkdir()
-    (tmp_path / "acme").mkdir()
-    (tmp_path / "site" / "_acme.pth").write_text(f"import sys\n# a comment\n{tmp_path / 'acme'}\n../other\n")
-    monkeypatch.setattr(site, "getsitepackages", lambda: [str(tmp_path / "site"), str(tmp_path / "none")])
     acme, sites = str(tmp_path / "acme"), str(tmp_path / "site")
-    assert own_path([acme, _STDLIB, sites], root="/root-of-pm", given=[acme]) == [
-        _STDLIB,
-        "/root-of-pm",
-        sites,
-        acme,
-    ]
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "_acme.pth").write_text(f"import sys\n# a comment\n{acme}\n../other\n")
+    path = [acme, _STDLIB, sites, str(tmp_path / "none")]
+    found = own_path(path, given=[acme], sites=path[2:], cwd=tmp_path)
+    assert found == [_STDLIB, "/pm", sites, str(tmp_path / "none"), acme]

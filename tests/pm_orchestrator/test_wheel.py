@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from pm_orchestrator.rooms import ROOMS
+from pm_orchestrator import ROOMS
 from tests.repl.scripts import GOOD, script
 from tests.tracer.distill.support import unpack
 

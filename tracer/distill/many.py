@@ -74,9 +74,9 @@ def distill_many(
 def _own_modules_only() -> Iterator[None]:
     """An environment in which the fork server finds our modules and the standard library's, and none of a project's.
 
-    It is started with `python -c`, which looks into the current folder first: a project's own `tracer/` or
-    `selectors.py` would be imported. There is no other way to tell it (its command line is fixed), so a program that
-    another thread starts within this millisecond inherits the two variables; nothing of ours is Python.
+    The server is started by `python -c`, which looks into the current folder first: a project's own `tracer/` or
+    `selectors.py` would be imported. multiprocessing lets nobody change that command line, hence variables of this
+    process; a program that another thread starts within this millisecond inherits them.
     """
     root = str(Path(tracer.__path__[0]).parent)
     # A site folder is found without being told, and in PYTHONPATH it would stand before the standard library.

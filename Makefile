@@ -8,6 +8,9 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 WORKERS ?= 2
 
+# Modules that somebody's PYTHONPATH holds are none of ours.
+unexport PYTHONPATH PYTHONHOME
+
 .PHONY: help demo pictures e2e test torture check format bench bench-criteria docs lock clean
 
 help: ## list these commands

@@ -13,6 +13,7 @@ from collector.store.blobs import CollectorBlobs, FolderBlobs
 from collector.store.port import TraceStore
 from collector.store.sqlite.store import open_sqlite
 from tracer.errors import ConfigError
+from tracer.extras import needs_extra
 from tracer.redaction.engine import build_redactor
 from tracer.settings.layers import Settings
 from tracer.statedir import StateDir
@@ -46,9 +47,10 @@ async def open_collector(
 async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
     if database.startswith(("postgresql://", "postgres://")):
         from collector.store.postgres.jobs import enqueue, install_queue  # psycopg and pgqueuer (700 ms)
-        from collector.store.postgres.store import open_postgres
 
         await install_queue(database)
+        from collector.store.postgres.store import open_postgres  # once they are known to be there
+
         async with open_postgres(database, on_finalize=enqueue) as store:
             yield store
     elif "://" in database:
@@ -68,15 +70,11 @@ def open_blobs(place: str, *, default: Path, environ: Mapping[str, str]) -> Coll
     A bucket's region, keys and endpoint come from the usual `AWS_…` variables of `environ`.
 
     Raises:
-        ConfigError: `place` is neither, or the obstore package is missing.
+        ConfigError: `place` is neither, or the extra `s3` is not installed.
 
     """
     if "://" not in place:
         return FolderBlobs(Path(place).expanduser() if place else default)
-    try:
+    with needs_extra("s3", wanted_by="a bucket in collector.blobs"):
         from collector.store.bucket import open_bucket  # obstore: 25 ms, for bucket users alone
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            "collector.blobs names a bucket", why=str(error), next_step="pip install 'pm-orchestrator[s3]'"
-        ) from error
     return open_bucket(place, environ=environ)

@@ -69,7 +69,12 @@ class Context:
 
     @property
     def state_root(self) -> Path:
-        """The state directory: `--state-dir`, `PM_STATE_DIR`, else the nearest `.pm-orchestrator` at or above."""
+        """The state directory: `--state-dir`, `PM_STATE_DIR`, else the project's own (`StateDir.find`).
+
+        Raises:
+            ConfigError: that one belongs to another user.
+
+        """
         from pathlib import Path
 
         given = getattr(self.arguments, "state_dir", None) or self.environ.get("PM_STATE_DIR")

@@ -24,7 +24,7 @@ from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import NewTask
 from service.security import Gate, OneTimeCodes
 from service.state import ServiceState
-from tracer.errors import ConfigError
+from tracer.extras import needs_extra
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def create_app(
     loopback. `metrics` offers /metrics, `otel_endpoint` is where OpenTelemetry traces go.
 
     Raises:
-        ConfigError: `otel_endpoint` is no address.
+        ConfigError: `otel_endpoint` is no address, or the extra `telemetry` is wanted and not installed.
 
     """
     telemetry = _telemetry(otel_endpoint, version) if otel_endpoint else None
@@ -98,18 +98,14 @@ def _admission(collector: Collector) -> Admission:
 
 
 def _telemetry(endpoint: str, version: str) -> Telemetry:
-    try:
+    with needs_extra("telemetry", wanted_by="service.otel_endpoint"):
         from service.telemetry import Telemetry  # opentelemetry: 200 ms and requests, for those who ask for it
-    except ModuleNotFoundError as error:
-        raise _not_installed("service.otel_endpoint", error) from error
     return Telemetry(endpoint, version=version)
 
 
 def _offer_metrics(app: LaneApp) -> None:
-    try:
+    with needs_extra("telemetry", wanted_by="service.metrics"):
         from service.metrics import Measured, Metrics  # prometheus_client: 40 ms, for those who ask for it
-    except ModuleNotFoundError as error:
-        raise _not_installed("service.metrics", error) from error
     kept = Metrics()
     text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
@@ -119,14 +115,6 @@ def _offer_metrics(app: LaneApp) -> None:
         return await kept.answer(request)
 
     _add(app, Measured, metrics=kept)
-
-
-def _not_installed(setting: str, error: ModuleNotFoundError) -> ConfigError:
-    return ConfigError(
-        f"{setting} needs a package that is not installed",
-        why=str(error),
-        next_step="pip install 'pm-orchestrator[telemetry]'",
-    )
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

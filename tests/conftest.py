@@ -1,4 +1,4 @@
-"""Shared test set-up: no network but loopback, a private home, and a list of what could not be run."""
+"""Shared test set-up: nothing of the machine, no network but loopback, and a list of what could not be run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,22 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.machine import OPEN, shut_out, use_path
+
 settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=False)
 settings.load_profile("ci")
 
 _LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist starts its workers
+def pytest_sessionstart(session: pytest.Session) -> None:
+    shut_out(session.config._tmp_path_factory.getbasetemp())  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    use_path(machine=any(item.get_closest_marker(name) for name in OPEN))
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +35,6 @@ def _private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local" / "state"))
-    for name in list(os.environ):
-        if name.startswith("PM_") and not name.startswith("PM_TEST_"):
-            monkeypatch.delenv(name)
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tracer.durable import ensure_folder, publish, replace
-from tracer.errors import RecordError, TraceError
+from tracer.errors import ConfigError, RecordError, TraceError
 from tracer.lock import FileLock, Holder, holder_of
 
 STATE_DIR_NAME: Final = ".pm-orchestrator"
@@ -76,15 +76,30 @@ class StateDir:
 
     @classmethod
     def find(cls, start: Path) -> StateDir:
-        """The nearest state dir in `start` or above it; else the one to be made beside `.git`, else in `start`."""
+        """The nearest state dir of this user from `start` up to the repository's root, else the one to be made there.
+
+        Outside of a repository only `start` counts: above it nothing says whose project a folder belongs to.
+
+        Raises:
+            ConfigError: the one at the root belongs to another user.
+
+        """
         start = Path(start).absolute()
-        repository: Path | None = None
+        top = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
         for folder in (start, *start.parents):
-            if (folder / STATE_DIR_NAME).is_dir():
-                return cls(folder / STATE_DIR_NAME)
-            if repository is None and (folder / ".git").exists():
-                repository = folder
-        return cls((repository or start) / STATE_DIR_NAME)
+            place = folder / STATE_DIR_NAME
+            owner = place.stat().st_uid if place.is_dir() else None
+            if owner == os.geteuid():
+                return cls(place)
+            if folder == top:
+                break
+        if owner is not None:
+            raise ConfigError(
+                f"the state directory {str(place)!r} belongs to user {_user_name(owner)!r}",
+                why="settings and records are taken over from nobody else",
+                next_step="name another one with --state-dir, or run pm as its owner",
+            )
+        return cls(place)
 
     @property
     def project(self) -> Path:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from collector.store.postgres.jobs import QA_JOB, connected, enqueue, first_line, install_queue, load_psycopg
+from collector.store.postgres.jobs import QA_JOB, connected, enqueue, first_line, install_queue
 from collector.work.attempt import (
     MOST_STARTS,
     Checks,
@@ -64,13 +64,13 @@ async def run_queue_worker(
     limits: QueueLimits | None = None,
 ) -> None:
     """Take jobs until `stop` is set; what is under way is finished first."""
+    limits = limits or QueueLimits()
+    await install_queue(dsn)
     from pgqueuer.domain.errors import RetryRequested
     from pgqueuer.models import Job
     from pgqueuer.qm import QueueManager
     from pgqueuer.queries import Queries
 
-    limits = limits or QueueLimits()
-    await install_queue(dsn)
     slots = asyncio.Semaphore(limits.parallel)
     factor = limits.first_delay_s / delay_after(1)
 
@@ -140,9 +140,11 @@ def _driver(listening: AsyncConnection[Any], working: AsyncConnection[Any]) -> A
 
 def _cause(errors: BaseException) -> BaseException:
     """The first cause in a group; trouble with the database in words of ours."""
+    import psycopg
+
     while isinstance(errors, BaseExceptionGroup):
         errors = errors.exceptions[0]
-    if isinstance(errors, load_psycopg().Error):
+    if isinstance(errors, psycopg.Error):
         return UnavailableError(
             "the job database went away", why=first_line(errors), next_step="start the worker again: no job is lost"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.collector.qa.rigs import CALM, TEST, a_collector, a_repository, send_
 from tests.repl.support import pm
 from tests.support.tools import need_program
 
+pytestmark = pytest.mark.machine  # bubblewrap
 _ENVIRON = {
     "PM_QA_SANDBOX": "bubblewrap",
     "PM_QA_COMMANDS": "sh run.sh",
@@ -59,7 +61,7 @@ def test_a_sandbox_that_is_not_there_ends_with_exit_code_9(project: Path, tmp_pa
     engine = tmp_path / "podman"
     engine.write_text("#!/bin/sh\necho no engine here >&2\nexit 125\n", encoding="utf-8")
     engine.chmod(0o755)
-    environ = {**_ENVIRON, "PM_QA_SANDBOX": "podman", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    environ = {**_ENVIRON, "PM_QA_SANDBOX": "podman", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     ran = pm("capture", "qa", cwd=project, **environ)
     assert ran.code == 9
     assert "tests   not testable: sandbox" in ran.out

@@ -47,7 +47,8 @@ def test_each_executor_is_shown_with_its_version_and_what_keeps_it_from_being_us
 def test_looking_changes_nothing(project: Path, tmp_path: Path) -> None:
     before = sorted(path.name for path in project.iterdir())
     program = fake_agent.install(tmp_path, "codex", [], version="0.169.0", package="@openai/codex")
-    environ = {"PATH": f"{program.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "OPENAI_API_KEY": "sk-test-0123456789"}
+    environ = {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    environ["OPENAI_API_KEY"] = "sk-test-0123456789"
     text = found(project, "executors", **environ)["found"]
     assert "codex 0.169.0" in text
     assert "log-in" in text

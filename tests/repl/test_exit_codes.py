@@ -13,8 +13,6 @@ from repl.exit_codes import MEANINGS, RETRY, ExitCode
 from tests.repl.scripts import BAD, GOOD, run_scripted, script
 from tests.repl.support import Ran, pm
 
-BARE = "/usr/bin:/bin"
-
 
 def _internal(project: Path) -> Ran:
     from repl.commands.setup import about
@@ -55,7 +53,7 @@ PROVOKED: dict[ExitCode, Callable[[Path], Ran]] = {
     ExitCode.NOT_ACCEPTED: _stopped,
     ExitCode.USAGE: lambda project: pm("run", "--nonsense", "--json", cwd=project),
     ExitCode.CONFIG: _config,
-    ExitCode.CREDENTIALS: lambda project: pm("run", "hello", "--json", cwd=project, PATH=BARE),
+    ExitCode.CREDENTIALS: lambda project: pm("run", "hello", "--json", cwd=project),
     ExitCode.UNAVAILABLE: _unavailable,
     ExitCode.LIMIT: lambda project: run_scripted(
         project, BAD, words=("write hello.py", "--max-iterations", "1", "--json")

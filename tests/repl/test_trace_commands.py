@@ -104,7 +104,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_output_is_the_golden_one(name: str, shop: Path) -> None:
-    check_golden(name, pm(*COMMANDS[name], cwd=shop, PATH="/usr/bin:/bin"), shop)
+    check_golden(name, pm(*COMMANDS[name], cwd=shop), shop)
 
 
 def test_raw_is_the_files_bytes(shop: Path) -> None:

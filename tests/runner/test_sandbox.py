@@ -19,6 +19,8 @@ from tests.runner.workspace.support import git, repository, state_dir
 from tests.support.tools import need
 from tracer.errors import SandboxError
 
+pytestmark = pytest.mark.machine
+
 
 @pytest.fixture
 def workspace(tmp_path) -> Path:

@@ -367,6 +367,7 @@ print("\\n".join(attempt(StateDir(Path(sys.argv[1])))))
 """
 
 
+@pytest.mark.machine
 def test_the_state_dir_of_another_user_is_a_clear_error_everywhere(tmp_path: Path) -> None:
     need(os.geteuid() == 0, "root", how="run the tests as root: another user's view is taken by setuid")
     state_dir = with_traces(tmp_path / "s", "task-001")

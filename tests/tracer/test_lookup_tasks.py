@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.tracer.support import SEED_LINES, with_traces
-from tracer.errors import NotFoundError
+from tracer.errors import ConfigError, NotFoundError
 from tracer.events import parse_line
 from tracer.lookup import latest_iteration, resolve_task, summarize, task_ids, trace_files
 from tracer.statedir import StateDir, parse_trace_name
@@ -130,16 +131,44 @@ def test_a_lost_or_damaged_counter_never_repeats_a_recorded_task(tmp_path: Path)
     assert state_dir.allot_task_id() == "task-1201"
 
 
-def test_the_state_dir_is_found_from_below_and_else_placed_beside_git(tmp_path: Path) -> None:
-    (tmp_path / "project" / "src" / "deep").mkdir(parents=True)
-    (tmp_path / "project" / ".git").mkdir()
-    found = StateDir.find(tmp_path / "project" / "src" / "deep")
-    assert found.root == tmp_path / "project" / ".pm-orchestrator"
+@pytest.mark.parametrize("mark", ["a folder", "a file"])
+def test_the_state_dir_is_found_from_below_and_else_placed_beside_git(tmp_path: Path, mark: str) -> None:
+    project, deep = tmp_path / "project", tmp_path / "project" / "src" / "deep"
+    deep.mkdir(parents=True)
+    (project / ".git").mkdir() if mark == "a folder" else (project / ".git").write_text("gitdir: elsewhere\n")
+    found = StateDir.find(deep)
+    assert found.root == project / ".pm-orchestrator"
     assert not found.root.exists()
-    (tmp_path / "project" / "src" / ".pm-orchestrator").mkdir()
-    assert (
-        StateDir.find(tmp_path / "project" / "src" / "deep").root == tmp_path / "project" / "src" / ".pm-orchestrator"
-    )
+    (project / "src" / ".pm-orchestrator").mkdir()
+    assert StateDir.find(deep).root == project / "src" / ".pm-orchestrator"
+
+
+def test_no_state_dir_above_the_repository_is_used(tmp_path: Path) -> None:
+    (tmp_path / ".pm-orchestrator").mkdir()
+    deep = tmp_path / "project" / "src"
+    deep.mkdir(parents=True)
+    (tmp_path / "project" / ".git").mkdir()
+    assert StateDir.find(deep).root == tmp_path / "project" / ".pm-orchestrator"
+
+
+def test_outside_of_a_repository_only_the_folder_itself_counts(tmp_path: Path) -> None:
+    (tmp_path / ".pm-orchestrator").mkdir()
+    (tmp_path / "notes").mkdir()
+    assert StateDir.find(tmp_path / "notes").root == tmp_path / "notes" / ".pm-orchestrator"
+    assert StateDir.find(tmp_path).root == tmp_path / ".pm-orchestrator"
+
+
+def test_a_state_dir_of_another_user_is_passed_over_below_the_root_and_refused_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src" / ".pm-orchestrator").mkdir(parents=True)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert StateDir.find(tmp_path / "src").root == tmp_path / ".pm-orchestrator"
+    (tmp_path / ".pm-orchestrator").mkdir()
+    with pytest.raises(ConfigError, match="belongs to user") as caught:
+        StateDir.find(tmp_path / "src")
+    assert "--state-dir" in caught.value.next_step
 
 
 def test_folders_are_private_and_ignored_and_the_users_files_untouched(tmp_path: Path) -> None:

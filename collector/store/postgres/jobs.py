@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tracer.errors import ConfigError, UnavailableError
+from tracer.extras import needs_extra
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -20,7 +21,8 @@ QA_JOB: Final = "qa"
 @asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
     """A connection of one's own, each statement its own transaction; UnavailableError where there is none."""
-    psycopg = load_psycopg()
+    import psycopg  # 200 ms, for workers and servers on PostgreSQL alone
+
     try:
         connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
     except psycopg.Error as error:
@@ -38,18 +40,6 @@ def first_line(errors: BaseException) -> str:
     return (str(errors).splitlines() or [type(errors).__name__])[0]
 
 
-def load_psycopg() -> Any:
-    """The driver, imported late; ConfigError where it is not installed."""
-    try:
-        import psycopg  # 200 ms, for workers and servers on PostgreSQL alone
-    except ImportError as error:
-        raise ConfigError(
-            "workers on PostgreSQL need the psycopg and pgqueuer packages",
-            next_step="pip install 'pm-orchestrator[all]'",
-        ) from error
-    return psycopg
-
-
 def _queries(connection: AsyncConnection[Any]) -> Any:
     from pgqueuer.db import PsycopgDriver  # 490 ms with the rest of the package
     from pgqueuer.queries import Queries
@@ -61,10 +51,14 @@ async def install_queue(dsn: str) -> None:
     """Make the queue's tables where they are not there yet; several may try at once.
 
     Raises:
-        ConfigError: the database is not in UTF-8.
+        ConfigError: the database is not in UTF-8, or the extra `postgres` is not installed.
         UnavailableError: the database cannot be reached.
 
     """
+    with needs_extra("postgres", wanted_by="a postgresql:// address"):  # whoever uses the database comes by here first
+        import pgqueuer.queries  # noqa: F401 - what is used from here on
+        import psycopg_pool  # noqa: F401 - for the store
+
     async with connected(dsn) as connection:
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":  # texts would come back as bytes, and JSON could not be stored

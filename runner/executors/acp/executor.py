@@ -31,6 +31,7 @@ from runner.processes import bubblewrap
 from runner.processes.environment import Provider, agent_environment
 from runner.processes.process import Process
 from tracer.errors import ConfigError, SandboxError
+from tracer.extras import needs_extra
 
 if TYPE_CHECKING:
     from runner.executors.acp.client import WorkspaceClient
@@ -74,17 +75,11 @@ class AcpExecutor:
 
         try:
             # The SDK takes 0.7 s to import: once, and while the loop goes on.
-            module = await asyncio.to_thread(importlib.import_module, "runner.executors.acp.client")
-        except ModuleNotFoundError as error:
-            message = f"the executor acp needs a package that is not installed: {error.name}"
-            hint = "pip install 'pm-orchestrator[acp]'"
-            return Answer(
-                output="", status="ERROR", error=AnswerError(kind="unavailable", message=message, next_step=hint)
-            )
-        progress = Progress(model=request.model)
-        try:
+            with needs_extra("acp", wanted_by="the executor acp"):
+                module = await asyncio.to_thread(importlib.import_module, "runner.executors.acp.client")
+            progress = Progress(model=request.model)
             return await self._run(request, module.WorkspaceClient, progress, tell)
-        except SandboxError as error:
+        except (ConfigError, SandboxError) as error:
             told = AnswerError(kind="unavailable", message=f"{error.what}: {error.why}", next_step=error.next_step)
             return Answer(output="", status="ERROR", error=told)
         except (FileNotFoundError, PermissionError) as error:

@@ -25,7 +25,7 @@ from tests.repl.support import ROOT
 from tests.support.containers import IMAGE, container_engine, containers_of
 from tests.support.tools import need_program
 
-pytestmark = [pytest.mark.torture, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.torture, pytest.mark.machine, pytest.mark.timeout(300)]
 
 _LIMITS = Limits(
     time_s=20.0,

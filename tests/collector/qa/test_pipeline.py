@@ -36,6 +36,8 @@ from tests.support.containers import IMAGE, container_engine
 from tests.support.tools import need_program
 from tracer.errors import ConflictError, SandboxError
 
+pytestmark = pytest.mark.machine  # bubblewrap
+
 
 @pytest.fixture
 async def collector(tmp_path: Path) -> AsyncIterator[Collector]:

@@ -118,6 +118,7 @@ def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.machine
 async def test_a_lesser_sandbox_says_what_it_lacks_and_why_nothing_better_was_taken(no_engine: Path) -> None:
     need_program("bwrap", how="apt-get install bubblewrap")
     facts = await (await choose_sandbox("auto", image=IMAGE)).facts(IMAGE)
@@ -162,6 +163,7 @@ async def test_an_image_that_is_not_here_is_the_sandbox_s_trouble_and_named() ->
         await ContainerSandbox(container_engine()).facts("localhost/no-such-image:1")
 
 
+@pytest.mark.machine
 async def test_a_chooser_looks_once_for_many_runs(no_engine: Path) -> None:
     need_program("bwrap", how="apt-get install bubblewrap")
     chooser = SandboxChooser("auto")

@@ -29,7 +29,7 @@ def docker_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None
     params=[
         pytest.param("container", marks=pytest.mark.container),
         pytest.param("docker", marks=pytest.mark.container),
-        "bubblewrap",
+        pytest.param("bubblewrap", marks=pytest.mark.machine),
     ]
 )
 async def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:

@@ -150,6 +150,7 @@ def test_a_server_killed_at_any_moment_leaves_one_result_after_its_restart(tmp_p
         second.end()
 
 
+@pytest.mark.machine
 @pytest.mark.torture
 def test_the_example_tells_its_whole_story(tmp_path: Path) -> None:
     import shutil

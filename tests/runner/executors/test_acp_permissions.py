@@ -141,6 +141,7 @@ async def test_time_up_while_a_person_is_asked_gives_the_question_up(project: Pa
     await asyncio.wait_for(given_up.wait(), 5)
 
 
+@pytest.mark.machine
 async def test_in_the_sandbox_an_agent_works_in_the_workspace_and_cannot_write_outside_whatever_it_was_allowed(
     project: Path, tmp_path: Path
 ) -> None:

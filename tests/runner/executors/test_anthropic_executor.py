@@ -303,6 +303,7 @@ def test_a_base_url_that_is_no_address_is_a_configuration_error() -> None:
         make_executor("anthropic", ExecutorSettings(environ={"PM_API_KEY": KEY}, base_url="localhost:1"))
 
 
+@pytest.mark.machine
 async def test_commands_run_in_the_sandbox_where_only_the_workspace_can_be_written(project: Path) -> None:
     need_program("bwrap", how="install bubblewrap")
     outside = project.parent / "outside.txt"

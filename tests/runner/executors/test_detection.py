@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ KEYS = {"claude": "ANTHROPIC_API_KEY", "codex": "OPENAI_API_KEY", "gemini": "GEM
 
 
 def environ(tmp_path: Path, **extra: str) -> dict[str, str]:
-    return {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), **extra}
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), **extra}
 
 
 @pytest.fixture(params=sorted(KEYS))

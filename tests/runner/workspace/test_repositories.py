@@ -538,6 +538,7 @@ def public_folder():
         yield Path(name)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("kind", ["git", "manifest"])
 async def test_files_and_folders_that_may_not_be_read_are_named_and_the_rest_is_compared(public_folder, kind):
     need(os.getuid() == 0, "root", how="the test becomes another user")

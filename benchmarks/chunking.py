@@ -20,7 +20,7 @@ from runner.core.evolve import fold
 from runner.core.state import TaskState
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.isolation.isolation_port import Isolation
-from runner.isolation.subtask_places import IsolatedPlaces
+from runner.isolation.subtask_places import SubtaskPlaces
 from runner.isolation.worktrees import GitWorktrees
 from runner.loop import TaskLoop
 from tests.runner.chunking.memory import MemoryEffects, MemoryWorld
@@ -109,7 +109,7 @@ def engine() -> None:
 class _InFolder(MemoryEffects):
     """An agent that waits and writes one file into a real working tree; judging costs nothing here."""
 
-    def __init__(self, world: MemoryWorld, folder: Path, places: IsolatedPlaces | None = None) -> None:
+    def __init__(self, world: MemoryWorld, folder: Path, places: SubtaskPlaces | None = None) -> None:
         super().__init__(world, None)
         self._in = folder
         self._places = places
@@ -119,7 +119,7 @@ class _InFolder(MemoryEffects):
         (self._in / f"{request.subtask_id}.txt").write_text("done\n")
         return Answer(output="done", status="COMPLETE", cost_usd=0.001)
 
-    def apart(self, state: TaskState) -> IsolatedPlaces:  # type: ignore[override]  # noqa: ARG002 - the port's shape
+    def apart(self, state: TaskState) -> SubtaskPlaces:  # type: ignore[override]  # noqa: ARG002 - the port's shape
         if self._places is None:
             raise RuntimeError("a subtask has no subtasks")
         return self._places
@@ -133,7 +133,7 @@ async def _ours(folder: Path, names: list[str]) -> float:
     async def choose() -> Isolation:
         return GitWorktrees(folder, state_dir=state_dir.root, task_id="task-001")
 
-    places = IsolatedPlaces(
+    places = SubtaskPlaces(
         choose, working_in=lambda where: _InFolder(world, Path(where)), task_id="task-001", parallel=True
     )
     plan = {"subtasks": [{"description": name} for name in names]}

@@ -19,7 +19,7 @@ from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, Executor, LiveSink
 from runner.gate.criterion import Verdict
 from runner.isolation.isolation_port import Isolation
-from runner.isolation.subtask_places import IsolatedPlaces, choose_isolation
+from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
 from runner.perform import Changed
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
@@ -89,7 +89,7 @@ class TaskEffects:
         self._distill = distill
         self._blobs = DirectoryBlobs(state_dir.blobs)
         self._workspace: Workspace | None = None
-        self._places: IsolatedPlaces | None = None
+        self._places: SubtaskPlaces | None = None
         # All effects of one task: pm's own records are told to each one's guard.
         self._family = family if family is not None else []
         self._family.append(self)
@@ -171,7 +171,7 @@ class TaskEffects:
         if self._workspace is not None:
             await self._workspace.rewritten(path)
 
-    def apart(self, state: TaskState) -> IsolatedPlaces:
+    def apart(self, state: TaskState) -> SubtaskPlaces:
         """Where the task's subtasks work."""
         if self._places is None:
             recorded = state.plan.isolation if state.plan is not None else ""
@@ -186,7 +186,7 @@ class TaskEffects:
                     link=tuple(str(name) for name in link) if isinstance(link, list) else (),
                 )
 
-            self._places = IsolatedPlaces(
+            self._places = SubtaskPlaces(
                 choose,
                 working_in=self._working_in,
                 task_id=self._task_id,

@@ -1,6 +1,6 @@
 """The isolation port: where each subtask of one task works, and how their results become one.
 
-Subtasks start from the person's work as it lay on disk, merge in the order asked for, and touch the person's tree only
+Subtasks start from the user's work as it lay on disk, merge in the order asked for, and touch the user's tree only
 in `apply`. Every call may be repeated, also by another process after a kill: a repeated call finds what the first one
 left and ends in the same state.
 """
@@ -47,32 +47,33 @@ class Isolation(Protocol):
     parallel: bool
     why: str
 
-    async def begin(self) -> str:
-        """Record the person's work as everyone's start; its id."""
+    async def begin(self, *, branch: str = "") -> str:
+        """Record the user's work as everyone's start; its id.
+
+        Raises:
+            UsageError: the result cannot become the new branch `branch`.
+
+        """
         ...
 
-    async def open(self, subtask_id: str) -> Path:
-        """The subtask's folder: made on the results merged so far, or found again with the work in it."""
-        ...
-
-    async def reopen(self, subtask_id: str) -> Path:
-        """The subtask's folder, fresh on the results merged so far; what was in it is let go."""
+    async def open(self, subtask_id: str, *, fresh: bool = False) -> Path:
+        """The subtask's folder with the work in it; `fresh`, or not there yet: made on the results merged so far."""
         ...
 
     async def merge(self, subtask_id: str) -> Merged | Conflict:
         """Merge what lies in the subtask's folder into the common result. After success its folder is not needed."""
         ...
 
-    async def merged(self) -> tuple[str, ...]:
-        """The subtasks whose results went in, in that order."""
+    async def merged(self) -> tuple[str, ...] | None:
+        """The subtasks whose results went in, in that order; None where only the trace knows."""
         ...
 
-    async def check_out(self) -> Path:
+    async def whole(self) -> Path:
         """A folder with the common result, to be judged as a whole; made anew by every call."""
         ...
 
-    async def apply(self, *, branch: str | None = None) -> Merged | Conflict:
-        """Give the common result to the person: into their files, or as a new branch. All of it or nothing."""
+    async def apply(self, *, branch: str = "") -> Merged | Conflict:
+        """Give the common result to the user: into their files, or as a new branch. All of it or nothing."""
         ...
 
     async def close(self, *, keep_results: bool = False) -> None:

@@ -17,6 +17,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -26,8 +27,17 @@ from runner.processes.tree import ProcessTree, tree_members
 from runner.workspace.changes import ComparisonError, Limits, safe_text
 from runner.workspace.git.pointers import copy_media, keep_pointers
 from runner.workspace.git.refs import common_dir, name_in_repository
-from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, git_version, parse_raw
-from runner.workspace.git.snapshot import FIXED_PERSON, Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.git.repository import (
+    Git,
+    GitError,
+    Stopper,
+    file_stamp,
+    find_repository,
+    git_version,
+    parse_raw,
+    stoppable,
+)
+from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 from tracer.clock import monotonic
 from tracer.errors import UsageError
 
@@ -39,12 +49,6 @@ class MergeConflict(NamedTuple):
     """The paths that do not merge, each with its hunks as text."""
 
     places: list[tuple[str, str]]
-
-
-def commit_tree(git: Git, tree: str, *parents: str, message: str) -> str:
-    """A commit of `tree` that is the same whoever makes it and whenever."""
-    named = [part for parent in parents for part in ("-p", parent)]
-    return git.run("commit-tree", tree, *named, "-m", message, env=FIXED_PERSON).decode().strip()
 
 
 def merge_commits(git: Git, ours: str, theirs: str) -> str | MergeConflict:
@@ -240,24 +244,11 @@ def why_not_parallel(workspace: Path) -> str:
         known = git.with_index(index).run("ls-files", "-s", "-z") if index.exists() else b""
         if re.search(rb"(?:\A|\0)160000 ", known):
             return "the repository has submodules, which git worktrees do not share"
-        if _is_ignored(git, Path(os.path.realpath(workspace))):
+        if git.ignores(Path(os.path.realpath(workspace))):
             return "git ignores this folder, so a worktree would not hold its files"
     except GitError as error:
         return f"git cannot be used here: {error}"
     return ""
-
-
-def _is_ignored(git: Git, folder: Path) -> bool:
-    """Whether the repository leaves the whole folder out: a build folder, or a home folder that git mostly ignores."""
-    if folder == git.top:
-        return False
-    said = git.run(
-        *("check-ignore", "--no-index", "-z", "--stdin"),
-        stdin=b"./" + os.fsencode(folder.relative_to(git.top)),
-        env={"GIT_LITERAL_PATHSPECS": "0"},  # this command refuses the setting
-        ok_codes=(0, 1),
-    )
-    return bool(said)
 
 
 class GitWorktrees:
@@ -283,24 +274,17 @@ class GitWorktrees:
         self._repository: Git | None = None
         self._known: dict[str, str] = {}  # the refs as this process wrote or read them
         self._order: list[str] | None = None
-        self._indexes: dict[str, tuple[int, ...]] = {}  # of fresh worktrees: what nobody touched need not be reset
+        self._indexes: dict[
+            str, tuple[int, ...] | None
+        ] = {}  # of fresh worktrees: what nobody touched need not be reset
 
-    async def begin(self) -> str:
-        """Record the person's work, committed or not, as everyone's start; the commit's id.
-
-        Raises:
-            ComparisonError: git cannot do it here.
-
-        """
+    async def begin(self, *, branch: str = "") -> str:
+        if branch:
+            await self._call(lambda git: _free_branch(git, branch))
         return await self._call(self._begin)
 
-    async def open(self, subtask_id: str) -> Path:
-        """The subtask's folder, with the work that is in it, or made on the results merged so far."""
-        return await self._call(lambda git: self._open(git, subtask_id))
-
-    async def reopen(self, subtask_id: str) -> Path:
-        """The subtask's folder, fresh on the results merged so far."""
-        return await self._call(lambda git: self._open(git, subtask_id, afresh=True))
+    async def open(self, subtask_id: str, *, fresh: bool = False) -> Path:
+        return await self._call(lambda git: self._open(git, subtask_id, fresh=fresh))
 
     async def merge(self, subtask_id: str) -> Merged | Conflict:
         """Merge what lies in the subtask's folder into the common result; its folder is removed on success."""
@@ -310,48 +294,20 @@ class GitWorktrees:
         return await self._call(lambda git: self._join(git, subtask_id, delivered))
 
     async def merged(self) -> tuple[str, ...]:
-        """The subtasks whose results went in, in that order."""
         return await self._call(self._merged)
 
-    async def check_out(self) -> Path:
-        """A folder with the common result, made anew."""
-        return await self._call(lambda git: self._open(git, _WHOLE, afresh=True))
+    async def whole(self) -> Path:
+        return await self._call(lambda git: self._open(git, _WHOLE, fresh=True))
 
-    async def apply(self, *, branch: str | None = None) -> Merged | Conflict:
-        """The common result into the person's files, or as the new branch `branch`.
-
-        Raises:
-            UsageError: the branch exists already, or cannot have that name.
-
-        """
+    async def apply(self, *, branch: str = "") -> Merged | Conflict:
         return await self._call(lambda git: self._to_branch(git, branch) if branch else self._to_files(git))
 
-    async def check_branch(self, branch: str) -> None:
-        """Whether the result can become the new branch `branch`.
-
-        Raises:
-            UsageError: it exists already, or cannot have that name.
-
-        """
-        await self._call(lambda git: _free_branch(git, branch))
-
     async def close(self, *, keep_results: bool = False) -> None:
-        """Remove folders, branches and refs of the task; safe to repeat, and after a kill.
-
-        `keep_results`: the refs that say what is merged stay.
-        """
         await self._call(lambda git: self._close(git, keep_results=keep_results))
 
     async def _call(self, work: Callable[[Git], _T], *, alone: bool = True) -> _T:
         async with self._lock if alone else contextlib.nullcontext():
-            stopper = Stopper()
-            running = asyncio.ensure_future(asyncio.to_thread(self._run, work, stopper))
-            try:
-                return await asyncio.shield(running)
-            except asyncio.CancelledError:
-                stopper.stop()
-                await asyncio.wait([running])
-                raise
+            return await stoppable(partial(self._run, work))
 
     def _run(self, work: Callable[[Git], _T], stopper: Stopper) -> _T:
         try:
@@ -382,16 +338,16 @@ class GitWorktrees:
             base = head
         else:
             message = f"Work in progress when {self._names.task_id} began"
-            base = commit_tree(git, made.tree, *([head] if head else []), message=message)
+            base = git.commit_tree(made.tree, *([head] if head else []), message=message)
         self._write(git, {"base": base, "integration": base})
         return base
 
-    def _open(self, git: Git, subtask_id: str, *, afresh: bool = False) -> Path:
+    def _open(self, git: Git, subtask_id: str, *, fresh: bool = False) -> Path:
         folder = self._names.folder_of(subtask_id)
         known = self._read(git, f"start/{subtask_id}")
-        if afresh or known is None or not (folder / ".git").exists():
+        if fresh or known is None or not (folder / ".git").exists():
             # The start is written last: a folder without one may be half made.
-            start = known if known is not None and not afresh else self._needed(git, "integration")
+            start = known if known is not None and not fresh else self._needed(git, "integration")
             if known is not None:
                 self._write(git, {f"start/{subtask_id}": None})
             discard(git, self._names, subtask_id)
@@ -402,7 +358,7 @@ class GitWorktrees:
                 copy_media(git, start, git.top, folder)
             self._link(git, folder)
             self._write(git, {f"start/{subtask_id}": start})
-            self._indexes[subtask_id] = _identity(admin_folder(git, folder) / "index")
+            self._indexes[subtask_id] = file_stamp(admin_folder(git, folder) / "index")
         return folder / self._workspace.relative_to(git.top)
 
     @staticmethod
@@ -424,18 +380,18 @@ class GitWorktrees:
             raise GitError(f"the working tree of {subtask_id!r} is not there any more")
         inner = git.at(admin, folder, stopper=git.stopper, mark=self._names.mark)
         excluded = (folder / self._state_dir.name, *(folder / name for name in self._link_ignored))
-        untouched = self._indexes.get(subtask_id) == _identity(admin / "index")
+        untouched = self._indexes.get(subtask_id) == file_stamp(admin / "index")
         made = self._snapshot(inner, folder, excluded=excluded, tree=None if untouched else start)
         made.index_file.unlink(missing_ok=True)
         tree = keep_pointers(git, start, made.tree) if self._has_media(git) else made.tree
-        return commit_tree(git, tree, start, message=f"Result of {subtask_id}")
+        return git.commit_tree(tree, start, message=f"Result of {subtask_id}")
 
     def _join(self, git: Git, subtask_id: str, delivered: str) -> Merged | Conflict:
         integration = self._needed(git, "integration")
         joined = merge_commits(git, integration, delivered)
         if isinstance(joined, MergeConflict):
             return _conflict(joined)
-        result = commit_tree(git, joined, integration, delivered, message=f"Merge {subtask_id}")
+        result = git.commit_tree(joined, integration, delivered, message=f"Merge {subtask_id}")
         self._write(git, {f"result/{subtask_id}": delivered, "integration": result})
         if self._order is not None:
             self._order.append(subtask_id)
@@ -463,7 +419,7 @@ class GitWorktrees:
 
     def _to_branch(self, git: Git, branch: str) -> Merged:
         base, result = self._needed(git, "base"), self._needed(git, "integration")
-        commit = commit_tree(git, f"{result}^{{tree}}", base, message=f"Result of {self._names.task_id}")
+        commit = git.commit_tree(f"{result}^{{tree}}", base, message=f"Result of {self._names.task_id}")
         ref = _free_branch(git, branch, but=commit)
         git.run("update-ref", ref, commit)
         return Merged(result=commit, paths=changed_paths(git, base, commit))
@@ -473,7 +429,7 @@ class GitWorktrees:
         made = self._snapshot(git, git.top, excluded=(self._state_dir,), tree=base)
         try:
             now = keep_pointers(git, base, made.tree)
-            mine = commit_tree(git, now, base, message="The person's files now")
+            mine = git.commit_tree(now, base, message="The person's files now")
             joined = merge_commits(git, mine, result)
             if isinstance(joined, MergeConflict):
                 return _conflict(joined)
@@ -509,15 +465,6 @@ class GitWorktrees:
         if known is None:
             raise GitError(f"the ref {self._names.ref(name)} is not there any more")
         return known
-
-
-def _identity(path: Path) -> tuple[int, ...]:
-    """What changes with a file; the change time cannot be set back by a program."""
-    try:
-        facts = path.stat()
-    except OSError:
-        return ()
-    return (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def _free_branch(git: Git, branch: str, *, but: str = "") -> str:

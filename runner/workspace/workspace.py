@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 from runner.workspace.changes import (
     Blobs,
@@ -35,7 +33,9 @@ from runner.workspace.git.repository import (
     GitError,
     GitStopped,
     Stopper,
+    file_stamp,
     find_repository,
+    stoppable,
 )
 from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 from runner.workspace.manifest import Manifest, compare_with_disk, read_manifest, take_manifest
@@ -43,7 +43,6 @@ from runner.workspace.state_guard import StateGuard, Undone
 from tracer.clock import now_epoch_ms
 from tracer.errors import RecordError, UsageError
 
-_T = TypeVar("_T")
 _INDEXES_KEPT = 8
 _LEFT_MS = 24 * 3600 * 1000
 
@@ -72,7 +71,7 @@ class Workspace:
         self._excluded = (state_dir, folder / ".pdd" / "agentic-traces")
         self._store = state_dir / "control" / "workspace"
         self._hashes = FileHashes()
-        self._indexes: dict[str, tuple[Snapshot, tuple[int, ...]]] = {}
+        self._indexes: dict[str, tuple[Snapshot, tuple[int, ...] | None]] = {}
         self._manifests: dict[str, Manifest] = {}
         self._guard = StateGuard(state_dir)
         self.notes: tuple[str, ...] = ()
@@ -85,7 +84,7 @@ class Workspace:
             RecordError: the record cannot be made durable.
 
         """
-        return await self._in_thread(lambda stopper: self._baseline(_ref_name(label), stopper))
+        return await stoppable(lambda stopper: self._baseline(_ref_name(label), stopper))
 
     async def rewritten(self, path: Path) -> None:
         """Tell the guard of the state dir that pm itself has replaced the record `path`."""
@@ -98,18 +97,7 @@ class Workspace:
             ComparisonError: the base is gone or damaged, or the disk cannot be read.
 
         """
-        return await self._in_thread(lambda stopper: self._changes(base, stopper))
-
-    async def _in_thread(self, work: Callable[[Stopper], _T]) -> _T:
-        stopper = Stopper()
-        running = asyncio.ensure_future(asyncio.to_thread(work, stopper))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            stopper.stop()
-            await asyncio.wait([running])
-            running.exception()  # that it was stopped is no news to whoever stopped it
-            raise
+        return await stoppable(lambda stopper: self._changes(base, stopper))
 
     def _baseline(self, label: str, stopper: Stopper) -> str:
         base = self._recorded(label, stopper)
@@ -226,15 +214,7 @@ class Workspace:
     def _repository(self, stopper: Stopper) -> Git | None:
         """The repository to compare by; None where there is none, or where it ignores the workspace altogether."""
         git = find_repository(self.folder, stopper=stopper)
-        if git is None or git.top == self.folder:
-            return git
-        ignored = git.run(
-            *("check-ignore", "--no-index", "-z", "--stdin"),
-            stdin=b"./" + os.fsencode(self.folder.relative_to(git.top)),
-            env={"GIT_LITERAL_PATHSPECS": "0"},  # this command refuses the setting
-            ok_codes=(0, 1),
-        )
-        return None if ignored else git
+        return None if git is None or git.ignores(self.folder) else git
 
     def _place(self, label: str | None, notes: list[str]) -> SnapshotPlace:
         return SnapshotPlace(
@@ -253,7 +233,7 @@ class Workspace:
         """Keep the index beside its tree, and in memory how it looks: one that was tampered with is not trusted."""
         kept = index_of(self._store, made.tree)
         keep_index(made, kept, git)
-        self._indexes[made.tree] = (made._replace(index_file=kept), _identity(kept))
+        self._indexes[made.tree] = (made._replace(index_file=kept), file_stamp(kept))
         # By the time of the last renaming: an index that was not written has the modification time of the user's.
         known = sorted(self._store.glob("base-*.index"), key=lambda path: path.stat().st_ctime_ns, reverse=True)
         for old in known[_INDEXES_KEPT:]:
@@ -268,17 +248,8 @@ class Workspace:
         """Our index of a baseline, where nobody touched it since."""
         if tree not in self._indexes:
             return None
-        made, identity = self._indexes[tree]
-        try:
-            return made if _identity(made.index_file) == identity else None
-        except OSError:
-            return None
-
-
-def _identity(path: Path) -> tuple[int, ...]:
-    """What changes with a file: the change time cannot be set back by a program."""
-    facts = path.stat()
-    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        made, stamp = self._indexes[tree]
+        return made if stamp is not None and file_stamp(made.index_file) == stamp else None
 
 
 def _ref_name(label: str) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from runner.isolation.isolation_port import Conflict, Isolation, Merged
-from runner.isolation.memory import MemoryIsolation
 from runner.isolation.worktrees import GitWorktrees
+from tests.runner.memory_isolation import MemoryIsolation
 from tests.runner.workspace.support import git, repository, state_dir, write
 
 _FILES = {"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "b.txt": "b\n", "sub/c.txt": "c\n"}
@@ -118,7 +118,7 @@ async def test_a_conflict_changes_nothing_and_names_the_path_and_the_subtask_can
     assert "b.txt" in conflict.reason()
     assert await rig.isolation.merged() == ("one",)
     assert rig.get("two", "b.txt") == "two\n"
-    await rig.isolation.reopen("two")
+    await rig.isolation.open("two", fresh=True)
     assert rig.get("two", "b.txt") == "one\n"
     rig.put("two", "b.txt", "one and two\n")
     await _done(rig.isolation, "two")
@@ -186,7 +186,7 @@ async def test_the_whole_can_be_looked_at_before_the_person_gets_it(rig):
     await rig.isolation.open("one")
     rig.put("one", "b.txt", "one\n")
     await _done(rig.isolation, "one")
-    await rig.isolation.check_out()
+    await rig.isolation.whole()
     assert (rig.get("whole", "b.txt"), rig.mine()["b.txt"]) == ("one\n", "b\n")
 
 

@@ -25,7 +25,6 @@ from runner.workspace.git.look import (
     ABSENT,
     Look,
     forced,
-    index_stamp,
     look_at,
 )
 from runner.workspace.git.pointers import is_note, is_pointer, media_of, same_content
@@ -35,6 +34,7 @@ from runner.workspace.git.repository import (
     GitStopped,
     RawEntry,
     Stopper,
+    file_stamp,
     find_repository,
     parse_raw,
     scratch_repository,
@@ -240,7 +240,7 @@ def quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPla
         if look.hidden or any(path.endswith(b"/") for path in look.others):
             return None
         paths = {entry.path for entry in look.changed} | look.others | known.overlay.keys()
-        if index_stamp(git) != known.users_index:
+        if file_stamp(git.git_dir / "index") != known.users_index:
             paths |= forced(index, maker.scope.pathspec)
         found = maker.sorter.sort_out(git, paths, careful=False)
         if not any(found):

@@ -13,7 +13,7 @@ from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry,
 
 ABSENT = "000000"
 _CHANGED = ("diff-files", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
-_UNUSUAL = re.compile(rb"(?:\A|\0)(?:[^H] |H 160000 )")
+_UNUSUAL = re.compile(rb"\0(?!H 1[02]|\Z)")  # anything but a file or link without flags: 100644, 100755, 120000
 
 
 class Look(NamedTuple):
@@ -28,8 +28,8 @@ class Look(NamedTuple):
     hidden: set[bytes]
 
 
-def look_at(git: Git, scope: Sequence[str], *, is_plain: bool | None = None) -> Look:
-    """What differs between git's index and the disk; `is_plain` of the index, None: git is asked.
+def look_at(git: Git, scope: Sequence[str], *, is_plain: bool = False) -> Look:
+    """What differs between git's index and the disk; `is_plain`: the index is known to be plain.
 
     Raises:
         GitError: files came or went meanwhile, or the index is damaged.
@@ -39,19 +39,9 @@ def look_at(git: Git, scope: Sequence[str], *, is_plain: bool | None = None) -> 
     with ThreadPoolExecutor(2) as pool:
         changed = pool.submit(git.run, *_CHANGED, *scope, complaints=complaints)
         others = pool.submit(walk, git, scope)
-        if is_plain is None:
-            is_plain = _is_listed_as_plain(git, scope)
+        is_plain = is_plain or _is_plain(git, scope)
     entries = parse_raw(changed.result())
     return Look(entries, others.result(), is_plain, _unseen(git, scope) if complaints else set())
-
-
-def index_stamp(git: Git) -> tuple[int, ...] | None:
-    """What changes with the person's index; None: there is none."""
-    try:
-        facts = (git.git_dir / "index").stat()
-    except OSError:
-        return None
-    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def forced(git: Git, scope: Sequence[str]) -> set[bytes]:
@@ -71,11 +61,11 @@ def forced(git: Git, scope: Sequence[str]) -> set[bytes]:
     return known - set(git.run(*ask).split(b"\0")) if known else known
 
 
-def _is_listed_as_plain(git: Git, scope: Sequence[str]) -> bool:
+def _is_plain(git: Git, scope: Sequence[str]) -> bool:
     """Whether git lists nothing unusual; an index with a part in another file, which may go, is never plain."""
     if any(git.git_dir.glob("sharedindex.*")):
         return False
-    return _UNUSUAL.search(git.run("ls-files", "-z", "-v", "-s", *scope)) is None
+    return _UNUSUAL.search(b"\0" + git.run("ls-files", "-z", "-v", "-s", *scope)) is None
 
 
 def _unseen(git: Git, scope: Sequence[str]) -> set[bytes]:

@@ -6,6 +6,7 @@ are never written. A running call can be ended from another thread.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -13,16 +14,19 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from runner.processes.environment import command_environment
 from runner.processes.process_table import MARK
 from tracer.clock import monotonic
+
+_T = TypeVar("_T")
 
 
 class Stopper:
@@ -57,6 +61,28 @@ def end_process(process: subprocess.Popen[bytes], number: signal.Signals = signa
     """Ask the process and those it started to end."""
     with suppress(ProcessLookupError, PermissionError):  # git takes its lock files away when it is asked to end
         os.killpg(process.pid, number)
+
+
+async def stoppable(work: Callable[[Stopper], _T]) -> _T:
+    """Run `work` in a thread; a cancellation ends its git calls and waits for it."""
+    stopper = Stopper()
+    running = asyncio.ensure_future(asyncio.to_thread(work, stopper))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stopper.stop()
+        await asyncio.wait([running])
+        running.exception()  # that it was stopped is no news to whoever stopped it
+        raise
+
+
+def file_stamp(path: Path) -> tuple[int, ...] | None:
+    """What changes with a file, None without one; the change time cannot be set back by a program."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 FIXED = {
@@ -129,6 +155,11 @@ def tells_case_apart(top: Path) -> bool:
 
 _HEAD = re.compile(rb"(?:ref: refs/[!-~]+|[0-9a-f]{40}|[0-9a-f]{64})\n?\Z")
 _READING_COMMANDS = frozenset({"diff-files", "update-index"})
+_FIXED_PERSON = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "@946684800 +0000"))
+}
 _NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
 _NOT_TAKEN = re.compile(rb"^Ignoring path (.*)$", re.MULTILINE)  # all that git says; it ends as if all were well
 _TIME_LIMIT_S = 900.0
@@ -202,23 +233,22 @@ class Git:
 
     def with_index(self, index: Path | None) -> Git:
         """The same repository with another index."""
-        other = Git(self.git_dir, self.top, index=index, stopper=self.stopper, mark=self._mark)
-        other._known_settings = self._settings()
-        other._more_settings = self._more_settings
+        other = self._like({})
+        other.index = index
         return other
 
     def in_passing(self) -> Git:
         """The same for objects that need not outlast a loss of power: they are sent to the disk but not waited for."""
-        other = Git(self.git_dir, self.top, index=self.index, stopper=self.stopper, mark=self._mark)
-        other._known_settings = self._settings()
-        other._more_settings = {**self._more_settings, "core.fsyncMethod": "writeout-only"}
-        return other
+        return self._like({"core.fsyncMethod": "writeout-only"})
 
     def heeding_modes(self) -> Git:
         """The same where it matters that a file is executable, whatever the settings say by now."""
-        other = Git(self.git_dir, self.top, index=self.index, stopper=self.stopper, mark=self._mark)
-        other._known_settings = self._settings()
-        other._more_settings = {**self._more_settings, "core.fileMode": "true"}
+        return self._like({"core.fileMode": "true"})
+
+    def _like(self, settings: Mapping[str, str]) -> Git:
+        self._settings()  # asked for once, for the copies as well
+        other = copy(self)
+        other._more_settings = {**self._more_settings, **settings}  # noqa: SLF001 - a copy of this object
         return other
 
     def run(
@@ -274,6 +304,23 @@ class Git:
     def line(self, *arguments: str) -> str:
         """The output as one line of text."""
         return os.fsdecode(self.run(*arguments).rstrip(b"\n"))
+
+    def commit_tree(self, tree: str, *parents: str, message: str) -> str:
+        """A commit of `tree` that is the same whoever makes it and whenever."""
+        named = [part for parent in parents for part in ("-p", parent)]
+        return self.run("commit-tree", tree, *named, "-m", message, env=_FIXED_PERSON).decode().strip()
+
+    def ignores(self, folder: Path) -> bool:
+        """Whether the repository leaves the whole folder out: a build folder, or a home folder that git ignores."""
+        if folder == self.top:
+            return False
+        said = self.run(
+            *("check-ignore", "--no-index", "-z", "--stdin"),
+            stdin=b"./" + os.fsencode(folder.relative_to(self.top)),
+            env={"GIT_LITERAL_PATHSPECS": "0"},  # this command refuses the setting
+            ok_codes=(0, 1),
+        )
+        return bool(said)
 
     def has(self, tree: str) -> bool:
         """Whether the repository still holds this tree."""

@@ -38,7 +38,6 @@ from runner.workspace.git.look import (
     ABSENT,
     Look,
     forced,
-    index_stamp,
     look_at,
 )
 from runner.workspace.git.pointers import FileHashes, note_for
@@ -46,6 +45,7 @@ from runner.workspace.git.repository import (
     Git,
     GitError,
     GitStopped,
+    file_stamp,
     find_repository,
     listed,
 )
@@ -268,11 +268,6 @@ def _read_few(sorter: Sorter, look: Look, found: Found) -> Overlay:
 
 _ATTEMPTS = 3
 _MOST_NESTED = 8
-FIXED_PERSON = {
-    f"GIT_{role}_{part}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "@946684800 +0000"))
-}
 _FLAGGED = re.compile(rb"(?:\A|\0)([a-zS]) \d+ [0-9a-f]+ \d\t([^\0]+)")
 _GITLINKS = re.compile(rb"(?:\A|\0)[A-Za-z?] 160000 ([0-9a-f]+) \d\t([^\0]+)")
 
@@ -302,7 +297,7 @@ class SnapshotMaker:
         own = self._place.store / f"snapshot-{short_token(16)}.index"
         git = self._repository.with_index(own)
         is_ours = start is not None or tree is not None
-        stamp = index_stamp(git)
+        stamp = file_stamp(git.git_dir / "index")
         try:
             try:
                 self._start(git, own, start=start, tree=tree)
@@ -432,7 +427,7 @@ class SnapshotMaker:
             maker = SnapshotMaker(git, folder, place=self._place, depth=self._depth + 1)
             made = maker.make(tree=base if known else None)
             made.index_file.unlink(missing_ok=True)
-            return _fixed_commit(git, made.tree).encode()
+            return git.commit_tree(made.tree, message="snapshot").encode()
         except GitStopped:
             raise
         except GitError as error:
@@ -442,13 +437,8 @@ class SnapshotMaker:
     def _keep(self, git: Git, tree: str) -> None:
         if self._place.label is None:
             return
-        kept = _fixed_commit(git, tree) if self._depth else tree
+        kept = git.commit_tree(tree, message="snapshot") if self._depth else tree
         git.run("update-ref", f"refs/pm-orchestrator/{self._place.label}/{tree}", kept)
-
-
-def _fixed_commit(git: Git, tree: str) -> str:
-    """A commit of `tree` that is the same whoever makes it and whenever."""
-    return git.run("commit-tree", tree, "-m", "snapshot", env=FIXED_PERSON).decode().strip()
 
 
 def _is_empty_folder(path: bytes) -> bool:

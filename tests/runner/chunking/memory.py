@@ -11,8 +11,8 @@ from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.gate.criterion import Verdict
 from runner.isolation.isolation_port import Conflict, Merged
-from runner.isolation.memory import MemoryIsolation
 from runner.perform import Begun, Changed, Place
+from tests.runner.memory_isolation import MemoryIsolation
 from tracer.events import Entry
 
 Work = Callable[[Ask, dict[str, bytes]], Answer]
@@ -106,12 +106,12 @@ class MemoryPlaces:
         self.parallel = world.parallel
 
     async def begin(self, *, branch: str) -> Begun:
-        await self._world.isolation.begin()
+        await self._world.isolation.begin(branch=branch)
         return Begun("worktrees" if self.parallel else "direct")
 
     async def open(self, subtask_id: str, *, fresh: bool) -> Place:
         isolation = self._world.isolation
-        folder = await (isolation.reopen(subtask_id) if fresh else isolation.open(subtask_id))
+        folder = await isolation.open(subtask_id, fresh=fresh)
         return Place(self._world.here(subtask_id), str(folder))
 
     async def merge(self, subtask_id: str) -> Merged | Conflict:
@@ -121,12 +121,12 @@ class MemoryPlaces:
         return await self._world.isolation.merged()
 
     async def whole(self) -> Place:
-        folder = await self._world.isolation.check_out()
+        folder = await self._world.isolation.whole()
         return Place(self._world.here("whole"), str(folder))
 
     async def hand_over(self, *, branch: str) -> None:
         self._world.handed.append(branch)
-        assert isinstance(await self._world.isolation.apply(branch=branch or None), Merged)
+        assert isinstance(await self._world.isolation.apply(branch=branch), Merged)
 
     async def close(self, *, keep_results: bool) -> None:
         self._world.closed.append(keep_results)

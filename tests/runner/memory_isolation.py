@@ -35,23 +35,18 @@ class MemoryIsolation:
         """What lies in the subtask's folder; change it as an agent would."""
         return self._folders[subtask_id]
 
-    async def begin(self) -> str:
+    async def begin(self, *, branch: str = "") -> str:
         """Record the person's files as everyone's start."""
         if self._base is None:
             self._base = dict(self.files)
             self._integration = dict(self.files)
         return _id(self._base)
 
-    async def open(self, subtask_id: str) -> Path:
-        """The subtask's folder."""
-        if subtask_id not in self._folders:
-            return await self.reopen(subtask_id)
-        return _place(subtask_id)
-
-    async def reopen(self, subtask_id: str) -> Path:
-        """The subtask's folder, fresh on what is merged."""
-        self._starts[subtask_id] = dict(self._integration)
-        self._folders[subtask_id] = dict(self._integration)
+    async def open(self, subtask_id: str, *, fresh: bool = False) -> Path:
+        """The subtask's folder; `fresh` on what is merged."""
+        if fresh or subtask_id not in self._folders:
+            self._starts[subtask_id] = dict(self._integration)
+            self._folders[subtask_id] = dict(self._integration)
         return _place(subtask_id)
 
     async def merge(self, subtask_id: str) -> Merged | Conflict:
@@ -72,13 +67,13 @@ class MemoryIsolation:
         """The subtasks that went in, in order."""
         return tuple(self._order)
 
-    async def check_out(self) -> Path:
+    async def whole(self) -> Path:
         """A folder with the common result."""
-        return await self.reopen(_WHOLE)
+        return await self.open(_WHOLE, fresh=True)
 
-    async def apply(self, *, branch: str | None = None) -> Merged | Conflict:
+    async def apply(self, *, branch: str = "") -> Merged | Conflict:
         """Give the common result to the person."""
-        if branch is not None:
+        if branch:
             self.branches[branch] = dict(self._integration)
             return Merged(result=_id(self._integration), paths=_differing(self._base or {}, self._integration))
         joined = _join(self._base or {}, self.files, self._integration)

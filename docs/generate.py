@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-# page -> module:function that returns its text
+from docs.reference import commands_page, configuration_page, keys_page  # noqa: E402 - the checkout, not the installed
+
 PAGES = {
-    "docs/commands.md": "repl.registry.generate:commands_page",
-    "docs/configuration.md": "repl.registry.generate:configuration_page",
-    "docs/keys.md": "repl.registry.generate:keys_page",
-    "repl/registry/handlers.py": "repl.registry.generate:table_source",
+    "docs/commands.md": commands_page,
+    "docs/configuration.md": configuration_page,
+    "docs/keys.md": keys_page,
 }
-
-
-def page_text(source: str) -> str:
-    """The text that `module:function` returns."""
-    module, _, function = source.partition(":")
-    text: str = getattr(importlib.import_module(module), function)()
-    return text
 
 
 def main() -> int:
@@ -32,8 +24,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     drifted = []
-    for name, source in PAGES.items():
-        path, text = ROOT / name, page_text(source)
+    for name, page in PAGES.items():
+        path, text = ROOT / name, page()
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         drifted.append(name)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from repl.context import Context
 from repl.exit_codes import ExitCode, code_of
 from repl.present.output import Output, make_output
-from repl.registry.handlers import HANDLERS
 from tracer.errors import InternalError, PmError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def run_command(command: Command, context: Context) -> int:
 
         return show_help(context, command)
     refuse_to_agents(command, context.environ)
-    returned = load_handler(command.name)(context, context.arguments)
+    returned = load_handler(command)(context, context.arguments)
     code = returned if isinstance(returned, int) else _run_async(returned)
     if code == ExitCode.OK:
         context.output.result(command.name, {})
@@ -133,11 +132,11 @@ def refuse_to_agents(command: Command, environ: Mapping[str, str]) -> None:
         )
 
 
-def load_handler(name: str) -> Callable[[Context, Namespace], Any]:
-    """The function that runs the command called `name`, imported now."""
+def load_handler(command: Command) -> Callable[[Context, Namespace], Any]:
+    """The function that runs `command`, imported now."""
     from importlib import import_module  # already loaded by the interpreter
 
-    module, _, function = HANDLERS[name].partition(":")
+    module, _, function = command.handler.partition(":")
     handler: Callable[[Context, Namespace], Any] = getattr(import_module(module), function)
     return handler
 

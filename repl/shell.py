@@ -276,17 +276,17 @@ class Shell:
 
 async def run_handler(command: Command, context: Context) -> int:
     """Run a handler inside the running loop; plain ones work in a thread, so that the view stays alive."""
-    handler = load_handler(command.name)
-    if _is_plain(handler):
+    handler = load_handler(command)
+    if _is_plain(command, handler):
         returned = await asyncio.to_thread(handler, context, context.arguments)
     else:
         returned = handler(context, context.arguments)
     return int(returned if isinstance(returned, int) else await returned)
 
 
-def _is_plain(handler: Any) -> bool:
+def _is_plain(command: Command, handler: Any) -> bool:
     """Whether the handler only reads and prints; those of the session touch the view and stay in its thread."""
-    return not asyncio.iscoroutinefunction(handler) and not handler.__module__.endswith(".work.prompt")
+    return not asyncio.iscoroutinefunction(handler) and command.group != "session"
 
 
 def _no_arguments() -> Namespace:

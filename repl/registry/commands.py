@@ -1,8 +1,7 @@
 """Every command, once. `pm`, `pm>`, full screen, palette, completion, help and docs all read `COMMANDS`.
 
-Pure data over `repl.registry.spec`; the rows stand in `rows_task`, `rows_trace`, `rows_settings` and `rows_session`.
-A new command is a row there and a handler; `python -m repl.registry.generate` then renews the dispatch table and the
-docs (tests compare both).
+Pure data over `repl.registry.spec`. A new command is a row in `repl.registry.rows` and a handler; `make docs` then
+renews the pages.
 """
 
 from __future__ import annotations

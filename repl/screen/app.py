@@ -409,8 +409,6 @@ class PmApp(Themed):
 
     def show_too_small(self, *, too_small: bool) -> None:
         """One message with the needed size, and back."""
-        # HOUSE
-
         if too_small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall(*_SMALLEST))
         elif not too_small and isinstance(self.screen, TooSmall):

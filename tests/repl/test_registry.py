@@ -26,7 +26,6 @@ from repl.registry.complete import (
     rank,
     resolve_slash,
 )
-from repl.registry.generate import table_source
 from repl.registry.parse import parse_arguments, parse_command_line
 from repl.registry.spec import Command
 from tests.repl.support import command_line, environment, pm
@@ -36,12 +35,6 @@ from tracer.events import EVENT_NAMES
 from tracer.settings.declared import SETTINGS
 
 EVERY = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-
-
-def test_the_dispatch_table_is_what_the_registry_generates() -> None:
-    import repl.registry.handlers
-
-    assert Path(str(repl.commands.table.__file__)).read_text(encoding="utf-8") == table_source()
 
 
 def test_no_two_commands_share_a_name_or_alias() -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from argparse import Namespace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repl.context import Context
 from repl.editing import Pastes
 from repl.history import HistorySearch
 from repl.line.keymap import ACTIONS, key_rows, keymap, shown
+from repl.present.output import Output
 from repl.present.progress import Progress, fit, running_parts, status_lines
+from repl.registry.commands import find_command
 from repl.screen.home import status_text
-from repl.shell import for_session, interpret, slashed
+from repl.shell import for_session, interpret, run_handler, slashed
 from runner.executors.executor_port import Live, Usage
 from tests.repl.scripts import GOOD, run_scripted
 from tests.repl.support import pm
@@ -47,6 +54,24 @@ def test_a_line_means(line: str, kind: str, name: str, words: tuple[str, ...]) -
     assert typed.kind == kind
     assert (typed.command.name if typed.command else "") == name
     assert typed.words == words
+
+
+def test_commands_of_the_session_run_in_the_thread_of_the_view_and_others_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: dict[str, bool] = {}
+
+    def handler(context: Context, _arguments: Namespace) -> int:
+        ran[context.command] = threading.current_thread() is threading.main_thread()
+        return 0
+
+    monkeypatch.setattr("repl.shell.load_handler", lambda _command: handler)
+    for name in ("exit", "theme", "tasks"):
+        command = find_command(name)
+        assert command is not None
+        output = Output(stdout=StringIO(), stderr=StringIO())
+        asyncio.run(run_handler(command, Context(output=output, environ={}, arguments=Namespace(), command=name)))
+    assert ran == {"exit": True, "theme": True, "tasks": False}
 
 
 def test_a_unique_prefix_runs_and_is_echoed_in_full() -> None:

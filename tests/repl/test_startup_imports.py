@@ -80,7 +80,7 @@ def test_tasks_and_raw_traces_run_on_json_and_sqlite_alone(words: list[str], pro
 
 def test_line_mode_s_first_prompt_loads_nothing_that_only_a_task_needs(project: Path) -> None:
     code = (
-        "import asyncio, sys, repl.open_session, repl.line.view, repl.greeting\n"
+        "import asyncio, sys, repl.open_session, repl.line.view\n"
         "from pathlib import Path\n"
         "from tracer.statedir import StateDir\n"
         "from runner.supervisor import Supervisor\n"

@@ -7,12 +7,11 @@ import signal
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.events import AppBlur, AppFocus, Resize
 from textual.screen import Screen
 from textual.widgets import Static
@@ -26,6 +25,7 @@ from repl.present.feed import Feed
 from repl.present.output import Output
 from repl.registry.complete import Candidate, candidates, sources_for
 from repl.screen.home import HomeScreen
+from repl.screen.keymap import KEYS, binding_rows
 from repl.screen.outside import edit_outside
 from repl.screen.themes import Themed
 from repl.screen.transcript import TranscriptStream
@@ -84,8 +84,6 @@ class ScreenView:
 
     def key_rows(self) -> list[tuple[str, str, str]]:
         """(action id, keys, what it does) of every binding that can be rebound."""
-        from repl.screen.keymap import binding_rows
-
         return [(row.id, " ".join(row.keys), row.what) for row in binding_rows(self._app.keymap_changes)]
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
@@ -107,20 +105,7 @@ class PmApp(Themed):
     """The app. Its result is what comes next."""
 
     TITLE = "pm"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit_asking", "leave", show=False, priority=True, id="app.quit"),
-        Binding("ctrl+p", "palette", "palette", priority=True, id="app.palette"),
-        Binding("ctrl+t", "last_trace", "trace of the last task", show=False, priority=True, id="app.trace"),
-        Binding("ctrl+l", "clear", "clear the transcript", show=False, priority=True, id="app.clear"),
-        Binding("ctrl+s", "page('sessions')", "sessions", show=False, priority=True, id="app.sessions"),
-        Binding("f2", "page('settings')", "settings", show=False, id="app.settings"),
-        Binding("f3", "page('captures')", "captures", show=False, id="app.captures"),
-        Binding("f4", "page('doctor')", "doctor", show=False, id="app.doctor"),
-        Binding("f8", "page('log')", "log", show=False, id="app.log"),
-        Binding("f5", "refresh_now", "refresh", show=False, id="app.refresh"),
-        Binding("ctrl+o", "detail", "what the agent does now", show=False, id="app.detail"),
-        Binding("ctrl+z", "suspend_process", "suspend to the shell", show=False, priority=True, id="app.suspend"),
-    ]
+    BINDINGS = KEYS["app"]
 
     def __init__(self, session: Session, *, greeting: list[str] | None = None) -> None:
         given = session.context.arguments

@@ -9,12 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 from typing_extensions import override
@@ -22,6 +21,7 @@ from typing_extensions import override
 from collector.client.spool import Spool, captures_folder, list_spools
 from repl.screen.cells import shown
 from repl.screen.hints import Hints
+from repl.screen.keymap import KEYS
 from repl.screen.trace.view import TraceScreen
 from tracer.errors import PmError
 
@@ -257,9 +257,7 @@ class CaptureScreen(TraceScreen):
         "A captured session as a timeline: the selected event in full beside it, and below it what the person\n"
         "thought about it. T goes to the next thought. The other keys are the trace viewer's."
     )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("T", "next_thought", "next thought", id="capture.next_thought"),
-    ]
+    BINDINGS = KEYS["capture"]
     DEFAULT_CSS = """
     CaptureScreen {
         & > #capture-thoughts {

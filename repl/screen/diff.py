@@ -9,7 +9,6 @@ from typing import ClassVar, Final, Literal, NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.geometry import Size
 from textual.screen import Screen
@@ -20,6 +19,7 @@ from typing_extensions import override
 
 from repl.screen.cells import fit, shown
 from repl.screen.hints import Hints
+from repl.screen.keymap import KEYS
 
 MAX_MATCHED: Final = 5_000
 Kind = Literal["same", "gone", "new", "changed", "note"]
@@ -175,12 +175,7 @@ class DiffView(ScrollView, can_focus=True):
 class DiffScreen(Screen[None]):
     """A diff with its title; Esc or q goes back."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "back", "back", id="diff.back"),
-        Binding("n", "jump(False)", "next change", id="diff.next"),
-        Binding("N", "jump(True)", "previous change", id="diff.previous"),
-        Binding("v", "flip", "side by side", id="diff.flip"),
-    ]
+    BINDINGS = KEYS["diff"]
     DEFAULT_CSS = "DiffScreen { & > #diff-title { height: 1; text-style: bold; } & > DiffView { height: 1fr; } }"
     HELP = "The two versions line by line: - only left, + only right, ~ changed. n and N go from change to change."
 

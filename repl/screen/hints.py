@@ -13,7 +13,6 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
@@ -21,19 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 from typing_extensions import override
 
-_NAMES = {
-    "escape": "Esc", "enter": "Enter", "space": "space", "tab": "Tab", "left": "left", "right": "right",
-    "question_mark": "?", "slash": "/", "equals_sign": "=", "colon": ":", "ampersand": "&", "backslash": "\\",
-    "pageup": "PgUp", "pagedown": "PgDn", "less_than_sign": "<", "greater_than_sign": ">", "full_stop": ".",
-    "up": "up", "down": "down", "home": "Home", "end": "End",
-}  # fmt: skip
-
-
-def key_name(key: str) -> str:
-    """A key as people write it: `question_mark` → `?`, `ctrl+p` stays."""
-    *modifiers, last = key.split("+")
-    name = _NAMES.get(last, last.upper() if last.startswith("f") and last[1:].isdecimal() else last)
-    return "+".join([*modifiers, name])
+from repl.screen.keymap import KEYS, key_name
 
 
 class KeyRow(NamedTuple):
@@ -109,9 +96,7 @@ class Hints(Widget):
 class HelpScreen(ModalScreen[None]):
     """Every key in force for the pane that had the focus, and what the pane is for."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,f1,enter", "close", "close", id="help.close")
-    ]
+    BINDINGS = KEYS["help"]
     DEFAULT_CSS = """
     HelpScreen { align: center middle;
         & > VerticalScroll { width: 76; max-width: 96%; height: auto; max-height: 90%; }

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus, Resize
 from textual.screen import Screen
@@ -23,6 +22,7 @@ from repl.present.text import cost_text, tokens_text
 from repl.screen.cells import shown
 from repl.screen.desk import own_app
 from repl.screen.hints import Hints
+from repl.screen.keymap import KEYS
 from repl.screen.outside import edit_outside, run_outside
 from repl.screen.pickers import Choice, Question
 from repl.screen.prompt import Completions, Prompt
@@ -267,32 +267,7 @@ class HomeScreen(HomeActions, Screen[None]):
         "Type a task at pm> and press Enter; / starts a command. Esc leaves the prompt for the task list, where the\n"
         "letters below act on the selected task, and : or i comes back. Nothing here is lost: all of it is on disk."
     )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "do('open')", "open", id="home.open"),
-        Binding("t", "do('trace')", "trace", id="home.trace"),
-        Binding("d", "do('diff')", "diff", id="home.diff"),
-        Binding("s", "do('stop')", "stop", id="home.stop"),
-        Binding("r", "do('resume')", "resume", id="home.resume"),
-        Binding("a", "do('answer')", "answer", id="home.answer"),
-        Binding("slash", "filter", "filter", id="home.filter"),
-        Binding("colon", "command", "command", id="home.command"),
-        Binding("i", "prompt", "prompt", show=False, id="home.prompt"),
-        Binding("y", "do('copy')", "copy the id", show=False, id="home.copy"),
-        Binding("Y", "do('copy_path')", "copy the trace's path", show=False, id="home.copy_raw"),
-        Binding("e", "do('editor')", "trace in the editor", show=False, id="home.editor"),
-        Binding("o", "do('pager')", "trace in the pager", show=False, id="home.pager"),
-        Binding("up,k", "move(-1)", "up", show=False, id="home.up"),
-        Binding("down,j", "move(1)", "down", show=False, id="home.down"),
-        Binding("pageup,ctrl+u", "page(-1)", "a page up", show=False, id="home.page_up"),
-        Binding("pagedown", "page(1)", "a page down", show=False, id="home.page_down"),
-        Binding("home,g", "edge(0)", "newest", show=False, id="home.first"),
-        Binding("end,G", "edge(1)", "oldest", show=False, id="home.last"),
-        Binding("n", "move(1)", "next", show=False, id="home.next"),
-        Binding("N", "move(-1)", "previous", show=False, id="home.previous"),
-        Binding("escape,q", "back", "back to the prompt", show=False, id="home.back"),
-        Binding("ctrl+c", "interrupt", "stop what runs", show=False, id="home.interrupt"),
-        *(Binding(str(digit), f"row({digit})", "", show=False) for digit in range(1, 10)),
-    ]
+    BINDINGS = KEYS["home"]
     DEFAULT_CSS = """
     HomeScreen {
         & > #home-top { height: 1; text-style: bold; }

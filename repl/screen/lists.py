@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
@@ -26,6 +25,7 @@ from repl.present.text import age_text, cost_text
 from repl.screen.cells import fit, shown
 from repl.screen.desk import own_app
 from repl.screen.hints import Hints
+from repl.screen.keymap import KEYS
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError
 
@@ -50,15 +50,7 @@ class Page(Screen[None]):
     columns: ClassVar[tuple[str, ...]] = ()
     widths: ClassVar[tuple[int, ...]] = ()
     empty: ClassVar[tuple[str, str]] = ("nothing here", "")
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "back", "back", id="page.back"),
-        Binding("enter", "open", "open", id="page.open"),
-        Binding("slash", "filter", "filter", id="page.filter"),
-        Binding("f5", "look", "refresh", id="page.refresh"),
-        Binding("y", "copy", "copy", id="page.copy"),
-        Binding("j", "move(1)", "down", show=False, id="page.down"),
-        Binding("k", "move(-1)", "up", show=False, id="page.up"),
-    ]
+    BINDINGS = KEYS["page"]
     DEFAULT_CSS = """
     Page {
         & > #page-title { height: 1; text-style: bold; }

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -22,7 +21,7 @@ from typing_extensions import override
 from repl.registry.commands import commands_for
 from repl.registry.complete import rank
 from repl.screen.cells import fit, shown
-from repl.screen.keymap import binding_rows
+from repl.screen.keymap import KEYS, binding_rows
 from repl.screen.themes import THEMES
 
 if TYPE_CHECKING:
@@ -86,11 +85,7 @@ def _typing(app: PmApp, text: str) -> Callable[[], None]:
 class Palette(ModalScreen[None]):
     """Type to narrow; Enter runs the highlighted entry."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+p", "dismiss(None)", "close", id="palette.close"),
-        Binding("down", "move(1)", "down", show=False, id="palette.down"),
-        Binding("up", "move(-1)", "up", show=False, id="palette.up"),
-    ]
+    BINDINGS = KEYS["palette"]
     DEFAULT_CSS = """
     Palette { align: center top;
         & > Vertical { width: 90%; max-width: 100; height: 80%; margin-top: 1; border: round $border; }

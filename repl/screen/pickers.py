@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key
@@ -16,16 +14,13 @@ from textual.widgets.option_list import Option
 from typing_extensions import override
 
 from repl.screen.cells import shown
+from repl.screen.keymap import KEYS
 
 
 class Choice(ModalScreen[int | None]):
     """Pick one of `options`; answers its index, None for Esc."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss(None)", "close", id="choice.close"),
-        Binding("j", "down", "down", show=False, id="choice.down"),
-        Binding("k", "up", "up", show=False, id="choice.up"),
-    ]
+    BINDINGS = KEYS["choice"]
     DEFAULT_CSS = """
     Choice { align: center middle;
         & > Vertical { width: 64; max-width: 96%; height: auto; max-height: 80%; border: round $border; }

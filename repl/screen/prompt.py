@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key, Paste
@@ -22,6 +22,7 @@ from repl.history import SCOPES, History
 from repl.present.text import one_line
 from repl.registry.complete import Candidate
 from repl.screen.cells import fit, shown
+from repl.screen.keymap import KEYS
 
 _MAX_SHOWN = 200
 
@@ -29,12 +30,7 @@ _MAX_SHOWN = 200
 class HistoryScreen(ModalScreen[str | None]):
     """Answers the chosen input, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "close", id="history.close"),
-        Binding("ctrl+r", "scope", "session, project, all", id="history.scope"),
-        Binding("down", "move(1)", "older", id="history.older"),
-        Binding("up", "move(-1)", "newer", id="history.newer"),
-    ]
+    BINDINGS = KEYS["history"]
     DEFAULT_CSS = """
     HistoryScreen { align: center middle;
         & > Vertical { width: 90%; height: 70%; border: round $border; }
@@ -153,15 +149,7 @@ def _row(candidate: Candidate, width: int) -> str:
 class Prompt(TextArea):
     """The input. `look_up` completes what stands before the cursor, `pull_back` takes queued input back."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "submit", id="prompt.submit"),
-        Binding("ctrl+j,alt+enter,shift+enter", "break_line", "new line", show=False, id="prompt.newline"),
-        Binding("tab", "complete", "complete", id="prompt.complete"),
-        Binding("shift+tab", "complete_back", "complete back", show=False, id="prompt.complete_back"),
-        Binding("ctrl+r", "search_history", "history", id="prompt.search"),
-        Binding("ctrl+g", "edit", "editor", show=False, id="prompt.editor"),
-        Binding("ctrl+o", "expand", "show folded pastes, or what the agent does now", show=False, id="prompt.expand"),
-    ]
+    BINDINGS = KEYS["prompt"]
     DEFAULT_CSS = """
     Prompt { height: auto; min-height: 1; max-height: 8; border: none !important; padding: 0; background: $background;
         & .text-area--cursor-line { background: $background; } &:focus { border: none !important; } }

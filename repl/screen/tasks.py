@@ -12,7 +12,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.events import Click
 from textual.geometry import Region, Size
@@ -30,6 +29,7 @@ from repl.present.text import cost_text, one_line
 from repl.screen.cells import fit, shown
 from repl.screen.desk import own_app
 from repl.screen.hints import Hints
+from repl.screen.keymap import KEYS
 from tracer.catalog.tasks import TaskRow
 from tracer.errors import PmError
 from tracer.journal.reading import iter_lines
@@ -210,16 +210,7 @@ class TaskScreen(Screen[None]):
     """The task of `row`."""
 
     HELP = "Everything about one task. t opens its trace, d what it changed, s stops it (asks), r goes on with it."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "back", "back", id="task.back"),
-        Binding("t", "do('trace')", "trace", id="task.trace"),
-        Binding("d", "do('diff')", "diff", id="task.diff"),
-        Binding("s", "do('stop')", "stop", id="task.stop"),
-        Binding("r", "do('resume')", "resume", id="task.resume"),
-        Binding("a", "do('answer')", "answer", id="task.answer"),
-        Binding("y", "do('copy')", "copy the id", show=False, id="task.copy"),
-        Binding("colon", "command", "command", id="task.command"),
-    ]
+    BINDINGS = KEYS["task"]
     DEFAULT_CSS = """
     TaskScreen { & > #task-title { height: 1; text-style: bold; } & > VerticalScroll { height: 1fr; padding: 0 1; } }
     """

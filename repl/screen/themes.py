@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from textual import on
 from textual.app import App
-from textual.binding import Binding, BindingType
 from textual.events import DescendantFocus
 from textual.theme import Theme
 from textual.widgets import Input
 from typing_extensions import override
+
+from repl.screen.keymap import KEYS
 
 DEFAULT_THEME: Final = "auto"
 
@@ -90,10 +91,7 @@ class Themed(App[Any]):
 
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "quit", show=False, id="app.quit"),
-        Binding("question_mark,f1", "help", "help", id="app.help"),
-    ]
+    BINDINGS = KEYS["themed"]
     CSS = """
     Screen { layers: base overlay; }
     ToastRack { margin-bottom: 1; }

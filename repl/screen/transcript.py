@@ -13,7 +13,6 @@ from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
@@ -22,6 +21,7 @@ from typing_extensions import override
 
 from repl.present.answer import GUTTER
 from repl.screen.cells import shown, wrap
+from repl.screen.keymap import KEYS
 
 MAX_LINES: Final = 20_000
 
@@ -66,15 +66,7 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "transcript--typed", "transcript--bad", "transcript--good", "transcript--dim", "transcript--strong",
     }  # fmt: skip
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_by(-1)", "up", show=False, id="transcript.up"),
-        Binding("down,j", "scroll_by(1)", "down", show=False, id="transcript.down"),
-        Binding("pageup,ctrl+u", "scroll_page(-1)", "a page up", id="transcript.page_up"),
-        Binding("pagedown,ctrl+d", "scroll_page(1)", "a page down", id="transcript.page_down"),
-        Binding("home,g", "to_start", "start", id="transcript.start"),
-        Binding("end,G", "to_end", "end, and follow", id="transcript.end"),
-        Binding("y", "copy", "copy all", id="transcript.copy"),
-    ]
+    BINDINGS = KEYS["transcript"]
     DEFAULT_CSS = """
     Transcript {
         overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from threading import Event
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
 from textual.reactive import reactive
@@ -19,6 +17,7 @@ from typing_extensions import override
 
 from repl.screen.cells import shown
 from repl.screen.hints import Hints
+from repl.screen.keymap import KEYS
 from repl.screen.outside import open_outside
 from repl.screen.trace.detail import Detail, plain_text
 from repl.screen.trace.source import TraceModel, filter_text, follow_text, index_text, title_text
@@ -361,7 +360,7 @@ _SAMPLED = 200
 class TraceInput(Input):
     """The line at the foot; Tab completes a filter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", "complete", show=False, id="trace.complete")]
+    BINDINGS = KEYS["trace_input"]
 
     def action_complete(self) -> None:
         """Take the first completion of the filter; nothing for searches and line numbers."""
@@ -381,40 +380,7 @@ class TraceScreen(TraceActions):
         "Filter with &: event:NAME,… it:0,2-3 sub:2 text:word failed. The letter j shows stored JSON here;\n"
         "move with the arrows, J and K, ctrl+d and ctrl+u, Home and End."
     )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "back", id="trace.back"),
-        Binding("f", "follow", "follow", id="trace.follow"),
-        Binding("j", "mode", "raw", id="trace.raw"),
-        Binding("l", "latest", "latest", id="trace.latest"),
-        Binding("i", "iterations", "iterations", id="trace.iterations"),
-        Binding("s", "subtasks", "subtasks", id="trace.subtasks"),
-        Binding("equals_sign", "compare", "diff answers", id="trace.compare"),
-        Binding("slash", "ask('search')", "search", id="trace.search"),
-        Binding("ampersand", "ask('filter')", "filter", id="trace.filter"),
-        Binding("g", "ask('go to line')", "goto", id="trace.goto"),
-        Binding("y", "copy", "copy", id="trace.copy"),
-        Binding("p", "previous", "previous iteration's same fact", show=False, id="trace.previous"),
-        Binding("n", "next_match(False)", "next match", show=False, id="trace.next"),
-        Binding("N", "next_match(True)", "previous match", show=False, id="trace.previous_match"),
-        Binding("Y", "copy_raw", "copy the stored line", show=False, id="trace.copy_raw"),
-        Binding("x", "unfold", "unfold long values", show=False, id="trace.unfold"),
-        Binding("e", "open('editor')", "open in the editor", show=False, id="trace.editor"),
-        Binding("o", "open('pager')", "open in the pager", show=False, id="trace.pager"),
-        Binding("enter", "detail", "read the detail", show=False, id="trace.detail"),
-        Binding("space", "fold", "fold or unfold the group", show=False, id="trace.fold"),
-        Binding("left", "fold_to(True)", "fold", show=False, id="trace.fold_left"),
-        Binding("right", "fold_to(False)", "unfold", show=False, id="trace.fold_right"),
-        Binding("up,K", "move(-1)", "up", show=False, id="trace.up"),
-        Binding("down,J", "move(1)", "down", show=False, id="trace.down"),
-        Binding("pageup,ctrl+u", "page(-1)", "a page up", show=False, id="trace.page_up"),
-        Binding("pagedown,ctrl+d", "page(1)", "a page down", show=False, id="trace.page_down"),
-        Binding("home", "first", "first fact", show=False, id="trace.first"),
-        Binding("end,G", "last", "last fact, and follow", show=False, id="trace.last"),
-        Binding("tab", "app.focus_next", "next pane", show=False, id="trace.next_pane"),
-        Binding("f5", "refresh_now", "look at the file again", show=False, id="trace.refresh"),
-        Binding("q", "leave", "back to the list", show=False, id="trace.leave"),
-        *(Binding(str(digit), f"ask('go to line', '{digit}')", "", show=False) for digit in range(10)),
-    ]
+    BINDINGS = KEYS["trace"]
     DEFAULT_CSS = """
     TraceScreen {
         & > #trace-top { height: 1; }

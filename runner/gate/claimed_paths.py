@@ -9,163 +9,40 @@ from __future__ import annotations
 import re
 
 from runner.gate.answer_text import read_answer
+from runner.gate.wording import Words
 
-_EXTENSIONS = [
-    "py",
-    "pyi",
-    "ipynb",
-    "js",
-    "jsx",
-    "mjs",
-    "cjs",
-    "ts",
-    "tsx",
-    "mts",
-    "cts",
-    "go",
-    "rs",
-    "java",
-    "kt",
-    "kts",
-    "c",
-    "h",
-    "cc",
-    "cpp",
-    "cxx",
-    "hpp",
-    "hh",
-    "cs",
-    "rb",
-    "php",
-    "swift",
-    "scala",
-    "sh",
-    "bash",
-    "zsh",
-    "fish",
-    "sql",
-    "html",
-    "htm",
-    "css",
-    "scss",
-    "sass",
-    "less",
-    "yaml",
-    "yml",
-    "toml",
-    "json",
-    "jsonl",
-    "jsonc",
-    "md",
-    "mdx",
-    "rst",
-    "txt",
-    "csv",
-    "tsv",
-    "xml",
-    "svg",
-    "ini",
-    "cfg",
-    "conf",
-    "env",
-    "lock",
-    "proto",
-    "graphql",
-    "gql",
-    "vue",
-    "svelte",
-    "astro",
-    "dart",
-    "lua",
-    "pl",
-    "pm",
-    "r",
-    "ex",
-    "exs",
-    "erl",
-    "hs",
-    "ml",
-    "clj",
-    "tf",
-    "hcl",
-    "gradle",
-    "properties",
-    "prompt",
-    "tmpl",
-    "j2",
-    "patch",
-    "diff",
-    "log",
-    "bat",
-    "ps1",
-    "mk",
-    "cmake",
-    "gitignore",
-    "dockerignore",
-    "png",
-    "jpg",
-    "jpeg",
-    "gif",
-    "ico",
-    "pdf",
-    "wasm",
-]
-_BARE = (
-    "Dockerfile",
-    "Makefile",
-    "Containerfile",
-    "Jenkinsfile",
-    "Procfile",
-    "Rakefile",
-    "Gemfile",
-    "LICENSE",
-    "CODEOWNERS",
+_EXTENSIONS = (
+    "py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|mts|cts|go|rs|java|kt|kts|c|h|cc|cpp|cxx|hpp|hh|cs|rb|php|swift|scala|"
+    "sh|bash|zsh|fish|sql|html|htm|css|scss|sass|less|yaml|yml|toml|json|jsonl|jsonc|md|mdx|rst|txt|csv|tsv|xml|"
+    "svg|ini|cfg|conf|env|lock|proto|graphql|gql|vue|svelte|astro|dart|lua|pl|pm|r|ex|exs|erl|hs|ml|clj|tf|hcl|"
+    "gradle|properties|prompt|tmpl|j2|patch|diff|log|bat|ps1|mk|cmake|gitignore|dockerignore|png|jpg|jpeg|gif|"
+    "ico|pdf|wasm"
 )
+_BARE = "Dockerfile|Makefile|Containerfile|Jenkinsfile|Procfile|Rakefile|Gemfile|LICENSE|CODEOWNERS"
 _NAME = r"[\w@+\-.()\[\]$]"
 # Names have at most 255 characters; without the bound one long word would take quadratic time.
 _PATH = re.compile(
-    rf"(?<![\w/@.\\:-])(?P<path>(?:[A-Za-z]:[\\/]|~/|\.{{0,2}}/)?(?:{_NAME}{{1,255}}[\\/]){{0,64}}(?:{_NAME}{{0,255}}[\w)\]]\.(?:{'|'.join(_EXTENSIONS)})"
-    rf"|\.(?:gitignore|dockerignore|env|editorconfig|npmrc|prettierrc|eslintrc)(?:\.\w+)*|(?:{'|'.join(_BARE)})))(?![\w/\\]|\.\w)",
+    rf"(?<![\w/@.\\:-])(?P<path>(?:[A-Za-z]:[\\/]|~/|\.{{0,2}}/)?"
+    rf"(?:{_NAME}{{1,255}}[\\/]){{0,64}}(?:{_NAME}{{0,255}}[\w)\]]\.(?:{_EXTENSIONS})"
+    rf"|\.(?:gitignore|dockerignore|env|editorconfig|npmrc|prettierrc|eslintrc)(?:\.\w+)*"
+    rf"|(?:{_BARE})))(?![\w/\\]|\.\w)",
     re.ASCII,
 )
-_DID = re.compile(
-    r"\b(?:creat(?:ed|ing)|wrote|written|writing|add(?:ed|ing)|updat(?:ed|ing)|modif(?:ied|ying)|chang(?:ed|ing)|edit(?:ed|ing)|"
-    r"implement(?:ed|ing)|fix(?:ed|ing)|refactored|rewrote|rewritten|generated|saved|extended|replaced|patched|corrected|"
-    r"introduced|produced|moved|renamed|put|placed|extracted|rebuilt|adjusted|completed|finished)\b"
-    r"|(?:作成|追加|更新|修正|変更|実装|編集|保存|生成|書き換え)(?:しました|した|済み|いたしました)"
-    r"|(?:已|我)?(?:创建|新增|添加|更新|修改|实现|编写|生成|修复|保存|写入)了|已(?:经)?(?:创建|新增|添加|更新|修改|实现|编写|生成|修复|保存|写入)"
-    r"|(?:생성|추가|수정|변경|구현|작성|저장|업데이트)(?:했|하였|되었|됐)"
-    r"|\b(?:he creado|he añadido|he actualizado|he modificado|he implementado|se ha creado|creé|añadí|actualicé|modifiqué)\b"
-    r"|\b(?:erstellt|hinzugefügt|aktualisiert|geändert|angepasst|implementiert|geschrieben|korrigiert|behoben)\b"
-    r"|\b(?:créé|ajouté|mis à jour|modifié|implémenté|écrit|corrigé)e?s?\b",
-    re.IGNORECASE,
-)
-_NOT_DID = re.compile(
-    r"\b(?:not|n't|nothing|never|without|no need|unchanged|untouched|could|would|should|might|may|can|will|shall|if you|you (?:can|could|may|should)|"
-    r"already|previously|was (?:already|originally)|instead of|cannot|unable|failed to|going to|to be|needs? to be|plan to|let me|i'll|must be)\b"
-    r"|ません|なかった|していない|没有|未(?:创建|修改)|不需要|않|안 했|\b(?:nicht|kein|keine|sin|no he|ne .* pas|n'ai pas)\b",
-    re.IGNORECASE,
-)
-_DELETED = re.compile(
-    r"\b(?:deleted|removed|dropped)\b|削除し|删除了|삭제했|\b(?:gelöscht|entfernt|eliminado|supprimé)\b", re.IGNORECASE
-)
-_HEADING = re.compile(
-    r"^\W*(?:files?|changes?|(?:files? )?(?:changed|created|modified|added|updated)(?: files?)?|new files?|what (?:i )?changed|what i did|summary of changes|"
-    r"変更(?:した)?ファイル|作成(?:した)?ファイル|变更文件|修改的文件|변경된 파일|geänderte dateien|archivos (?:modificados|creados)|fichiers (?:modifiés|créés))\W*$",
-    re.IGNORECASE,
-)
+_DID = Words("claims", "did")
+_NOT_DID = Words("claims", "did_not")
+_DELETED = Words("claims", "deleted")
+_HEADING = Words("claims", "heading")
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
-_FROM = re.compile(
-    r"\b(?:from|in place of|instead of|like|as in|see|based on|according to|following|using|with|of|imports?|imported|called by|calls|via|for|than|by|against|unlike|similar to|per|reads?|loads?)\s+(?:the\s+)?(?:file\s+)?[`'\"*(\[]*$",
-    re.IGNORECASE,
-)
+_FROM = Words("claims", "source")
 _COMMAND = re.compile(
-    r"^(?:python3?|pytest|node|npm|npx|pnpm|yarn|go|cargo|make|bash|sh|ruff|mypy|git|cat|ls|curl|uv|pip|docker|\$|\./)\s"
+    r"^(?:python3?|pytest|node|npm|npx|pnpm|yarn|go|cargo|make|bash|sh|ruff|mypy|git|cat|ls|curl|uv|pip|docker|\$|"
+    r"\./)\s"
 )
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+|\bwww\.\S+", re.IGNORECASE)
 _INLINE = re.compile(r"`+([^`\n]+)`+")
 _NAMED = re.compile(
-    r"\b(?:node|next|vue|react|express|socket|three|d3|chart|asp|nuxt|discord|moment|alpine|backbone|ember|angular|p5|solid|anime|deck|paper)\.(?:js|io|net)\b",
+    r"\b(?:node|next|vue|react|express|socket|three|d3|chart|asp|nuxt|discord|moment|alpine|backbone|ember|angular|p5|"
+    r"solid|anime|deck|paper)\.(?:js|io|net)\b",
     re.IGNORECASE,
 )
 

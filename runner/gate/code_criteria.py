@@ -29,64 +29,42 @@ from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
 from runner.gate.stubs import stubs_of, unordered
 from runner.gate.syntax import fault_of
+from runner.gate.wording import Words
 
 _NOT_CODE = {
-    "diff", "patch", "console", "shell-session", "shellsession", "terminal", "text", "txt", "plaintext", "plain", "output", "log", "logs",
-    "stdout", "stderr", "traceback", "pytb", "error", "none", "ansi", "mermaid", "plantuml", "dot", "tree", "csv", "http", "pycon", "console-output",
+    "diff", "patch", "console", "shell-session", "shellsession", "terminal", "text", "txt", "plaintext", "plain",
+    "output", "log", "logs",
+    "stdout", "stderr", "traceback", "pytb", "error", "none", "ansi", "mermaid", "plantuml", "dot", "tree", "csv",
+    "http", "pycon", "console-output",
 }  # fmt: skip
-_QUOTED = re.compile(
-    r"\b(?:original(?:ly)?|before|was|were|previous(?:ly)?|old|used to|current(?:ly)?|existing|buggy|broken|wrong|incorrect|failing|fails?|bug|problem(?:atic)?|issue|error|"
-    r"traceback|stack trace|exception|output|outputs|prints?|printed|produces?|result(?:s|ed)?|log(?:s|ged)?|shows?|looks? like|reads?|says?|returned|the culprit|"
-    r"relevant (?:part|section|lines?|code|bit)|excerpt|snippet|this part|these lines|this line|the line|the lines|part of|inside|within|for example|example of|e\.g\.|such as|"
-    r"examples?|sample|illustration|sketch|demo|pseudo-?code|how (?:you|to|it|one|they)|(?:use[ds]?|call(?:ed)?|import(?:ed)?|invoke[ds]?) (?:it |this |them |that )?(?:like (?:this|so|that)|as follows)|your own|beispiel|ejemplo|exemple|"
-    r"instead of|rather than|you (?:had|have|wrote|posted|sent)|test run|running|run it|usage|to run|try it|invoke|call it|key (?:change|part|lines?)|the change|changed lines?|essence|"
-    r"vorher|bisher|ausgabe|fehler|auszug|antes|salida|fragmento|avant|sortie|extrait|修正前|変更前|出力|抜粋|エラー|原来|之前|输出|报错|片段|수정 전|기존|출력|오류)\b|修正前|変更前|出力|抜粋|エラー|原来|之前的|输出|报错|片段|수정 전|출력|오류",
-    re.IGNORECASE,
-)
-_OFFERED = re.compile(
-    r"\b(?:full|complete|entire|whole|final|finished|updated|new|corrected|fixed|working|following (?:code|content|file)|this content|implementation|solution|"
-    r"here(?:'s| is| are) (?:the|a|your|my|an)|here (?:it is|you go|they are|we go)|here(?:'s| is| are)(?=\W*$)|(?:this|that|the following) (?:does (?:it|the (?:job|trick))|should (?:do|work)|will do)|there you go|below is (?:the|a|an)|this is the|"
-    r"here(?:'s| is| are) (?:the|a|your|my|an) (?:\w+ ){0,3}(?:code|file|module|script|class|function|implementation|solution|program|component|version|config(?:uration)?|program|page|query|schema)|"
-    r"(?:create|save|put|add|write|place|replace|use|paste|copy) (?:a |the |this |it |following )?.{0,40}(?:file|content|code|`[^`]+`|\w+\.\w+))\b"
-    r"|完全な|全文|コード全体|全体のコード|完整|全部代码|全体コード|전체 코드|완성|código completo|archivo completo|vollständig|gesamte[rn]? (?:code|datei)|code complet|fichier complet|以下のコード|如下|以下が|こちらが|次のとおり|以下は|这是|下面是|以下是|다음은|아래는|다음과 같|여기 있|\baquí (?:está|tienes|va|tiene)|\bhier (?:ist|sind)\b|\bvoici\b",
-    re.IGNORECASE,
-)
-_WHOLE = re.compile(
-    r"\b(?:full|complete|entire|whole|final|everything)\b|完全な|全文|コード全体|完整|全部代码|전체|completo|vollständig|gesamte|complet\b",
-    re.IGNORECASE,
-)
+_QUOTED = Words("code_blocks", "quoted")
+_OFFERED = Words("code_blocks", "offered")
+_WHOLE = Words("code_blocks", "whole")
 _NAMED = re.compile(r"[\w./-]+\.\w{1,5}\b")
 _PROMPT = re.compile(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
 _DIFF = re.compile(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
 _ERROR = re.compile(
-    r"^(?:Traceback \(most recent call last\)|\s*File \"[^\"]+\", line \d+|\w*(?:Error|Exception): |\s+at \S+ ?\(|npm ERR!|error(?:\[\w+\])?: )",
+    r"^(?:Traceback \(most recent call last\)|\s*File \"[^\"]+\", line \d+|\w*(?:Error|Exception): |\s+at \S+ ?\(|"
+    r"npm ERR!|error(?:\[\w+\])?: )",
     re.MULTILINE,
 )
 _ELIDED = re.compile(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
 
 # What a whole program opens with, after comments.
 _STARTS = re.compile(
-    r"\A\s*(?:#!|<\?php\b|<!DOCTYPE|(?:(?:# |//|/\*| \*|--)[^\n]*\n\s*){0,12}(?:import\b|from \w[\w.]* import\b|package \w|#include\b|using [\w.]+;|use [\w:{}, ]+;|require\b|const \w+ = require|export\b))",
+    r"\A\s*(?:#!|<\?php\b|<!DOCTYPE|(?:(?:# |//|/\*| \*|--)[^\n]*\n\s*){0,12}(?:import\b|from \w[\w.]* import\b|"
+    r"package \w|#include\b|using [\w.]+;|use [\w:{}, ]+;|require\b|const \w+ = require|export\b))",
     re.IGNORECASE,
 )
 _DEFINES = re.compile(
-    r"^(?:(?:export|default|public|private|pub|async|static|final|data|abstract) )*(?:def|class|func|function|fn|interface|enum|struct|trait|object|fun|module|type|const|let|var|val|int|void|if __name__)\b|^\s+(?:public|private|static)\b",
+    r"^(?:(?:export|default|public|private|pub|async|static|final|data|abstract) )*(?:def|class|func|function|fn|"
+    r"interface|enum|struct|trait|object|fun|module|type|const|let|var|val|int|void|if __name__)\b|^\s+(?:public|"
+    r"private|static)\b",
     re.MULTILINE,
 )
 _DEFINITIONS = 2
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？])(?=\S)")
-_ARTEFACT = (
-    r"(?:scripts?|programs?|functions?|modules?|class(?:es)?|components?|code|snippets?|one-?liners?|quer(?:y|ies)|statements?|decorators?|middlewares?|hooks?|helpers?|regex(?:es)?|workflows?|dockerfiles?|makefiles?|"
-    r"config(?:uration)?s?|macros?|polyfills?|wrappers?|parsers?|playbooks?|manifests?|migrations?|stylesheets?|templates?|types?|interfaces?|tests?|cli|bot|implementations?)"
-)
-_CODE_WANTED = re.compile(
-    r"\b(?:in (?:your|the) answer only|only in (?:your|the) answer|answer only)\b|\bnur in der antwort\b|\b(?:solo|sólo) en (?:la|tu) respuesta\b|\buniquement dans (?:la|ta|votre) réponse\b|回答(?:の中)?(?:だけ|のみ)|只在回答|답변에만|"
-    rf"\bshow me (?:a|an|the (?:full|complete|whole))\b[^.;!?\n]{{0,60}}\b{_ARTEFACT}\b|"
-    rf"\b(?:give|send|provide|generate|output|draft|paste|produce|hand|write|make|create|i need|i want|i'd like|looking for|implement|code)\b(?! (?:me )?(?:an? )?(?:overview|explanation|summary|list|idea|example))[^.;!?\n]{{0,60}}\b{_ARTEFACT}\b"
-    r"|(?:スクリプト|プログラム|コード|関数|クラス|クエリ|設定ファイル|コンポーネント)[^。\n]{0,20}(?:書い|作っ|作成|ください|下さい|出力|欲しい|ほしい)|(?:给我|写|提供|生成|来)[^。\n]{0,20}(?:脚本|程序|代码|函数|类|组件|查询|配置)|(?:스크립트|프로그램|코드|함수|클래스|쿼리|컴포넌트)[^.\n]{0,14}(?:작성|만들|써|짜|주세요|줘)"
-    r"|\b(?:dame|escribe|escríbeme|necesito|genera|hazme|quiero|crea)\b[^.;!?\n]{0,40}\b(?:script|programa|código|función|método|clase|consulta|módulo|componente)\b|\b(?:gib|schreib\w*|erstell\w*|ich brauche|brauche|liefere|mach)\b[^.;!?\n]{0,50}(?:skript|programm|code|funktion|methode|klasse|modul|abfrage|komponente)\b|\b(?:donne|donnez|écris|écrivez|il me faut|fournis|génère|fais)\b[^.;!?\n]{0,40}\b(?:script|programme|code|fonction|méthode|classe|module|requête|composant)\b",
-    re.IGNORECASE,
-)
+_CODE_WANTED = Words("requests", "code")
 
 
 def asks_for_code(request: str) -> bool:
@@ -125,7 +103,7 @@ def is_deliverable(fence: Fence, *, changed: Collection[str], answers_question: 
 
 
 def is_program(fence: Fence, *, changed: Collection[str]) -> bool:
-    """Whether a block is a program or module by itself, so that it must parse even where nobody says "here is the file".
+    """Whether a block is a whole program or module, which must parse even where nobody says "here is the file".
 
     It brings in what it needs and defines or runs something; what is merely shown, or repeats a changed file, does not.
     """
@@ -344,7 +322,7 @@ def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple
             for comment in comments_of(source)
             for hit in _hits_of(source, comment, mentions_marks=subject)
         ]
-    # The rule on what was there before holds for files that are not named, where the request is not to finish what is open.
+    # Old places are excused in files that the request does not name, unless it is to finish what is open.
     old = file.before is not None and not names_file(request, file.path) and not asks_to_finish(request)
     before = Before(source, file.before, request) if old and file.before is not None else None
     found: list[tuple[str, Place]] = []

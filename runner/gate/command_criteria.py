@@ -15,37 +15,40 @@ from runner.gate.criterion import (
 )
 from runner.gate.findings import at, finding_of
 from runner.gate.project_settings import json_object, toml_table
+from runner.gate.wording import Words
 
 _TEST_FILE = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest)\.py$|(?:_test|_spec|\.test|\.spec|Tests?|IT)\.\w+$|(?:^|/)tests?\.\w+$"
+    r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest)\.py$|(?:_test|_spec|\.test|\.spec|Tests?|"
+    r"IT)\.\w+$|(?:^|/)tests?\.\w+$"
 )
 _NAMES = re.compile(
     r"^[ \t]*(?:async[ \t]+)?def[ \t]+(?P<py>test\w*)"
-    r"|\b(?:it|test|specify)(?:\.(?:each|only|skip|concurrent)[^(\n]*)?\(\s*(?P<quote>['\"`])(?P<js>.{1,200}?)(?P=quote)"
+    r"|\b(?:it|test|specify)(?:\.(?:each|only|skip|"
+    r"concurrent)[^(\n]*)?\(\s*(?P<quote>['\"`])(?P<js>.{1,200}?)(?P=quote)"
     r"|^func[ \t]+(?P<go>(?:Test|Fuzz|Benchmark)\w+)\("
     r"|#\[(?:\w+::)?test\b[^\]]*\](?:\s*#\[[^\]]*\])*\s*(?:pub[ \t]+)?(?:async[ \t]+)?fn[ \t]+(?P<rs>\w+)"
-    r"|@(?:Test|ParameterizedTest|RepeatedTest)\b[^\n]*(?:\s*@[^\n]*)*\s*(?:public[ \t]+|private[ \t]+)?(?:fun|void)[ \t]+(?P<jvm>`[^`]+`|\w+)"
+    r"|@(?:Test|ParameterizedTest|RepeatedTest)\b[^\n]*(?:\s*@[^\n]*)*\s*(?:public[ \t]+|private[ \t]+)?(?:fun|"
+    r"void)[ \t]+(?P<jvm>`[^`]+`|\w+)"
     r"|\[(?:Fact|Theory|Test|TestMethod)\b[^\]]*\](?:\s*\[[^\]]*\])*\s*public[ \t]+(?:async[ \t]+)?\w+[ \t]+(?P<cs>\w+)"
     r"|^[ \t]*it[ \t]+['\"](?P<rb>[^'\"\n]+)['\"]|function[ \t]+(?P<php>test\w+)\(|func[ \t]+(?P<swift>test\w+)\(",
     re.MULTILINE,
 )
 _SKIP = re.compile(
-    r"@(?:pytest\.mark\.)?(?:skip|skipif|xfail)\b|\bpytest\.(?:skip|xfail|importorskip)\(|@unittest\.(?:skip\w*|expectedFailure)|\.skipTest\("
-    r"|\b(?:it|test|describe|context)\.(?:skip|only|todo|fails)\b|\bx(?:it|describe|test)\(|\bf(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b|\bSkip\s*=\s*\""
+    r"@(?:pytest\.mark\.)?(?:skip|skipif|xfail)\b|\bpytest\.(?:skip|xfail|importorskip)\(|@unittest\.(?:skip\w*|"
+    r"expectedFailure)|\.skipTest\("
+    r"|\b(?:it|test|describe|context)\.(?:skip|only|todo|fails)\b|\bx(?:it|describe|test)\(|\bf(?:it|describe)\(|"
+    r"\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b|\bSkip\s*=\s*\""
     r"|\bmarkTestSkipped\(|\bXCTSkip|^[ \t]*(?:skip|pending|xit)\b",
     re.MULTILINE,
 )
 _ASSERT = re.compile(
-    r"\bassert\w*\b|\bexpect\(|\.should\b|\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail)\b|\brequire\.\w+|\bAssert\.\w+|\bXCTAssert\w*|\bverify\(|pytest\.raises"
+    r"\bassert\w*\b|\bexpect\(|\.should\b|\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail)\b|\brequire\.\w+|\bAssert\.\w+|"
+    r"\bXCTAssert\w*|\bverify\(|pytest\.raises"
 )
 _EMPTY_ASSERT = re.compile(
     r"\bassert\s+True\b|\bexpect\(true\)\.toBe\(true\)|\bassertTrue\(\s*[Tt]rue\s*\)|\bassert!\(true\)|\bassert\s+1\b"
 )
-_ASKED_TESTS = re.compile(
-    r"\b(?:remove|delete|drop|skip|disable|rewrite|update|change|adapt|adjust|rename|refactor|simplify|replace|rework|move|xfail|clean up|fix|repair|mend|correct|convert|migrate|merge|split)\b[^.\n]{0,60}\b(?:tests?|specs?|test ?cases?|test ?suite|assertions?)\b"
-    r"|テスト[^。\n]{0,12}(?:修正|変更|削除|更新|直)|(?:修改|删除|更新|重写)[^。\n]{0,12}测试|테스트[^.\n]{0,12}(?:수정|변경|삭제|업데이트)",
-    re.IGNORECASE,
-)
+_ASKED_TESTS = Words("requests", "tests")
 _TOOLS: dict[CommandKind, tuple[str, ...]] = {
     "test": ("pytest", "coverage", "unittest", "jest", "vitest", "mocha", "nyc", "tox"),
     "lint": (
@@ -65,10 +68,12 @@ _TOOLS: dict[CommandKind, tuple[str, ...]] = {
 }
 _FILES: dict[CommandKind, re.Pattern[str]] = {
     "test": re.compile(
-        r"(?:^|/)(?:pytest\.ini|tox\.ini|\.coveragerc|jest\.config\.\w+|vitest\.config\.\w+|\.mocharc(?:\.\w+)?|karma\.conf\.js|phpunit\.xml(?:\.dist)?|\.rspec)$"
+        r"(?:^|/)(?:pytest\.ini|tox\.ini|\.coveragerc|jest\.config\.\w+|vitest\.config\.\w+|\.mocharc(?:\.\w+)?|"
+        r"karma\.conf\.js|phpunit\.xml(?:\.dist)?|\.rspec)$"
     ),
     "lint": re.compile(
-        r"(?:^|/)(?:\.?ruff\.toml|\.flake8|\.pylintrc|pylintrc|\.eslintrc(?:\.\w+)?|eslint\.config\.\w+|\.eslintignore|\.golangci\.\w+|\.?clippy\.toml|biome\.jsonc?|\.stylelintrc(?:\.\w+)?|\.rubocop\.yml)$"
+        r"(?:^|/)(?:\.?ruff\.toml|\.flake8|\.pylintrc|pylintrc|\.eslintrc(?:\.\w+)?|eslint\.config\.\w+|\.eslintignore|"
+        r"\.golangci\.\w+|\.?clippy\.toml|biome\.jsonc?|\.stylelintrc(?:\.\w+)?|\.rubocop\.yml)$"
     ),
     "typecheck": re.compile(r"(?:^|/)(?:mypy\.ini|\.mypy\.ini|pyrightconfig\.json|tsconfig[^/]*\.json)$"),
 }

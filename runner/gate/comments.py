@@ -11,14 +11,15 @@ import tree_sitter
 from runner.gate.empty_body_rules import is_test_path
 from runner.gate.languages import Language, by_name
 from runner.gate.source import SCAN_LIMIT, Source, scan
-from runner.gate.words import missing_work
+from runner.gate.wording import Words
 
 _I = re.IGNORECASE
 
 # A mark at the start of a line, whatever its case, with what shows that it is one.
 MARK = re.compile(
     r"^\W*(?P<mark>(?:TODO|FIXME|TBD|HACK|XXX|(?i:@?(?:todo|fixme|tbd|hack)(?=\s*(?:[:(\[!]|-\s|–|—)|\s*$)))"
-    r"|(?i:(?:todo|fixme)(?=\s+(?:implement|fix|handle|finish|refactor|clean up|optimi[sz]e|improve|validate|later|this)\b)))"
+    r"|(?i:(?:todo|fixme)(?=\s+(?:implement|fix|handle|finish|refactor|clean up|optimi[sz]e|improve|validate|later|"
+    r"this)\b)))"
     r"(?![\w-]|\.\w|\s*=)",
 )
 # A mark inside a line: capital letters only, and set off from the sentence or pointed.
@@ -29,41 +30,46 @@ MARK_LOOSE = re.compile(
 )
 # After a mark: the word is the name of a thing, as in a to-do app, or one of a list of marks.
 DOMAIN = re.compile(
-    r"^(?:'?s\b|/|\||`|\s*(?:,|/|\||&|->|→|=>)\s*(?:DOING|DONE|FIXME|HACK|XXX|TBD|IN.PROGRESS|TODO|BUG|NOTE|OPEN|and|or)\b|"
-    r"\s+(?:lists?|apps?|applications?|items?|comments?|marks?|markers?|states?|columns?|entry|entries|tags?|labels?|tasks?|cards?|"
-    r"DOING|DONE|FIXME|or|and|is|are|has|holds|handlers?|stores?|models?|views?|pages?|services?|components?|controllers?|API|reducer|"
-    r"routes?|schema|types?|interface|CRUD|managers?|boards?|lines?|words?|keywords?|text|title|titles|status|counter|count|created|"
-    r"updated|deleted|does|was|were|will be|to be shown|resource|endpoint|repository|entity|data|object|class|struct|record|row|table|"
-    r"id|name|field|fields|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks|check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern|by(?=\s+(?:id|ids|its|index|name|status|key|user|owner|date|uuid|slug)\b)|for each)\b"
+    r"^(?:'?s\b|/|\||`|\s*(?:,|/|\||&|->|→|=>)\s*(?:DOING|DONE|FIXME|HACK|XXX|TBD|IN.PROGRESS|TODO|BUG|NOTE|OPEN|and|"
+    r"or)\b|"
+    r"\s+(?:lists?|apps?|applications?|items?|comments?|marks?|markers?|states?|columns?|entry|entries|tags?|labels?|"
+    r"tasks?|cards?|"
+    r"DOING|DONE|FIXME|or|and|is|are|has|holds|handlers?|stores?|models?|views?|pages?|services?|components?|"
+    r"controllers?|API|reducer|"
+    r"routes?|schema|types?|interface|CRUD|managers?|boards?|lines?|words?|keywords?|text|title|titles|status|counter|"
+    r"count|created|"
+    r"updated|deleted|does|was|were|will be|to be shown|resource|endpoint|repository|entity|data|object|class|struct|"
+    r"record|row|table|"
+    r"id|name|field|fields|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks|"
+    r"check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern|by(?=\s+(?:id|ids|its|index|name|status|"
+    r"key|user|owner|date|uuid|slug)\b)|for each)\b"
     # "list", "store", "record" … before an object are what is still to be done, not what the program deals with.
     r"(?!\s+(?:the|an?|all|this|these|those|it|them|our|my|each|every|some|any)\b))",
 )
 # The sentence talks about marks; it is none.
 MENTION = re.compile(
-    r"\b(?:such as|e\.g\.|for example|example|like|match(?:es|ing)?|starts? with|begins? with|prefix|find(?:s|ing)?|search|grep|counts?|"
-    r"reports?|detect(?:s|ed|ing)?|rejects?|forbid|disallow|highlights?|pars(?:e|es|ing|er)|recogni[sz]es?|called|named|labell?ed|keyword|"
-    r"comments? (?:like|with|that)|words?|marker|patterns?|scan(?:s|ner)?|ignor(?:e|es|ing)|becomes?|gives?|returns?|prints?|shows?|"
-    r"no|none|without|removed?|resolved?|replaced?|instead of|column|state|status|either|one of|regex|lint|linter|rule)\b",
+    r"\b(?:such as|e\.g\.|for example|example|like|match(?:es|ing)?|starts? with|begins? with|prefix|find(?:s|ing)?|"
+    r"search|grep|counts?|"
+    r"reports?|detect(?:s|ed|ing)?|rejects?|forbid|disallow|highlights?|pars(?:e|es|ing|er)|recogni[sz]es?|called|"
+    r"named|labell?ed|keyword|"
+    r"comments? (?:like|with|that)|words?|marker|patterns?|scan(?:s|ner)?|ignor(?:e|es|ing)|becomes?|gives?|returns?|"
+    r"prints?|shows?|"
+    r"no|none|without|removed?|resolved?|replaced?|instead of|column|state|status|either|one of|regex|lint|linter|"
+    r"rule)\b",
     _I,
 )
 
 
-_OMITS = re.compile(
-    r"省略|割愛|略|省去|생략|omit|elid|exclu|truncat|abbreviat|left out|skip|weggelass|ausgelass|gekürzt|entfall|entfällt|omis",
-    _I,
+_MISSING = Words("missing_work", "in_comment")
+LEFT_OUT = Words("left_out", "strict")
+LEFT_OUT_DOTS = Words("left_out", "dots")
+_LEFT_OUT_WEAK = Words("left_out", "weak")
+_ELLIPSIS_ONLY = re.compile(
+    r"^[\s\[\](){}<>*/#;%!_-]*(?:(?:\.{3,}|…|\. \. \.)[\s\[\](){}<>*/#;%!,_-]*)+$|^\W*\[(?:\.\.\.|…)\]\W*$"
 )
-_OF_CODE = re.compile(
-    r"コード|実装|処理|メソッド|関数|クラス|定義|ロジック|テスト|説明|ハンドラ|代码|代碼|实现|實現|逻辑|方法|函数|类|处理|分支|步骤|测试|코드|구현|메서드|함수|클래스|로직|처리|"
-    r"\b(?:code|implementations?|methods?|functions?|class(?:es)?|handlers?|imports?|brevity|clarity|código|métodos?|clases?|implementación|brevedad|methoden|funktionen|klassen|übersichtlichkeit|kürze|méthodes?|fonctions?|concision)\b",
-    _I,
-)
-_OF_DATA = re.compile(
-    r"省略(?:する|され|でき|可|時|した(?:場合|とき)|すると|せず|しない|記号|形|値|表示|可能|が)|省略(?:号|时|掉的|后的|值|形式|参数|写法|并|则|,|，)|생략(?:한다|된다|되며|하며|할 수|하면|가능|되고|하고|표시|기호|부호)|"
-    r"(?:JSON|レスポンス|出力|応答|キー|フィールド|項目|メール|属性|値|引数|パラメータ|オプション|列|カラム|表示|ログ|文字|URL|名前|住所|ヘッダ|字段|键|参数|输出|响应|邮箱|字符|文本|日志|列|属性|空值|필드|항목|키|값|응답|출력|속성|매개변수|열|문자)[^。\n]{0,24}(?:省略|略|생략)|"
-    r"\b(?:omitted|omits?|elided|excluded|truncated|abbreviated|left out|skipped)\b,? (?:if|when|unless|where|for|from|in|by (?:default|the)|to keep|once|until|entirely)\b(?! (?:brevity|clarity|now|simplicity|the sake|readability|conciseness|space|this (?:example|answer|snippet)))|"
-    r"\b(?:se omit\w+|omitid\w+)\b (?:si|cuando|en|por defecto|de)\b(?! (?:brevedad|claridad))|\b(?:weggelassen|ausgelassen|gekürzt|entfällt|entfallen)\b,? (?:wenn|falls|sofern|sobald|außer)\b|\b(?:wenn|falls|sofern)\b.{0,80}\b(?:weggelassen|ausgelassen|gekürzt)\b|\bomis(?:e|es)? (?:si|quand|lorsque|sauf|dans|du|de la|par défaut)\b",
-    _I,
-)
+_OMITS = Words("left_out", "omits")
+_OF_CODE = Words("left_out", "of_code")
+_OF_DATA = Words("left_out", "of_data")
 
 
 # Said of code wherever it stands.
@@ -85,21 +91,25 @@ def omits_data(sentence: str, found: str) -> bool:
 
 
 _LEAD = re.compile(
-    r"^\s*(?:\{/\*+|/\*+!?|\*+/|\*(?![*/])|//+[!/]?|#\||#+!?|--+(?:\[\[)?|<!--+|;+|%+|[rRbBuUfF]{0,2}(?:\"\"\"|''')|REM\b|rem\b|::|<#|=begin|\{-|\{#)?[ \t]?"
+    r"^\s*(?:\{/\*+|/\*+!?|\*+/|\*(?![*/])|//+[!/]?|#\||#+!?|--+(?:\[\[)?|<!--+|;+|%+|[rRbBuUfF]{0,2}(?:\"\"\"|''')|"
+    r"REM\b|rem\b|::|<#|=begin|\{-|\{#)?[ \t]?"
 )
 _TRAIL = re.compile(r"\s*(?:\*+/\}?|--+>|\"\"\"|'''|#>|=end|-\}|\]\])\s*$")
 _QUOTE = re.compile(
-    r"`[^`\n]+`|\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|『[^』\n]{1,200}』|«[^»\n]{1,200}»|„[^“”\n]{1,200}[“”]"
+    r"`[^`\n]+`|\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|『[^』\n]{1,200}』|«[^»\n]{1,200}»|"
+    r"„[^“”\n]{1,200}[“”]"
     r"|(?<!\w)'[^'\n]{1,120}'(?!\w)|\{@(?:code|link) [^}]*\}|<code>.*?</code>"
 )
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _EXAMPLE = re.compile(r"^\s*(?:>>>|\.\.\.(?:\s|$)|\$ |@example\b|\* @example\b|In \[\d+\])")
 _CODE_LINE = re.compile(
-    r"[;{}]\s*$|^\s*(?:return|if|for|while|const|let|var|import|def|function|class|throw|raise)\b.*[(={;:]|^\s*[\w.]+\(.*\)\s*;?\s*$|^\s*@\w+\(",
+    r"[;{}]\s*$|^\s*(?:return|if|for|while|const|let|var|import|def|function|class|throw|raise)\b.*[(={;:]|"
+    r"^\s*[\w.]+\(.*\)\s*;?\s*$|^\s*@\w+\(",
     re.ASCII,  # a remark in brackets after a Japanese word is no call
 )
 _NO_WORK = re.compile(
-    rb"(?:return|pass|\.\.\.|:|true)\s*(?:None|null|nil|undefined|true|false|True|False|0|1|-1|0\.0|\"\"|''|\[\]|\{\}|\(\)|[a-z_]\w{0,20})?\s*(?:,\s*nil)?;?$"
+    rb"(?:return|pass|\.\.\.|:|true)\s*(?:None|null|nil|undefined|true|false|True|False|0|1|-1|0\.0|\"\"|''|\[\]|\{\}|"
+    rb"\(\)|[a-z_]\w{0,20})?\s*(?:,\s*nil)?;?$"
 )
 _BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400
@@ -266,7 +276,7 @@ def read_comment(comment: Comment, *, mentions_marks: bool = False) -> list[Hit]
     for number, text, raw in _sentences(voice):
         if number in marked:
             continue
-        if found := missing_work.MISSING.search(text):
+        if found := _MISSING.search(text):
             hits.append(Hit(criterion="Q2", words=_short(found.group()), line=number, excerpt=raw))
         elif found := _left_out(comment, text):
             hits.append(Hit(criterion="Q3", words=_short(found.group()), line=number, excerpt=raw))
@@ -276,12 +286,12 @@ def read_comment(comment: Comment, *, mentions_marks: bool = False) -> list[Hit]
 
 
 def _left_out(comment: Comment, text: str) -> re.Match[str] | None:
-    found = missing_work.LEFT_OUT_STRICT.search(text)
+    found = LEFT_OUT.search(text)
     if found is not None and omits_data(text, found.group()):
         return None
     if found is None and not comment.doc:
-        found = missing_work.LEFT_OUT_DOTS.search(text) if any(dots in text for dots in _DOTS) else None
-        if found is None and comment.own and (weak := missing_work.LEFT_OUT.search(text)) and not _followed(comment):
+        found = LEFT_OUT_DOTS.search(text) if any(dots in text for dots in _DOTS) else None
+        if found is None and comment.own and (weak := _LEFT_OUT_WEAK.search(text)) and not _followed(comment):
             found = weak
     return found
 
@@ -299,7 +309,7 @@ def _followed(comment: Comment) -> bool:
 
 def _dots(comment: Comment, voice: list[tuple[int, str, str]]) -> Hit | None:
     said = [line for line in voice if line[1].strip()]
-    if len(said) == 1 and missing_work.ELLIPSIS_ONLY.match(said[0][1]) and comment.own:
+    if len(said) == 1 and _ELLIPSIS_ONLY.match(said[0][1]) and comment.own:
         return Hit(criterion="Q3", words="...", line=said[0][0], excerpt=said[0][2])
     return None
 
@@ -385,26 +395,9 @@ _HEADS = {
     "lambda_parameters", "block_parameters", "lambda_function_type", "formal_parameters", "parameters", "bindings",
     "capture_list", "parameter_list",
 }  # fmt: skip
-_LIKE = re.compile(
-    r"^\W*(?:(?:the |do |does |exactly |basically |pretty much |much |mostly |essentially )*(?:same|identical|similar|analogous|equivalent)(?:ly)?\b(?! (?:time|size|type|length|thread|value|order|key)\b)|likewise\b|ditto\b|analogous(?:ly)?\b"
-    r"|like (?:the |in |with |for |its )?\S+|(?:just |exactly )?as (?:above|below|before|in|with|for)\b|mirrors?\b|copy of\b|repeat\b|vice versa)"
-    r"|\b(?:see|like|as in|as with|same as|similar to|analogous to) (?:the |in )?(?!(?:\w+ ){0,3}(?:todo|comment|note|docs?|docstring|explanation|issue|description)\b)(?:\w+ ){0,4}(?:above|below|before|version|handler|route|one)\b"
-    r"|(?:上(?:記)?(?:と|の)|同様|同じ(?:処理|こと|よう))|同上|(?:与|和|跟|同)(?:上面|上述|前面|之前|上)|类似|위와|동일|마찬가지|비슷"
-    r"|^\W*(?:igual que|lo mismo|similar a|análog|como (?:arriba|el|la|en)|ídem|idem)|^\W*(?:wie (?:oben|bei|in|der|die|das|zuvor)|analog|dasselbe|das gleiche|genauso|entsprechend|siehe oben)|^\W*(?:comme (?:ci-dessus|plus haut|au-dessus|pour|le|la)|même (?:chose|logique|principe)|pareil|analogue|identique)",
-    re.IGNORECASE,
-)
-_TO_DO = re.compile(
-    r"^\W*(?:fetch|delete|remove|update|save|store|send|create|add|load|write|insert|validate|check|parse|render|call|compute|calculate|process|implement|convert|build|read|get|set|return|apply|"
-    r"query|publish|upload|download|persist|notify|emit|register|handle|perform|do|make|find|filter|sort|map|merge|copy|print|start|show|open|forward|dispatch|refresh|sync)\b(?! (?:is|are|was|were|may|can|will|would|has|by|nothing|not|only|itself|failed|fails|already)\b)(?! ?[:,.])\s+\S"
-    r"|(?:削除|保存|送信|取得|更新|追加|作成|登録|計算|検証|呼び出|表示|処理)(?:する|します|を行う)?\W*$|^\W*(?:删除|更新|保存|获取|处理|发送|创建|添加|查询|调用|校验|返回|计算|实现|写入|读取)|(?:삭제|저장|추가|처리|전송|조회|수정|갱신|호출|계산)(?:한다|하기|합니다|)?\W*$"
-    r"|^\W*(?:elimina|borra|guarda|envía|actualiza|obtén|crea|procesa|llama|calcula|valida)r?\b\s+\S|\b(?:löschen|speichern|senden|aktualisieren|laden|holen|anlegen|verarbeiten|berechnen|prüfen|aufrufen)\W*$|^\W*(?:supprimer|enregistrer|envoyer|mettre à jour|récupérer|créer|traiter|calculer|valider|appeler|charger)\b\s+\S",
-    re.IGNORECASE,
-)
-_REASON = re.compile(
-    r"\b(?:nothing|no-?op|noop|no (?:need|reason|action|work|effect)|ignor\w+|intention\w*|deliberate\w*|on purpose|by design|does(?: not|n't)|do(?: not|n't)|never|already|skip\w*|empty|swallow\w*|drop(?:s|ped)?|discard\w*|best.?effort|unused|not needed|fall ?through|elsewhere|handled (?:by|in))\b"
-    r"|何もしない|不要|無視|什么都不|无需|忽略|아무것도|무시|no hace nada|nada que|ignora|rien à|ignor|nichts",
-    re.IGNORECASE,
-)
+_LIKE = Words("stand_in", "like")
+_TO_DO = Words("stand_in", "to_do")
+_REASON = Words("deliberate", "stand_in")
 _CLOSES = re.compile(rb"\s*(?:\}|end\b)")
 _OPENS = (b"{", b"|", b" in", b" do", b"then", b"else", b">", b")")
 _NEAR = 120

@@ -10,48 +10,63 @@ from functools import cached_property
 import tree_sitter
 
 from runner.gate.source import Source
+from runner.gate.wording import Words
 
 _TEST_PATH = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|__mocks__|specs?|testing|testdata|mocks?|stubs?|fakes?|fixtures)/|(?:^|/)(?:test_[^/]*|conftest\.py)$"
+    r"(?:^|/)(?:tests?|__tests__|__mocks__|specs?|testing|testdata|mocks?|stubs?|fakes?|fixtures)/|(?:^|"
+    r"/)(?:test_[^/]*|conftest\.py)$"
     r"|[._-](?:test|spec|tests|mock|stub|fake)s?\.\w+$|(?:Test|Tests|Spec|Mock|Stub|Fake)\.\w+$"
 )
 _DOUBLE = re.compile(
-    r"(?i:^_*(?:fake|stub|mock|dummy|null|no_?op|nop|silent|spy|empty|void|discard|ignor|blank|unimplemented|quiet|disabled))"
+    r"(?i:^_*(?:fake|stub|mock|dummy|null|no_?op|nop|silent|spy|empty|void|discard|ignor|blank|unimplemented|quiet|"
+    r"disabled))"
     r"|(?:Stub|Mock|Fake|Double|Spy|NoOp|Noop|Nop)$"
 )
 _BASE = re.compile(
-    r"^_*(?:Abstract|Base|I[A-Z][a-z])|(?:Base|Interface|Protocol|Mixin|Abstract|ABC|Hooks?|Callbacks?|Delegate|Listener|Observer|Visitor|Adapter|Port|Contract)$"
+    r"^_*(?:Abstract|Base|I[A-Z][a-z])|(?:Base|Interface|Protocol|Mixin|Abstract|ABC|Hooks?|Callbacks?|Delegate|"
+    r"Listener|Observer|Visitor|Adapter|Port|Contract)$"
 )
 _BASE_WORDS = re.compile(
     rb"\b(?:abstract|base class|interface|subclass(?:es)?|override[sn]?|overridden|derived|mix-?in|template method)\b",
     re.IGNORECASE,
 )
 _BASES = re.compile(
-    rb"\b(?:Protocol|ABC|ABCMeta|Interface|TypedDict|NamedTuple|Enum|Base\w*|Abstract\w*|\w+(?:Base|Mixin|Interface|Protocol))\b"
+    rb"\b(?:Protocol|ABC|ABCMeta|Interface|TypedDict|NamedTuple|Enum|Base\w*|Abstract\w*|\w+(?:Base|Mixin|Interface|"
+    rb"Protocol))\b"
 )
 _DECORATED = re.compile(
-    rb"@[\w.]*(?:abstract|overload|group|callback|fixture|hookspec|hookimpl|spec\b|singledispatch|contract|stub|skip|patch|deprecated|ffi|extern|njit|interface|signature)",
+    rb"@[\w.]*(?:abstract|overload|group|callback|fixture|hookspec|hookimpl|spec\b|singledispatch|contract|stub|skip|"
+    rb"patch|deprecated|ffi|extern|njit|interface|signature)",
     re.IGNORECASE,
 )
 _NAME = re.compile(
-    r"(?i)^_*(?:no_?op\w*|nop\w*|null|ignore\w*|discard\w*|empty\w*|do_?nothing|void|identity|dummy\w*|sentinel|unused\w*|skip|nothing|close|dispose|finali[sz]e|flush|"
-    r"shutdown|deinit|cleanup|clean_?up|setup|set_?up|tear_?down|destroy|free|release|lock|unlock|reset|default_?\w*|keep_?alive|touch|mustembed\w*|marker|"
-    r"initialize|included|inherited|extended|prepended|method_added|connection_made|connection_lost|is_?[a-z]*node|unsubscribe|silence\w*|mute\w*|hook|callback|"
+    r"(?i)^_*(?:no_?op\w*|nop\w*|null|ignore\w*|discard\w*|empty\w*|do_?nothing|void|identity|dummy\w*|sentinel|"
+    r"unused\w*|skip|nothing|close|dispose|finali[sz]e|flush|"
+    r"shutdown|deinit|cleanup|clean_?up|setup|set_?up|tear_?down|destroy|free|release|lock|unlock|reset|default_?\w*|"
+    r"keep_?alive|touch|mustembed\w*|marker|"
+    r"initialize|included|inherited|extended|prepended|method_added|connection_made|connection_lost|is_?[a-z]*node|"
+    r"unsubscribe|silence\w*|mute\w*|hook|callback|"
     r"log_message|emit|idle\w*|weak\w*)$"
-    r"|^_*(?:on|did|will|before|after|pre|post|when|visit|enter|exit|leave)(?:[A-Z_]\w*)?$|_(?:hook|callback|noop|nop|stub|marker|isr|handler_default)$|(?:Noop|NoOp|Nop|Hook|Stub|Dummy|Default)$"
+    r"|^_*(?:on|did|will|before|after|pre|post|when|visit|enter|exit|leave)(?:[A-Z_]\w*)?$|_(?:hook|callback|noop|nop|"
+    r"stub|marker|isr|handler_default)$|(?:Noop|NoOp|Nop|Hook|Stub|Dummy|Default)$"
 )
 _FREE_MODIFIER = re.compile(
-    rb"\b(?:abstract|override|virtual|open|protected|partial|native|extern|external|expect|optional|declare|weak|default|deleted)\b|@Override\b|__attribute__|\[\[maybe_unused\]\]"
+    rb"\b(?:abstract|override|virtual|open|protected|partial|native|extern|external|expect|optional|declare|weak|"
+    rb"default|deleted)\b|@Override\b|__attribute__|\[\[maybe_unused\]\]"
 )
 _NOT_SUPPORTED = re.compile(
-    rb"\b(?:must (?:be )?(?:implement|overrid|overload|define|provid)\w*|should (?:be )?(?:implement|overrid)\w*|subclass\w*|overrid\w*|abstract|derived|"
-    rb"(?:is|are|was) not (?:supported|available|allowed|possible)|not supported|unsupported|does not support|cannot|can't|by design|read-?only|"
+    rb"\b(?:must (?:be )?(?:implement|overrid|overload|define|provid)\w*|should (?:be )?(?:implement|overrid)\w*|"
+    rb"subclass\w*|overrid\w*|abstract|derived|"
+    rb"(?:is|are|was) not (?:supported|available|allowed|possible)|not supported|unsupported|does not support|cannot|"
+    rb"can't|by design|read-?only|"
     rb"init\(coder|use \w+ instead|only \w+ (?:is|are) supported|no codec|interface)\b(?! yet)",
     re.IGNORECASE,
 )
 # What is not implemented is somebody else's: said of a condition that was found, not of this function.
 _ELSEWHERE = re.compile(
-    rb"\b(?:server|remote|peer|upstream|browser|platform|kernel|driver|device|gateway|provider|device|firmware)\b[^\"'`]{0,60}not implement\w+(?! yet)|not implemented (?:by|on|in) (?:the|this|your) (?:server|remote|peer|upstream|browser|platform|kernel|driver|device)",
+    rb"\b(?:server|remote|peer|upstream|browser|platform|kernel|driver|device|gateway|provider|device|"
+    rb"firmware)\b[^\"'`]{0,60}not implement\w+(?! yet)|not implemented (?:by|on|in) (?:the|this|your) (?:server|"
+    rb"remote|peer|upstream|browser|platform|kernel|driver|device)",
     re.IGNORECASE,
 )
 _NOT_DONE = re.compile(rb"implement|\btodo\b|\byet\b|later|soon|coming|fixme|stub", re.IGNORECASE)
@@ -298,24 +313,8 @@ def _by_language(source: Source, context: Context, *, documented: bool) -> bool:
     return False
 
 
-# The request is to finish what is open: it names marks, stubs or missing parts, or says "finish", "complete" as a command.
-_OPEN_WORK = re.compile(
-    r"\b(?-i:TODOs?|FIXMEs?|TBDs?)\b(?! (?:apps?|lists?|items?|states?|columns?|cards?|boards?|tasks?)\b)|\b(?:todo|fixme)[- ]?(?:comments?|marks?|markers?|notes?)\b|"
-    r"\b(?:resolve|fix|address|do|implement|finish|complete|remove|clear|handle|work (?:on|off|through)|clean up|get rid of)\b[^.;!?\n]{0,30}\b(?:todo'?s?|fixme'?s?|stubs?|stubbed|placeholders?(?! (?:text|attribute|colou?r|label|of|in|for)))\b|"
-    r"\bunfinished\b|\b(?:is|are|still|left) (?:incomplete|stubbed|unimplemented)\b|\bincomplete (?:parts?|code|functions?|methods?|implementations?|modules?|class(?:es)?|files?|work)\b|\bstub(?:bed|s)?\b(?! (?:server|api|zone|resolver))|"
-    r"\bplaceholder (?:implementations?|code|functions?|methods?|logic|values?|bod(?:y|ies))\b|"
-    r"\bmissing (?:parts?|code|pieces?|implementations?|functions?|methods?|logic)\b|\bopen (?:work|ends|points|items)\b|\bleft ?out\b|\bomitted (?:code|parts?)\b|\bnot implemented\b|\bunimplemented\b|\bremaining (?:work|parts?|code|functions?|methods?|bits|pieces)\b"
-    r"|(?:^|[.!?;:,\n]\s*|\b(?:please|and|then|now|to|you|should|must|just|let's|also|can you|could you|would you) )(?:finish|complete)(?! (?:the |a |an |their |its |his |her )?(?:checkout|purchase|order|payment|login|sign|registration|upload|download|booking|process|transaction|booting|loading|before|after|when|in time|within)\b)\b"
-    r"|仕上げ|完成させ|未完成|未実装|残り(?:を|の(?:実装|作業|部分|処理|関数|メソッド|コード|箇所|機能|ところ|もの))|補完全|补全|未完成|未实现|(?:^|[请把,，。]|帮我|将|继续)[^。,，]{0,16}完成(?![后时度的率])|剩(?:下|余)的?(?:部分|工作|代码|函数|方法|实现|功能)|완성(?:해|하|시켜)|미완성|미구현|나머지(?:를|을| (?:부분|작업|구현|코드|함수|메서드|기능))"
-    r"|(?:^|[.!?¡;,\n]\s*|\b(?:por favor|y|puedes|hay que|que) )(?:termina|completa|acaba|finaliza)r?\b|\b(?:fertigstellen|vervollständigen?|fertig machen|stell\w* .{1,40}fertig|mach\w* .{1,40}fertig)\b|(?:^|[.!?;,\n]\s*|\bbitte )beenden?\b|(?:^|[.!?;,\n]\s*|\b(?:merci de|et|il faut|peux-tu|pouvez-vous|de) )(?:termine[rz]?|complète[rz]?|compléter|finis(?:sez)?|finir|achève[rz]?|achever)\b",
-    re.IGNORECASE | re.MULTILINE,
-)
-# "Fix it", "fix the module": to fix what is open where nothing else is named as broken.
-_FIX_ALL = re.compile(
-    r"\bfix (?:it|this|them|these|everything|all\b|up|(?:the|this|my|our) (?:whole |entire |broken )?(?:module|file|code|project|program|script|class|implementation|package|repo(?:sitory)?))\b"
-    r"|直して|修正して|修复(?:它|这个|一下)|修一下|고쳐|수정해|\b(?:arréglal[oa]|corrígel[oa]|behebe (?:es|das)|korrigiere (?:es|das)|corrige[- ](?:le|ça)|répare[- ](?:le|ça))\b",
-    re.IGNORECASE,
-)
+_OPEN_WORK = Words("requests", "open_work")
+_FIX_ALL = Words("requests", "fix_all")
 _FEW_WORDS = 7
 _FEW_LETTERS = 16
 _UNSPACED = re.compile(r"[぀-ヿ一-鿿]")

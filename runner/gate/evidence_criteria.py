@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from runner.gate.answer_text import read_answer
 from runner.gate.criterion import Evidence, Finding, Place
 from runner.gate.findings import at, finding_of
 from runner.gate.prose import early_ends, stops_short
+from runner.gate.wording import Words
 
 _ENDED_BADLY = {
     "INCOMPLETE": "the agent ended before it was done",
     "ERROR": "the agent ended in an error",
     "BLOCKED": "the agent says it is blocked",
 }
-_NOTHING = re.compile(
-    r"\b(?:nothing (?:to (?:change|do|fix)|needs? (?:to be )?(?:chang|fix|do))|no (?:code )?changes? (?:is|are|was|were)?\s*(?:needed|required|necessary|to make)|"
-    r"already (?:implemented|correct|works?|handles?|done|exists?|fixed|present|satisf\w+|in place|supports?)|no (?:fix|action) (?:is )?(?:needed|required))\b"
-    r"|変更(?:は|の)?(?:必要(?:は)?(?:ありません|ない)|不要)|无需(?:修改|更改|变更)|不需要(?:修改|更改)|변경(?:할|이) 필요(?:가)? 없|수정할 필요(?:가)? 없"
-    r"|\b(?:no (?:es necesario|hace falta) (?:cambiar|ningún cambio)|rien à (?:changer|modifier)|keine änderung(?:en)? (?:nötig|notwendig|erforderlich))",
-    re.IGNORECASE,
-)
+_NOTHING = Words("claims", "nothing_to_change")
 _BECAUSE = 40
 
 

@@ -3,17 +3,17 @@
 A request only asks where every sentence of it does: it ends in a question mark or begins with a telling word, and no
 clause of it orders work. In doubt it is a change: of a question taken for one a person hears that nothing was changed,
 and says `--kind question`; a change taken for a question would be accepted undone. The words are in
-`request_kind.toml`.
+`words/request_kind.toml`.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from runner.gate.wording import read
 
 Kind = Literal["change", "question", "investigation"]
 AskedKind = Literal["change", "question", "investigation", "auto"]
@@ -139,7 +139,7 @@ def _orders(clause: str) -> bool:
 
 def words_by_language() -> Mapping[str, Mapping[str, Any]]:
     """The data file."""
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return read("request_kind")
 
 
 @cache

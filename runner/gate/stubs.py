@@ -12,21 +12,28 @@ import tree_sitter
 from runner.gate.empty_body_rules import context_of, may_be_empty, may_raise, name_of
 from runner.gate.ordered_stubs import ordered_refusals, orders_skeleton
 from runner.gate.source import Source
-from runner.gate.words import missing_work
+from runner.gate.wording import Words
 
 _WORDS = (
-    rb"not(?: yet| currently)?(?: been| being)?(?: fully)? implemented|unimplemented|\bimplement (?:me|this)\b|to be implemented|implementation (?:missing|pending)|"
-    + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|pas encore implémenté|구현되지|미구현".encode()
+    rb"not(?: yet| currently)?(?: been| being)?(?: fully)? implemented|unimplemented|\bimplement (?:me|this)\b|"
+    rb"to be implemented|implementation (?:missing|pending)|"
+    + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|"
+    "pas encore implémenté|구현되지|미구현".encode()
 )
 _STEMS = (
-    b"implemented", b"implement me", b"implement this", b"implementation ", b"implementiert", b"implement\xc3\xa9", b"implementado",
+    b"implemented", b"implement me", b"implement this", b"implementation ", b"implementiert", b"implement\xc3\xa9",
+    b"implementado",
     b"notimpl", b'"todo', b"'todo", b"`todo", *(word.encode() for word in ("未実装", "未实现", "尚未实现", "구현")),
 )  # fmt: skip
 
 _HEAD = re.compile(
-    rb"^(?:=>?\s*)?(?:await\s+)?(?:return\b|throw\b|raise\b|fail\b|abort\b|panic\b|Err\(|(?:\w+::)?bail!|Left\(|Failure\(|Future\.failed|Promise\.reject|Task\.From|Result\.failure|Result\.failed|Mono\.error|Flux\.error|"
-    rb"Observable\.(?:error|throw)|throwError|(?:completion\w*|callback|cb|done|next|reject|fail)\(|(?:absl|tl|std)::\w+|head\b|render\b|halt\b|(?:\$?this->|self\.)?\$?\w+(?:\.|->)(?:status|sendStatus|send|json|text|String|JSON|AbortWithStatus\w*|"
-    rb"Error|WriteHeader|writeHead|sendError|setStatus|SendStatus|Status|resumeThrowing|completeExceptionally|onError|fail|reject)\b|\.failure|http\.Error|make_error)"
+    rb"^(?:=>?\s*)?(?:await\s+)?(?:return\b|throw\b|raise\b|fail\b|abort\b|panic\b|Err\(|(?:\w+::)?bail!|Left\(|"
+    rb"Failure\(|Future\.failed|Promise\.reject|Task\.From|Result\.failure|Result\.failed|Mono\.error|Flux\.error|"
+    rb"Observable\.(?:error|throw)|throwError|(?:completion\w*|callback|cb|done|next|reject|fail)\(|(?:absl|tl|"
+    rb"std)::\w+|head\b|render\b|halt\b|(?:\$?this->|self\.)?\$?\w+(?:\.|->)(?:status|sendStatus|send|json|text|String|"
+    rb"JSON|AbortWithStatus\w*|"
+    rb"Error|WriteHeader|writeHead|sendError|setStatus|SendStatus|Status|resumeThrowing|completeExceptionally|onError|"
+    rb"fail|reject)\b|\.failure|http\.Error|make_error)"
 )
 _SAYS = re.compile(rb"[\"'`][^\"'`\n]*(?:" + _WORDS + rb")[^\"'`\n]*[\"'`]", re.IGNORECASE)
 _ERROR_TODO = re.compile(
@@ -34,11 +41,15 @@ _ERROR_TODO = re.compile(
 )
 # A name of an error, or any name of the kind that is called or handed over.
 _NAMES = re.compile(
-    rb"\b(?:[eE]rr\w*|\w*[eE]rrors?(?:\.|::)\s*\w*|\w*Error(?:Kind|Code)?(?:\.|::)\w*|\w*Exception(?:\.|::)\w*|\.)(?:[nN]ot_?[iI]mplemented|NOT_?IMPLEMENTED|[uU]nimplemented|UNIMPLEMENTED)\w*"
-    rb"|\b\w*(?:[nN]ot_?[iI]mplemented|[uU]nimplemented)\w*(?:::)?\s*\(|[(,=:]\s*(?:\w+(?:\.|::))*\w*(?:[nN]ot_?[iI]mplemented|NOT_?IMPLEMENTED|Unimplemented|UNIMPLEMENTED)\w*\s*[,)}]|\b(?:E_NOTIMPL|ENOTIMPL)\b"
+    rb"\b(?:[eE]rr\w*|\w*[eE]rrors?(?:\.|::)\s*\w*|\w*Error(?:Kind|Code)?(?:\.|::)\w*|\w*Exception(?:\.|::)\w*|"
+    rb"\.)(?:[nN]ot_?[iI]mplemented|NOT_?IMPLEMENTED|[uU]nimplemented|UNIMPLEMENTED)\w*"
+    rb"|\b\w*(?:[nN]ot_?[iI]mplemented|[uU]nimplemented)\w*(?:::)?\s*\(|[(,=:]\s*(?:\w+(?:\.|"
+    rb"::))*\w*(?:[nN]ot_?[iI]mplemented|NOT_?IMPLEMENTED|Unimplemented|UNIMPLEMENTED)\w*\s*[,)}]|\b(?:E_NOTIMPL|"
+    rb"ENOTIMPL)\b"
 )
 _COMPARES = re.compile(
-    rb"[=!]=|\binstanceof\b|\bisinstance\(|\berrors\.(?:Is|As)\(|\?\s|\bmatches!\(|\.catch\(|\bis not\b|\bincludes\(|\.contains\(|&&|\|\|"
+    rb"[=!]=|\binstanceof\b|\bisinstance\(|\berrors\.(?:Is|As)\(|\?\s|\bmatches!\(|\.catch\(|\bis not\b|\bincludes\(|"
+    rb"\.contains\(|&&|\|\|"
 )
 _ANSWERED = re.compile(
     rb"\b501\b|\bStatusNotImplemented\b|HttpStatus\w*\.\w+|HTTPStatus\.\w+|HTTP_501\w*|:not_implemented\b"
@@ -47,7 +58,9 @@ _YET = re.compile(rb"\byet\b|\bTODO\b|\bsoon\b|\blater\b", re.IGNORECASE)
 _STRING = re.compile(rb"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 _FILLED_IN = re.compile(rb"%[sdvq]|\{\w*\}|\$\{|\\\(|#\{")
 _TRIVIAL = re.compile(
-    rb"^(?:_(?:\s*,\s*_)*\s*=|let _\b|\(void\)|void\s+\w+;|unused\(|UNUSED|del\s|errno\s*=|(?:\w+\.)*(?:log|logger|logging|console|Log|slog|println?!?|print|puts|warn\w*|info|debug|error|Println|Printf|fprintf|printf|eprintln!|NSLog|tracing::\w+!|log::\w+!|echo)\b)"
+    rb"^(?:_(?:\s*,\s*_)*\s*=|let _\b|\(void\)|void\s+\w+;|unused\(|UNUSED|del\s|errno\s*=|(?:\w+\.)*(?:log|logger|"
+    rb"logging|console|Log|slog|println?!?|print|puts|warn\w*|info|debug|error|Println|Printf|fprintf|printf|eprintln!|"
+    rb"NSLog|tracing::\w+!|log::\w+!|echo)\b)"
 )
 _MAY_NAME = re.compile(r"not_?implemented|unimplemented|unsupported|not_?supported|^_*(?:stub|todo)", re.IGNORECASE)
 _MAY_CLASS = re.compile(r"(?:Error|Exception|Status|Unsupported|NotImplemented|ErrorKind|Failure|Problem)\w*$")
@@ -90,29 +103,40 @@ _WRAPPERS = {
     "body_statement",
 }
 _WORD = re.compile(r"\w{4,}")
-_ASKS_FOR_NOTHING = re.compile(
-    r"\b(?:no-?ops?|empty|nothing|stubs?|placeholders?|skeletons?|dummy|leer\w*|vacío|vacía|vide)\b|空|스텁|빈 ",
-    re.IGNORECASE,
-)
+_DELIBERATE = Words("deliberate", "inside")
+_DELIBERATE_ABOVE = Words("deliberate", "above")
+_ASKS_FOR_NOTHING = Words("deliberate", "nothing_wanted")
 _NOT_DONE = (
-    rb"not (?:yet )?(?:been )?implemented|\bunimplemented\b|\bimplement (?:me|this)\b|\btodo\b|to be implemented|not supported yet|not yet supported|"
+    rb"not (?:yet )?(?:been )?implemented|\bunimplemented\b|\bimplement (?:me|this)\b|\btodo\b|to be implemented|"
+    rb"not supported yet|not yet supported|"
     rb"implementation (?:missing|pending)|\bstub\b|"
-    + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|pas encore implémenté|구현되지|미구현".encode()
+    + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|"
+    "pas encore implémenté|구현되지|미구현".encode()
 )
 _RAISE = {
-    "python": rb"\bassert\s+(?:False|0)\s*,\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<more>[^\n]*)|\braise\s+(?:NotImplementedError|NotImplemented)\b(?P<rest>[^\n]*(?:\n[^\n]*)?)|\braise\s+\w+\s*\(\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
-    "rust": rb"(?<![\w.])(?:todo|unimplemented)!\s*[\(\[{](?P<rest>[^\n]*)|\bpanic!\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
-    "kotlin": rb"(?<![\w.\"])(?-i:TODO)\s*\((?P<rest>[^\n]*)|\b(?:throw\s+\w+|error)\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)|\bthrow\s+NotImplementedError\b(?P<more>[^\n]*)",
-    "scala": rb"(?<![?\w])\?\?\?(?![?\w])|\bthrow\s+new\s+(?:NotImplementedError|\w+\s*\(\s*\"(?=[^\n\"]*(?:%s)))(?P<text>[^\n]*)",
-    "c_sharp": rb"\bthrow\s+new\s+(?:System\.)?NotImplementedException\b(?P<rest>[^\n]*)|\bthrow\s+new\s+\w+\s*\(\s*\$?\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
-    "ruby": rb"\braise\s*\(?\s*(?:::)?NotImplementedError\b(?P<rest>[^\n]*)|\braise\s*\(?\s*[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
+    "python": rb"\bassert\s+(?:False|0)\s*,\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<more>[^\n]*)|"
+    rb"\braise\s+(?:NotImplementedError|NotImplemented)\b(?P<rest>[^\n]*(?:\n[^\n]*)?)|"
+    rb"\braise\s+\w+\s*\(\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
+    "rust": rb"(?<![\w.])(?:todo|unimplemented)!\s*[\(\[{](?P<rest>[^\n]*)|"
+    rb"\bpanic!\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
+    "kotlin": rb"(?<![\w.\"])(?-i:TODO)\s*\((?P<rest>[^\n]*)|\b(?:throw\s+\w+|"
+    rb"error)\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)|\bthrow\s+NotImplementedError\b(?P<more>[^\n]*)",
+    "scala": rb"(?<![?\w])\?\?\?(?![?\w])|\bthrow\s+new\s+(?:NotImplementedError|"
+    rb"\w+\s*\(\s*\"(?=[^\n\"]*(?:%s)))(?P<text>[^\n]*)",
+    "c_sharp": rb"\bthrow\s+new\s+(?:System\.)?NotImplementedException\b(?P<rest>[^\n]*)|"
+    rb"\bthrow\s+new\s+\w+\s*\(\s*\$?\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
+    "ruby": rb"\braise\s*\(?\s*(?:::)?NotImplementedError\b(?P<rest>[^\n]*)|"
+    rb"\braise\s*\(?\s*[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
     "go": rb"\bpanic\(\s*(?:errors\.New\(|fmt\.\w+\(|\w+\()?\s*[\"`](?=[^\n\"`]*(?:%s))(?P<text>[^\n]*)",
     "swift": rb"\b(?:fatalError|preconditionFailure|assertionFailure)\s*\(\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
     "java": rb"\bthrow\s+new\s+(?:NotImplementedException\b|[\w.]+\s*\(\s*\"(?=[^\n\"]*(?:%s)))(?P<text>[^\n]*)",
     "php": rb"\bthrow\s+new\s+[\w\\]+\s*\(\s*[\"'](?=[^\n\"']*(?:%s))(?P<text>[^\n]*)",
-    "c": rb"\b(?:assert|abort_with|panic)\s*\(\s*(?:0\s*&&\s*|!)?\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)|^\s*#\s*error\b(?=[^\n]*(?:%s))(?P<more>[^\n]*)",
-    "cpp": rb"\b(?:throw\s+[\w:]+|assert|panic)\s*[({]\s*(?:0\s*&&\s*|!|false\s*&&\s*)?\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
-    "js": rb"(?:\bthrow\s+(?:new\s+)?[\w.]*\s*\(?|\breject\s*\(\s*(?:new\s+)?\w*\s*\(?)\s*[\"'`](?=[^\n\"'`]*(?:%s))(?P<text>[^\n]*)|\bthrow\s+new\s+NotImplemented\w*\b(?P<rest>[^\n]*)",
+    "c": rb"\b(?:assert|abort_with|panic)\s*\(\s*(?:0\s*&&\s*|!)?\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)|"
+    rb"^\s*#\s*error\b(?=[^\n]*(?:%s))(?P<more>[^\n]*)",
+    "cpp": rb"\b(?:throw\s+[\w:]+|assert|panic)\s*[({]\s*(?:0\s*&&\s*|!|"
+    rb"false\s*&&\s*)?\s*\"(?=[^\n\"]*(?:%s))(?P<text>[^\n]*)",
+    "js": rb"(?:\bthrow\s+(?:new\s+)?[\w.]*\s*\(?|\breject\s*\(\s*(?:new\s+)?\w*\s*\(?)\s*[\"'`](?=[^\n\"'`]*(?:%s))"
+    rb"(?P<text>[^\n]*)|\bthrow\s+new\s+NotImplemented\w*\b(?P<rest>[^\n]*)",
 }
 _RAISING = {
     name: re.compile(pattern.replace(b"%s", _NOT_DONE), re.IGNORECASE | re.MULTILINE)
@@ -120,14 +144,21 @@ _RAISING = {
 }
 _ALIAS = {"javascript": "js", "typescript": "js", "tsx": "js"}
 _STUBS_SAYS = re.compile(
-    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|(?:window\.)?alert|toast(?:\.\w+)?|messagebox\.\w+|echo|puts|p|fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|return(?: (?:nil|0|false|\w+\{\}|\"\"),)*)?"
-    rb"\s*\(?\s*(?:errors\.New\(|fmt\.Errorf\()?(?:stderr,\s*)?[\"'`](?:TODO\b(?:\s*[:\- ]|(?=[\"'`]))|FIXME\b|[\w '.()]{0,40}(?:not (?:yet )?implemented|not implemented yet|implement me)\b)[^\"'`{$%]*[\"'`]\)*\s*;?$",
+    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|(?:window\.)?alert|toast(?:\.\w+)?|messagebox\.\w+|echo|puts|p|"
+    rb"fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|"
+    rb"return(?: (?:nil|0|false|\w+\{\}|\"\"),)*)?"
+    rb"\s*\(?\s*(?:errors\.New\(|fmt\.Errorf\()?(?:stderr,\s*)?[\"'`](?:TODO\b(?:\s*[:\- ]|(?=[\"'`]))|FIXME\b|"
+    rb"[\w '.()]{0,40}(?:not (?:yet )?implemented|not implemented yet|implement me)\b)[^\"'`{$%]*[\"'`]\)*\s*;?$",
     re.IGNORECASE,
 )
 _EMPTY_TEST = re.compile(
     rb"\b(?:it|test)\s*\(\s*(['\"`])[^\n]*?\1\s*,\s*(?:async\s*)?(?:\(\s*\)\s*=>|function\s*\(\s*\))\s*\{\s*\}\s*\)"
 )
-_CONDITIONAL = {"if_statement", "else_clause", "elif_clause", "match_statement", "case_clause", "switch_case", "switch_default", "if_expression", "match_arm", "when_entry", "conditional", "if", "else", "unless", "expression_case", "default_case", "catch_clause", "except_clause", "case", "when"}  # fmt: skip
+_CONDITIONAL = {
+    "if_statement", "else_clause", "elif_clause", "match_statement", "case_clause", "switch_case", "switch_default",
+    "if_expression", "match_arm", "when_entry", "conditional", "if", "else", "unless", "expression_case",
+    "default_case", "catch_clause", "except_clause", "case", "when",
+}  # fmt: skip
 _EXPECTS = re.compile(rb"with\s+(?:pytest\s*\.\s*)?raises\s*\(|with\s+self\s*\.\s*assertRaises\w*\s*\(")
 _OWN_KOTLIN = re.compile(
     rb"\b(?:fun|class|object|interface|typealias)\s+(?:<[^>\n]*>\s*)?(?:\w+\.)?TODO\b|^import\s[^\n]*\bTODO\s*$",
@@ -193,8 +224,8 @@ def _empty_bodies(source: Source, bodies: Sequence[_Body], request: str) -> Iter
         context = context_of(source, node, body)
         said = b" ".join([*documents, *comments]).decode("utf-8", "replace")
         if (
-            missing_work.DELIBERATE.search(said)
-            or missing_work.DELIBERATE_ABOVE.search(_above(node))
+            _DELIBERATE.search(said)
+            or _DELIBERATE_ABOVE.search(_above(node))
             or may_be_empty(source, context, documented=bool(documents), asked=context.name in asked)
         ):
             continue
@@ -219,7 +250,7 @@ def _refusing(source: Source, bodies: Sequence[_Body]) -> Iterator[Stub]:
         if (
             may_refuse(context.name, context.class_name)
             or may_raise(source, context, last, conditional=False)
-            or missing_work.DELIBERATE_ABOVE.search(f"{_above(node)} {said}")
+            or _DELIBERATE_ABOVE.search(f"{_above(node)} {said}")
         ):
             continue
         message = f"{context.name}() is not implemented" if context.name else "not implemented"
@@ -391,7 +422,7 @@ def _raising(source: Source) -> Iterator[Stub]:
 
 
 def _is_own(source: Source, node: tree_sitter.Node, words: bytes, own: frozenset[bytes]) -> bool:
-    """Whether the word is the program's own (`own`) and not that of the language: an enum constant, a function, a macro."""
+    """Whether the word is the program's own (`own`), not the language's: an enum constant, a function, a macro."""
     if source.language.name == "kotlin" and words.startswith(b"TODO"):
         return b"TODO" in own or node.parent is None or node.parent.type != "call_expression"
     return any(words.startswith(word) for word in own)

@@ -25,8 +25,10 @@ _PYTHON_LIMIT = 4 * 1024 * 1024
 _COMPILE_LIMIT = 256 * 1024
 _YAML_LIMIT = 2 * 1024 * 1024
 _WITH_COMMENTS = re.compile(
-    r"(?:^|/)(?:tsconfig[^/]*|jsconfig[^/]*|\.eslintrc(?:\.json)?|\.babelrc(?:\.json)?|\.swcrc|\.jshintrc|devcontainer\.json|deno\.json|turbo\.json|nx\.json|"
-    r"api-extractor\.json|biome\.json|renovate\.json|settings\.json|launch\.json|tasks\.json|extensions\.json|keybindings\.json|[^/]+\.(?:jsonc|json5|code-workspace))$"
+    r"(?:^|/)(?:tsconfig[^/]*|jsconfig[^/]*|\.eslintrc(?:\.json)?|\.babelrc(?:\.json)?|\.swcrc|\.jshintrc|"
+    r"devcontainer\.json|deno\.json|turbo\.json|nx\.json|"
+    r"api-extractor\.json|biome\.json|renovate\.json|settings\.json|launch\.json|tasks\.json|extensions\.json|"
+    r"keybindings\.json|[^/]+\.(?:jsonc|json5|code-workspace))$"
     r"|(?:^|/)\.vscode/[^/]+\.json$"
 )
 _TEMPLATED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|\$\{\{", re.DOTALL)
@@ -192,17 +194,21 @@ _RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "blo
 _TWO_COMMAS = re.compile(rb",\s*,")
 # As agents begin an answer; no language has such a first line.
 _CHAT = re.compile(
-    rb"\s*(?:(?:sure|certainly|of course|okay|great)[,!.] |(?:here|below)(?:'s| is| are) (?:the|your|an?|my) [^\n{}()=;]{3,80}:[ \t]*\r?$|i(?:'ve| have) (?:created|written|updated) [^\n{}()=;]{3,100}[:.][ \t]*\r?$|"
-    rb"hier (?:ist|sind) (?:die|der|das|ihre?|dein\w*) [^\n{}()=;]{3,80}:[ \t]*\r?$|voici (?:le|la|les|votre|ton|un) [^\n{}()=;]{3,80}:[ \t]*\r?$|aqu\xc3\xad (?:est\xc3\xa1|tienes) [^\n{}()=;]{3,80}:[ \t]*\r?$)",
+    rb"\s*(?:(?:sure|certainly|of course|okay|great)[,!.] |(?:here|below)(?:'s| is| are) (?:the|your|an?|"
+    rb"my) [^\n{}()=;]{3,80}:[ \t]*\r?$|i(?:'ve| have) (?:created|written|updated) [^\n{}()=;]{3,100}[:.][ \t]*\r?$|"
+    rb"hier (?:ist|sind) (?:die|der|das|ihre?|dein\w*) [^\n{}()=;]{3,80}:[ \t]*\r?$|voici (?:le|la|les|votre|ton|"
+    rb"un) [^\n{}()=;]{3,80}:[ \t]*\r?$|aqu\xc3\xad (?:est\xc3\xa1|tienes) [^\n{}()=;]{3,80}:[ \t]*\r?$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _INSTRUCTIONS = frozenset(
-    b"ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR".split()
+    b"ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME"
+    b" WORKDIR".split()
 )
 _INSTRUCTION = re.compile(rb"^[ \t]*(?P<word>[^\s#][^\s]*)", re.MULTILINE)
 _RULE_LINE = re.compile(rb"[^\s#=:][^#=]*::?(?![:=])")
 _MAKES_SENSE = re.compile(
-    rb"(?:-?include|sinclude|ifn?def|ifn?eq|else|endif|define|endef|export|unexport|override|vpath|undefine)\b|[^\s]+\s*(?:[?:+!]|::)?=|[^=]*:(?!=)|\$[({][^()]*[)}]$"
+    rb"(?:-?include|sinclude|ifn?def|ifn?eq|else|endif|define|endef|export|unexport|override|vpath|undefine)\b|"
+    rb"[^\s]+\s*(?:[?:+!]|::)?=|[^=]*:(?!=)|\$[({][^()]*[)}]$"
 )
 _PREPROCESSED = re.compile(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
 
@@ -240,7 +246,7 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
 
 
 def _opening(source: Source) -> Fault | None:
-    """A file that begins with what the agent said to the person, or an image description that begins with no instruction."""
+    """A file that begins with what the agent said to the user, or a Dockerfile that begins with no instruction."""
     if source.language.name in {"markdown", "prose"} or not source.path:
         return None
     if _CHAT.match(source.text):

@@ -292,7 +292,7 @@ _OF_ANSWER = {"Q1", "Q2", "Q3", "Q4", "Q6"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What was judged and how: `files` is how many, `verdict` has the places, `unread` what could not be read and why."""
+    """What was judged: `files` is how many, `verdict` has the places, `unread` what could not be read and why."""
 
     files: int
     verdict: Verdict

@@ -1,0 +1,87 @@
+"""The word lists of the gate: `words/<file>.toml`, read and compiled when a list is first searched.
+
+A list is an array of rows, one for each language or group of phrases. A row has
+
+- `words`: whole words and phrases; `patterns`: regular expressions, tried in the same alternation;
+- `stems`: literal text, one of which must occur before the row is tried (in lists searched on every comment);
+- `examples`, each matched by the row, and `counter`, not matched by the list: tests hold both.
+
+A pattern may run over several lines; line breaks and the blanks around them are no part of it. `{name}` stands for
+the alternatives of that name under `[parts]`. Case is ignored.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any
+
+_PART = re.compile(r"\{([a-z_]+)\}")
+
+Search = Callable[[str], re.Match[str] | None]
+
+
+class Words:
+    """One list of a file, with the methods of a compiled pattern."""
+
+    __slots__ = ("_file", "_name", "match", "search")
+
+    match: Search
+    search: Search
+
+    def __init__(self, file: str, name: str) -> None:
+        self._file = file
+        self._name = name
+
+    def __getattr__(self, method: str) -> Search:
+        # Reached only until the list is compiled: then `search` and `match` are those of the pattern itself.
+        if method not in {"match", "search"}:
+            raise AttributeError(method)
+        table = read(self._file)
+        parts = table.get("parts", {})
+        rows = table[self._name]
+        if any("stems" in row for row in rows):
+            self.search = partial(_search_rows, [(row["stems"], compiled([row], parts)) for row in rows])
+        else:
+            pattern = compiled(rows, parts)
+            self.search, self.match = pattern.search, pattern.match
+        found: Search = object.__getattribute__(self, method)
+        return found
+
+
+@cache
+def read(file: str) -> dict[str, Any]:
+    """A file's lists by name, and its `parts`."""
+    return tomllib.loads(files("runner.gate").joinpath("words", f"{file}.toml").read_text(encoding="utf-8"))
+
+
+def compiled(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, Sequence[str]]) -> re.Pattern[str]:
+    """The alternation of all `words` and `patterns` of some rows."""
+    alternatives: list[str] = []
+    for row in rows:
+        if words := row.get("words"):
+            alternatives.append(rf"\b(?:{_joined(words)})\b")
+        alternatives += row.get("patterns", ())
+    text = _joined(alternatives)
+    while (named := _PART.sub(lambda part: f"(?:{_joined(parts[part[1]])})", text)) != text:
+        text = named
+    return re.compile(text, re.IGNORECASE)
+
+
+def _joined(alternatives: Sequence[str]) -> str:
+    return "|".join("".join(map(str.strip, each.split("\n"))) if "\n" in each else each for each in alternatives)
+
+
+def _search_rows(rows: Sequence[tuple[Sequence[str], re.Pattern[str]]], text: str) -> re.Match[str] | None:
+    """The match of the first row that has one; most texts hold no stem, and looking for those costs microseconds."""
+    lower = text.lower()
+    for stems, pattern in rows:
+        for stem in stems:
+            if stem in lower:
+                if (found := pattern.search(text)) is not None:
+                    return found
+                break
+    return None

@@ -8,18 +8,15 @@ oracle. Pure.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from tracer.errors import TraceError
+from tracer.unified_diff import ended, split_lines, unified_diff
 
 _HUNK: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
-_NO_NEWLINE: Final = b"\\ No newline at end of file\n"
 _NOTHING: Final = b"/dev/null"
-_MOST_LINES: Final = 4000
-_CONTEXT: Final = 3
 
 
 class PatchError(TraceError):
@@ -64,13 +61,6 @@ class FilePatch(NamedTuple):
     def path(self) -> bytes:
         """The file's name in the diff, without `a/` or `b/`; empty where the diff names none."""
         return self.new_path or self.old_path or b""
-
-
-def split_lines(data: bytes) -> list[bytes]:
-    """Lines of `data`, each with its newline; only the last may lack one."""
-    parts = data.split(b"\n")
-    lines = [part + b"\n" for part in parts[:-1]]
-    return [*lines, parts[-1]] if parts[-1] else lines
 
 
 def parse_patch(patch: bytes) -> tuple[FilePatch, ...]:
@@ -216,26 +206,11 @@ def make_patch(
     """The unified diff from one content to the other (None: no file), with git's headers; empty where they are equal.
 
     `modes` are git's, before and after.
-
-    Over 4,000 lines it is one hunk from the first to the last difference: exact, and linear in the size of the file.
     """
     before_mode, after_mode = (mode.encode("ascii") for mode in modes)
     if before == after and (before is None or before_mode == after_mode):
         return b""
-    name = quoted(path)
-    old = _NOTHING if before is None else _sided(b"a/", name)
-    new = _NOTHING if after is None else _sided(b"b/", name)
-    head = [b"diff --git %s %s\n" % (_sided(b"a/", name), _sided(b"b/", name))]
-    if before is None:
-        head.append(b"new file mode %s\n" % after_mode)
-    elif after is None:
-        head.append(b"deleted file mode %s\n" % before_mode)
-    elif before_mode != after_mode:
-        head.append(b"old mode %s\nnew mode %s\n" % (before_mode, after_mode))
-    hunks = list(_hunks(split_lines(before or b""), split_lines(after or b"")))
-    if hunks:
-        head += [b"--- %s\n" % old, b"+++ %s\n" % new]
-    return b"".join([*head, *hunks])
+    return unified_diff(path.encode("utf-8", "surrogateescape"), before, after, modes=(before_mode, after_mode))
 
 
 def write_patch(files: Iterable[FilePatch]) -> bytes:
@@ -247,51 +222,3 @@ def write_patch(files: Iterable[FilePatch]) -> bytes:
             parts.append(b"@@ -%d,%d +%d,%d @@%s\n" % (*hunk[:4], hunk.section))
             parts += (ended(mark + line) for mark, line in hunk.lines)
     return b"".join(parts)
-
-
-def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
-    if max(len(old), len(new)) > _MOST_LINES:
-        yield from _one_hunk(old, new)
-        return
-    told = difflib.unified_diff(
-        [line.decode("latin-1") for line in old], [line.decode("latin-1") for line in new], n=_CONTEXT, lineterm="\n"
-    )
-    for number, line in enumerate(told):
-        if number > 1:
-            yield ended(line.encode("latin-1"))
-
-
-def _one_hunk(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    first, trail = max(start - _CONTEXT, 0), min(end, _CONTEXT)
-    gone, come = old[start : len(old) - end], new[start : len(new) - end]
-    context = old[len(old) - end : len(old) - end + trail]
-    counts = (start - first + len(gone) + trail, start - first + len(come) + trail)
-    yield b"@@ -%d,%d +%d,%d @@\n" % (first + bool(counts[0]), counts[0], first + bool(counts[1]), counts[1])
-    for mark, lines in ((b" ", old[first:start]), (b"-", gone), (b"+", come), (b" ", context)):
-        for line in lines:
-            yield ended(mark + line)
-
-
-def ended(line: bytes) -> bytes:
-    """A line of a diff; one whose text has no newline is followed by the note that says so."""
-    return line if line.endswith(b"\n") else line + b"\n" + _NO_NEWLINE
-
-
-def quoted(path: str) -> bytes:
-    """The name as git writes it: in quotes with octal escapes where it holds a control byte, quote or backslash."""
-    raw = path.encode("utf-8", "surrogateescape")
-    if all(byte >= 0x20 and byte not in {0x22, 0x5C, 0x7F} for byte in raw):
-        return raw
-    return b'"%s"' % b"".join(
-        b"\\%03o" % byte if byte < 0x20 or byte in {0x22, 0x5C, 0x7F} else bytes([byte]) for byte in raw
-    )
-
-
-def _sided(side: bytes, name: bytes) -> bytes:
-    return b'"' + side + name[1:] if name.startswith(b'"') else side + name

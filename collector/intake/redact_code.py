@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from collector.patches import FilePatch, Hunk, PatchError, apply_patch, ended, parse_patch, split_lines, write_patch
+from collector.patches import FilePatch, Hunk, PatchError, apply_patch, parse_patch, write_patch
 from tracer.redaction.marks import MARKER, placeholder
+from tracer.unified_diff import ended, split_lines
 
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor

@@ -15,10 +15,11 @@ from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.client.spool import Draft
-from collector.patches import make_patch, quoted
+from collector.patches import make_patch
 from runner.workspace.git.repository import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.redaction.marks import MARKER
+from tracer.unified_diff import quoted
 
 PLAIN: Final = "100644"
 EXECUTABLE: Final = "100755"

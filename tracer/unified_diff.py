@@ -1,0 +1,100 @@
+"""Writes unified diffs as git does; lines end at the byte newline alone, and a missing last newline is kept. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Final
+
+_NO_NEWLINE: Final = b"\\ No newline at end of file\n"
+_MOST_LINES: Final = 4000
+_CONTEXT: Final = 3
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines of `data`, each with its newline; only the last may lack one."""
+    parts = data.split(b"\n")
+    lines = [part + b"\n" for part in parts[:-1]]
+    return [*lines, parts[-1]] if parts[-1] else lines
+
+
+def unified_diff(
+    path: bytes,
+    before: bytes | None,
+    after: bytes | None,
+    *,
+    modes: tuple[bytes, bytes] = (b"100644", b"100644"),
+    named_only: bool = False,
+) -> bytes:
+    """The diff of one path from one content to the other (None: no file), with git's headers.
+
+    `named_only`: a binary file, or one whose contents are not at hand. Over 4,000 lines there is one hunk from the
+    first to the last difference: exact, and linear in the size of the file.
+    """
+    before_mode, after_mode = modes
+    name = quoted(path)
+    old = b"/dev/null" if before is None else _sided(b"a/", name)
+    new = b"/dev/null" if after is None else _sided(b"b/", name)
+    head = [b"diff --git %s %s\n" % (_sided(b"a/", name), _sided(b"b/", name))]
+    if before is None:
+        head.append(b"new file mode %s\n" % after_mode)
+    elif after is None:
+        head.append(b"deleted file mode %s\n" % before_mode)
+    elif before_mode != after_mode:
+        head.append(b"old mode %s\nnew mode %s\n" % (before_mode, after_mode))
+    if named_only:
+        return b"".join([*head, b"Binary files %s and %s differ\n" % (old, new)])
+    hunks = list(_hunks(split_lines(before or b""), split_lines(after or b"")))
+    if hunks:
+        head += [b"--- %s\n" % old, b"+++ %s\n" % new]
+    return b"".join([*head, *hunks])
+
+
+def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
+    if old == new:
+        return
+    if max(len(old), len(new)) > _MOST_LINES:
+        yield from _one_hunk(old, new)
+        return
+    told = difflib.unified_diff(
+        [line.decode("latin-1") for line in old], [line.decode("latin-1") for line in new], n=_CONTEXT, lineterm="\n"
+    )
+    for number, line in enumerate(told):
+        if number > 1:
+            yield ended(line.encode("latin-1"))
+
+
+def _one_hunk(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    first, trail = max(start - _CONTEXT, 0), min(end, _CONTEXT)
+    gone, come = old[start : len(old) - end], new[start : len(new) - end]
+    context = old[len(old) - end : len(old) - end + trail]
+    counts = (start - first + len(gone) + trail, start - first + len(come) + trail)
+    yield b"@@ -%d,%d +%d,%d @@\n" % (first + bool(counts[0]), counts[0], first + bool(counts[1]), counts[1])
+    for mark, lines in ((b" ", old[first:start]), (b"-", gone), (b"+", come), (b" ", context)):
+        for line in lines:
+            yield ended(mark + line)
+
+
+def ended(line: bytes) -> bytes:
+    """A line of a diff; one whose text has no newline is followed by the note that says so."""
+    return line if line.endswith(b"\n") else line + b"\n" + _NO_NEWLINE
+
+
+def quoted(path: str | bytes) -> bytes:
+    """The name as git writes it: in quotes with octal escapes where it holds a control byte, quote or backslash."""
+    raw = path.encode("utf-8", "surrogateescape") if isinstance(path, str) else path
+    if all(byte >= 0x20 and byte not in {0x22, 0x5C, 0x7F} for byte in raw):
+        return raw
+    return b'"%s"' % b"".join(
+        b"\\%03o" % byte if byte < 0x20 or byte in {0x22, 0x5C, 0x7F} else bytes([byte]) for byte in raw
+    )
+
+
+def _sided(side: bytes, name: bytes) -> bytes:
+    return b'"' + side + name[1:] if name.startswith(b'"') else side + name

@@ -1,8 +1,8 @@
 """The small language of `--where`: which traces belong to a set.
 
 Python's own grammar, read by `ast`, of which only comparisons, `and`, `or`, `not`, `in`, field names and constants are
-taken; nothing is ever evaluated as Python. A field that is null is equal to `null` alone, and less or greater than
-nothing. Pure.
+taken; nothing is ever evaluated as Python. Each thing has one spelling. A field that is null is equal to `null` alone,
+and less or greater than nothing. Pure.
 """
 
 from __future__ import annotations
@@ -14,20 +14,14 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from tracer.capture.document import Scores
 from tracer.errors import UsageError
 
 Where = Callable[[Mapping[str, Any]], bool]
 """Whether a trace, given as a mapping of every field of `FIELDS`, belongs to the set."""
 
 _Value = Callable[[Mapping[str, Any]], Any]
-_SCORES: Final = (
-    "root_cause_identification",
-    "plan_quality",
-    "experiment_iterate_loop",
-    "use_of_signals_tests_logs",
-    "minimality_of_fix",
-    "clarity",
-)
+_SCORES: Final = tuple(Scores.model_fields)
 FIELDS: Final[Mapping[str, str]] = {
     "trace_id": "the trace's id",
     "status": "open, finalized, qa_running, complete, qa_failed",
@@ -54,27 +48,6 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """Every field with its meaning; `pm capture export --fields` prints them."""
 
-_ALIASES: Final[Mapping[str, str]] = {
-    "qa.tests.final_passed": "qa.final_passed",
-    "qa.tests.not_testable": "qa.not_testable",
-    "qa.overall": "overall",
-    "qa.judge.overall": "overall",
-    "qa.judge.flags": "flags",
-    "qa.judge.model": "judge",
-    "qa.judge.rubric_version": "rubric",
-    "repo.repo_id": "repo",
-    "repo_id": "repo",
-    "task.labels": "labels",
-    "environment.language": "language",
-    "developer.developer_id": "developer",
-    "developer.experience_level": "experience",
-    "experience_level": "experience",
-    "ingestion.store": "store",
-    **{f"developer.consent_flags.{flag}": f"consent.{flag}" for flag in (
-        "store_raw_code", "store_terminal_output", "allow_llm_judge")},
-    **{f"qa.judge.scores.{score}": score for score in _SCORES},
-    **{f"scores.{score}": score for score in _SCORES},
-}  # fmt: skip
 _WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "null": None}
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("created_at_ms", "finalized_at_ms", "events", "overall", *_SCORES), "number"),
@@ -85,12 +58,6 @@ _KINDS: Final[Mapping[str, str]] = {
 """What the fields are that are no texts."""
 _ONE_EQUALS: Final = re.compile(r"(?<![=!<>])=(?!=)")
 _LONGEST: Final = 4096
-_ORDER: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
 
 
 def parse_where(text: str) -> Where:
@@ -127,71 +94,26 @@ def _condition(node: ast.expr, text: str) -> _Value:
             negated = _condition(inner, text)
             return lambda trace: not negated(trace)
         case ast.Compare(left=left, ops=ops, comparators=rights):
-            return _chain(left, ops, rights, text)
-        case _:
-            return _value(node, text)
+            sides = [left, *rights]
+            tests = [_comparison(sides[at], op, sides[at + 1], text) for at, op in enumerate(ops)]
+            return lambda trace: all(test(trace) for test in tests)
+    return _value(node, text)[0]
 
 
-def _chain(left: ast.expr, ops: list[ast.cmpop], rights: list[ast.expr], text: str) -> _Value:
-    values = [_value(part, text) for part in (left, *rights)]
-    tests = [_comparison(op, text) for op in ops]
-    for at, op in enumerate(ops):
-        _check_kinds((left, *rights)[at], op, rights[at], text)
-
-    def holds(trace: Mapping[str, Any]) -> bool:
-        found = [value(trace) for value in values]
-        return all(test(found[at], found[at + 1]) for at, test in enumerate(tests))
-
-    return holds
-
-
-def _check_kinds(left: ast.expr, op: ast.cmpop, right: ast.expr, text: str) -> None:
-    """Refuse what no trace could ever fulfil, or every one does: a number beside a text, a switch that is more."""
-    one, other = _kind(left), _kind(right)
-    if one is None or other is None:
-        return
-    if isinstance(op, ast.In | ast.NotIn):
-        fits = other == "list" or (one == other == "text")
-    elif type(op) in _ORDER:
-        fits = one == other and one in {"number", "text"}
-    else:
-        fits = one == other
-    if not fits:
-        sides = [f"{ast.unparse(node)} is a {kind}" for node, kind in ((left, one), (right, other))]
-        raise _refused(text, ", ".join(sides))
-
-
-def _kind(node: ast.expr) -> str | None:
-    """The kind of values an expression has; None for null, and where it cannot be told."""
-    match node:
-        case ast.Constant(value=bool()) | ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
-            return "switch"
-        case ast.Constant(value=int() | float()) | ast.UnaryOp():
-            return "number"
-        case ast.Constant(value=str()):
-            return "text"
-        case ast.List() | ast.Tuple():
-            return "list"
-    name = _dotted(node) or ""
-    if isinstance(_WORDS.get(name), bool):
-        return "switch"
-    return None if name in _WORDS else _KINDS.get(_ALIASES.get(name, name), "text")
-
-
-def _comparison(op: ast.cmpop, text: str) -> Callable[[Any, Any], bool]:
-    match op:
-        case ast.Eq() | ast.Is():
-            return _equal
-        case ast.NotEq() | ast.IsNot():
-            return lambda one, other: not _equal(one, other)
-        case ast.In():
-            return _contains
-        case ast.NotIn():
-            return lambda one, other: not _contains(one, other)
-    compare = _ORDER.get(type(op))
+def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr, text: str) -> _Value:
+    (one, kind), (other, other_kind) = _value(left, text), _value(right, text)
+    compare = _COMPARISONS.get(type(op))
     if compare is None:
         raise _refused(text, f"the operator {type(op).__name__} is not taken")
-    return lambda one, other: _ordered(one) and _same_kind(one, other) and compare(one, other)
+    if kind is not None and other_kind is not None:  # what no trace could ever fulfil, or every one does, is a mistake
+        if isinstance(op, ast.In | ast.NotIn):
+            fits = other_kind == "list" or kind == other_kind == "text"
+        else:
+            fits = kind == other_kind and (isinstance(op, ast.Eq | ast.NotEq) or kind in {"number", "text"})
+        if not fits:
+            sides = (left, kind), (right, other_kind)
+            raise _refused(text, ", ".join(f"{ast.unparse(node)} is a {name}" for node, name in sides))
+    return lambda trace: compare(one(trace), other(trace))
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -204,44 +126,56 @@ def _contains(one: Any, other: Any) -> bool:
     return isinstance(other, Collection) and any(_equal(one, each) for each in other)
 
 
-def _ordered(value: Any) -> bool:
-    return isinstance(value, int | float | str) and not isinstance(value, bool)
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda one, other: (
+        one is not None and not isinstance(one, bool) and _same_kind(one, other) and compare(one, other)
+    )
 
 
 def _same_kind(one: Any, other: Any) -> bool:
-    numbers = (int, float)
     if isinstance(one, bool) or isinstance(other, bool):
         return isinstance(one, bool) and isinstance(other, bool)
-    return isinstance(other, numbers) if isinstance(one, numbers) else type(one) is type(other)
+    return isinstance(other, int | float) if isinstance(one, int | float) else type(one) is type(other)
 
 
-def _value(node: ast.expr, text: str) -> _Value:
+_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+    ast.Eq: _equal,
+    ast.NotEq: lambda one, other: not _equal(one, other),
+    ast.In: _contains,
+    ast.NotIn: lambda one, other: not _contains(one, other),
+    ast.Lt: _ordered(operator.lt),
+    ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt),
+    ast.GtE: _ordered(operator.ge),
+}
+
+
+def _value(node: ast.expr, text: str) -> tuple[_Value, str | None]:
+    """A constant or field, and its kind; None for null, which compares with every kind."""
     match node:
         case ast.Constant(value=None | bool() | int() | float() | str() as constant):
-            return lambda _: constant
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)) if number is not True:
-            negative = -number
-            return lambda _: negative
-        case ast.List(elts=parts) | ast.Tuple(elts=parts):
-            members = [_value(part, text) for part in parts]
-            return lambda trace: [member(trace) for member in members]
-        case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
-            return _condition(node, text)
+            return _constant(constant)
+        case ast.List(elts=parts):
+            members = [_value(part, text)[0] for part in parts]
+            return lambda trace: [member(trace) for member in members], "list"
     name = _dotted(node)
     if name is None:
         raise _refused(text, f"{ast.unparse(node)!r} is neither a field, a constant nor a comparison")
     if name in _WORDS:
-        word = _WORDS[name]
-        return lambda _: word
-    field = _ALIASES.get(name, name)
-    if field not in FIELDS:
-        near = difflib.get_close_matches(name, [*FIELDS, *_ALIASES], n=1)
+        return _constant(_WORDS[name])
+    if name not in FIELDS:
+        near = difflib.get_close_matches(name, FIELDS, n=1)
         raise UsageError(
             f"--where: no field {name!r}",
             why=f"did you mean {near[0]!r}?" if near else "",
             next_step="list the fields with: pm capture export --fields",
         )
-    return lambda trace: trace[field]
+    return operator.itemgetter(name), _KINDS.get(name, "text")
+
+
+def _constant(value: Any) -> tuple[_Value, str | None]:
+    kind = {bool: "switch", int: "number", float: "number", str: "text"}.get(type(value))
+    return lambda _: value, kind
 
 
 def _dotted(node: ast.expr) -> str | None:

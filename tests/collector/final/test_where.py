@@ -37,12 +37,9 @@ TRACE: dict[str, Any] = {
         ("'shop' in repo and 'x' not in labels", True),
         ("3 <= overall < 5", True),
         ("qa.not_testable == null", True),
-        ("qa.not_testable is None", True),
-        ("qa.judge.scores.clarity == 3.0", True),
+        ("clarity == 3.0", True),
         ("consent.allow_llm_judge == true", True),
-        ("overall > -1", True),
         ("labels == ['bug', 'auth']", True),
-        ("(events > 10) == true", True),
     ],
 )
 def test_a_condition_means_what_it_says(text: str, holds: bool) -> None:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import orjson
 
 from collector.config import CollectorSettings
-from collector.errors import DeletedError, IntakeError, TooLargeError
+from collector.errors import DeletedError, IntakeError, TooLargeError, no_consent, unknown_blob
 from collector.final.document import document_chunks, shown_qa, shown_row
 from collector.intake.limits import IN_DATABASE
 from collector.intake.metadata import (
@@ -27,9 +27,10 @@ from collector.intake.metadata import (
     PreparedTrace,
     checked_type,
     looks_binary,
+    parse_end,
     prepare_blob,
     prepare_create,
-    prepare_finalize,
+    prepare_end,
     prepare_upload,
 )
 from collector.intake.parse import parse_events
@@ -46,7 +47,7 @@ from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
 from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
-from collector.tokens import Issued, Tokens, draw_token, hash_token
+from collector.tokens import Tokens, draw_token, hash_token
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
@@ -213,12 +214,7 @@ class Uploads:
             if not looks_binary(upload.file.read(LOOK)):
                 raise TooLargeError("the text is too large", place=BODY, rule="text_bytes", limit=HELD)
             if not rules.store_raw_code:
-                raise IntakeError(
-                    "content that is no text cannot be redacted",
-                    place=BODY,
-                    rule="consent",
-                    why="developer.consent_flags.store_raw_code is false",
-                )
+                raise no_consent("content that is no text cannot be redacted", BODY)
         async with self._store.blob_gate():
             blob_id = await self._blobs.put_file(upload.file)
             uri = self._blobs.get_uri(blob_id)
@@ -304,12 +300,7 @@ class Collector:
             )
         row = await self.store.get_blob_row(asked.bundle_blob_id)
         if row is None:
-            raise IntakeError(
-                f"{place} names a blob that is not here",
-                place=place,
-                rule="unknown_blob",
-                next_step="upload it first (PUT /blobs/{sha256})",
-            )
+            raise unknown_blob(place)
         return row
 
     async def append(self, trace_id: str, sent: bytes | Sequence[Any]) -> AppendResult:
@@ -368,9 +359,9 @@ class Collector:
         """
         rules = await self._rules(trace_id)
         raw = b"" if sent is None else sent if isinstance(sent, bytes) else orjson.dumps(sent)
-        named = prepare_finalize(raw, rules=rules, redactors=self._redactors)
-        resolved = await self.store.resolve_blobs(trace_id, named.references) if named.references else {}
-        end = prepare_finalize(raw, rules=rules, redactors=self._redactors, resolved=resolved)
+        asked = parse_end(raw)
+        resolved = await self.store.resolve_blobs(trace_id, asked.references) if asked.references else {}
+        end = prepare_end(asked, rules=rules, redactors=self._redactors, resolved=resolved)
         async with self.store.blob_gate():
             row = await self.store.finalize(
                 trace_id,
@@ -454,10 +445,6 @@ class Collector:
     async def collect_garbage(self, *, grace_ms: int | None = None) -> Garbage:
         """Remove blobs that no trace holds and nothing has touched for a day (or `grace_ms`)."""
         return await collect_garbage(self.store, self.blobs, grace_ms=grace_ms)
-
-    async def new_admin_token(self, label: str) -> Issued:
-        """Make an admin token; see `Tokens`."""
-        return await self.tokens.new_admin(label)
 
     # -- reading
 

@@ -60,3 +60,15 @@ class DeletedError(NotFoundError):
         super().__init__(f"trace {trace_id!r} was deleted", why=f"on request, at {from_epoch_ms(deleted_at_ms)}")
         self.trace_id = trace_id
         self.deleted_at_ms = deleted_at_ms
+
+
+def unknown_blob(place: str, *, why: str = "", next_step: str = "upload it first (PUT /blobs/{sha256})") -> IntakeError:
+    """`place` names a blob that is not the trace's."""
+    what = f"{place} names a blob that is not here"
+    return IntakeError(what, place=place, rule="unknown_blob", why=why, next_step=next_step)
+
+
+def no_consent(what: str, place: str, *, next_step: str = "") -> IntakeError:
+    """Something that only `store_raw_code` would allow."""
+    why = "developer.consent_flags.store_raw_code is false"
+    return IntakeError(what, place=place, rule="consent", why=why, next_step=next_step)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from collector.final.qa_facts import fold_qa
-from collector.store.blobs import Contents
+from collector.store.blobs import CollectorBlobs, Contents
 from collector.store.port import BlobRow, QaFact, StoredEvent, TraceRow, TraceStore
 from tracer.capture.canonical import canonical_json
 from tracer.capture.document import (
@@ -79,12 +79,6 @@ class FinalDocument(NamedTuple):
     byte_length: int
 
 
-class _Keeper(Contents, Protocol):
-    async def put_file(self, file: BinaryIO) -> str: ...
-
-    def get_uri(self, blob_id: str) -> str: ...
-
-
 async def document_chunks(
     trace_id: str,
     *,
@@ -140,16 +134,7 @@ async def document_frame(row: TraceRow, store: TraceStore, *, name_itself: bool)
     }
 
 
-async def final_document(
-    trace_id: str, *, store: TraceStore, contents: Contents | None = None, inline: bool = False
-) -> bytes:
-    """The whole document in memory; for small traces and tests. Raises as `document_chunks`."""
-    return b"".join([
-        piece async for piece in document_chunks(trace_id, store=store, contents=contents, inline=inline)
-    ])  # fmt: skip
-
-
-async def materialize(trace_id: str, *, store: TraceStore, blobs: _Keeper) -> FinalDocument:
+async def materialize(trace_id: str, *, store: TraceStore, blobs: CollectorBlobs) -> FinalDocument:
     """Write the document, by reference, as a blob, and note it as the trace's final one. Repeating it is harmless.
 
     A crash leaves at most a blob that nothing names; the collection of garbage takes it.

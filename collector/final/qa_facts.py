@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
@@ -18,21 +18,7 @@ from tracer.capture.document import Qa
 from tracer.errors import TraceError
 
 
-class Fact(Protocol):
-    """What the fold needs of `collector.store.port.QaFact`."""
-
-    @property
-    def step(self) -> str:
-        """Which check."""
-        ...
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """Its part of `qa`."""
-        ...
-
-
-def fold_qa(facts: Iterable[Fact]) -> Qa | None:
+def fold_qa(facts: Iterable[QaFact]) -> Qa | None:
     """The `qa` block; None where no check has left a part of it."""
     parts: dict[str, Any] = {}
     for fact in facts:

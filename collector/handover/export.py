@@ -23,7 +23,18 @@ from collector.final.qa_facts import fold_qa
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
 from tracer.capture.canonical import canonical_json
-from tracer.capture.document import BlobEntry, Developer, Environment, FinalState, Ingestion, Qa, Repo, Task
+from tracer.capture.document import (
+    BlobEntry,
+    ConsentFlags,
+    Developer,
+    Environment,
+    FinalState,
+    Ingestion,
+    Qa,
+    Repo,
+    Scores,
+    Task,
+)
 from tracer.capture.events import Event, TerminalOutputEvent, TestRunEvent
 from tracer.errors import ConflictError, NotFoundError, TraceError
 from tracer.export.atif import atif_pieces
@@ -185,7 +196,7 @@ def fields_of(row: TraceRow, qa: Qa | None) -> dict[str, Any]:
     given = row.metadata
     consent = given["developer"].get("consent_flags") or {}
     tests, judge = (qa.tests, qa.judge) if qa is not None else (None, None)
-    scores = judge.scores.model_dump() if judge is not None else dict.fromkeys(_SCORES)
+    scores = judge.scores.model_dump() if judge is not None else dict.fromkeys(Scores.model_fields)
     return {
         "trace_id": row.trace_id,
         "status": row.status,
@@ -198,7 +209,7 @@ def fields_of(row: TraceRow, qa: Qa | None) -> dict[str, Any]:
         "language": given["environment"].get("language") or [],
         "developer": given["developer"]["developer_id"],
         "experience": given["developer"].get("experience_level") or "unknown",
-        **{f"consent.{flag}": bool(consent.get(flag)) for flag in _FLAGS},
+        **{f"consent.{flag}": bool(consent.get(flag)) for flag in ConsentFlags.model_fields},
         "qa.schema_valid": qa.schema_valid if qa is not None else None,
         "qa.final_passed": tests.final_passed if tests is not None else None,
         "qa.not_testable": tests.not_testable if tests is not None else None,
@@ -213,17 +224,6 @@ def fields_of(row: TraceRow, qa: Qa | None) -> dict[str, Any]:
 def redaction_version() -> str:
     """The version of the rules that are not our own: ours come with the program's."""
     return f"gitleaks {json.loads(_GITLEAKS.read_bytes())['version']}"
-
-
-_FLAGS: Final = ("store_raw_code", "store_terminal_output", "allow_llm_judge")
-_SCORES: Final = (
-    "root_cause_identification",
-    "plan_quality",
-    "experiment_iterate_loop",
-    "use_of_signals_tests_logs",
-    "minimality_of_fix",
-    "clarity",
-)
 
 
 async def _exporting_events(row: TraceRow, store: TraceStore) -> AsyncIterator[Event]:

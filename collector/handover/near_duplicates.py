@@ -30,13 +30,6 @@ class NearDuplicate(NamedTuple):
     similarity: float
 
 
-def sketch_of(text: str) -> Sketch:
-    """The sketch of a text; empty for one of fewer than five words."""
-    sketching = Sketching()
-    sketching.take(text)
-    return sketching.sketch()
-
-
 class Sketching:
     """The sketch of a text that comes in paragraphs; memory does not grow with it."""
 

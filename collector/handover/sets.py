@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import orjson
 
@@ -41,12 +41,6 @@ _SHARD_BYTES: Final = 64 << 20
 _CHUNK: Final = 1 << 20
 
 
-class _Readable(Protocol):
-    def read(self, size: int = ..., /) -> bytes: ...
-
-    def seek(self, offset: int, whence: int = ..., /) -> int: ...
-
-
 @dataclass
 class _Shard:
     path: Path
@@ -67,7 +61,7 @@ class Shards:
         self._numbers: Counter[str] = Counter()
         self.written: list[dict[str, Any]] = []
 
-    def add(self, split: str, row: _Readable) -> tuple[str, int]:
+    def add(self, split: str, row: BinaryIO) -> tuple[str, int]:
         """Append a row; the shard's path and the row's number in it, from 0."""
         size = row.seek(0, os.SEEK_END)
         row.seek(0)
@@ -301,7 +295,7 @@ async def _write(
                 except ConflictError as error:
                     left_out[trace_id] = error.why or error.what
                     continue
-                shard, line = await asyncio.to_thread(shards.add, split, file)
+                shard, line = await asyncio.to_thread(shards.add, split, file)  # type: ignore[arg-type]  # as above
             sketches[trace_id] = sketching.sketch()
             entries.append(await _entry(row, store, split=split, shard=shard, line=line))
     finally:

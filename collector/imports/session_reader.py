@@ -51,9 +51,7 @@ class ReadSession:
     """Everything of a session; `left_out` items were beyond the limit."""
 
     items: tuple[Item, ...]
-    model: str | None
     cli_version: str | None
-    first_ms: int
     left_out: int
 
 
@@ -71,9 +69,7 @@ def read_session(session: NativeSession, *, redactor: Redactor) -> ReadSession:
         raise TraceError(f"nothing to import in {str(session.path)!r}", why="no record of a conversation")
     return ReadSession(
         items=tuple(reading.items),
-        model=reading.model,
         cli_version=reading.cli_version or session.cli_version,
-        first_ms=reading.first_ms or session.modified_ms,
         left_out=reading.left_out,
     )
 

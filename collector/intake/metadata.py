@@ -10,13 +10,13 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, get_args
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from collector.errors import IntakeError, TooLargeError
+from collector.errors import IntakeError, TooLargeError, no_consent, unknown_blob
 from collector.intake.parse import refusal
 from collector.intake.prepare import (
     BLOB_RULES,
@@ -46,7 +46,6 @@ class PreparedTrace:
     identity: bytes
     bundle_blob_id: str | None = None
     """A blob that the sender says is there (uploaded with an admin token)."""
-    redactions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,6 @@ class PreparedEnd:
     final_state: dict[str, Any] | None
     blobs: tuple[NewBlob, ...] = ()
     references: frozenset[str] = frozenset()
-    sent_at_ms: int | None = None
 
 
 def prepare_create(raw: bytes, *, key: bytes, redactors: CaptureRedactors) -> PreparedTrace:
@@ -72,49 +70,70 @@ def prepare_create(raw: bytes, *, key: bytes, redactors: CaptureRedactors) -> Pr
             next_step="ask for consent, or leave store at its default (redacted)",
         )
     metadata = sent.model_dump(mode="json", exclude={"trace_id"})
-    counts: dict[str, int] = {}
     if sent.store != "raw":
-        metadata, counts = _redacted(metadata, redactors)
+        metadata = _redacted(metadata, redactors)
     identity = hashlib.blake2b(canonical_json(value), key=key, digest_size=_IDENTITY_BYTES).digest()
     return PreparedTrace(
         trace_id=sent.trace_id.lower() if sent.trace_id is not None else None,
         metadata=metadata,
         identity=identity,
         bundle_blob_id=sent.repo.bundle_blob_id,
-        redactions=counts,
     )
 
 
-def prepare_finalize(
-    raw: bytes,
-    *,
-    rules: IntakeRules,
-    redactors: CaptureRedactors,
-    resolved: Mapping[str, BlobRow] | None = None,
-) -> PreparedEnd:
-    """What `POST /traces/{id}/finalize` sent (an empty body is an empty object), as it is stored.
+class SentEnd(NamedTuple):
+    """A final state as it was sent, valid by the schema; `references` are the ids by which it names blobs."""
 
-    Blob ids that are not in `resolved` are refused; with `resolved` None they are only collected in `references`,
-    for the caller to look up and call again.
-    """
-    sent = _validated(FinalizeTrace, parse_json(raw) if raw.strip() else {})
-    if sent.final_state is None:
-        return PreparedEnd(final_state=None, sent_at_ms=sent.sent_at_ms)
-    diff = sent.final_state.pr.diff
-    if diff is not None and sent.final_state.pr.diff_blob_id is not None:
+    final_state: dict[str, Any] | None
+    diff: str | None = None
+    references: frozenset[str] = frozenset()
+
+
+def parse_end(raw: bytes) -> SentEnd:
+    """What `POST /traces/{id}/finalize` sent; an empty body is an empty object."""
+    sent = _validated(FinalizeTrace, parse_json(raw) if raw.strip() else {}).final_state
+    if sent is None:
+        return SentEnd(None)
+    if sent.pr.diff is not None and sent.pr.diff_blob_id is not None:
         place = "final_state.pr.diff"
         raise IntakeError(f"{place} came with diff_blob_id", place=place, rule="one_of", next_step="send one of both")
-    state: dict[str, Any] = sent.final_state.model_dump(mode="json")
-    state["pr"].pop("diff")
-    references = _named(state, resolved, rules)
+    state: dict[str, Any] = sent.model_dump(mode="json")
+    references = {block[name] for block, name, _ in _naming(state) if block[name] is not None}
+    return SentEnd(state, state["pr"].pop("diff"), frozenset(references))
+
+
+def prepare_end(
+    sent: SentEnd, *, rules: IntakeRules, redactors: CaptureRedactors, resolved: Mapping[str, BlobRow]
+) -> PreparedEnd:
+    """The end of a trace as it is stored; blob ids that are not in `resolved` are refused."""
+    state = sent.final_state
+    if state is None:
+        return PreparedEnd(final_state=None)
+    references: set[str] = set()
+    for block, name, place in _naming(state):
+        if block[name] is not None:
+            row = resolved.get(block[name])
+            if row is None:
+                raise unknown_blob(place)
+            check_consent(row, rules, place)
+            block[name] = row.blob_id
+            references.add(row.blob_id)
     if rules.redacting:
-        state, _counts = _redacted(state, redactors)
+        state = _redacted(state, redactors)
     blobs: tuple[NewBlob, ...] = ()
-    if diff is not None:
-        blob = prepare_blob(diff.encode("utf-8"), content_type="text/plain", rules=rules, redactors=redactors)
+    if sent.diff is not None:
+        blob = prepare_blob(sent.diff.encode("utf-8"), content_type="text/plain", rules=rules, redactors=redactors)
         state["pr"]["diff_blob_id"] = blob.blob_id
         blobs = (blob,)
-    return PreparedEnd(final_state=state, blobs=blobs, references=references, sent_at_ms=sent.sent_at_ms)
+    return PreparedEnd(final_state=state, blobs=blobs, references=frozenset(references))
+
+
+def _naming(state: dict[str, Any]) -> tuple[tuple[dict[str, Any], str, str], ...]:
+    """Where a final state names blobs: the object, the member, and its place for messages."""
+    return (
+        (state["pr"], "diff_blob_id", "final_state.pr.diff_blob_id"),
+        (state, "bundle_blob_id", "final_state.bundle_blob_id"),
+    )
 
 
 def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactors: CaptureRedactors) -> NewBlob:
@@ -126,12 +145,8 @@ def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactor
     text = _text_of(data, content_type)
     if text is None:
         if not rules.store_raw_code:
-            raise IntakeError(
-                "content that is no text cannot be redacted",
-                place=BODY,
-                rule="consent",
-                why="developer.consent_flags.store_raw_code is false",
-                next_step="send text, or ask for consent",
+            raise no_consent(
+                "content that is no text cannot be redacted", BODY, next_step="send text, or ask for consent"
             )
         return new_blob(data, content_type=content_type, rules=(), applied=False)
     redacted, counts = redactors.for_root(None).redact_text(text)
@@ -160,38 +175,12 @@ def _validated(model: type[_Model], value: Any) -> _Model:
         raise refusal(error) from error
 
 
-def _named(state: dict[str, Any], resolved: Mapping[str, BlobRow] | None, rules: IntakeRules) -> frozenset[str]:
-    """The blobs that the final state names; its ids become those of what is stored."""
-    names: set[str] = set()
-    for block, name, place in (
-        (state["pr"], "diff_blob_id", "final_state.pr.diff_blob_id"),
-        (state, "bundle_blob_id", "final_state.bundle_blob_id"),
-    ):
-        sent = block[name]
-        if sent is None:
-            continue
-        if resolved is None:
-            names.add(sent)
-        elif (row := resolved.get(sent)) is None:
-            raise IntakeError(
-                f"{place} names a blob that is not here",
-                place=place,
-                rule="unknown_blob",
-                next_step="upload it first (PUT /blobs/{sha256})",
-            )
-        else:
-            check_consent(row, rules, place)
-            block[name] = row.blob_id
-            names.add(row.blob_id)
-    return frozenset(names)
-
-
-def _redacted(value: dict[str, Any], redactors: CaptureRedactors) -> tuple[dict[str, Any], dict[str, int]]:
+def _redacted(value: dict[str, Any], redactors: CaptureRedactors) -> dict[str, Any]:
     """`value` with its texts redacted, identifiers kept."""
     kept = orjson.loads(orjson.dumps(value))
-    redacted, counts = redactors.for_root(None).redact_value(value)
+    redacted: dict[str, Any] = redactors.for_root(None).redact_value(value)[0]
     _restore(redacted, kept)
-    return redacted, dict(counts)
+    return redacted
 
 
 def _restore(redacted: Any, kept: Any) -> None:

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from collector.errors import IntakeError
+from collector.errors import no_consent, unknown_blob
 from collector.intake.limits import SPILL, IntakeLimits
-from collector.intake.parse import ParsedBatch, ParsedEvent, parse_events
+from collector.intake.parse import ParsedBatch, ParsedEvent
 from collector.intake.redact_code import ORIGINAL_CONTENT, TraceMap
 from collector.intake.redactors import CaptureRedactors, Pieces
 from collector.intake.strict_json import spelled
@@ -241,7 +241,12 @@ class PreparedBatch(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A batch to prepare; see `prepare_events` for what comes with it."""
+    """A batch to prepare.
+
+    `resolved` holds the blobs that `ParsedBatch.references` ask for (`TraceStore.resolve_blobs`); events that name
+    others are refused. `trace_map` is the trace's own (`collector.intake.redact_code`): it redacts patches and
+    snapshots alike, and hashes are of what is stored; without it hashes of edits are withheld.
+    """
 
     batch: ParsedBatch
     rules: IntakeRules
@@ -267,12 +272,8 @@ def tombstone(*, reason: str, content_id: str, byte_length: int, key: bytes) -> 
 def check_consent(row: BlobRow, rules: IntakeRules, place: str) -> None:
     """Refuse to name a blob that nothing was redacted in (an admin's upload) where raw code may not be stored."""
     if rules.redacting and not rules.store_raw_code and row.redaction.get("applied") is not True:
-        raise IntakeError(
-            f"{place} names content that cannot be redacted",
-            place=place,
-            rule="consent",
-            why="developer.consent_flags.store_raw_code is false",
-            next_step="leave it out, or ask for consent",
+        raise no_consent(
+            f"{place} names content that cannot be redacted", place, next_step="leave it out, or ask for consent"
         )
 
 
@@ -285,28 +286,8 @@ def _blob_of(data: bytes, redaction: dict[str, Any], content_type: str = "text/p
     return NewBlob("sha256:" + hashlib.sha256(data).hexdigest(), content_type, len(data), redaction, data)
 
 
-def prepare_events(
-    sent: bytes | Sequence[Any] | ParsedBatch,
-    *,
-    rules: IntakeRules,
-    redactors: CaptureRedactors,
-    resolved: Mapping[str, BlobRow] | None = None,
-    trace_map: TraceMap | None = None,
-) -> PreparedBatch:
-    """The batch as it is stored.
-
-    `trace_map` is the trace's own (`collector.intake.redact_code`): it redacts patches and snapshots alike, and
-    hashes are of what is stored; without it hashes of edits are withheld.
-
-    `sent` is a request's body, a list of events, or what `parse_events` made of either. `resolved` holds the blobs
-    that `ParsedBatch.references` ask for (`TraceStore.resolve_blobs`); events that name others are refused.
-    """
-    batch = sent if isinstance(sent, ParsedBatch) else parse_events(sent, key=rules.key, limits=rules.limits)
-    return prepare_one(Asked(batch, rules, resolved or {}, trace_map), redactors=redactors)
-
-
 def prepare_one(asked: Asked, *, redactors: CaptureRedactors) -> PreparedBatch:
-    """The batch as it is stored; raises as `prepare_events`."""
+    """The batch as it is stored, or the first rule that it breaks as an `IntakeError`."""
     (prepared,) = prepare_together([asked], redactors=redactors)
     if isinstance(prepared, PmError):
         raise prepared
@@ -314,7 +295,7 @@ def prepare_one(asked: Asked, *, redactors: CaptureRedactors) -> PreparedBatch:
 
 
 def prepare_together(asked: Sequence[Asked], *, redactors: CaptureRedactors) -> list[PreparedBatch | PmError]:
-    """The batches as they are stored, or why not, each as `prepare_events` has it; all are searched at once."""
+    """The batches as they are stored, or why not, each as `prepare_one` has it; all are searched at once."""
     drafted = [[draft_of(parsed) for parsed in each.batch.events] for each in asked]
     redact([drafts for each, drafts in zip(asked, drafted, strict=True) if each.rules.redacting], redactors)
     return [_prepared(each, drafts, redactors) for each, drafts in zip(asked, drafted, strict=True)]
@@ -396,10 +377,8 @@ class _Storing:
         row = self.resolved.get(sent)
         place = spelled("events", at, "payload", name)
         if row is None:
-            raise IntakeError(
-                f"{place} names a blob that is not here",
-                place=place,
-                rule="unknown_blob",
+            raise unknown_blob(
+                place,
                 why="a trace may only name blobs that were uploaded for it",
                 next_step="upload it first (PUT /blobs/{sha256}) or send it inline",
             )

@@ -13,7 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 RUBRIC_VERSION: Final = "1.0"
 OPTIONAL_DIMENSION: Final = "correctness_confidence"
-MODEL_FLAGS: Final = ("hallucination_risk", "missing_steps", "unsafe_suggestion")
 
 DIMENSIONS: Final[Mapping[str, str]] = {
     "root_cause_identification": (

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from collector.judge.models import (
     AnthropicJudgeModel,
@@ -27,6 +27,7 @@ from collector.judge.port import (
 from collector.judge.rubric import RUBRIC_VERSION, repair_prompt
 from collector.judge.verdict import Opinion, combine, no_verdict, read_reply
 from runner.executors.credentials import find_api_key
+from tracer.settings.layers import Settings
 
 _ATTEMPTS = 2
 _EARLIER_SHOWN = 20_000
@@ -121,14 +122,6 @@ _OFF = "the judge is switched off (judge.mode)"
 _NO_KEY = "no judge is set up: no API key (PM_API_KEY, ANTHROPIC_API_KEY or a key file) and no judge.recording"
 
 
-class SettingSource(Protocol):
-    """Settings by key, such as `tracer.settings.layers.Settings`."""
-
-    def get(self, key: str) -> Any:
-        """The value in force."""
-        ...
-
-
 class ChosenJudge(NamedTuple):
     """The judge, or None and why there is none."""
 
@@ -136,7 +129,7 @@ class ChosenJudge(NamedTuple):
     why: str = ""
 
 
-def choose_model(settings: SettingSource, environ: Mapping[str, str]) -> tuple[JudgeModel | None, str]:
+def choose_model(settings: Settings, environ: Mapping[str, str]) -> tuple[JudgeModel | None, str]:
     """The model the settings name, or None and why."""
     if settings.get("judge.mode") == "off":
         return None, _OFF
@@ -158,7 +151,7 @@ def choose_model(settings: SettingSource, environ: Mapping[str, str]) -> tuple[J
 
 
 def choose_judge(
-    settings: SettingSource, environ: Mapping[str, str], *, pace: Pace | None = None, record: Path | None = None
+    settings: Settings, environ: Mapping[str, str], *, pace: Pace | None = None, record: Path | None = None
 ) -> ChosenJudge:
     """The judge the settings ask for (raises as `choose_model`).
 

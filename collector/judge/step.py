@@ -52,12 +52,6 @@ _SECTIONS: Final[Mapping[str, str]] = {
 _BLOBS: Final = ("content_blob_id", "patch_blob_id", "chunk_blob_id", "detail_blob_id", "value_blob_id")
 
 
-class EventReader(Protocol):
-    """The one method of the store that is needed."""
-
-    async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]: ...
-
-
 @dataclass(slots=True)
 class _Seen:
     """One event without its texts."""
@@ -91,7 +85,7 @@ class _Ends:
 
 
 async def gather_material(
-    row: TraceRow, *, events: EventReader, read_text: ReadText, proof: str = "", limits: PacketLimits | None = None
+    row: TraceRow, *, events: TraceStore, read_text: ReadText, proof: str = "", limits: PacketLimits | None = None
 ) -> Material:
     """The material of one finalized trace; `proof` is what our own test runs showed, as text."""
     limits = limits or PacketLimits()
@@ -248,7 +242,7 @@ class JudgeStep:
 async def prepare_judge(
     row: TraceRow,
     *,
-    events: EventReader,
+    events: TraceStore,
     read_text: ReadText,
     put_blob: PutBlob,
     judge: Judge | None,

@@ -159,7 +159,7 @@ class TestsStep:
             environment=(*self._home, *(self._proxy if self.plan.build_network else self.plan.environment)),
             network=self.settings.network_name if self.plan.build_network else "",
             save=saved,
-            limits=self.settings.build_limits,
+            limits=self.settings.limits,
             label="build",
         )
 

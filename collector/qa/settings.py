@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -12,6 +12,7 @@ from collector.qa.profiles import AllowLists
 from collector.qa.sandbox.choose import SandboxMode
 from collector.qa.sandbox.port import Limits
 from tracer.capture.wire import Runner
+from tracer.settings.layers import Settings
 
 _MB: Final = 1 << 20
 _IMAGES: Final[Mapping[Runner, str]] = {
@@ -20,14 +21,6 @@ _IMAGES: Final[Mapping[Runner, str]] = {
     "npm test": "qa.node_image",
     "make test": "qa.make_image",
 }
-
-
-class SettingSource(Protocol):
-    """What is needed of `tracer.settings.layers.Settings`."""
-
-    def get(self, key: str) -> Any:
-        """The value in force."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +33,6 @@ class QaSettings:
     remotes: tuple[str, ...] = ()
     repeats: int = 3
     limits: Limits = field(default_factory=Limits)
-    build_limits: Limits = field(default_factory=Limits)
     network_name: str = "bridge"
     build_proxy: str = ""
     waits_s: tuple[float, ...] = (1.0, 5.0)
@@ -55,7 +47,7 @@ class QaSettings:
         }
 
 
-def qa_settings(settings: SettingSource) -> QaSettings:
+def qa_settings(settings: Settings) -> QaSettings:
     """The settings in force."""
     limits = Limits(
         memory_bytes=int(settings.get("qa.memory_mb")) * _MB,
@@ -79,7 +71,6 @@ def qa_settings(settings: SettingSource) -> QaSettings:
         remotes=tuple(settings.get("qa.remotes")),
         repeats=int(settings.get("qa.repeats")),
         limits=limits,
-        build_limits=limits,
         network_name=str(settings.get("qa.network_name")),
         build_proxy=str(settings.get("qa.build_proxy") or ""),
     )

@@ -7,7 +7,7 @@ written nothing. Methods may be called concurrently and from several processes; 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, Protocol
@@ -272,10 +272,6 @@ class TraceStore(Protocol):
 
         The final document's own blob is not among them.
         """
-        ...
-
-    def referenced_blobs(self) -> AsyncIterator[str]:
-        """Ids of all blobs that a trace holds, each once, in order."""
         ...
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:

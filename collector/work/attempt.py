@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
-from collector.store.port import QaFact, Status, TraceRow
+from collector.store.port import QaFact, TraceStore
 from tracer import clock
 from tracer.errors import PmError
 
@@ -28,30 +28,6 @@ _LOG: Final = logging.getLogger("pm.worker")
 
 Checks = Callable[[str], Awaitable[object]]
 """Run every check of one trace that is not done yet; returns when all have their facts."""
-
-
-class WorkStore(Protocol):
-    """What a worker needs of `TraceStore`."""
-
-    async def get_trace(self, trace_id: str) -> TraceRow | None:
-        """See the store port."""
-        ...
-
-    async def set_status(self, trace_id: str, status: Status, *, expected: Any = None) -> bool:
-        """See the store port."""
-        ...
-
-    async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
-        """See the store port."""
-        ...
-
-    async def append_qa_fact(self, trace_id: str, fact: QaFact) -> bool:
-        """See the store port."""
-        ...
-
-    async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
-        """See the store port."""
-        ...
 
 
 class Attempt(NamedTuple):
@@ -86,7 +62,7 @@ def delay_after(starts: int) -> float:
 async def attempt_checks(
     trace_id: str,
     *,
-    store: WorkStore,
+    store: TraceStore,
     checks: Checks,
     most_starts: int = MOST_STARTS,
     delay: Callable[[int], float] = delay_after,
@@ -125,7 +101,7 @@ async def attempt_checks(
     return Attempt("done")
 
 
-async def _give_up(trace_id: str, store: WorkStore, ever: int, why: str) -> Attempt:
+async def _give_up(trace_id: str, store: TraceStore, ever: int, why: str) -> Attempt:
     _LOG.error("gave up on the checks of trace %s: %s", trace_id, why)
     await store.set_status(trace_id, "qa_failed", expected=_PENDING)
     await store.append_qa_fact(trace_id, _fact(f"dead-{ever}"))

@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from collector.store.postgres.jobs import QA_JOB, connected, enqueue, first_line, install_queue
+from collector.store.port import TraceStore
 from collector.work.attempt import (
     MOST_STARTS,
     Checks,
-    WorkStore,
     attempt_checks,
     delay_after,
 )
@@ -47,7 +47,7 @@ class QueueLimits:
     first_delay_s: float = 5.0
 
 
-async def reconcile(connection: AsyncConnection[Any], store: WorkStore) -> int:
+async def reconcile(connection: AsyncConnection[Any], store: TraceStore) -> int:
     """Queue the traces that are pending and not in the queue; how many were looked at."""
     pending = await store.pending_traces()
     for key in pending:
@@ -58,7 +58,7 @@ async def reconcile(connection: AsyncConnection[Any], store: WorkStore) -> int:
 async def run_queue_worker(
     dsn: str,
     *,
-    store: WorkStore,
+    store: TraceStore,
     checks: Checks,
     stop: asyncio.Event,
     limits: QueueLimits | None = None,

@@ -20,11 +20,11 @@ from collector.opening import open_collector
 from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.settings import qa_settings
+from collector.store.port import TraceStore
 from collector.work.attempt import (
     MOST_STARTS,
     Attempt,
     Checks,
-    WorkStore,
     attempt_checks,
     delay_after,
 )
@@ -44,12 +44,11 @@ RETURNING extract(epoch FROM next_at - clock_timestamp())::float8 - %(gap)s
 
 
 class SharedPace:
-    """At most `per_minute` requests a minute over everyone who names the same `name` in the same database."""
+    """At most `per_minute` requests a minute over everyone who uses the same database."""
 
-    def __init__(self, dsn: str, *, per_minute: float, name: str = "judge") -> None:
+    def __init__(self, dsn: str, *, per_minute: float) -> None:
         self._dsn = dsn
         self._gap_s = 60.0 / per_minute
-        self._name = name
 
     async def wait(self) -> None:
         """Return when the next request may leave."""
@@ -58,7 +57,7 @@ class SharedPace:
         try:
             # A connection a request: requests are seconds apart, and a kept one would idle through long answers.
             async with await psycopg.AsyncConnection.connect(self._dsn, autocommit=True) as connection:
-                cursor = await connection.execute(_TAKE, {"name": self._name, "gap": self._gap_s})
+                cursor = await connection.execute(_TAKE, {"name": "judge", "gap": self._gap_s})
                 row: Any = await cursor.fetchone()
         except psycopg.Error as error:
             raise UnavailableError("the judge's rate cannot be kept", why=str(error).strip()) from error
@@ -74,7 +73,7 @@ class EmbeddedWorker:
     def __init__(
         self,
         *,
-        store: WorkStore,
+        store: TraceStore,
         checks: Checks,
         lock_file: Path | None = None,
         parallel: int = 1,
@@ -94,15 +93,6 @@ class EmbeddedWorker:
         self._nudged = due or asyncio.Event()
         self._running: set[str] = set()
         self._not_before: dict[str, float] = {}
-
-    def nudge(self) -> None:
-        """Look at once: a trace was finalized, or its checks were asked for again."""
-        self._nudged.set()
-
-    @property
-    def running(self) -> frozenset[str]:
-        """The traces being checked now."""
-        return frozenset(self._running)
 
     async def run(self) -> None:
         """Work until cancelled; trouble with the store is logged and tried again."""

@@ -123,15 +123,6 @@ async def resolved(connection: Connection, trace_id: str, submitted: Collection[
     return {row[0]: _blob(row[1:]) for row in await rows.fetchall()}
 
 
-async def held_ids(connection: Connection, after: str, limit: int) -> list[str]:
-    """Ids of blobs that a trace holds, in order, behind `after`."""
-    rows = await connection.execute(
-        "SELECT blob_id FROM blobs WHERE blob_id > %s AND held_by > 0 ORDER BY blob_id LIMIT %s",
-        (after, limit),
-    )
-    return [row[0] for row in await rows.fetchall()]
-
-
 async def token(connection: Connection, token_hash: str) -> TokenRow | None:
     row = await (await connection.execute(_ONE_TOKEN, (token_hash,))).fetchone()
     return TokenRow(*row) if row is not None else None

@@ -45,7 +45,6 @@ _WAIT_AWAY_S: Final = 2.0
 _RECONNECT_S: Final = 3.0
 _MOST_WAITING: Final = 2_000
 _TRIES: Final = 5
-_IDS: Final = 1_000
 _Result = TypeVar("_Result")
 OnFinalize = Callable[[Connection, str], Awaitable[None]]
 """Called inside the transaction that finalizes a trace: what it writes commits with it, or not at all."""
@@ -268,13 +267,6 @@ class PostgresStore:
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
         return await self._read(read.blob_rows, trace_id, after, limit)
-
-    async def referenced_blobs(self) -> AsyncIterator[str]:
-        after = ""
-        while ids := await self._read(read.held_ids, after, _IDS):
-            for blob_id in ids:
-                yield blob_id
-            after = ids[-1]
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
         return tuple(await self._write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit)))

@@ -12,7 +12,6 @@ from collector.store.port import BlobRow, QaFact, StoredEvent, TokenRow, TraceRo
 from collector.store.sqlite.blobs import (
     BY_ID,
     MAY_NAME,
-    key_of,
     spot,
 )
 
@@ -26,13 +25,6 @@ _HELD = (
     "SELECT b.blob_id, b.storage_uri, coalesce(t.content_type, b.content_type), b.byte_len,"
     " coalesce(t.redaction_json, b.redaction_json) FROM trace_blobs AS t"
     " JOIN blobs AS b ON b.number = t.number WHERE t.trace_id = ? AND t.named = 1"
-)
-# As many keys as a page has ids, and all ids under the last of them: ids whose hashes begin alike stay together.
-_END = "SELECT key FROM blob_numbers WHERE key >= ? ORDER BY key LIMIT 1 OFFSET ?"
-_HELD_FROM = (
-    "SELECT blob_id FROM blobs WHERE number IN"
-    " (SELECT number FROM blob_numbers WHERE key >= ? AND key <= ifnull(?, key))"
-    " AND held_by > 0 AND blob_id > ? ORDER BY blob_id"
 )
 _SORTED = 4
 _TOKEN = "SELECT token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms FROM tokens"  # noqa: S105
@@ -149,17 +141,6 @@ def resolved(connection: sqlite3.Connection, trace_id: str, submitted: Collectio
         if row is not None:
             found[name] = _blob(row)
     return found
-
-
-def held_ids(connection: sqlite3.Connection, after: str, limit: int) -> list[str]:
-    """Ids of blobs that a trace holds, in order, behind `after`."""
-    first = key_of(after)
-    while True:
-        end = connection.execute(_END, (first, limit)).fetchone()
-        rows = connection.execute(_HELD_FROM, (first, end[0] if end else None, after))
-        if (held := [row[0] for row in rows]) or not end:
-            return held
-        first = end[0] + 1
 
 
 def token(connection: sqlite3.Connection, token_hash: str) -> TokenRow | None:

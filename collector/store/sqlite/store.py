@@ -82,7 +82,6 @@ async def _locked(path: str, kind: int) -> int:
 _BUSY_S: Final = 10.0
 _CACHE_KIB: Final = 256 * 1024  # taken as needed; a whole index must fit (a million events: 220 MB)
 _CHECKPOINT_PAGES: Final = 4_000  # 16 MB: a log that grows costs half as much again at each sync
-_IDS: Final = 1_000
 _Result = TypeVar("_Result")
 
 
@@ -284,13 +283,6 @@ class SqliteStore:
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
         return await self._long(read.blob_rows, trace_id, after, limit)
-
-    async def referenced_blobs(self) -> AsyncIterator[str]:
-        after = ""
-        while ids := await self._long(read.held_ids, after, _IDS):
-            for blob_id in ids:
-                yield blob_id
-            after = ids[-1]
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
         return tuple(await self._writer.write(lambda c: remove.take_garbage(c, before_ms=before_ms, limit=limit)))

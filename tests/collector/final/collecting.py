@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.collector import Collector
+from collector.final.document import document_chunks
 from collector.opening import open_collector
 from tests.collector.final.sessions import Session, stable_id
 from tracer.settings.layers import load_settings
@@ -69,3 +70,8 @@ async def collect(collector: Collector, session: Session, *, batch: int = 1000, 
                 state["bundle_blob_id"] = await put(collector, bundle, trace_id)
         await collector.finalize(trace_id, {"final_state": state})
     return trace_id
+
+
+async def final_document(trace_id: str, **options: Any) -> bytes:
+    """The whole document in memory."""
+    return b"".join([piece async for piece in document_chunks(trace_id, **options)])

@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 
 from collector.collector import Collector
-from collector.final.document import final_document, materialize
+from collector.final.document import materialize
 from collector.final.trace_source import DocumentSource, StoreSource
 from collector.final.verify_session import document_hash_agrees, stored_document_agrees, verify_source
 from collector.store.port import QaFact
-from tests.collector.final.collecting import a_collector, as_sent, collect
+from tests.collector.final.collecting import a_collector, as_sent, collect, final_document
 from tests.collector.final.sessions import Session, blob_id, bug_fix
 from tracer.capture.document import TraceDocument, trace_schema
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import random
 
-from collector.handover.near_duplicates import near_duplicates, sketch_of
+from collector.handover.near_duplicates import Sketch, Sketching, near_duplicates
+
+
+def sketch_of(text: str) -> Sketch:
+    sketching = Sketching()
+    sketching.take(text)
+    return sketching.sketch()
 
 
 def _text(seed: int, words: int = 400) -> list[str]:

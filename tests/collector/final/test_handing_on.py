@@ -18,10 +18,9 @@ import orjson
 import pytest
 
 from collector.collector import Collector
-from collector.final.document import final_document
 from collector.handover.export import FORMATS, ExportFormat, write_export
 from repl.cli import main
-from tests.collector.final.collecting import a_collector, collect
+from tests.collector.final.collecting import a_collector, collect, final_document
 from tests.collector.final.sessions import Session, bug_fix
 from tracer.redaction.engine import build_redactor
 

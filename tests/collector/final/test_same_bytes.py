@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from collector.collector import Collector
-from collector.final.document import final_document, materialize
+from collector.final.document import materialize
 from collector.final.verify_session import stored_document_agrees
 from collector.store.port import QaFact
-from tests.collector.final.collecting import a_collector, collect
+from tests.collector.final.collecting import a_collector, collect, final_document
 from tests.collector.final.sessions import bug_fix
 
 TOKEN = "ghp_" + "x7Kq2Lm9Pz4Rt8Vw1Yb3Nc6Df5Gh0Js2Ua7E"

@@ -123,7 +123,7 @@ def quick_settings(folder: Path, **changes: Any) -> QaSettings:
     environ = {"PM_QA_PYTHON_IMAGE": IMAGE, "PM_QA_REPEATS": "2", "PM_QA_COMMANDS": commands}
     found = qa_settings(load_settings(project=folder / "state", environ=environ))
     limits = Limits(time_s=60.0, memory_bytes=512 << 20, pids=128, workspace_bytes=64 << 20, output_bytes=8 << 20)
-    return replace(found, limits=limits, build_limits=limits, waits_s=(0.0,), **changes)
+    return replace(found, limits=limits, waits_s=(0.0,), **changes)
 
 
 async def send_session(

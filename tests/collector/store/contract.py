@@ -309,14 +309,6 @@ class StoreContract:
             await store.append_events(uid(number), [event(1)], [blob("same bytes", redaction=redaction)])
         assert [(await store.blob_rows(uid(n)))[0].redaction for n in (1, 2)] == [plain, REDACTED]
 
-    async def test_referenced_blobs_are_listed_once_and_in_order(self, store: TraceStore):
-        for number in (1, 2):
-            await opened(store, number)
-            await store.append_events(uid(number), [event(1)], [blob("shared"), blob(f"own {number}")])
-        await store.put_blob_row(row_of("nobody's"))
-        expected = sorted(blob_id_of(text) for text in (b"shared", b"own 1", b"own 2"))
-        assert [blob_id async for blob_id in store.referenced_blobs()] == expected
-
     # -- garbage
 
     async def test_what_a_trace_holds_is_never_garbage(self, store: TraceStore):

@@ -93,10 +93,6 @@ def test_every_blob_is_found_and_no_other(taken):
                 (number,),
             ).fetchone()
             assert counted == len(holders[blob_id])
-        listed: list[str] = []
-        while page := read.held_ids(connection, listed[-1] if listed else "", 5):
-            listed += page
-        assert listed == sorted(rows)
 
 
 def test_ids_move_on_in_heaps_and_the_smallest_table_stays_small():
@@ -130,8 +126,6 @@ def test_keys_ascend_with_ids_and_fit_into_six_bytes():
         (f"SELECT data FROM blobs WHERE {BY_ID}", spot(named(0))),
         (f"SELECT 1 FROM blobs WHERE {BY_ID} AND {MAY_NAME}", (*spot(named(0)), uid(1))),
         (MANY, (many([named(0)]),)),
-        (read._HELD_FROM, (0, 9, "")),
-        (read._END, (0, 9)),
     ],
 )
 def test_no_look_up_walks_through_a_table(query, values):

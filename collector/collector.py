@@ -34,14 +34,7 @@ from collector.intake.metadata import (
     prepare_upload,
 )
 from collector.intake.parse import parse_events
-from collector.intake.prepare import (
-    Asked,
-    IntakeRules,
-    PreparedBatch,
-    prepare_one,
-    prepare_together,
-    tombstone,
-)
+from collector.intake.prepare import Asked, IntakeRules, PreparedBatch, prepare_one, prepare_together, tombstone
 from collector.intake.redact_code import TraceMap
 from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY

@@ -11,14 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from collector.imports.draft import (
-    NO_COMMIT,
-    FileStates,
-    Imported,
-    SessionDraft,
-    Unknown,
-    stable_uuid,
-)
+from collector.imports.draft import NO_COMMIT, FileStates, Imported, SessionDraft, Unknown, stable_uuid
 from collector.patches import PatchError, parse_patch
 from tracer.errors import ConflictError
 from tracer.events import Entry

@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from collector.imports.draft import Unknown
-from runner.workspace.git.repository import (
-    Git,
-    GitError,
-    Stopper,
-    find_repository,
-    scratch_repository,
-)
+from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
 from tracer.errors import TraceError
 
 _TREE: Final = "git:"

@@ -18,12 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from collector.errors import IntakeError, TooLargeError, no_consent, unknown_blob
 from collector.intake.parse import refusal
-from collector.intake.prepare import (
-    BLOB_RULES,
-    IntakeRules,
-    check_consent,
-    new_blob,
-)
+from collector.intake.prepare import BLOB_RULES, IntakeRules, check_consent, new_blob
 from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY, parse_json
 from collector.store.port import BlobRow, NewBlob

@@ -15,14 +15,7 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from collector.judge.port import (
-    Exchange,
-    JudgeBusyError,
-    JudgeModel,
-    ModelAnswer,
-    Outcome,
-    Question,
-)
+from collector.judge.port import Exchange, JudgeBusyError, JudgeModel, ModelAnswer, Outcome, Question
 from collector.judge.rubric import SYSTEM_PROMPT, Reply
 from runner.executors.anthropic.wire import thinking_option
 from runner.executors.credentials import ApiKey

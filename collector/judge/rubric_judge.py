@@ -18,12 +18,7 @@ from collector.judge.models import (
     read_recording,
 )
 from collector.judge.packet import Packet
-from collector.judge.port import (
-    Exchange,
-    JudgeModel,
-    JudgeResult,
-    Question,
-)
+from collector.judge.port import Exchange, JudgeModel, JudgeResult, Question
 from collector.judge.rubric import RUBRIC_VERSION, repair_prompt
 from collector.judge.verdict import Opinion, combine, no_verdict, read_reply
 from runner.executors.credentials import find_api_key

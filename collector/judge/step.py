@@ -17,14 +17,7 @@ import orjson
 
 from collector.final.qa_facts import StepFacts, fold_qa, key_of
 from collector.intake.limits import IN_DATABASE
-from collector.judge.packet import (
-    BugText,
-    Excerpt,
-    Material,
-    Packet,
-    PacketLimits,
-    build_packet,
-)
+from collector.judge.packet import BugText, Excerpt, Material, Packet, PacketLimits, build_packet
 from collector.judge.port import Judge, JudgeBusyError, JudgeResult
 from collector.judge.verdict import no_verdict
 from collector.store.blobs import CollectorBlobs

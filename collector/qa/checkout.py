@@ -25,12 +25,7 @@ from collector.final.replay import Content, FileState, Replay
 from collector.final.trace_source import Source
 from collector.qa.profiles import Refusal, is_test_path
 from collector.store.blobs import Contents
-from runner.workspace.git.repository import (
-    Git,
-    GitError,
-    GitStopped,
-    parse_raw,
-)
+from runner.workspace.git.repository import Git, GitError, GitStopped, parse_raw
 from tracer.capture.events import CommitEvent, FileEditEvent, FileSnapshotEvent, PrMetadataEvent
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
 from tracer.redaction.marks import PLACEHOLDER

@@ -14,14 +14,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from collector.store.postgres.jobs import QA_JOB, connected, enqueue, first_line, install_queue
 from collector.store.port import TraceStore
-from collector.work.attempt import (
-    MOST_STARTS,
-    Checks,
-    attempt_checks,
-    delay_after,
-)
+from collector.store.postgres.jobs import QA_JOB, connected, enqueue, first_line, install_queue
+from collector.work.attempt import MOST_STARTS, Checks, attempt_checks, delay_after
 from tracer.errors import PmError, UnavailableError
 
 if TYPE_CHECKING:

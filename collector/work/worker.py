@@ -21,13 +21,7 @@ from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.settings import qa_settings
 from collector.store.port import TraceStore
-from collector.work.attempt import (
-    MOST_STARTS,
-    Attempt,
-    Checks,
-    attempt_checks,
-    delay_after,
-)
+from collector.work.attempt import MOST_STARTS, Attempt, Checks, attempt_checks, delay_after
 from collector.work.queue import QueueLimits, run_queue_worker
 from tracer import clock
 from tracer.errors import LockedError, PmError, UnavailableError, UsageError

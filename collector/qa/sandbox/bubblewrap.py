@@ -25,12 +25,7 @@ from collector.qa.sandbox.script import PROBE, WORKSPACE, held_from, process_lim
 from collector.qa.sandbox.talk import Cut, outcome_of, talk
 from runner.processes.environment import command_environment
 from runner.processes.process import Process
-from runner.processes.process_table import (
-    ProcessEntry,
-    entry_of,
-    send_signal,
-    snapshot,
-)
+from runner.processes.process_table import ProcessEntry, entry_of, send_signal, snapshot
 from tracer.clock import monotonic, short_token
 from tracer.errors import SandboxError
 

@@ -13,19 +13,9 @@ import tarfile
 from typing import Literal, NamedTuple
 
 from collector.qa.sandbox.owners import MARK_LABEL, is_stale, labels, scratch_folder
-from collector.qa.sandbox.port import (
-    Job,
-    Limits,
-    Outcome,
-    SandboxFacts,
-)
+from collector.qa.sandbox.port import Job, Limits, Outcome, SandboxFacts
 from collector.qa.sandbox.script import PROBE, WORKSPACE, held_from, script_arguments
-from collector.qa.sandbox.talk import (
-    SETUP_LIMIT_S,
-    Talk,
-    outcome_of,
-    talk,
-)
+from collector.qa.sandbox.talk import SETUP_LIMIT_S, Talk, outcome_of, talk
 from runner.processes.command import ProcessResult, run_command
 from runner.processes.environment import command_environment
 from runner.processes.process import Process, uninterrupted

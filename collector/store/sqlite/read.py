@@ -9,11 +9,7 @@ from typing import Any
 import orjson
 
 from collector.store.port import BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
-from collector.store.sqlite.blobs import (
-    BY_ID,
-    MAY_NAME,
-    spot,
-)
+from collector.store.sqlite.blobs import BY_ID, MAY_NAME, spot
 
 _TRACE = (
     "SELECT trace_id, status, created_at_ms, metadata_json, finalized_at_ms, final_state_json, seq_last, event_count,"

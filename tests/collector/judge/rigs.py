@@ -6,13 +6,7 @@ import json
 from typing import Any
 
 from collector.judge.models import RecordedJudgeModel, RecordedReply
-from collector.judge.packet import (
-    BugText,
-    Excerpt,
-    Material,
-    Packet,
-    build_packet,
-)
+from collector.judge.packet import BugText, Excerpt, Material, Packet, build_packet
 from collector.judge.rubric import DIMENSIONS
 
 __all__ = ["EVENTS", "a_packet", "a_reply", "material", "recorded"]

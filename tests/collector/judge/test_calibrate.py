@@ -8,13 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from collector.judge.calibrate import (
-    Graded,
-    calibrate,
-    read_labels,
-    spearman,
-    weighted_kappa,
-)
+from collector.judge.calibrate import Graded, calibrate, read_labels, spearman, weighted_kappa
 from tracer.errors import ConfigError
 
 pairs = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=30)

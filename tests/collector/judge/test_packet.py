@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.judge.packet import (
-    BugText,
-    Excerpt,
-    PacketLimits,
-    build_packet,
-    cut_middle,
-    fair_shares,
-)
+from collector.judge.packet import BugText, Excerpt, PacketLimits, build_packet, cut_middle, fair_shares
 from tests.collector.judge.rigs import EVENTS, a_packet, material
 
 # Everything that may begin a line outside of the data.

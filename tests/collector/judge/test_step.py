@@ -19,13 +19,7 @@ from collector.judge.models import (
     recorded_line,
 )
 from collector.judge.packet import PacketLimits
-from collector.judge.port import (
-    JudgeBusyError,
-    JudgeModel,
-    JudgeResult,
-    ModelAnswer,
-    Question,
-)
+from collector.judge.port import JudgeBusyError, JudgeModel, JudgeResult, ModelAnswer, Question
 from collector.judge.rubric_judge import RubricJudge, choose_judge
 from collector.judge.step import JudgeStep, gather_material, prepare_judge, proof_text
 from collector.store.port import StoredEvent, TraceRow

@@ -16,12 +16,7 @@ from collector.qa.pipeline import SandboxFor, request_step, run_qa
 from collector.qa.profiles import normal_image
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox.choose import SandboxChooser
-from collector.qa.sandbox.port import (
-    Job,
-    Outcome,
-    Sandbox,
-    SandboxFacts,
-)
+from collector.qa.sandbox.port import Job, Outcome, Sandbox, SandboxFacts
 from tests.collector.qa.rigs import (
     CALM,
     FIXED,

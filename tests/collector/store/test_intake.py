@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from collector.errors import IntakeError, TooLargeError
 from collector.intake.limits import MAX_DEPTH, SPILL, IntakeLimits
 from collector.intake.metadata import prepare_blob, prepare_create, prepare_finalize
-from collector.intake.prepare import (
-    TEXTS,
-    Asked,
-    IntakeRules,
-    keyed_hash,
-    parse_events,
-    prepare_one,
-)
+from collector.intake.prepare import TEXTS, Asked, IntakeRules, keyed_hash, parse_events, prepare_one
 from collector.intake.redactors import CaptureRedactors
 from collector.store.port import BlobRow
 from tests.collector.store.samples import KEY, metadata, sent, uid

@@ -10,18 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.store.sqlite import blobs, read
-from collector.store.sqlite.blobs import (
-    BY_ID,
-    LEVELS,
-    MANY,
-    MAY_NAME,
-    add_blobs,
-    find_blob,
-    key_of,
-    let_go,
-    many,
-    spot,
-)
+from collector.store.sqlite.blobs import BY_ID, LEVELS, MANY, MAY_NAME, add_blobs, find_blob, key_of, let_go, many, spot
 from collector.store.sqlite.schema import migrate
 from collector.store.sqlite.write import take_garbage
 from tests.collector.store.samples import blob, uid

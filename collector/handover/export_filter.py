@@ -11,7 +11,9 @@ import ast
 import difflib
 import operator
 import re
+import tomllib
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from tracer.capture.document import Scores
@@ -22,40 +24,14 @@ Where = Callable[[Mapping[str, Any]], bool]
 
 _Value = Callable[[Mapping[str, Any]], Any]
 _SCORES: Final = tuple(Scores.model_fields)
-FIELDS: Final[Mapping[str, str]] = {
-    "trace_id": "the trace's id",
-    "status": "open, finalized, qa_running, complete, qa_failed",
-    "created_at_ms": "when it was created, milliseconds since 1970 UTC",
-    "finalized_at_ms": "when it was finalized; null while it is open",
-    "events": "how many events it has",
-    "store": "redacted, raw or patches_only",
-    "repo": "repo.repo_id",
-    "labels": "task.labels, a list",
-    "language": "environment.language, a list",
-    "developer": "developer.developer_id",
-    "experience": "junior, mid, senior, unknown",
-    "consent.store_raw_code": "true or false",
-    "consent.store_terminal_output": "true or false",
-    "consent.allow_llm_judge": "true or false",
-    "qa.schema_valid": "true, false, null",
-    "qa.final_passed": "whether the tests passed in the end; null where they could not be run",
-    "qa.not_testable": "why they could not be run, else null",
-    "overall": "the judge's mean score, 0 to 5; null where there is none",
-    **dict.fromkeys(_SCORES, "one of the judge's scores, 0 to 5"),
-    "flags": "the judge's flags, a list",
-    "rubric": "the rubric's version",
-    "judge": "the judge's model",
+_KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
+    **tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")),
+    **{name: {"kind": "number", "means": "one of the judge's scores, 0 to 5"} for name in _SCORES},
 }
+FIELDS: Final[Mapping[str, str]] = {name: field["means"] for name, field in _KNOWN.items()}
 """Every field with its meaning; `pm capture export --fields` prints them."""
 
 _WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "null": None}
-_KINDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("created_at_ms", "finalized_at_ms", "events", "overall", *_SCORES), "number"),
-    **dict.fromkeys((name for name in FIELDS if name.startswith("consent.")), "switch"),
-    **dict.fromkeys(("qa.schema_valid", "qa.final_passed"), "switch"),
-    **dict.fromkeys(("labels", "language", "flags"), "list"),
-}
-"""What the fields are that are no texts."""
 _ONE_EQUALS: Final = re.compile(r"(?<![=!<>])=(?!=)")
 _LONGEST: Final = 4096
 
@@ -170,7 +146,7 @@ def _value(node: ast.expr, text: str) -> tuple[_Value, str | None]:
             why=f"did you mean {near[0]!r}?" if near else "",
             next_step="list the fields with: pm capture export --fields",
         )
-    return operator.itemgetter(name), _KINDS.get(name, "text")
+    return operator.itemgetter(name), _KNOWN[name]["kind"]
 
 
 def _constant(value: Any) -> tuple[_Value, str | None]:

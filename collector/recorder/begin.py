@@ -10,6 +10,7 @@ import hmac
 import os
 import platform
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,16 +29,9 @@ from tracer.clock import new_id
 from tracer.errors import UsageError
 from tracer.redaction.engine import ProjectRedactor
 
-_LOCK_FILES: Final = (  # noqa: SIM905 - one name a line would fill a screen
-    "uv.lock poetry.lock Pipfile.lock pdm.lock requirements.txt package-lock.json yarn.lock pnpm-lock.yaml bun.lockb "
-    "Cargo.lock go.sum Gemfile.lock composer.lock gradle.lockfile mix.lock"
-).split()
-_LANGUAGES: Final[Mapping[str, str]] = {
-    ".py": "python", ".js": "javascript", ".jsx": "javascript", ".mjs": "javascript", ".ts": "typescript",
-    ".tsx": "typescript", ".go": "go", ".rs": "rust", ".java": "java", ".kt": "kotlin", ".c": "c", ".h": "c",
-    ".cc": "c++", ".cpp": "c++", ".hpp": "c++", ".cs": "c#", ".rb": "ruby", ".php": "php", ".swift": "swift",
-    ".scala": "scala", ".sh": "shell", ".sql": "sql", ".ex": "elixir", ".hs": "haskell", ".lua": "lua",
-}  # fmt: skip
+_DATA: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_LOCK_FILES: Final[Sequence[str]] = _DATA["lock_files"]
+_LANGUAGES: Final = {ending: name for name, endings in _DATA["languages"].items() for ending in endings}
 _MOST_LANGUAGES: Final = 5
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _SCP_ADDRESS: Final = re.compile(r"(?:[^@/\s]+@)?([^:/\s]+):(?!//)(.+)")

@@ -8,120 +8,42 @@ from __future__ import annotations
 
 import os
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, Literal
 
 Runner = Literal["pytest", "go test", "npm test", "make test", "custom"]
 Standing = Literal["line", "pipe", "zero_only", "unknown"]
 
-_PREFIXES: Final[dict[str, int]] = {
-    "sudo": 0, "time": 0, "env": 0, "command": 0, "exec": 0, "nice": 0, "nohup": 0, "npx": 0, "timeout": 1,
-}  # fmt: skip
-_RUNNING: Final = {"uv": "run", "poetry": "run", "pdm": "run", "pipenv": "run", "hatch": "run", "rye": "run",
-                   "bundle": "exec", "coverage": "run", "pnpm": "exec"}  # fmt: skip
-_CUSTOM: Final = frozenset(
-    {
-        "tox",
-        "nox",
-        "jest",
-        "vitest",
-        "mocha",
-        "ava",
-        "rspec",
-        "ctest",
-        "phpunit",
-        "nextest",
-        "unittest",
-        "nosetests",
-        "ward",
-        "behave",
-        "stack-test",
-    }
-)
-_TEST_WORDS: Final = frozenset({"test", "tests", "check", "unittest", "test-unit", "unit"})
-# The first word says what is done (`cargo run test` runs a program) ...
-_CUSTOM_SUBCOMMANDS: Final[Mapping[str, frozenset[str]]] = {
-    "cargo": frozenset({"test", "nextest", "t"}), "rake": frozenset({"test", "spec"}),
-    **dict.fromkeys(("dotnet", "swift", "bazel", "mix", "deno", "bun", "stack", "cabal", "meson", "rails", "manage.py"),
-                    frozenset({"test"})),
-}  # fmt: skip
-# ... or each word is a goal of its own (`mvn clean test`).
-_CUSTOM_GOALS: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(("mvn", "mvnw"), frozenset({"test", "verify"})),
-    **dict.fromkeys(("gradle", "gradlew"), frozenset({"test", "check"})),
-    **dict.fromkeys(("sbt", "zig"), frozenset({"test"})),
-    **dict.fromkeys(("just", "task", "ninja"), _TEST_WORDS),
-}
-# What only asks, or builds, and runs no test.
-_NO_RUN: Final[Mapping[str, frozenset[str]]] = {
-    "pytest": frozenset({"--version", "-V", "--help", "-h", "--collect-only", "--co", "--fixtures", "--markers"}),
-    "go test": frozenset({"-list", "-c", "-h", "--help"}),
-    "npm test": frozenset({"--help", "--listTests"}),
-    "make test": frozenset({"-n", "--dry-run", "--just-print", "-q", "--question", "-h", "--help", "--version"}),
-    "custom": frozenset({"--version", "--help", "-h", "--no-run", "--list", "--listTests", "--dry-run"}),
-}
-_DEBUGGERS: Final = frozenset({"gdb", "lldb", "dlv", "pdb", "ipdb", "pudb", "rdbg", "delve", "jdb"})
-_VIEWERS: Final = frozenset({"less", "more", "cat", "bat", "head", "tail", "view"})
-_EDITORS: Final = frozenset(
-    {
-        "vim",
-        "vi",
-        "nvim",
-        "nano",
-        "emacs",
-        "emacsclient",
-        "hx",
-        "helix",
-        "micro",
-        "code",
-        "cursor",
-        "kak",
-        "ed",
-        "ex",
-        "pico",
-        "joe",
-        "mcedit",
-    }
-)
-# Options whose value stands before the word that says what is done (`npm --prefix web test`, `uv run --with x pytest`).
-_BEFORE: Final[Mapping[str, frozenset[str]]] = {
-    "git": frozenset({"-C", "-c"}),
-    "go": frozenset({"-C"}),
-    "npm": frozenset({"--prefix", "-C", "-w", "--workspace"}),
-    "yarn": frozenset({"--cwd"}),
-    "pnpm": frozenset({"-C", "--dir", "-F", "--filter"}),
-    "cargo": frozenset({"-C", "-Z", "--config"}),
-    "uv": frozenset({"--with", "--extra", "--group", "--python", "-p", "--directory", "--project", "--package"}),
-}
-# Left of `&&` these leave no doubt that the tests were run (that `cd` failed is seen by what it printed).
-_HARMLESS: Final = frozenset({"cd", "pushd", "popd", "source", ".", "set", "echo", "printf", "true", ":", "clear"})
-_COUNTED: Final = frozenset({"-n", "-c", "--lines", "--bytes"})
-_AROUND: Final = frozenset({"-A", "-B", "-C", "-m", "--max-count", "--context", "-g", "--glob", "-t", "--type"})
-_WITH_VALUE: Final[Mapping[str, frozenset[str]]] = {
-    "head": _COUNTED,
-    "tail": _COUNTED,
-    "vim": frozenset({"-u", "-c", "--cmd", "-S"}),
-    "vi": frozenset({"-u", "-c", "--cmd", "-S"}),
-    "nvim": frozenset({"-u", "-c", "--cmd", "-S"}),
-    "grep": _AROUND,
-    "egrep": _AROUND,
-    "fgrep": _AROUND,
-    "rg": _AROUND,
-    "ag": _AROUND,
-}
-_SEARCHERS: Final = frozenset({"grep", "rg", "ag", "ack", "egrep", "fgrep", "git-grep"})
+_WORDS: Final[Mapping[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _table(name: str) -> Mapping[str, frozenset[str]]:
+    return {program: frozenset(words) for program, words in _WORDS[name].items()}
+
+
+_PREFIXES: Final[Mapping[str, int]] = _WORDS["prefixes"]
+_RUNNING: Final[Mapping[str, str]] = _WORDS["running"]
+_CUSTOM: Final = frozenset(_WORDS["custom"])
+_TEST_WORDS: Final = frozenset(_WORDS["test_words"])
+_CUSTOM_SUBCOMMANDS: Final = _table("subcommands")
+_CUSTOM_GOALS: Final = _table("goals")
+_NO_RUN: Final = _table("no_run")
+_DEBUGGERS: Final = frozenset(_WORDS["debuggers"])
+_VIEWERS: Final = frozenset(_WORDS["viewers"])
+_EDITORS: Final = frozenset(_WORDS["editors"])
+_BEFORE: Final = _table("before")
+_HARMLESS: Final = frozenset(_WORDS["harmless"])
+_WITH_VALUE: Final = _table("with_value")
+_SEARCHERS: Final = frozenset(_WORDS["searchers"])
+_COMMITTERS: Final = frozenset(_WORDS["committers"])
+_NO_COMMIT: Final = frozenset(_WORDS["no_commit"])
+_OURS: Final = frozenset(_WORDS["ours"])
 # The grammar's scanner gives every character to isdigit(), which crashes on large ones: it sees letters instead.
 _AS_ASCII: Final = bytes(range(128)) + b"x" * 128
-_COMMITTERS: Final = frozenset({"gh", "hub", "tig", "lazygit", "gitui", "jj", "g"})
-_NO_COMMIT: Final = frozenset(
-    {
-        *("add", "status", "diff", "log", "show", "push", "fetch", "checkout", "switch", "restore", "branch", "tag"),
-        *("remote", "clone", "init", "config", "reset", "rm", "mv", "clean", "blame", "grep", "bisect", "worktree"),
-    }
-)
-_OURS: Final = frozenset({"think", "record", "snapshot"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

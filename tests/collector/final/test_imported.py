@@ -260,7 +260,7 @@ def test_a_command_that_only_names_a_test_runner_is_no_test_run(tmp_path: Path) 
         for command in commands
     ]
     session = session_at(unpack(SCENARIOS[0], tmp_path / "home").path)
-    read = ReadSession(items=tuple(items), model=None, cli_version="1", first_ms=1, left_out=0)
+    read = ReadSession(items=tuple(items), cli_version="1", left_out=0)
     imported = imported_session(session, read, consent={})
     runs = [event["payload"] for event in imported.events if event["type"] == "test_run"]
     assert [(run["command"], run["exit_code"]) for run in runs] == [("cd app && python -m pytest -q", 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from collector.judge.models import RecordedJudgeModel, RecordedReply
 from collector.judge.port import WIRE_DIMENSIONS, JudgeResult
+from collector.judge.rubric import RUBRIC_VERSION, SYSTEM_PROMPT
 from collector.judge.rubric_judge import RubricJudge
 from collector.judge.verdict import overall_of, read_reply
 from tests.collector.judge.rigs import EVENTS, a_packet, a_reply, recorded
@@ -198,3 +200,11 @@ def test_no_reply_whatever_crashes_the_reader(value: Any) -> None:
         read = read_reply(text, PACKET)
         assert read.opinion is None
         assert read.problems
+
+
+def test_the_prompt_of_a_rubric_version_never_changes() -> None:
+    """Verdicts are kept by the version; another wording is another version."""
+    assert (RUBRIC_VERSION, hashlib.sha256(SYSTEM_PROMPT.encode()).hexdigest()) == (
+        "1.0",
+        "13fc6bb0ebd899d22c70a29f02c58461f883de1bdbbdfe0b9eb8af27a3a35ced",
+    )

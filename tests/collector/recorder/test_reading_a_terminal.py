@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from collector.recorder.command_lines import junit_path, read_line, status_of
+from collector.recorder import command_lines
+from collector.recorder.command_lines import Line, junit_path, read_line, status_of
 from collector.recorder.screen_text import PlainText, placed, told_by_summary
 from collector.recorder.screen_text import test_run as ended
 from collector.recorder.scribe import CommandOutput
@@ -379,3 +382,58 @@ def test_where_no_test_was_run_none_is_made_up(line: str, status: int, printed: 
 )
 def test_the_report_a_run_was_told_to_write_is_known(words: tuple[str, ...], path: str | None) -> None:
     assert junit_path(words) == path
+
+
+WORDS = tomllib.loads(Path(command_lines.__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _examples() -> Iterator[tuple[str, Callable[[Line], object]]]:
+    """A line for each row of the words, and what must hold of it."""
+    tested = {program: words[0] for name in ("subcommands", "goals") for program, words in WORDS[name].items()}
+    for line in [*WORDS["custom"], *(f"{program} {word}" for program, word in tested.items())]:
+        yield line, lambda found: found.test is not None and found.test.runner == "custom"
+    for word in WORDS["test_words"]:
+        yield f"make {word}", lambda found: found.test is not None and found.test.runner == "make test"
+    for program, skipped in WORDS["prefixes"].items():
+        yield f"{program} {'9 ' * skipped}pytest", lambda found: found.test is not None
+    for program, word in WORDS["running"].items():
+        yield f"{program} {word} {'-m ' if program == 'coverage' else ''}pytest", lambda found: found.test is not None
+    plain = {
+        "pytest": "pytest",
+        "go test": "go test",
+        "npm test": "npm test",
+        "make test": "make test",
+        "custom": "tox",
+    }
+    for runner, options in WORDS["no_run"].items():
+        for option in options:
+            yield f"{plain[runner]} {option}", lambda found: found.test is None
+    for program, options in WORDS["before"].items():
+        word = {"git": "status", "uv": "pytest"}.get(program, "test")
+        for option in options:
+            wanted = (lambda found: not found.commits) if program == "git" else (lambda found: found.test is not None)
+            yield f"{program} {'run ' if program == 'uv' else ''}{option} value {word}", wanted
+    for program, options in WORDS["with_value"].items():
+        for option in options:
+            yield f"{program} {option} 3 word a.py", lambda found: found.viewed is not None and "3" not in found.viewed
+    for program in WORDS["debuggers"]:
+        yield f"{program} a.out", lambda found: found.debugger
+    for program in WORDS["viewers"]:
+        yield f"{program} a.py", lambda found: found.viewed == ("open", "a.py", None, "")
+    for program in WORDS["editors"]:
+        yield f"{program} a.py", lambda found: found.editor
+    for program in WORDS["searchers"]:
+        yield f"{program} word a.py", lambda found: found.viewed == ("search", "a.py", None, "word")
+    for word in WORDS["harmless"]:
+        yield f"{word} x && pytest", lambda found: found.test is not None and found.test.standing == "line"
+    for program in WORDS["committers"]:
+        yield f"{program} x", lambda found: found.commits
+    for word in WORDS["no_commit"]:
+        yield f"git {word}", lambda found: not found.commits
+    for word in WORDS["ours"]:
+        yield f"pm {word} x", lambda found: found.ours
+
+
+@pytest.mark.parametrize(("line", "holds"), list(_examples()))
+def test_each_word_of_the_table_does_what_its_table_says(line: str, holds: Callable[[Line], object]) -> None:
+    assert holds(read_line(line))

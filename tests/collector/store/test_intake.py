@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from collector.errors import IntakeError, TooLargeError
 from collector.intake.limits import MAX_DEPTH, SPILL, IntakeLimits
-from collector.intake.metadata import prepare_blob, prepare_create, prepare_finalize
-from collector.intake.prepare import TEXTS, Asked, IntakeRules, keyed_hash, parse_events, prepare_one
+from collector.intake.metadata import parse_end, prepare_blob, prepare_create, prepare_end
+from collector.intake.parse import parse_events
+from collector.intake.prepare import TEXTS, Asked, IntakeRules, keyed_hash, prepare_one
 from collector.intake.redactors import CaptureRedactors
 from collector.store.port import BlobRow
 from tests.collector.store.samples import KEY, metadata, sent, uid
@@ -470,15 +471,15 @@ def test_a_beginning_that_breaks_the_schema_is_refused_with_its_place(change, pl
 
 def test_the_end_takes_its_diff_inline_or_by_id(redactors):
     state = {"final_state": {"commit_head": "c" * 40, "pr": {"title": "Fix", "diff": f"+{SECRET}"}}}
-    end = prepare_finalize(orjson.dumps(state), rules=REDACTED, redactors=redactors, resolved={})
+    end = prepare_end(parse_end(orjson.dumps(state)), rules=REDACTED, redactors=redactors, resolved={})
     assert end.final_state["commit_head"] == "c" * 40
     assert end.final_state["pr"]["diff_blob_id"] == end.blobs[0].blob_id
     assert SECRET.encode() not in end.blobs[0].data
-    assert prepare_finalize(b"", rules=REDACTED, redactors=redactors).final_state is None
+    assert prepare_end(parse_end(b""), rules=REDACTED, redactors=redactors, resolved={}).final_state is None
     named = {"final_state": {"pr": {"diff_blob_id": blob_id_of(b"?")}}}
-    assert prepare_finalize(orjson.dumps(named), rules=REDACTED, redactors=redactors).references == {blob_id_of(b"?")}
+    assert parse_end(orjson.dumps(named)).references == {blob_id_of(b"?")}
     with pytest.raises(IntakeError, match="not here"):
-        prepare_finalize(orjson.dumps(named), rules=REDACTED, redactors=redactors, resolved={})
+        prepare_end(parse_end(orjson.dumps(named)), rules=REDACTED, redactors=redactors, resolved={})
 
 
 def test_uploads_are_redacted_and_what_cannot_be_needs_consent(redactors):

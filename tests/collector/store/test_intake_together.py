@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from collector.collector import Together
 from collector.errors import IntakeError
 from collector.intake.limits import IntakeLimits
-from collector.intake.parse import checked_events
-from collector.intake.prepare import Asked, IntakeRules, parse_events, prepare_one, prepare_together
+from collector.intake.parse import checked_events, parse_events
+from collector.intake.prepare import Asked, IntakeRules, prepare_one, prepare_together
 from collector.intake.redact_code import TraceMap
 from collector.intake.redactors import CaptureRedactors
 from tests.collector.store.samples import KEY, sent, uid

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from runner.processes.environment import command_environment
+from runner.processes.probe import run_probe
 from tracer.errors import SandboxError
 
 _PROGRAM = "bwrap"
@@ -150,14 +150,9 @@ def probe() -> SandboxCapability:
         inside.mkdir()
         argv = ["/bin/sh", "-c", _PROBE_SCRIPT, "sh", str(inside / "made"), str(outside)]
         try:
-            done = subprocess.run(
-                _command_line(argv, SandboxPolicy(workspace=inside)),
-                capture_output=True,
-                timeout=_PROBE_LIMIT_S,
-                env=command_environment(),
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            command = _command_line(argv, SandboxPolicy(workspace=inside))
+            done = run_probe(command, limit_s=_PROBE_LIMIT_S, env=command_environment())
+        except OSError as error:
             return SandboxCapability(
                 available=False, why=f"bubblewrap could not be tried: {error}", next_step="run `bwrap --version`"
             )
@@ -171,18 +166,20 @@ def probe() -> SandboxCapability:
     )
 
 
-def _command_line(argv: Sequence[str], policy: SandboxPolicy) -> list[str]:
-    program = shutil.which(_PROGRAM) or _PROGRAM
-    isolation = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    if not policy.network:
-        isolation.append("--unshare-net")
+def bubblewrap_command(argv: Sequence[str], *, options: Iterable[str], network: bool) -> list[str]:
+    """The command line of bubblewrap for `argv`: namespaces of its own, and what `options` make visible inside."""
     return [
-        program,
-        *("--die-with-parent", "--new-session", *isolation, "--cap-drop", "ALL"),
-        *_system(policy),
-        *_places(policy),
-        *("--setenv", "TMPDIR", "/tmp", "--chdir", str(policy.workspace), "--", *argv),  # noqa: S108 - a fresh one inside
+        *(shutil.which(_PROGRAM) or _PROGRAM, "--die-with-parent", "--new-session"),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *(() if network else ("--unshare-net",)),
+        *(*options, "--", *argv),
     ]
+
+
+def _command_line(argv: Sequence[str], policy: SandboxPolicy) -> list[str]:
+    inside = ("--setenv", "TMPDIR", "/tmp", "--chdir", str(policy.workspace))  # noqa: S108 - a fresh one inside
+    options = ("--unshare-user", "--cap-drop", "ALL", *_system(policy), *_places(policy), *inside)
+    return bubblewrap_command(argv, options=options, network=policy.network)
 
 
 def _system(policy: SandboxPolicy) -> Iterator[str]:

@@ -23,6 +23,7 @@ from collector.qa.sandbox.owners import scratch_folder
 from collector.qa.sandbox.port import Guarantee, Job, Limits, Outcome, SandboxFacts
 from collector.qa.sandbox.script import PROBE, WORKSPACE, held_from, process_limit, script_arguments
 from collector.qa.sandbox.talk import Cut, outcome_of, talk
+from runner.processes.bubblewrap import bubblewrap_command
 from runner.processes.environment import command_environment
 from runner.processes.process import Process
 from runner.processes.process_table import ProcessEntry, entry_of, send_signal, snapshot
@@ -114,18 +115,16 @@ def bubblewrap_arguments(job: Job, *, tools: tuple[Path, ...], word_arguments: l
     }
     # prlimit stands inside: outside, the limit would also count what else the user runs.
     bounded = ["prlimit", "--core=0", f"--data={2 * limits.memory_bytes}", f"--nproc={limits.pids}", "--"]
-    return [
-        *("bwrap", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"),
-        *("--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-        *(_AS_ROOT if as_root else _AS_USER),
+    options = [
+        *("--as-pid-1", "--clearenv", *(_AS_ROOT if as_root else _AS_USER)),
         *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev"),
         *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),  # noqa: S108 - a fresh one
         *("--perms", "1777", "--size", size, "--tmpfs", WORKSPACE),
         *_system(tools),
         *("--remount-ro", "/", "--chdir", WORKSPACE),
         *(word for key, value in environment.items() for word in ("--setenv", key, value)),
-        *("--", *bounded, "/bin/sh", "-c", *word_arguments),
     ]
+    return bubblewrap_command([*bounded, "/bin/sh", "-c", *word_arguments], options=options, network=False)
 
 
 def _system(tools: tuple[Path, ...]) -> Iterator[str]:

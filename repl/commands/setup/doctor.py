@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from repl.present.text import one_line
 from repl.version import VERSION
+from runner.processes.probe import run_probe
 from tracer.clock import now_epoch_ms
 from tracer.errors import ConfigError, PmError
 
@@ -233,8 +233,8 @@ def _git(context: Context) -> Check:
         )
     asked = [git, "-C", str(context.folder), "status", "--porcelain", "--untracked-files=no"]
     try:
-        done = subprocess.run(asked, capture_output=True, timeout=_TOOL_S, check=False, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
+        done = run_probe(asked, limit_s=_TOOL_S)
+    except TimeoutError:
         return Check("git", "warn", "git status takes longer than 5 s", "git gc")
     if done.returncode != 0:
         return Check("git", "ok", "not a repository: changes are compared by a list of files")
@@ -252,10 +252,8 @@ def _container(_context: Context) -> Check:
         if path is None:
             continue
         try:
-            done = subprocess.run(
-                [path, "info"], capture_output=True, timeout=_TOOL_S, check=False, stdin=subprocess.DEVNULL
-            )
-        except subprocess.TimeoutExpired:
+            done = run_probe([path, "info"], limit_s=_TOOL_S)
+        except TimeoutError:
             return Check("container", "warn", f"{name} does not answer", f"start {name}; only QA needs it")
         if done.returncode == 0:
             return Check("container", "ok", f"{name} answers")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +22,7 @@ from runner.executors.agents.gemini import GeminiDialect
 from runner.executors.agents.session_files import codex_home, home_of
 from runner.executors.credentials import ApiKey
 from runner.processes.environment import agent_environment
+from runner.processes.probe import run_probe
 
 Login = Literal["yes", "no", "unknown"]
 DIALECTS: Mapping[str, Dialect] = {
@@ -104,9 +104,7 @@ def find_program(dialect: Dialect, environ: Mapping[str, str], configured: str |
         status = real.stat()
     except OSError:
         return None
-    version = _package_version(real, dialect.package) or _asked_version(
-        path, dialect.provider, status.st_mtime_ns, status.st_size
-    )
+    version = _package_version(real, dialect.package) or _asked_version(path, status.st_mtime_ns, status.st_size)
     return Program(path, version)
 
 
@@ -123,20 +121,13 @@ def _package_version(real: Path, package: str) -> Version | None:
 
 
 @lru_cache(maxsize=16)
-def _asked_version(path: str, provider: str, _changed_ns: int, _size: int) -> Version | None:
+def _asked_version(path: str, _changed_ns: int, _size: int) -> Version | None:
     """What `--version` prints; remembered for as long as the file stays the same."""
+    env = agent_environment(None, values={"GEMINI_CLI_NO_RELAUNCH": "true"})
     try:
-        done = subprocess.run(
-            [path, "--version"],
-            capture_output=True,
-            timeout=_VERSION_LIMIT_S,
-            stdin=subprocess.DEVNULL,
-            env=agent_environment(None, values={"GEMINI_CLI_NO_RELAUNCH": "true"}),
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_probe([path, "--version"], limit_s=_VERSION_LIMIT_S, env=env)
+    except OSError:
         return None
-    del provider
     return parse_version(done.stdout.decode("utf-8", "replace"))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from runner.executors.agents.dialect import Version
 from runner.processes.environment import agent_environment
+from runner.processes.probe import run_probe
 from tracer.clock import short_token
 
 _LIMIT_S = 20.0
@@ -55,16 +55,8 @@ def _try_codex(program: str, version: Version, environ: Mapping[str, str]) -> Ow
         argv = [program, "sandbox", "linux", "--full-auto", *command]
     with tempfile.TemporaryDirectory(prefix="pm-probe-") as folder:
         try:
-            done = subprocess.run(
-                argv,
-                cwd=folder,
-                capture_output=True,
-                timeout=_LIMIT_S,
-                stdin=subprocess.DEVNULL,
-                env=agent_environment("openai", environ),
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            done = run_probe(argv, limit_s=_LIMIT_S, env=agent_environment("openai", environ), cwd=folder)
+        except OSError as error:
             return OwnSandbox(works=False, why=f"codex's own sandbox could not be tried: {error}")
         if done.returncode == 0 and Path(folder, "made").is_file():
             return OwnSandbox(works=True)

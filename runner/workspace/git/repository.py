@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from runner.processes.environment import command_environment
+from runner.processes.probe import run_probe
 from runner.processes.process_table import MARK
 from tracer.clock import monotonic
 
@@ -164,6 +165,7 @@ _NO_INDEX = "no-such-index"  # some commands read the index without need, and th
 _NOT_TAKEN = re.compile(rb"^Ignoring path (.*)$", re.MULTILINE)  # all that git says; it ends as if all were well
 _TIME_LIMIT_S = 900.0
 _GRACE_S = 5.0
+_VERSION_LIMIT_S = 20.0
 
 
 class GitError(Exception):
@@ -409,7 +411,7 @@ def scratch_repository(git_dir: Path, top: Path, *, sha256: bool, stopper: Stopp
 def git_version() -> tuple[int, int]:
     """Major and minor number of the installed git; (0, 0) where there is none."""
     with suppress(OSError, ValueError):
-        said = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False).stdout.split()
+        said = run_probe(["git", "--version"], limit_s=_VERSION_LIMIT_S).stdout.decode("ascii", "replace").split()
         major, minor = said[2].split(".")[:2] if len(said) > 2 else ("0", "0")
         return int(major), int(minor)
     return (0, 0)

@@ -44,8 +44,7 @@ from tracer.errors import (
     UsageError,
 )
 from tracer.events import Draft
-from tracer.journal.record_file import open_records
-from tracer.journal.recovery import recover_records
+from tracer.journal.record_file import open_records, recover_records
 from tracer.lock import FileLock
 from tracer.lookup import resolve_task, trace_files
 from tracer.statedir import StateDir

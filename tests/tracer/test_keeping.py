@@ -248,7 +248,7 @@ def test_macos_is_asked_for_a_full_sync_and_plain_sync_stands_in_where_it_is_unk
 
 
 def test_importing_the_followers_module_does_not_load_watchfiles() -> None:
-    code = "import sys, tracer.follow; print('watchfiles' in sys.modules)"
+    code = "import sys, tracer.journal.follow; print('watchfiles' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
     assert done.stdout == "False\n"
 

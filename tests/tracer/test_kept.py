@@ -14,8 +14,7 @@ import pytest
 
 from tracer.errors import LockedError, RecordError
 from tracer.journal.chain import check_chain
-from tracer.journal.record_file import RecordFile, open_records
-from tracer.journal.recovery import recover_records
+from tracer.journal.record_file import RecordFile, open_records, recover_records
 from tracer.lock import holder_of
 from tracer.statedir import StateDir
 
@@ -237,7 +236,7 @@ import os, shutil, signal, sys
 from pathlib import Path
 from tests.tracer import test_kept as rig
 from tracer import durable
-from tracer.journal.recovery import recover_records
+from tracer.journal.record_file import recover_records
 from tracer.statedir import StateDir
 
 durable._sync_data = os.fsync = lambda descriptor: None  # a kill loses nothing of what was written

@@ -38,6 +38,7 @@ from tracer.journal.chain import (
 )
 from tracer.journal.second_copy import KeptFile, pieces
 from tracer.lock import FileLock
+from tracer.statedir import StateDir, parse_trace_name
 
 _CHUNK = 1 << 20
 _JOIN_LIMIT = 1 << 22
@@ -461,3 +462,22 @@ def _failure(path: str | os.PathLike[str], error: OSError) -> RecordError:
         why=error.strerror or str(error),
         next_step="free space or make the state directory writable, then resume",
     )
+
+
+def recover_records(state_dir: StateDir) -> list[str]:
+    """Put back what killed writers of this state directory could not, and name it; a folder's look-up otherwise.
+
+    A writer that ends well leaves no second copy, so one that nobody holds is a killed writer's.
+    """
+    if (copies := state_dir.copies) is None or not copies.is_dir():
+        return []
+    found = []
+    for name in sorted(name for name in os.listdir(copies) if name.endswith(".jsonl")):
+        state_dir.ensure()
+        trace = parse_trace_name(name)
+        folder = state_dir.tracepack if trace is None else state_dir.traces
+        lock = None if trace is None else state_dir.task_lock(trace.task_id)
+        with contextlib.suppress(LockedError):  # it is being written
+            if RecordFile.recover(folder / name, lock_path=lock, copies=copies):
+                found.append(f"{folder.name}/{name}")
+    return found

@@ -331,8 +331,6 @@ class ProjectRedactor:
 
         A string is judged together with the key it stands under.
         """
-        # HOUSE
-
         counts: Counter[str] = Counter()
         flat = Flat(value)
         if self._is_large(flat.data):  # else no string in it can be
@@ -436,8 +434,6 @@ class ProjectRedactor:
 
     def touched_value(self, value: Any) -> dict[str, int]:
         """How many marks each rule would leave in a JSON value (paths included, as `path`)."""
-        # HOUSE
-
         flat = Flat(value)
         found: Counter[str] = Counter()
         for mark in self._scanner.marks(flat.data):
@@ -455,7 +451,6 @@ class ProjectRedactor:
 
     def _without_large(self, value: Any, counts: Counter[str]) -> Any:
         """`value` with long strings shortened (and what is kept of them redacted)."""
-        # HOUSE
         from tracer.redaction.shorten import LIMIT
 
         if not any(len(text) * 4 > LIMIT for text, _ in strings(value)):

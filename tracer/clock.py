@@ -9,6 +9,19 @@ import secrets
 import time
 
 _MS_PER_S = 1000
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def parse_duration(text: str, *, needs_unit: bool = False) -> float | None:
+    """Seconds in `90s`, `15m`, `2h`, `30d`, `1w`, in a bare number unless it `needs_unit`; None for anything else."""
+    unit = _UNITS_S.get(text[-1:].lower())
+    if not text.isascii() or (needs_unit and unit is None):
+        return None
+    try:
+        seconds = float(text[:-1]) * unit if unit else float(text)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
 
 
 def now_epoch_ms() -> int:

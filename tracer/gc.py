@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.tasks import list_tasks
-from tracer.clock import from_epoch_ms, now_epoch_ms
+from tracer.clock import from_epoch_ms, now_epoch_ms, parse_duration
 from tracer.durable import TEMPORARY_SUFFIX, sync_folder
 from tracer.errors import LockedError, RecordError, TraceError, UsageError
 from tracer.lock import FileLock
@@ -25,7 +25,6 @@ from tracer.lookup import trace_files
 from tracer.statedir import StateDir
 
 _FINAL = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
-_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
 class PruneItem(NamedTuple):
@@ -52,16 +51,11 @@ class PrunePlan(NamedTuple):
 
 
 def parse_age(text: str) -> int:
-    """`30d`, `12h`, `90m`, `2w` in milliseconds.
-
-    Raises:
-        UsageError: anything else.
-
-    """
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS_MS or not (number.isascii() and number.isdigit()) or len(number) > 6:
-        raise UsageError(f"{text!r} is not an age", next_step="write it as 30d, 12h, 90m or 2w")
-    return int(number) * _UNITS_MS[unit]
+    """`30d`, `12h`, `90s` in milliseconds; `UsageError` for anything else, a number without a unit included."""
+    seconds = parse_duration(text, needs_unit=True)  # what is deleted must not depend on a unit that was forgotten
+    if seconds is None:
+        raise UsageError(f"{text!r} is not an age", next_step="write it as 90s, 15m, 12h, 30d or 2w")
+    return round(seconds * 1000)
 
 
 def plan_prune(state_dir: StateDir, *, older_than_ms: int | None = None, keep: int | None = None) -> PrunePlan:
@@ -74,7 +68,7 @@ def plan_prune(state_dir: StateDir, *, older_than_ms: int | None = None, keep: i
     """
     if older_than_ms is None and keep is None:
         raise UsageError("prune needs a limit", next_step="give --older-than 30d, --keep 50, or both")
-    before = None if older_than_ms is None else from_epoch_ms(now_epoch_ms() - older_than_ms)
+    before = None if older_than_ms is None else from_epoch_ms(max(0, now_epoch_ms() - older_than_ms))
     rows = list_tasks(state_dir)
     items = [
         _item(state_dir, row.task_id, row.title, row.status, row.updated_at)

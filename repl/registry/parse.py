@@ -16,6 +16,7 @@ from repl.registry.commands import (
     split_words,
 )
 from repl.registry.spec import Argument, Command, Flag
+from tracer.clock import parse_duration
 from tracer.errors import UsageError
 from tracer.names import LAST
 
@@ -29,7 +30,6 @@ else:
 
 
 _LAST_WORD = "@last"
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,18 +47,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def duration_seconds(text: str) -> float:
-    """Seconds in `90`, `90s`, `15m`, `2h`, `30d`.
-
-    Raises:
-        argparse.ArgumentTypeError: anything else, or a negative time.
-
-    """
-    unit = _UNITS.get(text[-1:].lower())
-    try:
-        seconds = float(text[:-1]) * unit if unit else float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
+    """`parse_duration` for argparse: anything else raises `ArgumentTypeError`."""
+    seconds = parse_duration(text)
+    if seconds is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 15m, 2h or 30d")
     return seconds
 

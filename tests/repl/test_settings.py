@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.repl.support import pm
+from tracer.clock import parse_duration
 from tracer.errors import ConfigError
 from tracer.settings.declared import SETTINGS, find_setting, json_schema
 from tracer.settings.layers import line_of, load_settings, set_value
-from tracer.settings.parse import parse_duration
 
 
 def written(project: Path, text: str, name: str = "config.toml") -> Path:

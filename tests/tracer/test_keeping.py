@@ -176,15 +176,23 @@ async def test_prune_leaves_a_task_that_is_being_written(tmp_path: Path) -> None
     assert len(apply_prune(state_dir, plan)) == 1
 
 
-@pytest.mark.parametrize(("text", "milliseconds"), [("30d", 2_592_000_000), ("12h", 43_200_000), ("1w", 604_800_000)])
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("30d", 2_592_000_000), ("12h", 43_200_000), ("1w", 604_800_000), ("90s", 90_000), ("1.5d", 129_600_000)],
+)
 def test_ages_are_read(text: str, milliseconds: int) -> None:
     assert parse_age(text) == milliseconds
 
 
-@pytest.mark.parametrize("text", ["", "d", "30", "-1d", "1y", "1.5d", "٣d"])
+@pytest.mark.parametrize("text", ["", "d", "30", "-1d", "1y", "1e999d", "nand", "٣d"])
 def test_what_is_no_age_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_age(text)
+
+
+def test_an_age_beyond_the_epoch_keeps_everything(tmp_path: Path) -> None:
+    state_dir = with_traces(tmp_path, "task-001")
+    assert plan_prune(state_dir, older_than_ms=parse_age("999999w")).items == ()
 
 
 def test_prune_without_a_limit_is_refused(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tracer.clock import parse_duration
 from tracer.errors import ConfigError
 from tracer.settings.declared import Setting
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 _SECRET_STARTS = ("sk-", "ghp_", "github_pat_", "glpat-", "AIza", "xoxb-", "xoxp-", "AKIA", "-----BEGIN")
 
@@ -20,16 +20,6 @@ _SECRET_STARTS = ("sk-", "ghp_", "github_pat_", "glpat-", "AIza", "xoxb-", "xoxp
 def secret_looking(value: Any) -> bool:
     """Whether a text starts like a provider's key; the shapes people paste into configuration by mistake."""
     return isinstance(value, str) and len(value) >= 16 and value.strip().startswith(_SECRET_STARTS)
-
-
-def parse_duration(text: str) -> float | None:
-    """Seconds in `90`, `90s`, `15m`, `2h`, `30d`, `1w`; None for anything else."""
-    unit = _UNITS.get(text[-1:].lower())
-    try:
-        seconds = float(text[:-1]) * unit if unit else float(text)
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < float("inf") else None
 
 
 def parse_value(setting: Setting, raw: Any, *, key: str, where: str) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from repl.present.text import age_text, cost_text, one_line, width_cut
 from tracer.catalog.tasks import TaskRow, list_tasks
-from tracer.clock import from_epoch_ms, now_epoch_ms
+from tracer.clock import from_epoch_ms, now_epoch_ms, parse_duration
 from tracer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from repl.context import Context
     from tracer.events import Entry
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _TITLE = 44
 
 
@@ -158,9 +157,9 @@ def since_iso(text: str) -> str:
         UsageError: neither a span nor a date.
 
     """
-    unit = _UNITS.get(text[-1:].lower())
-    if unit and text[:-1].isascii() and text[:-1].isdigit():
-        return from_epoch_ms(max(0, now_epoch_ms() - int(text[:-1]) * unit * 1000))
+    seconds = parse_duration(text, needs_unit=True)  # a bare number may be a date: 20260131
+    if seconds is not None:
+        return from_epoch_ms(round(max(0, now_epoch_ms() - seconds * 1000)))
     from datetime import UTC, datetime  # 2 ms, only where a date is given
 
     try:

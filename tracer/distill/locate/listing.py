@@ -19,6 +19,7 @@ from tracer.distill.stored import stored_traces
 _DAY_MS: Final = 86_400_000
 _DEFAULT_DAYS: Final = 30
 _SPAN: Final = re.compile(r"(\d{1,5})\s*([hdwm])")
+# Gemini's own grammar, in which `m` is a month.
 _SPAN_DAYS: Final = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
 _SETTINGS_BYTES: Final = 1 << 20
 

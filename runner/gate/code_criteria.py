@@ -8,18 +8,11 @@ from __future__ import annotations
 import fnmatch
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from runner.gate.answer_text import Fence, read_answer
-from runner.gate.comments import (
-    Comment,
-    Hit,
-    comments_of,
-    read_comment,
-    stands_in,
-)
+from runner.gate.comments import Comment, Hit, comments_of, read_comment, stands_in
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place
 from runner.gate.empty_body_rules import Before, asks_to_finish, names_file
 from runner.gate.findings import at, finding_of
@@ -27,7 +20,7 @@ from runner.gate.languages import Language, by_name
 from runner.gate.ordered_stubs import names_marks
 from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
-from runner.gate.stubs import stubs_of, unordered
+from runner.gate.stubs import Stub, stubs_of, unordered
 from runner.gate.syntax import fault_of
 from runner.gate.wording import Words
 
@@ -162,145 +155,107 @@ _ADVICE = {
     "Q3": "write the code out in full",
     "Q4": "make it parse",
 }
+_UNCLOSED = ("unterminated_fence", "a code block is never closed")
 _DOTS_IN_DATA = re.compile(rb"^[^\"\n]*(?<![\w.\"'])\.\.\.(?![\w.\"'])", re.MULTILINE)
 
 
-@dataclass(slots=True)
-class _Review:
-    """Places of the three criteria, in the order of the answer."""
-
-    places: dict[str, list[Place]] = field(default_factory=lambda: {"Q2": [], "Q3": [], "Q4": []})
-
-    def add(self, criterion: str, place: Place) -> None:
-        self.places[criterion].append(place)
-
-
-_last: tuple[Evidence, _Review] | None = None
+Found = tuple[str, Place]
+"""A criterion's id and a place it points at."""
+_last: tuple[Evidence, list[Found]] | None = None
 
 
 def q2_marks(evidence: Evidence) -> Finding:
     """No TODO, FIXME, TBD, HACK, XXX standing for missing work; no work named as missing."""
-    return finding_of(_review(evidence).places["Q2"])
+    return _finding("Q2", evidence)
 
 
 def q3_omissions(evidence: Evidence) -> Finding:
     """Nothing left out: no omission marker, no empty body where behaviour was asked for."""
-    return finding_of(_review(evidence).places["Q3"])
+    return _finding("Q3", evidence)
 
 
 def q4_syntax(evidence: Evidence) -> Finding:
     """Everything delivered parses and nothing was cut off."""
-    return finding_of(_review(evidence).places["Q4"])
+    return _finding("Q4", evidence)
 
 
-def _review(evidence: Evidence) -> _Review:
+def _finding(criterion: str, evidence: Evidence) -> Finding:
     global _last  # noqa: PLW0603 - a memo of one entry: three criteria share one parse of each file
     kept = _last
-    if kept is not None and kept[0] is evidence:
-        return kept[1]
-    review = _Review()
-    if evidence.stop_reason is not None and evidence.stop_reason.lower() in CUT_OFF:
-        review.add(
-            "Q4", at("cut_off", "the answer was cut off by the output limit", suggestion="answer in smaller steps")
-        )
-    _review_answer(evidence, review)
+    if kept is None or kept[0] is not evidence:
+        kept = _last = (evidence, [*_review_answer(evidence), *_review_files(evidence)])
+    return finding_of(place for name, place in kept[1] if name == criterion)
+
+
+def _review_files(evidence: Evidence) -> Iterator[Found]:
     excluded = tuple(evidence.options.get("exclude", ()))
     for file in evidence.files:
         if not any(fnmatch.fnmatch(file.path, pattern) for pattern in excluded):
-            for criterion, place in review_file(file, request=evidence.request, options=evidence.options):
-                review.add(criterion, place)
-    _last = (evidence, review)
-    return review
+            yield from review_file(file, request=evidence.request, options=evidence.options)
 
 
-def review_file(
-    file: ChangedFile, *, request: str = "", options: Mapping[str, Any] | None = None
-) -> list[tuple[str, Place]]:
-    """What Q2-Q4 find in one changed file, as (criterion, place)."""
+def review_file(file: ChangedFile, *, request: str = "", options: Mapping[str, Any] | None = None) -> list[Found]:
+    """What Q2-Q4 find in one changed file."""
     if file.after is None:
         return []
     if file.unstable:
-        return [
-            (
-                "Q4",
-                at(
-                    "unstable",
-                    "the file changed while it was read",
-                    path=file.path,
-                    suggestion="leave no process running that writes it",
-                ),
-            )
-        ]
-    if file.too_large or is_binary(file.after):
-        return (
-            [("Q4", at("not_parsed", "too large to judge", path=file.path, preexisting=True))] if file.too_large else []
-        )
-    source = open_source(file.path, file.after)
+        advice = "leave no process running that writes it"
+        return [("Q4", at("unstable", "the file changed while it was read", path=file.path, suggestion=advice))]
+    if file.too_large:
+        return [("Q4", at("not_parsed", "too large to judge", path=file.path, preexisting=True))]
+    source = None if is_binary(file.after) else open_source(file.path, file.after)
     if source is None or file.after == file.before:
         return []
-    found: list[tuple[str, Place]] = []
-    found += _faults(source, file)
+    options = options or {}
+    found = list(_faults(source, file))
     if source.note:
         found.append(("Q4", at("not_parsed", source.note, path=file.path, preexisting=True)))
     if not is_generated(file.path, file.after):
         found += _missing_work(source, file, request)
-        found += _own_marks(source, options or {})
-    return _allowed(found, options or {})
+        found += _own_marks(source, options)
+    allowed = [re.compile(str(pattern)) for pattern in options.get("allow", ())]
+    return [(criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in allowed)]
 
 
-def _own_marks(source: Source, options: Mapping[str, Any]) -> list[tuple[str, Place]]:
+def _own_marks(source: Source, options: Mapping[str, Any]) -> Iterator[Found]:
     """Q2 for the words of the option `marks`, in comments."""
     words = "|".join(re.escape(str(word)) for word in options.get("marks", ()))
-    if not words:
-        return []
     pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)")
-    return [
-        (
-            "Q2",
-            at("marker", f"{hit.group()} found", path=source.path, line=line, excerpt=text, suggestion=_ADVICE["Q2"]),
-        )
-        for comment in comments_of(source)
-        for line, text in comment.lines
-        if (hit := pattern.search(text))
-    ]
+    for comment in comments_of(source) if words else ():
+        for line, text in comment.lines:
+            if hit := pattern.search(text):
+                yield _found("Q2", "marker", f"{hit.group()} found", source, line, text)
 
 
-def _allowed(found: list[tuple[str, Place]], options: Mapping[str, Any]) -> list[tuple[str, Place]]:
-    """What is left when places whose excerpt matches an expression of the option `allow` are dropped."""
-    patterns = [re.compile(str(pattern)) for pattern in options.get("allow", ())]
-    return [
-        (criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in patterns)
-    ]
+def _found(
+    criterion: str,
+    kind: str,
+    message: str,
+    source: Source,
+    line: int | None,
+    excerpt: str | None = None,
+    *,
+    advice: str = "",
+    below: int = 0,
+    preexisting: bool = False,
+) -> Found:
+    """A place at a line of a file, or of a block that follows the line `below` of the answer."""
+    if excerpt is None:
+        excerpt = source.line_text(line) if line else ""
+    return criterion, at(
+        kind, message, path=source.path or None, line=below + (line or 1) if below else line, excerpt=excerpt,
+        suggestion=advice or _ADVICE[criterion], preexisting=preexisting,
+    )  # fmt: skip
 
 
-def _faults(source: Source, file: ChangedFile) -> Iterable[tuple[str, Place]]:
+def _faults(source: Source, file: ChangedFile) -> Iterator[Found]:
     fault = fault_of(source, before=file.before)
     if fault is not None:
-        excerpt = source.line_text(fault.line) if fault.line else ""
-        yield (
-            "Q4",
-            at("syntax", fault.message, path=file.path, line=fault.line, excerpt=excerpt, suggestion=_ADVICE["Q4"]),
-        )
+        yield _found("Q4", "syntax", fault.message, source, fault.line)
         if source.language.data and (dots := _DOTS_IN_DATA.search(source.text)):
-            line = source.line_at(dots.end() - 1)
-            yield (
-                "Q3",
-                at(
-                    "omission",
-                    "`...` in place of data",
-                    path=file.path,
-                    line=line,
-                    excerpt=source.line_text(line),
-                    suggestion=_ADVICE["Q3"],
-                ),
-            )
+            yield _found("Q3", "omission", "`...` in place of data", source, source.line_at(dots.end() - 1))
     if source.language.name == "markdown" and (opened := _newly_unclosed(source, file)):
-        yield (
-            "Q4",
-            at(
-                "unterminated_fence", "a code block is never closed", path=file.path, line=opened, suggestion="close it"
-            ),
-        )
+        yield _found("Q4", *_UNCLOSED, source, opened, "", advice="close it")
 
 
 def _newly_unclosed(source: Source, file: ChangedFile) -> int | None:
@@ -309,10 +264,10 @@ def _newly_unclosed(source: Source, file: ChangedFile) -> int | None:
     return unclosed_fence(source.text.decode("utf-8", "replace"))
 
 
-def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple[str, Place]]:
+def _missing_work(source: Source, file: ChangedFile, request: str) -> list[Found]:
     if source.language.name in {"markdown", "prose"}:
         hits = [
-            (hit, *_line_span(source, hit.line))
+            (hit, *source.line_span(hit.line))
             for hit in read_markdown(file.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
         ]
     else:
@@ -325,21 +280,16 @@ def _missing_work(source: Source, file: ChangedFile, request: str) -> list[tuple
     # Old places are excused in files that the request does not name, unless it is to finish what is open.
     old = file.before is not None and not names_file(request, file.path) and not asks_to_finish(request)
     before = Before(source, file.before, request) if old and file.before is not None else None
-    found: list[tuple[str, Place]] = []
+    found: list[Found] = []
     for hit, start, end in hits:
-        there = before is not None and before.has_line(*_line_span(source, hit.line)) and before.untouched(start, end)
-        found.append((hit.criterion, _place_of(hit, file.path, preexisting=there)))
+        there = before is not None and before.has_line(*source.line_span(hit.line)) and before.untouched(start, end)
+        found.append(_of_hit(hit, source, preexisting=there))
     marked = sorted({place.line for _, place in found if place.line is not None})
     for stub in unordered(stubs_of(source, request=request), request):
-        line = source.line_at(stub.start)
-        last = source.line_at(stub.end)
-        if bisect_left(marked, line) == bisect_right(marked, last):
+        if bisect_left(marked, source.line_at(stub.start)) == bisect_right(marked, source.line_at(stub.end)):
+            there = before is not None and before.untouched(stub.start, stub.end)
             kind = "missing_work" if stub.criterion == "Q2" else "stub"
-            place = at(
-                kind, stub.message, path=file.path, line=line, excerpt=source.line_text(line),
-                suggestion="implement it", preexisting=before is not None and before.untouched(stub.start, stub.end),
-            )  # fmt: skip
-            found.append((stub.criterion, place))
+            found.append(_of_stub(stub, source, kind, preexisting=there))
     return found
 
 
@@ -351,128 +301,70 @@ def _hits_of(source: Source, comment: Comment, *, mentions_marks: bool = False) 
     return hits
 
 
-def _line_span(source: Source, line: int) -> tuple[int, int]:
-    start = source._starts[line - 1]  # noqa: SLF001 - the same package's line table
-    end = source.text.find(b"\n", start)
-    return start, len(source.text) if end < 0 else end
-
-
-def _place_of(hit: Hit, path: str | None, *, preexisting: bool = False) -> Place:
+def _of_hit(hit: Hit, source: Source, *, below: int = 0, preexisting: bool = False) -> Found:
     marker = hit.words in {"TODO", "FIXME", "TBD", "HACK", "XXX", "WIP"}
     kind = "marker" if marker else "missing_work" if hit.criterion == "Q2" else "omission"
     message = f"{hit.words} found" if marker or hit.words == "..." else f"{hit.words!r} found"
-    return at(
-        kind,
-        message,
-        path=path,
-        line=hit.line,
-        excerpt=hit.excerpt,
-        suggestion=_ADVICE[hit.criterion],
-        preexisting=preexisting,
+    return _found(hit.criterion, kind, message, source, hit.line, hit.excerpt, below=below, preexisting=preexisting)
+
+
+def _of_stub(stub: Stub, source: Source, kind: str, *, below: int = 0, preexisting: bool = False) -> Found:
+    line = source.line_at(stub.start)
+    return _found(
+        stub.criterion, kind, stub.message, source, line, advice="implement it", below=below, preexisting=preexisting
     )
 
 
-def _review_answer(evidence: Evidence, review: _Review) -> None:
+def _review_answer(evidence: Evidence) -> list[Found]:
+    found: list[Found] = []
+    if evidence.stop_reason is not None and evidence.stop_reason.lower() in CUT_OFF:
+        advice = "answer in smaller steps"
+        found.append(("Q4", at("cut_off", "the answer was cut off by the output limit", suggestion=advice)))
     answer = read_answer(evidence.answer)
     changed = [file.path for file in evidence.files if file.before != file.after]
     question = evidence.kind != "change"
     wanted = asks_for_code(evidence.request)
     for fence in answer.fences:
         if not fence.closed:
-            review.add(
-                "Q4",
-                at(
-                    "unterminated_fence",
-                    "a code block is never closed",
-                    line=fence.line,
-                    excerpt=f"```{fence.info}",
-                    suggestion="close the block and finish the answer",
-                ),
-            )
+            advice = "close the block and finish the answer"
+            found.append(("Q4", at(*_UNCLOSED, line=fence.line, excerpt=f"```{fence.info}", suggestion=advice)))
         elif is_deliverable(fence, changed=changed, answers_question=question and not wanted):
-            _review_fence(fence, review, evidence.request)
+            _review_fence(fence, found, evidence.request)
         elif is_program(fence, changed=changed):
-            _parse_fence(fence, review)
+            found += _fault_of_fence(fence)
     if not question or not evidence.request.rstrip().endswith(("?", "？")):
-        for place in marks(answer.prose, reports=question, about_marks=names_marks(evidence.request)):
-            review.add("Q2", place)
-        for place in left_out(answer.prose):
-            review.add("Q3", place)
+        about_marks = names_marks(evidence.request)
+        found += (("Q2", place) for place in marks(answer.prose, reports=question, about_marks=about_marks))
+        found += (("Q3", place) for place in left_out(answer.prose))
+    return found
 
 
-def _review_fence(fence: Fence, review: _Review, request: str) -> None:
+def _review_fence(fence: Fence, found: list[Found], request: str) -> None:
     language = language_of_fence(fence)
-    source = open_source("", fence.body.encode(), language or by_name("javascript"))
-    if source is None or (language is not None and language.name in {"markdown", "prose"}):
-        return
     if language is None:
-        _review_untagged(fence, review)
+        # No tag: comments by the two commonest leaders, nothing more.
+        for leader in ("python", "rust"):
+            if (language := by_name(leader)) is not None:
+                plain = Source(path="", text=fence.body.encode(), language=language, tree=None)
+                hits = (hit for comment in comments_of(plain) for hit in read_comment(comment))
+                found += (_of_hit(hit, plain, below=fence.line) for hit in hits)
         return
-    _parse_fence(fence, review)
+    source = open_source("", fence.body.encode(), language)
+    if source is None or language.name in {"markdown", "prose"}:
+        return
+    found += _fault_of_fence(fence)
     for comment in comments_of(source):
-        for hit in _hits_of(source, comment):
-            place = _place_of(hit, None)
-            review.add(
-                hit.criterion,
-                at(
-                    place.type,
-                    place.message,
-                    line=fence.line + hit.line,
-                    excerpt=hit.excerpt,
-                    suggestion=place.suggestion,
-                ),
-            )
-    if not review.places["Q2"] and not review.places["Q3"]:
-        for stub in unordered(stubs_of(source), request):
-            line = source.line_at(stub.start)
-            review.add(
-                stub.criterion,
-                at(
-                    "stub",
-                    stub.message,
-                    line=fence.line + line,
-                    excerpt=source.line_text(line),
-                    suggestion="implement it",
-                ),
-            )
+        found += (_of_hit(hit, source, below=fence.line) for hit in _hits_of(source, comment))
+    if not any(criterion in {"Q2", "Q3"} for criterion, _ in found):
+        stubs = unordered(stubs_of(source), request)
+        found += (_of_stub(stub, source, "stub", below=fence.line) for stub in stubs)
 
 
-def _parse_fence(fence: Fence, review: _Review) -> None:
+def _fault_of_fence(fence: Fence) -> Iterator[Found]:
     """Q4 for one block that is whole."""
     language = language_of_fence(fence)
     if language is None or language.name in {"markdown", "prose"} or not looks_whole(fence):
         return
     source = open_source("", fence.body.encode(), language)
     if source is not None and (fault := fault_of(source, fragment=True)) is not None:
-        review.add(
-            "Q4",
-            at(
-                "syntax",
-                fault.message,
-                line=fence.line + (fault.line or 1),
-                excerpt=source.line_text(fault.line) if fault.line else "",
-                suggestion=_ADVICE["Q4"],
-            ),
-        )
-
-
-def _review_untagged(fence: Fence, review: _Review) -> None:
-    """A block without a tag: comments by every common leader, nothing more."""
-    for name in ("python", "slash"):
-        language = by_name(name) if name == "python" else by_name("rust")
-        if language is None:
-            continue
-        plain = Source(path="", text=fence.body.encode(), language=language, tree=None)
-        for comment in comments_of(plain):
-            for hit in read_comment(comment):
-                place = _place_of(hit, None)
-                review.add(
-                    hit.criterion,
-                    at(
-                        place.type,
-                        place.message,
-                        line=fence.line + hit.line,
-                        excerpt=hit.excerpt,
-                        suggestion=place.suggestion,
-                    ),
-                )
+        yield _found("Q4", "syntax", fault.message, source, fault.line, below=fence.line)

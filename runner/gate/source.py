@@ -143,11 +143,16 @@ class Source:
         """The 1-based line of a byte offset."""
         return bisect_right(self._starts, offset)
 
-    def line_text(self, line: int) -> str:
-        """The text of a 1-based line, at most 400 bytes."""
+    def line_span(self, line: int) -> tuple[int, int]:
+        """Where a 1-based line begins and ends; the first line where there is no such line."""
         start = self._starts[line - 1] if 0 < line <= len(self._starts) else 0
         end = self.text.find(b"\n", start)
-        return self.text[start : min(len(self.text) if end < 0 else end, start + 400)].decode("utf-8", "replace")
+        return start, len(self.text) if end < 0 else end
+
+    def line_text(self, line: int) -> str:
+        """The text of a 1-based line, at most 400 bytes."""
+        start, end = self.line_span(line)
+        return self.text[start : min(end, start + 400)].decode("utf-8", "replace")
 
     def starts_line(self, offset: int) -> bool:
         """Whether only blanks stand before `offset` on its line."""

@@ -11,9 +11,9 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 from runner.checks.commands import PROJECT_FILES, PlannedCommand, failing_tests, plan_commands
 from runner.gate.claimed_paths import claimed_paths, requested_paths
@@ -26,9 +26,10 @@ from runner.gate.criterion import (
     NotVerified,
 )
 from runner.gate.request_kind import Kind
-from runner.processes.command import run_command
+from runner.processes.command import ProcessResult, run_command
 from runner.processes.environment import command_environment
 from runner.processes.orphans import CHECK_OF
+from runner.workspace.changes import Changes
 from tracer.clock import monotonic
 from tracer.errors import RecordError
 
@@ -50,32 +51,7 @@ _ENDED_127 = re.compile(r"^\S*make\S* \*\*\* .*Error 127$|exit code 127\b", re.M
 _NOT_FOUND = re.compile(r"(?:^|[\s:])([\w./+@-]+): (?:(?:command )?not found|No such file or directory)$", re.MULTILINE)
 
 
-class Changed(Protocol):
-    """What `runner.workspace` reports; only these two are read."""
-
-    @property
-    def files(self) -> tuple[ChangedFile, ...]:
-        """The changed files, whole."""
-        ...
-
-    @property
-    def protected(self) -> Sequence[str]:
-        """Names changed under the state directory, already undone."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckRun:
-    """How one run of a check command ended. `started` is false where its program is not there."""
-
-    exit_code: int | None
-    output: str
-    duration_s: float = 0.0
-    timed_out: bool = False
-    started: bool = True
-
-
-RunCheck = Callable[[str, Path, float], Awaitable[CheckRun]]
+RunCheck = Callable[[str, Path, float], Awaitable[ProcessResult]]
 
 
 async def gather(
@@ -83,7 +59,7 @@ async def gather(
     request: str,
     answer: str,
     workspace: Path,
-    changes: Changed,
+    changes: Changes,
     status: str = "COMPLETE",
     kind: Kind = "change",
     stop_reason: str | None = None,
@@ -109,8 +85,7 @@ async def gather(
 
     """
     until = None if left_s is None else monotonic() + left_s
-    files = tuple(changes.files)
-    claims = await asyncio.to_thread(_look_up, workspace, request, answer, tuple(expected), files)
+    claims = await asyncio.to_thread(_look_up, workspace, request, answer, tuple(expected), changes.files)
     evidence = Evidence(
         request=request,
         answer=answer,
@@ -118,9 +93,9 @@ async def gather(
         kind=kind,
         stop_reason=stop_reason,
         error_kind=error_kind,
-        files=files,
+        files=changes.files,
         claims=claims,
-        protected_changes=tuple(changes.protected),
+        protected_changes=changes.protected,
         allow_test_changes=allow_test_changes,
         options=dict(options or {}),
     )
@@ -128,9 +103,9 @@ async def gather(
         return evidence
     ran: list[CommandResult] = []
     not_checked: dict[CommandKind, NotVerified] = {}
+    run_check = run_check or running_checks()
     for command in commands:
-        running = run_check or running_checks()
-        result = await _run(command, workspace, _within(timeout_s, until), running, unused_venv)
+        result = await _run(command, workspace, _within(timeout_s, until), run_check, unused_venv)
         if isinstance(result, NotVerified):
             not_checked[command.kind] = result
         else:
@@ -243,28 +218,28 @@ async def _run(
     return replace(_result(command, second), flaky=True) if second.exit_code == 0 else result
 
 
-def _result(command: PlannedCommand, run: CheckRun) -> CommandResult:
+def _result(command: PlannedCommand, run: ProcessResult) -> CommandResult:
     return CommandResult(
         kind=command.kind,
         command=command.command,
         origin=command.origin,
         exit_code=run.exit_code,
-        output_tail=run.output[-_TAIL:],
+        output_tail=run.text[-_TAIL:],
         duration_s=run.duration_s,
         timed_out=run.timed_out,
-        failing=failing_tests(run.output) if command.kind == "test" and run.exit_code != 0 else (),
+        failing=failing_tests(run.text) if command.kind == "test" and run.exit_code != 0 else (),
     )
 
 
-def _missing_tool(command: str, run: CheckRun) -> str:
+def _missing_tool(command: str, run: ProcessResult) -> str:
     """The program or module without which the command could not even begin; empty where nothing is missing."""
     if run.exit_code == 0:
         return ""
-    if (told := _NO_TOOL.search(run.output)) and not (told["module"] and f"-m {told['module']}" not in command):
+    if (told := _NO_TOOL.search(run.text)) and not (told["module"] and f"-m {told['module']}" not in command):
         return next(name for name in told.groups() if name)
-    if run.started and not _ENDED_127.search(run.output):
+    if not run.missing_tool and not _ENDED_127.search(run.text):
         return ""
-    named = _NOT_FOUND.findall(run.output) or command.split()
+    named = _NOT_FOUND.findall(run.text) or command.split()
     return "" if "/" in named[-1] else str(named[-1])  # a path is the workspace's own: its absence is a fault
 
 
@@ -297,9 +272,9 @@ def running_checks(
     Those of `task_id` are on record in `state_dir`, to be ended if `pm` is killed.
     """
 
-    async def run(command: str, workspace: Path, timeout_s: float) -> CheckRun:
+    async def run(command: str, workspace: Path, timeout_s: float) -> ProcessResult:
         try:
-            result = await run_command(
+            return await run_command(
                 command,
                 cwd=workspace,
                 env=environment,
@@ -315,12 +290,5 @@ def running_checks(
                 why=error.strerror or str(error),
                 next_step="free space, memory or processes, then resume",
             ) from error
-        return CheckRun(
-            exit_code=result.exit_code if result.kind in {"exit", "missing"} else None,
-            output=result.text,
-            duration_s=result.duration_s,
-            timed_out=result.timed_out,
-            started=not result.missing_tool,
-        )
 
     return run

@@ -40,26 +40,10 @@ def marks(prose: Sequence[Prose], *, reports: bool = False, about_marks: bool = 
         for sentence in sentences(line.text):
             word = "" if reports and about_marks else _mark_in(sentence)
             if word:
-                found.append(
-                    at(
-                        "marker",
-                        f"{word} found",
-                        line=line.line,
-                        excerpt=line.raw,
-                        suggestion="do the work that the mark stands for",
-                    )
-                )
+                found.append(_at(line, "marker", f"{word} found", "do the work that the mark stands for"))
                 break
             if not reports and (missing := _MISSING.search(sentence)) and not _denied(sentence, missing):
-                found.append(
-                    at(
-                        "missing_work",
-                        "the answer names work as not done",
-                        line=line.line,
-                        excerpt=line.raw,
-                        suggestion="do this work too",
-                    )
-                )
+                found.append(_at(line, "missing_work", "the answer names work as not done", "do this work too"))
                 break
     return found
 
@@ -105,13 +89,7 @@ def _denied(sentence: str, found: re.Match[str]) -> bool:
 def left_out(prose: Sequence[Prose]) -> list[Place]:
     """Q3: code or text that the answer says it left out."""
     return [
-        at(
-            "omission",
-            "the answer says that code was left out",
-            line=line.line,
-            excerpt=line.raw,
-            suggestion="write everything out in full",
-        )
+        _at(line, "omission", "the answer says that code was left out", "write everything out in full")
         for line in prose
         if any(
             (
@@ -239,17 +217,11 @@ def _announces(sentence: str) -> bool:
 
 
 def _early(line: Prose) -> Place:
-    return at(
-        "early_end",
-        "leaves work to the user",
-        line=line.line,
-        excerpt=line.raw,
-        suggestion="do this work yourself, now",
-    )
+    return _at(line, "early_end", "leaves work to the user", "do this work yourself, now")
 
 
 def _plan(line: Prose, message: str) -> Place:
-    return at("plan", message, line=line.line, excerpt=line.raw, suggestion="carry the plan out")
+    return _at(line, "plan", message, "carry the plan out")
 
 
 def stops_short(answer: Answer) -> Place | None:
@@ -258,10 +230,14 @@ def stops_short(answer: Answer) -> Place | None:
     if last is None or any(fence.line > last.line for fence in answer.fences):
         return None
     if _STARTS_ONLY.match(sentences(last.text.strip() or " x")[-1].strip()):
-        return at("plan", "the answer ends where the work begins", line=last.line, excerpt=last.raw)
+        return _at(last, "plan", "the answer ends where the work begins")
     if last.raw.lstrip()[:1] in {"#", "|", ">"} or len(last.raw.split()) < _FEW_WORDS or not _OPEN_END.search(last.raw):
         return None
-    return at("cut", "the answer stops in the middle of a sentence", line=last.line, excerpt=last.raw)
+    return _at(last, "cut", "the answer stops in the middle of a sentence")
+
+
+def _at(line: Prose, kind: str, message: str, suggestion: str = "") -> Place:
+    return at(kind, message, line=line.line, excerpt=line.raw, suggestion=suggestion)
 
 
 _LISTS_WORK = re.compile(

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from runner.checks.commands import NOT_TRUSTED, PlannedCommand, failing_tests, plan_commands
 from runner.checks.evidence import (
-    CheckRun,
     active_environment,
     detect_commands,
     gather,
@@ -35,6 +34,7 @@ from runner.gate.criterion import (
 )
 from runner.gate.verdict import BUILT_IN, criteria_in_force, judge, team_criteria
 from runner.judging import check_paths
+from runner.processes.command import ProcessResult
 from tracer.clock import monotonic
 from tracer.errors import NotFoundError, RecordError
 
@@ -203,8 +203,8 @@ async def test_a_missing_tool_is_no_fault_of_the_answer_and_told_as_not_verified
 async def test_what_runs_a_missing_tool_in_its_turn_tells_which(
     tmp_path: Path, command: str, output: str, tool: str
 ) -> None:
-    async def run(command: str, _workspace: Path, _limit: float) -> CheckRun:
-        return CheckRun(exit_code=127 if "npm" in command else 1, output=output, started="npm" not in command)
+    async def run(command: str, _workspace: Path, _limit: float) -> ProcessResult:
+        return ProcessResult(kind="exit", exit_code=127 if "npm" in command else 1, output=output.encode())
 
     planned = PlannedCommand(kind="test", command=command, origin="detected")
     verdict = await judged(tmp_path, commands=[planned], run_check=run, changes=MADE)

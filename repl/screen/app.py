@@ -111,7 +111,6 @@ class PmApp(Themed):
         given = session.context.arguments
         super().__init__(theme=str(session.settings.get("repl.theme")), colour=not getattr(given, "no_color", False))
         self.session = session
-        self.home = HomeScreen()
         self.history = History(session)
         self.log_lines: list[str] = []
         self.live_text = bool(session.settings.get("repl.live"))
@@ -121,7 +120,10 @@ class PmApp(Themed):
         self.stream = TranscriptStream(self.printed)
         self.output = Output(stdout=self.stream, stderr=self.stream, columns=80)
         self.shell = Shell(session, output=self.output, view=ScreenView(self))
-        self.feed: Feed | None = None
+        self.feed = Feed(
+            session, self.output, changed=self.changed, ended=self._task_rests, table=True, asked=self._asked
+        )
+        self.home = HomeScreen(self)
         self.notifier = Notifier(session.settings, write=self.write_terminal)
         self._waiting_to_leave = False
         self._past: list[str] | None = None
@@ -133,9 +135,6 @@ class PmApp(Themed):
 
     def on_mount(self) -> None:
         """Follow what runs; greet once the first screen is painted."""
-        self.feed = Feed(
-            self.session, self.output, changed=self.changed, ended=self._task_rests, table=True, asked=self._asked
-        )
         self.stream.bind()
         self.feed.adopt()
         self.home.transcript.take([*_KEPT.get(self.session, self.shown_greeting), *self.session.printed])
@@ -145,8 +144,7 @@ class PmApp(Themed):
 
     async def on_unmount(self) -> None:
         """Stop following; tasks go on in the session."""
-        if self.feed is not None:
-            await self.feed.close()
+        await self.feed.close()
         _KEPT[self.session] = list(self.home.transcript.kept)
 
     def on_resize(self, event: Resize) -> None:
@@ -197,6 +195,11 @@ class PmApp(Themed):
         self.show_trace(task.path, follow="--follow" in typed.words)
         return True
 
+    def put(self, text: str) -> None:
+        """Text for the prompt, to be gone on with there."""
+        self.home.prompt.put(text)
+        self.home.prompt.focus()
+
     def printed(self, lines: list[str]) -> None:
         """Lines for the transcript; errors are kept for the log page too."""
         self.home.transcript.take(lines)
@@ -236,6 +239,11 @@ class PmApp(Themed):
             if line not in self.log_lines:
                 self.log_lines.append(line)
             return []
+
+    @property
+    def rows(self) -> list[TaskRow]:
+        """The tasks of the project as read last."""
+        return self.home.all_rows
 
     def executor_text(self) -> str:
         """The executor the next task gets."""
@@ -315,7 +323,7 @@ class PmApp(Themed):
 
         if isinstance(self.screen, lists.Page) and self.screen.page_name == name:
             return
-        page: Page = lists.PAGES[name]()
+        page: Page = lists.PAGES[name](self)
         self.push_screen(page)
 
     def action_palette(self) -> None:
@@ -323,7 +331,7 @@ class PmApp(Themed):
         from repl.screen.palette import Palette
 
         if not isinstance(self.screen, Palette):
-            self.push_screen(Palette())
+            self.push_screen(Palette(self))
 
     def action_clear(self) -> None:
         """Empty the transcript; the record stays."""
@@ -331,9 +339,8 @@ class PmApp(Themed):
 
     def action_detail(self) -> None:
         """Show or fold what the agent does in the answer it is giving."""
-        if self.feed is not None:
-            self.feed.detail = not self.feed.detail
-            self.changed()
+        self.feed.detail = not self.feed.detail
+        self.changed()
 
     def action_refresh_now(self) -> None:
         """Look at everything again."""

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus, Resize
-from textual.screen import Screen
 from textual.widgets import Input, Static
 from typing_extensions import override
 
 from repl.permissions import choices_text, question_text
-from repl.present.progress import Progress, short_id, stream_lines
+from repl.present.progress import Progress, stream_lines
 from repl.present.text import cost_text, tokens_text
 from repl.screen.cells import shown
-from repl.screen.desk import own_app
+from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
-from repl.screen.outside import edit_outside, run_outside
-from repl.screen.pickers import Choice, Question
-from repl.screen.prompt import Completions, Prompt
-from repl.screen.tasks import TaskList, read_task
+from repl.screen.outside import edit_outside
+from repl.screen.prompt import Completions, HistoryScreen, Prompt
+from repl.screen.tasks import TaskKeys, TaskList, read_task
 from repl.screen.transcript import Transcript
 from tracer.catalog.tasks import TaskRow
 from tracer.clock import monotonic
-
-if TYPE_CHECKING:
-    from repl.screen.app import PmApp
 
 
 def status_text(progress: Progress, *, now: float, budget: float | None = None) -> str:
@@ -72,122 +65,235 @@ def session_cost(rows: Sequence[TaskRow], started: Iterable[str]) -> str:
     return cost_text(sum(known) if known else None) if costs else ""
 
 
-class HomeActions(Screen[None]):
-    """Actions over the task list, the transcript and the prompt."""
+_NARROW = 100
+_LOOK_S = 1.0
+_STATUS_S = 0.25
 
-    tasks: TaskList
-    transcript: Transcript
-    prompt: Prompt
 
-    @property
-    def pm(self) -> PmApp:
-        """The app, by its own type."""
-        return own_app(self)
+class HomeScreen(TaskKeys):
+    """What `pm` opens."""
 
-    # -- why not ----------------------------------------------------------------------------------------------------
+    HELP = (
+        "Type a task at pm> and press Enter; / starts a command. Esc leaves the prompt for the task list, where the\n"
+        "letters below act on the selected task, and : or i comes back. Nothing here is lost: all of it is on disk."
+    )
+    BINDINGS = KEYS["home"]
+    DEFAULT_CSS = """
+    HomeScreen {
+        & > #home-top { height: 1; text-style: bold; }
+        & > #home-panes { height: 1fr; }
+        TaskList { width: 42; border: round $border-blurred; &:focus { border: round $border; } }
+        #home-right { width: 1fr; }
+        Transcript { height: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
+        #home-task { display: none; height: auto; max-height: 65%; border: round $border-blurred; overflow-y: auto; }
+        &.-listing #home-task { display: block; }
+        & > #home-status { height: auto; max-height: 4; display: none; }
+        & > #home-prompt-row { height: auto; max-height: 8; }
+        #home-mark { width: 4; height: 1; text-style: bold; }
+        Prompt { width: 1fr; }
+        & > #home-filter { height: 1; border: none !important; padding: 0; display: none; }
+        &.-narrow TaskList { display: none; width: 1fr; }
+        &.-narrow.-listing TaskList { display: block; }
+        &.-narrow.-listing #home-right { display: none; }
+        Transcript, TaskList { border-title-style: bold; }
+    }
+    """
 
-    def reason_against(self, action: str) -> str:
-        """Why the key of `action` does nothing to the selected task now; empty where it acts."""
-        name = action.partition("'")[2].partition("'")[0] if action.startswith("do(") else ""
-        return self.reason_for(name, self.tasks.selected if self.is_mounted else None) if name else ""
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self.tasks = TaskList(id="home-tasks")
+        self.tasks.border_title = "Tasks"
+        self.transcript = Transcript(id="home-transcript")
+        self.transcript.border_title = "Session"
+        self.completions = Completions(id="home-completions")
+        self.prompt = Prompt(self.completions, id="home-prompt")
+        self.all_rows: list[TaskRow] = []
+        self.filter_text = ""
+        self._shown_task: TaskRow | None = None
 
-    def reason_for(self, name: str, row: TaskRow | None) -> str:
-        """Why `name` cannot be done to the task of `row`; empty where it can."""
-        if row is None:
-            return "no task is selected"
-        identity, status = short_id(row.task_id), row.status
-        runs_here = row.task_id in self.pm.session.running
-        if name == "stop" and status not in {"RUNNING", "QUEUED"} and not runs_here:
-            return f"{identity} is not running"
-        if name == "resume" and (runs_here or status in {"COMPLETE", "RUNNING", "QUEUED"}):
-            return f"{identity} is {'RUNNING' if runs_here else status}: nothing to resume"
-        if name == "answer" and status != "AWAITING_RESPONSE":
-            return f"{identity} does not wait for an answer"
-        return ""
+    @override
+    def compose(self) -> ComposeResult:
+        """Head, panes, status, prompt, keys."""
+        yield Static(id="home-top", markup=False)
+        with Horizontal(id="home-panes"):
+            yield self.tasks
+            with Vertical(id="home-right"):
+                yield Static(id="home-task", markup=False)
+                yield self.transcript
+        yield Static(id="home-status", markup=False)
+        yield Input(
+            id="home-filter", placeholder="filter: part of an id, title or status; Enter keeps it, Esc clears it"
+        )
+        yield self.completions
+        with Horizontal(id="home-prompt-row"):
+            yield Static("pm> ", id="home-mark", markup=False)
+            yield self.prompt
+        yield Hints()
 
-    # -- the selected task ------------------------------------------------------------------------------------------
+    def on_mount(self) -> None:
+        """The prompt has the focus at start; tasks are looked up behind the first paint."""
+        self.prompt.look_up = self.desk.completions
+        self.prompt.past = self.desk.past
+        self.prompt.pull_back = lambda: self.desk.session.queue.pop() if self.desk.session.queue else ""
+        self.prompt.enter_breaks = self.desk.enter_breaks
+        self.prompt.focus()
+        self.show_top()
+        self.look_at_tasks()
+        self.set_interval(_LOOK_S, self.look_at_tasks)
+        self.set_interval(_STATUS_S, self.show_status)
 
-    def action_do(self, name: str) -> None:
-        """Do `name` to the selected task."""
-        self.act_on(name, self.tasks.selected)
+    def on_resize(self, event: Resize) -> None:
+        """Below 100 columns one pane at a time."""
+        self.set_class(event.size.width < _NARROW, "-narrow")
+        self.show_top()
 
-    def act_on(self, name: str, row: TaskRow | None) -> None:
-        """Do `name` to the task of `row`, or say why not."""
-        reason = self.reason_for(name, row)
-        if reason or row is None:
-            self.app.notify(reason, severity="information", markup=False)
+    @on(DescendantFocus)
+    def focus_moved(self, event: DescendantFocus) -> None:
+        """The list's pane stands beside the list."""
+        if isinstance(event.widget, TaskList):
+            self.add_class("-listing")
+            self.show_task()
+        elif isinstance(event.widget, Prompt):
+            self.remove_class("-listing")
+
+    @override
+    def subject(self) -> TaskRow | None:
+        """The selected task."""
+        return self.tasks.selected if self.is_mounted else None
+
+    # -- what is shown ----------------------------------------------------------------------------------------------
+
+    @work(exclusive=True, group="tasks")
+    async def look_at_tasks(self) -> None:
+        """Read the list of tasks in a thread and show it; nothing is painted where nothing changed."""
+        rows = await asyncio.to_thread(self.desk.read_tasks)
+        if rows != self.all_rows and self.is_attached:
+            self.all_rows = rows
+            self.show_rows()
+            self.show_top()
+            self.show_task()
+
+    def show_rows(self) -> None:
+        """The rows that fit the filter."""
+        wanted = self.filter_text.lower()
+        rows = [row for row in self.all_rows if wanted in f"{row.task_id} {row.title} {row.status}".lower()]
+        self.tasks.show(rows)
+        count = f"{len(rows)} of {len(self.all_rows)}: {shown(wanted)}" if wanted else str(len(rows))
+        self.tasks.border_title = f"Tasks ({count})"
+        self.desk.session.rows = [row.task_id for row in rows]
+
+    def show_top(self) -> None:
+        """`pm · shop-api … claude · $0.31 · 2 running`."""
+        running = len(self.desk.session.running)
+        unfinished = sum(row.status in {"UNFINISHED", "AWAITING_RESPONSE"} for row in self.all_rows)
+        parts = [
+            self.desk.executor_text(),
+            session_cost(self.all_rows, self.desk.session.started),
+            f"{running} running" if running else "",
+            f"{len(self.desk.session.queue)} queued" if self.desk.session.queue else "",
+            f"{unfinished} unfinished" if unfinished and not running else "",
+        ]
+        self._write("#home-top", head_text(f" pm · {shown(self.desk.session.folder.name)}", parts, self.size.width))
+
+    def show_status(self) -> None:
+        """One line for each running task; no line and no repaint where nothing runs."""
+        known = self.desk.feed.progress
+        running = [known[task_id] for task_id in self.desk.session.running if task_id in known]
+        now, budget = monotonic(), self.desk.session.chosen("budget_usd")[0]
+        lines = [" " + shown(status_text(progress, now=now, budget=budget)) for progress in running[-4:]]
+        if (waiting := self.desk.session.permissions.open_question()) is not None:
+            asked = f" {question_text(waiting.question)}", f"   {choices_text(waiting.question)}, then Enter at pm>"
+            lines = [shown(line) for line in asked] + lines[-2:]
+        status = self.query_one("#home-status", Static)
+        status.display = bool(lines)
+        self._write("#home-status", "\n".join(lines))
+        most = max(self.transcript.size.height // 2, 4)
+        moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
+        for progress in running[-1:]:
+            size, detail = self.transcript.size, self.desk.feed.detail
+            live = self.desk.live_text
+            streamed = stream_lines(progress, live=live, detail=detail, columns=size.width, rows=size.height)
+            moving = streamed + moving
+        self.transcript.show_live(moving)
+
+    def _write(self, selector: str, text: str) -> None:
+        for line in self.query(selector).results(Static):  # none once the screen is being taken down
+            if line.content != text:
+                line.update(text)
+
+    @on(TaskList.Moved)
+    def moved(self) -> None:
+        """Another task is selected."""
+        self.show_task()
+        self.refresh_bindings()
+
+    @work(exclusive=True, group="task")
+    async def show_task(self) -> None:
+        """Show the selected task beside the list."""
+        row = self.tasks.selected
+        pane = self.query_one("#home-task", Static)
+        if row is None or not self.has_class("-listing"):
             return
-        match name:
-            case "open":
-                from repl.screen.tasks import TaskScreen
+        if row == self._shown_task:
+            return
+        lines = await asyncio.to_thread(read_task, row)
+        self._shown_task = row
+        pane.border_title = shown(row.task_id)
+        pane.update("\n".join(shown(line) for line in lines))
 
-                self.app.push_screen(TaskScreen(row))
-            case "trace":
-                self.pm.show_trace(Path(row.trace_file), follow=row.status == "RUNNING")
-            case "diff":
-                self.pm.show_diff(row.task_id)
-            case "stop":
-                self.stop_asking(row.task_id)
-            case "resume":
-                self.pm.run_line(f"/resume {row.task_id}")
-            case "answer":
-                self.answer(row)
-            case "copy":
-                self._copy(row.task_id)
-            case "copy_path":
-                self._copy(row.trace_file)
+    # -- the prompt's messages --------------------------------------------------------------------------------------
+
+    @on(Prompt.Submitted)
+    def submitted(self, event: Prompt.Submitted) -> None:
+        """Run the line."""
+        self.desk.run_line(event.text)
+
+    @on(Prompt.Left)
+    def left(self) -> None:
+        """Esc in the prompt: to the list; a task is never stopped by it."""
+        self.tasks.focus()
+
+    @on(Prompt.Interrupted)
+    def interrupted(self) -> None:
+        """Ctrl+C on an empty line: stop what runs (asked), else say how to leave."""
+        self.action_interrupt()
+
+    @on(Prompt.Ended)
+    def ended(self) -> None:
+        """Ctrl+D on an empty line."""
+        self.desk.action_quit_asking()
+
+    @on(Prompt.Asked)
+    def asked(self, event: Prompt.Asked) -> None:
+        """Help, history search, editor."""
+        match event.what:
+            case "help":
+                self.desk.action_help()
+            case "editor":
+                self.edit_prompt()
+            case "detail":
+                self.desk.action_detail()
             case _:
-                run_outside(self.app, row.trace_file, program=name)
+                self.search_history()
 
-    def _copy(self, text: str) -> None:
-        self.app.copy_to_clipboard(text)
-        self.app.notify(f"copied {text}", markup=False)
+    @on(Input.Changed, "#home-filter")
+    def filter_changed(self, event: Input.Changed) -> None:
+        """Filter while typing."""
+        self.filter_text = event.value.strip()
+        self.show_rows()
 
-    @work
-    async def stop_asking(self, task_id: str) -> None:
-        """Ask, and stop on `y`."""
-        await self.ask_to_stop(task_id)
+    @on(Input.Submitted, "#home-filter")
+    def filter_kept(self) -> None:
+        """Back to the list, filtered."""
+        self.query_one("#home-filter", Input).display = False
+        self.tasks.focus()
 
-    async def ask_to_stop(self, task_id: str) -> None:
-        """Ask, and stop on `y`."""
-        text = f"Stop {task_id} at the next safe point?\nNothing is lost: /resume goes on.\n\n y stop   Esc go on"
-        if await self.app.push_screen_wait(Question(text, "y")) == "y":
-            self.pm.run_line(f"/stop {task_id}", typed=False)
-
-    @work
-    async def answer(self, row: TaskRow) -> None:
-        """Answer a task that waits for its person."""
-        if row.last_event == "CHUNKING_PLAN":
-            await self._answer_plan(row)
-            return
-        options = ["continue: more iterations", "hint: write what to mind", "accept: take it as it is", "stop: end it"]
-        chosen = await self.app.push_screen_wait(Choice(f"{row.task_id} waits for your answer", options))
-        if chosen is None:
-            return
-        action = ("continue", "hint", "accept", "stop")[chosen]
-        if action == "hint":
-            self.prompt.put(f"/respond {short_id(row.task_id)} hint ")
-            self.prompt.focus()
-        else:
-            self.pm.run_line(f"/respond {row.task_id} {action}")
-
-    async def _answer_plan(self, row: TaskRow) -> None:
-        """Answer a task whose plan waits."""
-        options = ["approve: run it", "edit: change it in the editor", "again: plan with other words", "stop: end it"]
-        chosen = await self.app.push_screen_wait(Choice(f"{row.task_id}: its plan waits for your word", options))
-        short = short_id(row.task_id)
-        if chosen == 2:
-            self.prompt.put(f"/plan {short} --again ")
-            self.prompt.focus()
-        elif chosen is not None:
-            self.pm.run_line(
-                (f"/plan {short} --approve", f"/plan {short} --edit", "", f"/respond {short} stop")[chosen]
-            )
+    # -- actions ------------------------------------------------------------------------------------------------------
 
     @work
     async def action_interrupt(self) -> None:
         """Ctrl+C: stop what runs, which asks; else say how to leave."""
-        running = self.pm.session.running
+        running = self.desk.session.running
         if not running:
             self.notify("Ctrl+D or /exit leaves", severity="information")
         else:
@@ -247,228 +353,7 @@ class HomeActions(Screen[None]):
     @work
     async def search_history(self) -> None:
         """Choose an earlier input; it comes to the line, and Enter then runs it."""
-        from repl.screen.prompt import HistoryScreen
-
-        found = await self.app.push_screen_wait(HistoryScreen(self.pm.history))
+        found = await self.app.push_screen_wait(HistoryScreen(self.desk.history))
         if found is not None:
             self.prompt.put(found)
         self.prompt.focus()
-
-
-_NARROW = 100
-_LOOK_S = 1.0
-_STATUS_S = 0.25
-
-
-class HomeScreen(HomeActions, Screen[None]):
-    """What `pm` opens."""
-
-    HELP = (
-        "Type a task at pm> and press Enter; / starts a command. Esc leaves the prompt for the task list, where the\n"
-        "letters below act on the selected task, and : or i comes back. Nothing here is lost: all of it is on disk."
-    )
-    BINDINGS = KEYS["home"]
-    DEFAULT_CSS = """
-    HomeScreen {
-        & > #home-top { height: 1; text-style: bold; }
-        & > #home-panes { height: 1fr; }
-        TaskList { width: 42; border: round $border-blurred; &:focus { border: round $border; } }
-        #home-right { width: 1fr; }
-        Transcript { height: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
-        #home-task { display: none; height: auto; max-height: 65%; border: round $border-blurred; overflow-y: auto; }
-        &.-listing #home-task { display: block; }
-        & > #home-status { height: auto; max-height: 4; display: none; }
-        & > #home-prompt-row { height: auto; max-height: 8; }
-        #home-mark { width: 4; height: 1; text-style: bold; }
-        Prompt { width: 1fr; }
-        & > #home-filter { height: 1; border: none !important; padding: 0; display: none; }
-        &.-narrow TaskList { display: none; width: 1fr; }
-        &.-narrow.-listing TaskList { display: block; }
-        &.-narrow.-listing #home-right { display: none; }
-        Transcript, TaskList { border-title-style: bold; }
-    }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tasks = TaskList(id="home-tasks")
-        self.tasks.border_title = "Tasks"
-        self.transcript = Transcript(id="home-transcript")
-        self.transcript.border_title = "Session"
-        self.completions = Completions(id="home-completions")
-        self.prompt = Prompt(self.completions, id="home-prompt")
-        self.all_rows: list[TaskRow] = []
-        self.filter_text = ""
-        self._shown_task: TaskRow | None = None
-
-    @override
-    def compose(self) -> ComposeResult:
-        """Head, panes, status, prompt, keys."""
-        yield Static(id="home-top", markup=False)
-        with Horizontal(id="home-panes"):
-            yield self.tasks
-            with Vertical(id="home-right"):
-                yield Static(id="home-task", markup=False)
-                yield self.transcript
-        yield Static(id="home-status", markup=False)
-        yield Input(
-            id="home-filter", placeholder="filter: part of an id, title or status; Enter keeps it, Esc clears it"
-        )
-        yield self.completions
-        with Horizontal(id="home-prompt-row"):
-            yield Static("pm> ", id="home-mark", markup=False)
-            yield self.prompt
-        yield Hints()
-
-    def on_mount(self) -> None:
-        """The prompt has the focus at start; tasks are looked up behind the first paint."""
-        self.prompt.look_up = self.pm.completions
-        self.prompt.past = self.pm.past
-        self.prompt.pull_back = lambda: self.pm.session.queue.pop() if self.pm.session.queue else ""
-        self.prompt.enter_breaks = self.pm.enter_breaks
-        self.prompt.focus()
-        self.show_top()
-        self.look_at_tasks()
-        self.set_interval(_LOOK_S, self.look_at_tasks)
-        self.set_interval(_STATUS_S, self.show_status)
-
-    def on_resize(self, event: Resize) -> None:
-        """Below 100 columns one pane at a time."""
-        self.set_class(event.size.width < _NARROW, "-narrow")
-        self.show_top()
-
-    @on(DescendantFocus)
-    def focus_moved(self, event: DescendantFocus) -> None:
-        """The list's pane stands beside the list."""
-        if isinstance(event.widget, TaskList):
-            self.add_class("-listing")
-            self.show_task()
-        elif isinstance(event.widget, Prompt):
-            self.remove_class("-listing")
-
-    # -- what is shown ----------------------------------------------------------------------------------------------
-
-    @work(exclusive=True, group="tasks")
-    async def look_at_tasks(self) -> None:
-        """Read the list of tasks in a thread and show it; nothing is painted where nothing changed."""
-        rows = await asyncio.to_thread(self.pm.read_tasks)
-        if rows != self.all_rows and self.is_attached:
-            self.all_rows = rows
-            self.show_rows()
-            self.show_top()
-            self.show_task()
-
-    def show_rows(self) -> None:
-        """The rows that fit the filter."""
-        wanted = self.filter_text.lower()
-        rows = [row for row in self.all_rows if wanted in f"{row.task_id} {row.title} {row.status}".lower()]
-        self.tasks.show(rows)
-        count = f"{len(rows)} of {len(self.all_rows)}: {shown(wanted)}" if wanted else str(len(rows))
-        self.tasks.border_title = f"Tasks ({count})"
-        self.pm.session.rows = [row.task_id for row in rows]
-
-    def show_top(self) -> None:
-        """`pm · shop-api … claude · $0.31 · 2 running`."""
-        running = len(self.pm.session.running)
-        unfinished = sum(row.status in {"UNFINISHED", "AWAITING_RESPONSE"} for row in self.all_rows)
-        parts = [
-            self.pm.executor_text(),
-            session_cost(self.all_rows, self.pm.session.started),
-            f"{running} running" if running else "",
-            f"{len(self.pm.session.queue)} queued" if self.pm.session.queue else "",
-            f"{unfinished} unfinished" if unfinished and not running else "",
-        ]
-        self._write("#home-top", head_text(f" pm · {shown(self.pm.session.folder.name)}", parts, self.size.width))
-
-    def show_status(self) -> None:
-        """One line for each running task; no line and no repaint where nothing runs."""
-        known = self.pm.feed.progress if self.pm.feed is not None else {}
-        running = [known[task_id] for task_id in self.pm.session.running if task_id in known]
-        now, budget = monotonic(), self.pm.session.chosen("budget_usd")[0]
-        lines = [" " + shown(status_text(progress, now=now, budget=budget)) for progress in running[-4:]]
-        if (waiting := self.pm.session.permissions.open_question()) is not None:
-            asked = f" {question_text(waiting.question)}", f"   {choices_text(waiting.question)}, then Enter at pm>"
-            lines = [shown(line) for line in asked] + lines[-2:]
-        status = self.query_one("#home-status", Static)
-        status.display = bool(lines)
-        self._write("#home-status", "\n".join(lines))
-        most = max(self.transcript.size.height // 2, 4)
-        moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
-        for progress in running[-1:]:
-            detail, size = self.pm.feed.detail if self.pm.feed else False, self.transcript.size
-            live = self.pm.live_text
-            streamed = stream_lines(progress, live=live, detail=detail, columns=size.width, rows=size.height)
-            moving = streamed + moving
-        self.transcript.show_live(moving)
-
-    def _write(self, selector: str, text: str) -> None:
-        for line in self.query(selector).results(Static):  # none once the screen is being taken down
-            if line.content != text:
-                line.update(text)
-
-    @on(TaskList.Moved)
-    def moved(self) -> None:
-        """Another task is selected."""
-        self.show_task()
-        self.refresh_bindings()
-
-    @work(exclusive=True, group="task")
-    async def show_task(self) -> None:
-        """Show the selected task beside the list."""
-        row = self.tasks.selected
-        pane = self.query_one("#home-task", Static)
-        if row is None or not self.has_class("-listing"):
-            return
-        if row == self._shown_task:
-            return
-        lines = await asyncio.to_thread(read_task, row)
-        self._shown_task = row
-        pane.border_title = shown(row.task_id)
-        pane.update("\n".join(shown(line) for line in lines))
-
-    # -- the prompt's messages --------------------------------------------------------------------------------------
-
-    @on(Prompt.Submitted)
-    def submitted(self, event: Prompt.Submitted) -> None:
-        """Run the line."""
-        self.pm.run_line(event.text)
-
-    @on(Prompt.Left)
-    def left(self) -> None:
-        """Esc in the prompt: to the list; a task is never stopped by it."""
-        self.tasks.focus()
-
-    @on(Prompt.Interrupted)
-    def interrupted(self) -> None:
-        """Ctrl+C on an empty line: stop what runs (asked), else say how to leave."""
-        self.action_interrupt()
-
-    @on(Prompt.Ended)
-    def ended(self) -> None:
-        """Ctrl+D on an empty line."""
-        self.pm.action_quit_asking()
-
-    @on(Prompt.Asked)
-    def asked(self, event: Prompt.Asked) -> None:
-        """Help, history search, editor."""
-        match event.what:
-            case "help":
-                self.pm.action_help()
-            case "editor":
-                self.edit_prompt()
-            case "detail":
-                self.pm.action_detail()
-            case _:
-                self.search_history()
-
-    @on(Input.Changed, "#home-filter")
-    def filter_changed(self, event: Input.Changed) -> None:
-        """Filter while typing."""
-        self.filter_text = event.value.strip()
-        self.show_rows()
-
-    @on(Input.Submitted, "#home-filter")
-    def filter_kept(self) -> None:
-        """Back to the list, filtered."""
-        self.query_one("#home-filter", Input).display = False
-        self.tasks.focus()

@@ -23,14 +23,13 @@ from typing_extensions import override
 
 from repl.present.text import age_text, cost_text
 from repl.screen.cells import fit, shown
-from repl.screen.desk import own_app
+from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError
 
 if TYPE_CHECKING:
-    from repl.screen.app import PmApp
     from repl.screen.captures import CaptureRow
 
 
@@ -61,16 +60,12 @@ class Page(Screen[None]):
     }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, desk: Desk) -> None:
         super().__init__()
+        self.desk = desk
         self._rows: list[PageRow] = []
         self._found: list[PageRow] = []
         self._wanted = ""
-
-    @property
-    def pm(self) -> PmApp:
-        """The app, by its own type."""
-        return own_app(self)
 
     @override
     def compose(self) -> ComposeResult:
@@ -102,7 +97,7 @@ class Page(Screen[None]):
             problem = ""
         except Exception as error:  # noqa: BLE001 - top of the screen: one page's trouble must not end the session
             self._rows, problem = [], f"{type(error).__name__}: {error}"
-            self.pm.log_lines.append(f"{self.page_name}: {problem}")
+            self.desk.log_lines.append(f"{self.page_name}: {problem}")
         self._show()
         if problem:
             self.query_one("#page-foot", Static).update(shown(f" cannot be read: {problem}"))
@@ -203,12 +198,12 @@ class SessionsPage(Page):
         from tracer.distill.locate.find import find_sessions
 
         rows = []
-        for trace in list_agentic(self.pm.session.state_dir):
+        for trace in list_agentic(self.desk.session.state_dir):
             ended = "not told" if trace.success is None else "ok" if trace.success else "failed"
             text = f"{trace.label}  {ended}  {trace.model}  {cost_text(trace.cost_usd)}"
             rows.append(PageRow(("distilled", trace.provider, trace.ts[:10], "", text), ("trace", trace.path)))
         now = now_epoch_ms()
-        for found in find_sessions(environ=self.pm.session.environ):
+        for found in find_sessions(environ=self.desk.session.environ):
             cells = ("native", found.provider, age_text(now - found.modified_ms), f"{found.size // 1024:,} kB")
             rows.append(PageRow((*cells, f"{found.cwd or ''}  {found.path.name}"), ("native", str(found.path))))
         return rows
@@ -218,10 +213,10 @@ class SessionsPage(Page):
         """View a distilled trace; distill a native session."""
         kind, path = value
         if kind == "trace":
-            self.pm.show_trace(Path(path))
+            self.desk.show_trace(Path(path))
         else:
             self.dismiss()
-            self.pm.run_line(f'/distill --session "{path}"')
+            self.desk.run_line(f'/distill --session "{path}"')
 
 
 class CapturesPage(Page):
@@ -242,7 +237,7 @@ class CapturesPage(Page):
         """Spools and stored traces, newest first."""
         from repl.screen.captures import read_captures
 
-        session, now = self.pm.session, now_epoch_ms()
+        session, now = self.desk.session, now_epoch_ms()
         rows = []
         for capture in read_captures(session.state_dir, session.settings):
             age = age_text(now - capture.created_at_ms)
@@ -262,7 +257,7 @@ class CapturesPage(Page):
     async def _fetch(self, capture: CaptureRow) -> None:
         from repl.screen.captures import view_stored
 
-        session = self.pm.session
+        session = self.desk.session
         try:
             path = await asyncio.to_thread(view_stored, session.state_dir, session.settings, capture.trace_id)
         except PmError as error:
@@ -293,7 +288,7 @@ class SettingsPage(Page):
         """The declaration, in its own order, with the settings in force."""
         from tracer.settings.declared import SETTINGS
 
-        settings = self.pm.session.settings
+        settings = self.desk.session.settings
         rows = []
         for setting in SETTINGS:
             origin = settings.origin(setting.key)
@@ -307,8 +302,7 @@ class SettingsPage(Page):
     def open(self, value: Any) -> None:
         """Begin a change."""
         self.dismiss()
-        self.pm.home.prompt.put(f"/config set {value} ")
-        self.pm.home.prompt.focus()
+        self.desk.put(f"/config set {value} ")
 
 
 class DoctorPage(Page):
@@ -326,8 +320,10 @@ class DoctorPage(Page):
         from repl.commands.setup.doctor import run_checks
         from repl.context import Context
 
-        session = self.pm.session
-        context = Context(output=self.pm.output, environ=session.environ, arguments=self.pm.nothing, session=session)
+        session = self.desk.session
+        context = Context(
+            output=self.desk.output, environ=session.environ, arguments=self.desk.nothing, session=session
+        )
         rows = []
         for check in run_checks(context):
             rows.append(PageRow((check.status, check.name, check.found), check.next_step))
@@ -354,7 +350,7 @@ class LogPage(Page):
     @override
     def read(self) -> Sequence[PageRow]:
         """The lines."""
-        return [PageRow((line,)) for line in self.pm.log_lines]
+        return [PageRow((line,)) for line in self.desk.log_lines]
 
 
 PAGES: dict[str, type[Page]] = {

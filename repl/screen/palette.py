@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -21,11 +20,9 @@ from typing_extensions import override
 from repl.registry.commands import commands_for
 from repl.registry.complete import rank
 from repl.screen.cells import fit, shown
+from repl.screen.desk import Desk
 from repl.screen.keymap import KEYS, binding_rows
 from repl.screen.themes import THEMES
-
-if TYPE_CHECKING:
-    from repl.screen.app import PmApp
 
 _MAX_SHOWN = 200
 _RECENT = 20
@@ -41,45 +38,41 @@ class Entry:
     run: Callable[[], None]
 
 
-def palette_entries(app: PmApp) -> list[Entry]:
+def palette_entries(desk: Desk) -> list[Entry]:
     """Everything that can be done by name, commands first."""
     entries: list[Entry] = []
     for command in commands_for("slash"):
         needs = any(argument.required for argument in command.arguments)
         line = command.slash
-        run = _typing(app, line + " ") if needs else _running(app, line)
+        run = _typing(desk, line + " ") if needs else _running(desk, line)
         entries.append(Entry(line, command.palette_text, "", run))
-    keys = {row.id: " ".join(row.keys) for row in binding_rows(app.keymap_changes)}
+    keys = {row.id: " ".join(row.keys) for row in binding_rows(desk.keymap_changes)}
     pages = ("sessions", "captures", "settings", "doctor", "log")
     entries += [
-        Entry(f"go to {name}", f"the {name} page", keys.get(f"app.{name}", ""), _page(app, name)) for name in pages
+        Entry(f"go to {name}", f"the {name} page", keys.get(f"app.{name}", ""), _page(desk, name)) for name in pages
     ]
-    recent = app.home.all_rows[:_RECENT]
+    recent = desk.rows[:_RECENT]
     entries += [
-        Entry(f"trace {row.task_id}", row.title, "", _running(app, f"/trace {row.task_id} --screen")) for row in recent
+        Entry(f"trace {row.task_id}", row.title, "", _running(desk, f"/trace {row.task_id} --screen")) for row in recent
     ]
-    entries += [Entry(f"theme {theme.name}", "colours", "", _running(app, f"/theme {theme.name}")) for theme in THEMES]
+    entries += [Entry(f"theme {theme.name}", "colours", "", _running(desk, f"/theme {theme.name}")) for theme in THEMES]
     entries += [
-        Entry(f"set {key}", "a setting", "", _typing(app, f"/config set {key} "))
-        for key in sorted(app.session.settings.rows)
+        Entry(f"set {key}", "a setting", "", _typing(desk, f"/config set {key} "))
+        for key in sorted(desk.session.settings.rows)
     ]
     return entries
 
 
-def _running(app: PmApp, line: str) -> Callable[[], None]:
-    return lambda: app.run_line(line)
+def _running(desk: Desk, line: str) -> Callable[[], None]:
+    return lambda: desk.run_line(line)
 
 
-def _page(app: PmApp, name: str) -> Callable[[], None]:
-    return lambda: app.action_page(name)
+def _page(desk: Desk, name: str) -> Callable[[], None]:
+    return lambda: desk.action_page(name)
 
 
-def _typing(app: PmApp, text: str) -> Callable[[], None]:
-    def put() -> None:
-        app.home.prompt.put(text)
-        app.home.prompt.focus()
-
-    return put
+def _typing(desk: Desk, text: str) -> Callable[[], None]:
+    return lambda: desk.put(text)
 
 
 class Palette(ModalScreen[None]):
@@ -94,9 +87,9 @@ class Palette(ModalScreen[None]):
     }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, desk: Desk) -> None:
         super().__init__()
-        self._entries: list[Entry] = []
+        self._entries = palette_entries(desk)
         self._found: list[Entry] = []
 
     @override
@@ -110,11 +103,6 @@ class Palette(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Begin with everything."""
-        from repl.screen.app import PmApp
-
-        app = self.app
-        assert isinstance(app, PmApp)  # noqa: S101 - for the type checker
-        self._entries = palette_entries(app)
         self.query_one(Input).focus()
         self._show("")
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
@@ -27,15 +27,14 @@ from repl.present.answer import answer_lines
 from repl.present.progress import Progress, short_id
 from repl.present.text import cost_text, one_line
 from repl.screen.cells import fit, shown
-from repl.screen.desk import own_app
+from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
+from repl.screen.outside import run_outside
+from repl.screen.pickers import Choice, Question
 from tracer.catalog.tasks import TaskRow
 from tracer.errors import PmError
 from tracer.journal.reading import iter_lines
-
-if TYPE_CHECKING:
-    from repl.screen.app import PmApp
 
 _MAX_FACTS: Final = 5_000
 _PANE: Final = 60  # columns of the pane beside the list
@@ -203,10 +202,115 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         return self.get_component_rich_style(f"task-list--{name}", partial=True)
 
 
+class TaskKeys(Screen[None]):
+    """A screen whose keys act on one task, its `subject`."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+
+    def subject(self) -> TaskRow | None:
+        """The task that the keys act on."""
+        raise NotImplementedError
+
+    # -- why not ----------------------------------------------------------------------------------------------------
+
+    def reason_against(self, action: str) -> str:
+        """Why the key of `action` does nothing to the selected task now; empty where it acts."""
+        name = action.partition("'")[2].partition("'")[0] if action.startswith("do(") else ""
+        return self.reason_for(name, self.subject()) if name else ""
+
+    def reason_for(self, name: str, row: TaskRow | None) -> str:
+        """Why `name` cannot be done to the task of `row`; empty where it can."""
+        if row is None:
+            return "no task is selected"
+        identity, status = short_id(row.task_id), row.status
+        runs_here = row.task_id in self.desk.session.running
+        if name == "stop" and status not in {"RUNNING", "QUEUED"} and not runs_here:
+            return f"{identity} is not running"
+        if name == "resume" and (runs_here or status in {"COMPLETE", "RUNNING", "QUEUED"}):
+            return f"{identity} is {'RUNNING' if runs_here else status}: nothing to resume"
+        if name == "answer" and status != "AWAITING_RESPONSE":
+            return f"{identity} does not wait for an answer"
+        return ""
+
+    # -- the selected task ------------------------------------------------------------------------------------------
+
+    def action_do(self, name: str) -> None:
+        """Do `name` to the task, or say why not."""
+        row = self.subject()
+        reason = self.reason_for(name, row)
+        if reason or row is None:
+            self.app.notify(reason, severity="information", markup=False)
+            return
+        match name:
+            case "open":
+                self.app.push_screen(TaskScreen(self.desk, row))
+            case "trace":
+                self.desk.show_trace(Path(row.trace_file), follow=row.status == "RUNNING")
+            case "diff":
+                self.desk.show_diff(row.task_id)
+            case "stop":
+                self._stop_asking(row.task_id)
+            case "resume":
+                self.desk.run_line(f"/resume {row.task_id}")
+            case "answer":
+                self._answer(row)
+            case "copy":
+                self._copy(row.task_id)
+            case "copy_path":
+                self._copy(row.trace_file)
+            case _:
+                run_outside(self.app, row.trace_file, program=name)
+
+    def _copy(self, text: str) -> None:
+        self.app.copy_to_clipboard(text)
+        self.app.notify(f"copied {text}", markup=False)
+
+    @work
+    async def _stop_asking(self, task_id: str) -> None:
+        """Ask, and stop on `y`."""
+        await self.ask_to_stop(task_id)
+
+    async def ask_to_stop(self, task_id: str) -> None:
+        """Ask, and stop on `y`."""
+        text = f"Stop {task_id} at the next safe point?\nNothing is lost: /resume goes on.\n\n y stop   Esc go on"
+        if await self.app.push_screen_wait(Question(text, "y")) == "y":
+            self.desk.run_line(f"/stop {task_id}", typed=False)
+
+    @work
+    async def _answer(self, row: TaskRow) -> None:
+        """Answer a task that waits for its person."""
+        if row.last_event == "CHUNKING_PLAN":
+            await self._answer_plan(row)
+            return
+        options = ["continue: more iterations", "hint: write what to mind", "accept: take it as it is", "stop: end it"]
+        chosen = await self.app.push_screen_wait(Choice(f"{row.task_id} waits for your answer", options))
+        if chosen is None:
+            return
+        action = ("continue", "hint", "accept", "stop")[chosen]
+        if action == "hint":
+            self.desk.put(f"/respond {short_id(row.task_id)} hint ")
+        else:
+            self.desk.run_line(f"/respond {row.task_id} {action}")
+
+    async def _answer_plan(self, row: TaskRow) -> None:
+        """Answer a task whose plan waits."""
+        options = ["approve: run it", "edit: change it in the editor", "again: plan with other words", "stop: end it"]
+        chosen = await self.app.push_screen_wait(Choice(f"{row.task_id}: its plan waits for your word", options))
+        short = short_id(row.task_id)
+        if chosen == 2:
+            self.desk.put(f"/plan {short} --again ")
+        elif chosen is not None:
+            self.desk.run_line(
+                (f"/plan {short} --approve", f"/plan {short} --edit", "", f"/respond {short} stop")[chosen]
+            )
+
+
 _LOOK_S = 0.5
 
 
-class TaskScreen(Screen[None]):
+class TaskScreen(TaskKeys):
     """The task of `row`."""
 
     HELP = "Everything about one task. t opens its trace, d what it changed, s stops it (asks), r goes on with it."
@@ -215,15 +319,15 @@ class TaskScreen(Screen[None]):
     TaskScreen { & > #task-title { height: 1; text-style: bold; } & > VerticalScroll { height: 1fr; padding: 0 1; } }
     """
 
-    def __init__(self, row: TaskRow) -> None:
-        super().__init__()
+    def __init__(self, desk: Desk, row: TaskRow) -> None:
+        super().__init__(desk)
         self._row = row
         self._shown: list[str] = []
 
-    @property
-    def pm(self) -> PmApp:
-        """The app, by its own type."""
-        return own_app(self)
+    @override
+    def subject(self) -> TaskRow:
+        """The task shown."""
+        return self._row
 
     @override
     def compose(self) -> ComposeResult:
@@ -242,7 +346,7 @@ class TaskScreen(Screen[None]):
     @work(exclusive=True)
     async def look(self) -> None:
         """Read the task again where the list says it changed."""
-        fresh = next((row for row in self.pm.home.all_rows if row.task_id == self._row.task_id), self._row)
+        fresh = next((row for row in self.desk.rows if row.task_id == self._row.task_id), self._row)
         if fresh == self._row and self._shown:
             return
         self._row = fresh
@@ -251,19 +355,10 @@ class TaskScreen(Screen[None]):
         self.query_one("#task-lines", Static).update("\n".join(shown(line) for line in [*self._shown, *path]))
         self.refresh_bindings()
 
-    def reason_against(self, action: str) -> str:
-        """As in the list."""
-        name = action.partition("'")[2].partition("'")[0]
-        return self.pm.home.reason_for(name, self._row) if name else ""
-
-    def action_do(self, name: str) -> None:
-        """The list's action on this task."""
-        self.pm.home.act_on(name, self._row)
-
     def action_command(self) -> None:
         """Back to the prompt with a command begun."""
         self.dismiss()
-        self.pm.home.action_command()
+        self.desk.put("/")
 
     def action_back(self) -> None:
         """Back to the list."""

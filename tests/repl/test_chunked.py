@@ -220,7 +220,7 @@ async def test_the_full_screen_shows_subtasks_and_answers_a_waiting_plan_with_a(
         await until(pilot, lambda: "task-001 COMPLETE" in app.home.transcript.text)
         assert "done  3 tests" in app.home.transcript.text
         await until(pilot, lambda: app.home.all_rows[0].status == "COMPLETE")
-        app.home.act_on("open", app.home.all_rows[0])
+        app.home.action_do("open")
         await until(pilot, lambda: "3/3 subtasks" in str(pilot.app.screen.query("#task-lines").first().render()))
         assert "error" not in notices(pilot)
 

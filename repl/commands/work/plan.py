@@ -7,16 +7,16 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from repl.commands.work.questions import edited_plan, plan_lines
 from repl.commands.work.run import answer_task, with_session
 from repl.context import Context
-from repl.editing import edit_text, kept_aside
+from repl.editing import edit_text
 from repl.present.progress import short_id
-from repl.present.subtasks import standing_text, subtask_line
 from repl.present.text import count_text, one_line
 from repl.task_request import plan_file
-from runner.core.chunk_plan import check_plan, plan_text, read_plan
+from runner.core.chunk_plan import plan_text
 from runner.core.evolve import fold
-from runner.core.subtasks import Standing, standings
+from runner.core.subtasks import standings
 from tracer.errors import UsageError
 from tracer.journal.reading import read_entries
 
@@ -71,23 +71,6 @@ async def _chosen(
     return None if changed is None else edited_plan(text, changed, task_id=task.task_id)
 
 
-def edited_plan(before: str, after: str, *, task_id: str) -> Mapping[str, Any] | None:
-    """The plan in the edited text, None where nothing was changed.
-
-    Raises:
-        UsageError: it cannot be carried out; the text is kept, and the error says where.
-
-    """
-    if after.strip() == before.strip():
-        return None
-    try:
-        return read_plan(after)
-    except UsageError as error:
-        path = kept_aside(after, suffix=".json")
-        error.next_step = f"mend {path}, then pm plan {short_id(task_id)} --file {path}"
-        raise
-
-
 def _waiting(task: TaskRef, state: TaskState) -> Plan:
     if state.final is not None or state.plan is None or not state.plan.proposed:
         raise UsageError(
@@ -111,7 +94,7 @@ def _show(context: Context, task: TaskRef, state: TaskState) -> int:
         words += ["one after another"] if found.isolation == "direct" else []
         words += ["waits for your word"] if waits else []
         output.line(f"{task.task_id} plan · {' · '.join(word for word in words if word)}")
-        output.lines(_plan_lines(found.subtasks, standing))
+        output.lines(plan_lines(found.subtasks, standing))
         if waits:
             begin, short = _command(context), short_id(task.task_id)
             stop = f"{begin.removesuffix('plan')}respond {short} stop"
@@ -126,38 +109,6 @@ def _show(context: Context, task: TaskRef, state: TaskState) -> int:
     }
     output.result("plan", record)
     return 0
-
-
-def _plan_lines(subtasks: tuple[Mapping[str, Any], ...], standing: tuple[Standing, ...]) -> list[str]:
-    lines: list[str] = []
-    for item, one in zip(subtasks, standing, strict=True):
-        lines.append(subtask_line(one, standing_text(one)))
-        description = one_line(str(item.get("description") or ""), 160)
-        if description and description != one_line(one.title, 160):
-            lines.append(f"          {description}")
-        if item.get("acceptance"):
-            lines.append(f"          done when: {one_line(str(item['acceptance']), 140)}")
-        files = item.get("files_expected")
-        if isinstance(files, list) and files:
-            lines.append(f"          files: {one_line(', '.join(map(str, files[:8])), 150)}")
-    return lines
-
-
-def preview_lines(plan: Mapping[str, Any], *, task_id: str) -> list[str]:
-    """A plan that has not run, as lines; used where an edited one is shown before it runs."""
-    checked = check_plan(plan, task_id=task_id)
-    numbers = {str(item["id"]): number for number, item in enumerate(checked.subtasks, 1)}
-    rows = tuple(
-        Standing(
-            str(item["id"]),
-            numbers[str(item["id"])],
-            str(item["title"]),
-            "wait",
-            dependencies=tuple(numbers[need] for need in item["dependencies"]),
-        )
-        for item in checked.subtasks
-    )
-    return _plan_lines(checked.subtasks, rows) if rows else ["  no subtasks: it runs in one piece"]
 
 
 def _command(context: Context) -> str:

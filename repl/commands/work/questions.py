@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from repl.present.progress import short_id
+from repl.present.subtasks import standing_text, subtask_line
+from repl.present.text import one_line
 from runner.core.task import PersonAction
-from tracer.errors import PmError
+from tracer.errors import PmError, UsageError
 from tracer.journal.reading import read_entries
 
 if TYPE_CHECKING:
     from repl.context import Context
+    from runner.core.subtasks import Standing
     from runner.core.task import TaskOutcome
 
 _CHUNK = 65536
@@ -71,9 +75,64 @@ class PlanAnswer(NamedTuple):
     plan: Mapping[str, Any] | None = None
 
 
+def edited_plan(before: str, after: str, *, task_id: str) -> Mapping[str, Any] | None:
+    """The plan in the edited text, None where nothing was changed.
+
+    Raises:
+        UsageError: it cannot be carried out; the text is kept, and the error says where.
+
+    """
+    from repl.editing import kept_aside
+    from runner.core.chunk_plan import read_plan
+
+    if after.strip() == before.strip():
+        return None
+    try:
+        return read_plan(after)
+    except UsageError as error:
+        path = kept_aside(after, suffix=".json")
+        error.next_step = f"mend {path}, then pm plan {short_id(task_id)} --file {path}"
+        raise
+
+
+def plan_lines(subtasks: tuple[Mapping[str, Any], ...], standing: tuple[Standing, ...]) -> list[str]:
+    """Each subtask of a plan with how it stands, and what it asks for."""
+    lines: list[str] = []
+    for item, one in zip(subtasks, standing, strict=True):
+        lines.append(subtask_line(one, standing_text(one)))
+        description = one_line(str(item.get("description") or ""), 160)
+        if description and description != one_line(one.title, 160):
+            lines.append(f"          {description}")
+        if item.get("acceptance"):
+            lines.append(f"          done when: {one_line(str(item['acceptance']), 140)}")
+        files = item.get("files_expected")
+        if isinstance(files, list) and files:
+            lines.append(f"          files: {one_line(', '.join(map(str, files[:8])), 150)}")
+    return lines
+
+
+def preview_lines(plan: Mapping[str, Any], *, task_id: str) -> list[str]:
+    """A plan that has not run, as lines; used where an edited one is shown before it runs."""
+    from runner.core.chunk_plan import check_plan
+    from runner.core.subtasks import Standing
+
+    checked = check_plan(plan, task_id=task_id)
+    numbers = {str(item["id"]): number for number, item in enumerate(checked.subtasks, 1)}
+    rows = tuple(
+        Standing(
+            str(item["id"]),
+            numbers[str(item["id"])],
+            str(item["title"]),
+            "wait",
+            dependencies=tuple(numbers[need] for need in item["dependencies"]),
+        )
+        for item in checked.subtasks
+    )
+    return plan_lines(checked.subtasks, rows) if rows else ["  no subtasks: it runs in one piece"]
+
+
 async def ask_about_plan(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
     """Ask until there is an answer; None leaves the plan waiting (`pm plan`)."""
-    from repl.commands.work.plan import edited_plan, preview_lines
     from repl.editing import edit_text
     from runner.core.chunk_plan import plan_text
     from runner.core.evolve import fold

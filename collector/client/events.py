@@ -128,7 +128,7 @@ def _redacted(kind: str, payload: Mapping[str, Any], redactor: ProjectRedactor, 
         if kind == "file_edit" and name == "patch" and isinstance(value, str):
             clean |= _edit(payload, value, trace_map)
         elif kind == "file_snapshot" and name == "content" and isinstance(value, str):
-            clean[name] = trace_map.snapshot(value.encode("utf-8")).data.decode("utf-8", "replace")
+            clean[name] = trace_map.snapshot(value.encode("utf-8")).decode("utf-8", "replace")
         elif isinstance(value, str) and (name in TEXTS[kind] or not name.endswith(_KEPT_NAMES)):
             clean[name] = redactor.redact_text(value)[0]
         elif isinstance(value, dict | list):
@@ -142,12 +142,9 @@ _KEPT_NAMES: Final = ("_hash", "_id", "_ref", "_sha", "kind", "format", "reason"
 def _edit(payload: Mapping[str, Any], patch: str, trace_map: TraceMap) -> dict[str, Any]:
     """The patch as it is kept, with the hashes that hold for it."""
     original = patch.encode("utf-8")
-    redacted = trace_map.patch(original).data
+    redacted = trace_map.patch(original)
     hashes = trace_map.edit(
-        original=original,
-        redacted=redacted,
-        pre_hash=payload.get("pre_hash"),
-        post_hash=payload.get("post_hash"),
+        original=original, redacted=redacted, pre_hash=payload.get("pre_hash"), post_hash=payload.get("post_hash")
     )
     told: dict[str, Any] = {"patch": redacted.decode("utf-8", "replace")}
     held = {"pre_hash": hashes.pre_hash, "post_hash": hashes.post_hash}

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
 from collector.intake.redact_code import REDACTION_KEYS
 from collector.patches import FilePatch, PatchError, apply_patch, parse_patch
-from tracer.capture.events import Commit, FileEdit, FileSnapshot
+from tracer.capture.events import Commit, Event, FileEdit, FileEditEvent, FileSnapshot, FileSnapshotEvent
 
 REDACTED: Final = "redacted"
 NO_BASE: Final = "no base"
 _MOST_FINDINGS: Final = 1000
+_TOMBSTONE: Final = b'{"tombstone":'
 
 
 class Unknown:
@@ -76,6 +77,22 @@ class Replay:
         self.files: dict[str, FileState] = {}
         self._counts: Counter[str] = Counter()
         self._findings: list[Finding] = []
+
+    async def take(
+        self, event: Event, read: Callable[[str], Awaitable[bytes | None]], *, is_redacted: Callable[[bytes], bool]
+    ) -> None:
+        """Replay an edit or a snapshot, its blobs as `read` has them; other events change no file."""
+        if isinstance(event, FileEditEvent):
+            patch = await read(event.payload.patch_blob_id)
+            wanted = self.wants(event.payload)
+            before = await read(wanted) if wanted is not None else None
+            redacted = patch is not None and is_redacted(patch)
+            self.edit(event.seq, event.payload, patch, redacted=redacted, before=before)
+        elif isinstance(event, FileSnapshotEvent):
+            content = await read(event.payload.content_blob_id)
+            redacted = content is not None and is_redacted(content)
+            kept = None if content is None or content.startswith(_TOMBSTONE) else content
+            self.snapshot(event.seq, event.payload, kept, redacted=redacted)
 
     def wants(self, edit: FileEdit) -> str | None:
         """The id of a blob that would help (the content before, where only its hash is known), else None."""

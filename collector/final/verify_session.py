@@ -39,13 +39,12 @@ from collector.final.trace_source import Source
 from collector.patches import FilePatch, PatchError, apply_patch, parse_patch
 from collector.store.port import TraceStore
 from tracer.capture.canonical import canonical_json
-from tracer.capture.events import CommitEvent, FileEditEvent, FileSnapshotEvent
+from tracer.capture.events import CommitEvent
 from tracer.errors import TraceError
 
 _BINARY_PROBE: Final = 8192
 # What redaction leaves behind: marks, rewritten paths, shortened texts, tombstones.
 _REDACTED: Final = re.compile(rb"\[REDACTED:[a-z0-9]|\$PROJECT_ROOT\b|\$HOME\b|\n\[TRUNCATED: \d|\A\{\"tombstone\":")
-_TOMBSTONE: Final = b'{"tombstone":'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,18 +195,8 @@ class _Run:
             if event.seq <= last:
                 self.replay.wrong(event.seq, "", f"seq does not ascend: {last} stands before it")
             last = event.seq
-            if isinstance(event, FileEditEvent):
-                patch = await self.source.read(event.payload.patch_blob_id)
-                wanted = self.replay.wants(event.payload)
-                before = await self.source.read(wanted) if wanted is not None else None
-                self.replay.edit(event.seq, event.payload, patch, redacted=_is_redacted(patch), before=before)
-            elif isinstance(event, FileSnapshotEvent):
-                content = await self.source.read(event.payload.content_blob_id)
-                redacted = _is_redacted(content)
-                if content is not None and content.startswith(_TOMBSTONE):
-                    content = None
-                self.replay.snapshot(event.seq, event.payload, content, redacted=redacted)
-            elif isinstance(event, CommitEvent):
+            await self.replay.take(event, self.source.read, is_redacted=_is_redacted)
+            if isinstance(event, CommitEvent):
                 self.commits.take(event.payload)
                 if event.payload.commit_sha == head:
                     self.at_commit = self.replay.contents()
@@ -362,9 +351,9 @@ def _applied(base: bytes | None, change: FilePatch) -> bytes | None:
     return apply_patch(base, change)
 
 
-def _is_redacted(data: bytes | None) -> bool:
+def _is_redacted(data: bytes) -> bool:
     """Whether redaction may have changed these bytes. Code of its own that looks so is then not held against it."""
-    return data is not None and _REDACTED.search(data) is not None
+    return _REDACTED.search(data) is not None
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -68,9 +68,7 @@ def read_session(session: NativeSession, *, redactor: Redactor) -> ReadSession:
     if not any(item.kind != "error" for item in reading.items):
         raise TraceError(f"nothing to import in {str(session.path)!r}", why="no record of a conversation")
     return ReadSession(
-        items=tuple(reading.items),
-        cli_version=reading.cli_version or session.cli_version,
-        left_out=reading.left_out,
+        items=tuple(reading.items), cli_version=reading.cli_version or session.cli_version, left_out=reading.left_out
     )
 
 

@@ -167,7 +167,7 @@ def _redact_one(draft: Draft, name: str, trace_map: TraceMap) -> None:
     text = draft.inline[name]
     shortened = text != draft.originals[name] and "\n[TRUNCATED: " in text
     if not shortened and (text != draft.originals[name] or trace_map.finds_known(original)):
-        redacted = (trace_map.snapshot if kind == "file_snapshot" else trace_map.patch)(original).data
+        redacted = (trace_map.snapshot if kind == "file_snapshot" else trace_map.patch)(original)
         text = draft.inline[name] = draft.originals[name] if redacted == original else redacted.decode("utf-8")
     if kind == "file_edit":
         hashes = trace_map.edit(

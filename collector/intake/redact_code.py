@@ -12,11 +12,11 @@ import hashlib
 import hmac
 import re
 import threading
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from collector.patches import FilePatch, Hunk, PatchError, apply_patch, parse_patch, write_patch
+from tracer.blobs import blob_id_of
 from tracer.redaction.marks import MARKER, placeholder
 from tracer.unified_diff import ended, split_lines
 
@@ -38,13 +38,6 @@ _MOST_SECRETS: Final = 1000
 _MOST_CONTENT: Final = 8 << 20
 _MOST_HASHES: Final = 100_000
 _BREAK: Final = re.compile(rb"\r?\n")
-
-
-class RedactedCode(NamedTuple):
-    """Redacted bytes, and how many marks each rule left in them (empty: unchanged)."""
-
-    data: bytes
-    counts: Mapping[str, int]
 
 
 class EditHashes(NamedTuple):
@@ -84,23 +77,18 @@ class TraceMap:
                 if mark.replacement is None:
                     self._stand_in(mark.rule, mark.secret)
 
-    def content(self, data: bytes) -> RedactedCode:
+    def content(self, data: bytes) -> bytes:
         """A file's whole content, with as many lines as before."""
-        counts: Counter[str] = Counter()
         parts: list[bytes] = []
         at = 0
         for mark in self._redactor.marks(data):
-            stands = mark.replacement
-            if stands is None:
-                stands = self._stand_in(mark.rule, mark.secret)
-                counts[mark.rule] += 1
+            stands = mark.replacement if mark.replacement is not None else self._stand_in(mark.rule, mark.secret)
             parts += (data[at : mark.start], _as_tall(data[mark.start : mark.end], stands))
             at = mark.end
         parts.append(data[at:])
-        redacted = self._known(b"".join(parts), counts)
-        return RedactedCode(redacted, dict(counts)) if redacted != data else RedactedCode(data, {})
+        return self._known(b"".join(parts))
 
-    def patch(self, data: bytes) -> RedactedCode:
+    def patch(self, data: bytes) -> bytes:
         """A unified diff; what cannot be read as one is redacted as plain text.
 
         Each side of a hunk is looked at as the text it is. A context line that the two sides no longer agree on
@@ -110,17 +98,14 @@ class TraceMap:
             files = parse_patch(data)
         except PatchError:
             return self.content(data)
-        counts: Counter[str] = Counter()
-        redacted = b"".join(part for file in files for part in self._file(file, counts))
-        return (
-            RedactedCode(redacted, dict(counts)) if counts or redacted != write_patch(files) else RedactedCode(data, {})
-        )
+        redacted = b"".join(part for file in files for part in self._file(file))
+        return data if redacted == write_patch(files) else redacted
 
-    def snapshot(self, original: bytes) -> RedactedCode:
+    def snapshot(self, original: bytes) -> bytes:
         """As `content`, and remembers that this content is stored in another form."""
         redacted = self.content(original)
-        if redacted.data != original:
-            self._remember(_hash(original), redacted.data)
+        if redacted != original:
+            self._remember(blob_id_of(original), redacted)
         return redacted
 
     def edit(self, *, original: bytes, redacted: bytes, pre_hash: str | None, post_hash: str | None) -> EditHashes:
@@ -140,10 +125,10 @@ class TraceMap:
             if post_hash is not None:
                 self._limited(post_hash, None)
         else:
-            stored_post = _hash(after)
+            stored_post = blob_id_of(after)
             if post_hash is not None and stored_post != post_hash:
                 self._remember(post_hash, after)
-        changed = _hash(original) if redacted != original else None
+        changed = blob_id_of(original) if redacted != original else None
         originals = ((ORIGINAL_PRE_HASH, pre_hash), (ORIGINAL_POST_HASH, post_hash), (ORIGINAL_PATCH, changed))
         extra = {name: self.keyed(value) for name, value in originals if value is not None}
         return EditHashes(stored_pre, stored_post, extra)
@@ -162,23 +147,14 @@ class TraceMap:
         except PatchError:
             return None
 
-    def _file(self, file: FilePatch, counts: Counter[str]) -> Iterable[bytes]:
-        for line in file.head:
-            yield self._line(line, counts)
+    def _file(self, file: FilePatch) -> Iterable[bytes]:
+        yield from map(self.content, file.head)
         for hunk in file.hunks:
-            yield from self._hunk(hunk, counts)
+            yield from self._hunk(hunk)
 
-    def _line(self, line: bytes, counts: Counter[str]) -> bytes:
-        redacted, found = self.content(line)
-        counts.update(found)
-        return redacted
-
-    def _hunk(self, hunk: Hunk, counts: Counter[str]) -> Iterable[bytes]:
-        old, found_old = self.content(b"".join(hunk.side(b"-")))
-        new, found_new = self.content(b"".join(hunk.side(b"+")))
-        counts.update({rule: max(found_old.get(rule, 0), found_new.get(rule, 0)) for rule in {*found_old, *found_new}})
-        section = self._line(hunk.section, counts)
-        yield b"@@ -%d,%d +%d,%d @@%s\n" % (*hunk[:4], section)
+    def _hunk(self, hunk: Hunk) -> Iterable[bytes]:
+        old, new = (self.content(b"".join(hunk.side(mark))) for mark in (b"-", b"+"))
+        yield b"@@ -%d,%d +%d,%d @@%s\n" % (*hunk[:4], self.content(hunk.section))
         old_lines, new_lines = iter(split_lines(old)), iter(split_lines(new))
         for mark, _ in hunk.lines:
             if mark == b" ":
@@ -191,14 +167,11 @@ class TraceMap:
             else:
                 yield ended(mark + next(old_lines if mark == b"-" else new_lines))
 
-    def _known(self, data: bytes, counts: Counter[str]) -> bytes:
+    def _known(self, data: bytes) -> bytes:
         """`data` with every secret of the map replaced, also where no rule saw it."""
         for secret in sorted(self._secrets, key=len, reverse=True):
-            found = data.count(secret)
-            if found:
-                stands = self._secrets[secret]
-                data = data.replace(secret, _as_tall(secret, stands))
-                counts["known-in-trace"] += found
+            if secret in data:
+                data = data.replace(secret, _as_tall(secret, self._secrets[secret]))
         return data
 
     def _stand_in(self, rule: str, secret: bytes) -> bytes:
@@ -212,7 +185,7 @@ class TraceMap:
         return stands
 
     def _remember(self, original_hash: str, redacted: bytes) -> None:
-        self._limited(original_hash, _hash(redacted))
+        self._limited(original_hash, blob_id_of(redacted))
         if original_hash not in self._contents:
             self._contents[original_hash] = redacted
             self._held += len(redacted)
@@ -234,7 +207,3 @@ def _as_tall(replaced: bytes, stands: bytes) -> bytes:
     trailing = len(_BREAK.findall(replaced[len(replaced.rstrip(b"\r\n")) :]))
     inner = len(breaks) - trailing
     return b"".join((*breaks[:inner], stands, *breaks[inner:]))
-
-
-def _hash(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"

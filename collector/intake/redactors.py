@@ -8,7 +8,6 @@ seen as the one text they are.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -83,7 +82,6 @@ class Pieces:
     def __init__(self) -> None:
         self.changed: dict[str, str] = {}
         self.chunks: dict[Any, list[str]] = {}
-        self.counts: Counter[str] = Counter()
         self._texts: dict[str, None] = {}
         self._streams: dict[Any, list[str]] = {}
 
@@ -103,7 +101,7 @@ class Pieces:
         for text in self._texts:
             known = redactor.seen.get(text)
             if known is None and len(text) >= _LARGE:
-                self.changed[text] = self._large(text, redactor)
+                self.changed[text] = redactor.redact_text(text)[0]
             elif known is None:
                 fresh.append(text)
             elif known != text:
@@ -111,12 +109,11 @@ class Pieces:
         streams = []
         for stream, pieces in self._streams.items():
             if any(len(piece) >= _LARGE for piece in pieces):
-                self.chunks[stream] = [self._large(piece, redactor) for piece in pieces]
+                self.chunks[stream] = [redactor.redact_text(piece)[0] for piece in pieces]
             else:
                 streams.append(stream)
         rows = [*((text,) for text in fresh), *(self._streams[stream] for stream in streams)]
-        changed, counts = redactor.redact_rows(rows)
-        self.counts.update(counts)
+        changed, _counts = redactor.redact_rows(rows)
         for at, pieces in changed.items():
             if at < len(fresh):
                 self.changed[fresh[at]] = pieces[0]
@@ -125,8 +122,3 @@ class Pieces:
         for text in fresh:
             if len(text) <= _SHORT:
                 redactor.remember(text, self.changed.get(text, text))
-
-    def _large(self, text: str, redactor: RootRedactor) -> str:
-        redacted, counts = redactor.redact_text(text)
-        self.counts.update(counts)
-        return redacted

@@ -26,7 +26,7 @@ from collector.final.trace_source import Source
 from collector.qa.profiles import Refusal, is_test_path
 from collector.store.blobs import Contents
 from runner.workspace.git.repository import Git, GitError, GitStopped, parse_raw
-from tracer.capture.events import CommitEvent, FileEditEvent, FileSnapshotEvent, PrMetadataEvent
+from tracer.capture.events import CommitEvent, PrMetadataEvent
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
 from tracer.redaction.marks import PLACEHOLDER
 
@@ -49,17 +49,8 @@ async def session_end(source: Source, base: Callable[[str], Content]) -> Session
     commits: list[str] = []
     pull_request = ""
     async for event in source.events():
+        await replay.take(event, source.read, is_redacted=lambda data: PLACEHOLDER.search(data) is not None)
         match event:
-            case FileEditEvent(payload=edit):
-                patch = await source.read(edit.patch_blob_id)
-                wanted = replay.wants(edit)
-                before = await source.read(wanted) if wanted is not None else None
-                hidden = _hidden(patch)
-                replay.edit(event.seq, edit, patch, redacted=hidden, before=before)
-            case FileSnapshotEvent(payload=snapshot):
-                content = await source.read(snapshot.content_blob_id)
-                hidden = _hidden(content)
-                replay.snapshot(event.seq, snapshot, content, redacted=hidden)
             case CommitEvent(payload=commit) if commit.diff_blob_id:
                 commits.append(commit.diff_blob_id)
             case PrMetadataEvent(payload=request) if request.diff_blob_id:
@@ -74,10 +65,6 @@ async def session_end(source: Source, base: Callable[[str], Content]) -> Session
     return SessionEnd(
         result.files, refusal, (pull_request,) if pull_request else tuple(commits), pull_request=bool(pull_request)
     )
-
-
-def _hidden(data: bytes | None) -> bool:
-    return data is not None and PLACEHOLDER.search(data) is not None
 
 
 _T = TypeVar("_T")

@@ -255,11 +255,7 @@ def create_request(
         "repo": repo_block(git, commit=head_commit(git)),
         "task": bug.block(),
         "developer": developer_block(
-            git,
-            key=key,
-            developer=person.developer_id,
-            experience=person.experience,
-            consent=person.consent.flags(),
+            git, key=key, developer=person.developer_id, experience=person.experience, consent=person.consent.flags()
         ),
         "environment": environment_block(git, environ),
         "ingestion": {"mode": mode, "client_session_id": new_id(), "dedupe_policy": "event_id"},
@@ -299,6 +295,5 @@ def begin_capture(
     trace_id = trace_id or str(body.pop("trace_id", "") or "") or new_id()
     body.pop("trace_id", None)
     return Spool.create(
-        captures_folder(state_root),
-        {"trace_id": trace_id, "server": server, "kind": kind, "request": body, **more},
+        captures_folder(state_root), {"trace_id": trace_id, "server": server, "kind": kind, "request": body, **more}
     )

@@ -231,12 +231,7 @@ def test_run(
     if code is None or code in _NOT_STARTED:
         return None
     began_ms, ended_ms = took
-    return {
-        "runner": test.runner,
-        "exit_code": code,
-        "duration_ms": max(ended_ms - began_ms, 0),
-        "passed": code == 0,
-    }
+    return {"runner": test.runner, "exit_code": code, "duration_ms": max(ended_ms - began_ms, 0), "passed": code == 0}
 
 
 def report_of(words: Sequence[str], *, cwd: str, began_ms: int) -> bytes | None:

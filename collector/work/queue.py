@@ -51,12 +51,7 @@ async def reconcile(connection: AsyncConnection[Any], store: TraceStore) -> int:
 
 
 async def run_queue_worker(
-    dsn: str,
-    *,
-    store: TraceStore,
-    checks: Checks,
-    stop: asyncio.Event,
-    limits: QueueLimits | None = None,
+    dsn: str, *, store: TraceStore, checks: Checks, stop: asyncio.Event, limits: QueueLimits | None = None
 ) -> None:
     """Take jobs until `stop` is set; what is under way is finished first."""
     limits = limits or QueueLimits()
@@ -96,10 +91,7 @@ async def run_queue_worker(
 
 async def _run(queue: Any, compare: Callable[[], Awaitable[int]], stop: asyncio.Event, limits: QueueLimits) -> None:
     async with asyncio.TaskGroup() as group:
-        helpers = [
-            group.create_task(_keep_reconciled(compare)),
-            group.create_task(_stop_when_told(queue, stop)),
-        ]
+        helpers = [group.create_task(_keep_reconciled(compare)), group.create_task(_stop_when_told(queue, stop))]
         await queue.run(
             batch_size=1,
             max_concurrent_tasks=max(limits.parallel, 2),

@@ -59,11 +59,7 @@ def labels(*, lives_s: float, label: str) -> dict[str, str]:
     """The labels of a container that we start now; `lives_s` bounds every use of it, `label` is shown to people."""
     own = entry_of(os.getpid())
     owner = "/".join((boot_id(), _sandbox_labels_namespace(), str(os.getpid()), own.start if own else ""))
-    return {
-        MARK_LABEL: label or "job",
-        _OWNER: owner,
-        _DEADLINE: str(now_epoch_ms() + int(1000 * lives_s)),
-    }
+    return {MARK_LABEL: label or "job", _OWNER: owner, _DEADLINE: str(now_epoch_ms() + int(1000 * lives_s))}
 
 
 def is_stale(found: Mapping[str, str]) -> bool:

@@ -59,8 +59,7 @@ _ONE_ADVANCE: Final = (
 )
 _GAP: Final = "INSERT INTO trace_gaps (trace_id, from_seq, to_seq) VALUES (?, ?, ?)"
 _EVENTS: Final = by_rows(
-    "events (trace_id, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity)",
-    "(?, ?, ?, ?, ?, ?, ?, ?)",
+    "events (trace_id, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity)", "(?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 

@@ -219,18 +219,19 @@ def _redact(session: Session, redactor: Any) -> None:
             redacted = trace.patch(original)
             hashes = trace.edit(
                 original=original,
-                redacted=redacted.data,
+                redacted=redacted,
                 pre_hash=payload["pre_hash"],
                 post_hash=payload["post_hash"],
             )
-            payload |= {"patch_blob_id": session.put(redacted.data), "pre_hash": hashes.pre_hash}
+            payload |= {"patch_blob_id": session.put(redacted), "pre_hash": hashes.pre_hash}
             payload |= {"post_hash": hashes.post_hash, "extra": dict(hashes.extra)}
-            if redacted.counts:
+            if redacted != original:
                 session.redacted.add(payload["patch_blob_id"])
         elif event["type"] == "file_snapshot":
-            redacted = trace.snapshot(session.blobs[payload["content_blob_id"]])
-            payload["content_blob_id"] = session.put(redacted.data)
-            if redacted.counts:
+            original = session.blobs[payload["content_blob_id"]]
+            redacted = trace.snapshot(original)
+            payload["content_blob_id"] = session.put(redacted)
+            if redacted != original:
                 session.redacted.add(payload["content_blob_id"])
 
 

@@ -51,9 +51,7 @@ class Context:
     def folder(self) -> Path:
         """The folder to work in, absolute (`-C`, else the current one).
 
-        Raises:
-            UsageError: it is not a folder, or the current one is gone.
-
+        Raises UsageError: it is not a folder, or the current one is gone.
         """
         from pathlib import Path  # 10 ms, not needed by `pm version`
 
@@ -71,9 +69,7 @@ class Context:
     def state_root(self) -> Path:
         """The state directory: `--state-dir`, `PM_STATE_DIR`, else the project's own (`StateDir.find`).
 
-        Raises:
-            ConfigError: that one belongs to another user.
-
+        Raises ConfigError: that one belongs to another user.
         """
         from pathlib import Path
 
@@ -107,9 +103,7 @@ class Context:
     def settings(self) -> Settings:
         """The settings in force, all layers merged; read once.
 
-        Raises:
-            ConfigError: a file or variable that cannot be used.
-
+        Raises ConfigError: a file or variable that cannot be used.
         """
         if self._settings is None:
             from tracer.settings.layers import load_settings  # tomllib, 8 ms
@@ -137,9 +131,7 @@ class Context:
     def redactor_environ(self) -> dict[str, str]:
         """The environment for a redactor: this command's, with the names and rules that the settings add.
 
-        Raises:
-            ConfigError: settings that cannot be used, a rule that is no RE2 pattern among them.
-
+        Raises ConfigError: settings that cannot be used, a rule that is no RE2 pattern among them.
         """
         self.settings()
         told = {name: os.environ[name] for name in (_EXTRA_NAMES, _EXTRA_RULES) if name in os.environ}

@@ -15,9 +15,7 @@ from tracer.errors import UnavailableError
 def edit_text(text: str, environ: Mapping[str, str], *, suffix: str = ".md") -> str:
     """`text` as the person left it; blocks while the editor has the terminal.
 
-    Raises:
-        UnavailableError: the editor cannot be started, or ended with an error.
-
+    Raises UnavailableError: the editor cannot be started, or ended with an error.
     """
     command = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="pm-edit-") as folder:

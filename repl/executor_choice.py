@@ -44,12 +44,7 @@ def acp_agents(settings: Settings, environ: Mapping[str, str]) -> list[tuple[str
 
 
 def find_key(settings: Settings, environ: Mapping[str, str]) -> ApiKey | None:
-    """The key for the model API.
-
-    Raises:
-        CredentialsError: the key file is not private.
-
-    """
+    """The key for the model API. Raises CredentialsError: the key file is not private."""
     from runner.executors.credentials import find_api_key
 
     named = settings.get("anthropic.key_file")
@@ -59,10 +54,8 @@ def find_key(settings: Settings, environ: Mapping[str, str]) -> ApiKey | None:
 def choose_executor(settings: Settings, environ: Mapping[str, str], *, asked: str | None = None) -> str:
     """The executor's name; `asked` (of the session) goes before the settings.
 
-    Raises:
-        CredentialsError: nothing that could answer is here: the three lines of a first run.
-        UsageError: there is no executor of that name.
-
+    Raises CredentialsError: nothing that could answer is here: the three lines of a first run. Raises UsageError: there
+    is no executor of that name.
     """
     name = asked or str(settings.get("run.executor") or AUTO)
     if name != AUTO:

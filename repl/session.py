@@ -164,9 +164,7 @@ class Session:
     def reload(self) -> None:
         """Read the settings again, after one was changed.
 
-        Raises:
-            ConfigError: a file that cannot be used; the old settings stay.
-
+        Raises ConfigError: a file that cannot be used; the old settings stay.
         """
         self.context._settings = None  # noqa: SLF001 - the session owns its context
         self.settings = self.context.settings()
@@ -174,9 +172,7 @@ class Session:
     def choose(self, name: str, value: Any) -> None:
         """Choose a `run.*` value for this session (None: back to the settings).
 
-        Raises:
-            UsageError: nothing a session can choose, or no such executor or criterion.
-
+        Raises UsageError: nothing a session can choose, or no such executor or criterion.
         """
         if name not in CHOICES:
             raise UsageError(f"{name!r} is not chosen by session", next_step="pm config set")
@@ -197,20 +193,13 @@ class Session:
         return self.settings.get(f"run.{name}"), f"{origin.layer} {origin.where}".strip()
 
     def executor_name(self) -> str:
-        """The executor that the next task gets.
-
-        Raises:
-            CredentialsError: none could answer here.
-
-        """
+        """The executor that the next task gets. Raises CredentialsError: none could answer here."""
         return choose_executor(self.settings, self.environ, asked=self.choices.get("executor"))
 
     def resolve(self, selector: str | None) -> TaskRef:
         """The task that a person means: `#3` is a row of the last list, nothing is the current or newest one.
 
-        Raises:
-            NotFoundError: nothing, or more than one thing, answers.
-
+        Raises NotFoundError: nothing, or more than one thing, answers.
         """
         if selector is None and self.current is not None:
             selector = self.current
@@ -224,9 +213,7 @@ class Session:
     async def submit(self, prompt: str, *, given: Mapping[str, Any] | None = None) -> str:
         """Start a task; returns its id once the request is durable. `given` are `run.*` values for it alone.
 
-        Raises:
-            PmError: no executor, an unusable setting, or a record that cannot be written.
-
+        Raises PmError: no executor, an unusable setting, or a record that cannot be written.
         """
         chosen = {**self.choices, **(given or {})}
         request = task_request(

@@ -40,27 +40,21 @@ class View(Protocol):
 
     def leave(self, to: str = "") -> None:
         """End this skin after the present command; `to` is `line`, `screen` or nothing (leave pm)."""
-        ...
 
     def clear(self) -> None:
         """Empty the screen; state stays."""
-        ...
 
     def set_option(self, name: str, value: Any) -> None:
         """Change `live` (bool), `plain` (bool) or `theme` (name) of this skin."""
-        ...
 
     def key_rows(self) -> list[tuple[str, str, str]]:
         """(action id, keys as shown, what it does) of the live keymap."""
-        ...
 
     async def open_trace(self, task_id: str) -> None:
         """Show a task's trace in full screen and come back."""
-        ...
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
         """`text` as the person left it in their editor; None where the editor failed, which has been told."""
-        ...
 
 
 class Typed(NamedTuple):
@@ -74,12 +68,7 @@ class Typed(NamedTuple):
 
 
 def interpret(line: str) -> Typed:
-    """What `line` means.
-
-    Raises:
-        UsageError: an unknown or ambiguous command, or quotes that do not close.
-
-    """
+    """What `line` means. Raises UsageError: an unknown or ambiguous command, or quotes that do not close."""
     text = line.strip()
     if not text:
         return Typed("nothing")
@@ -117,12 +106,7 @@ def _taken_whole(text: str, command: Command, rest: str, echo: str = "") -> Type
 
 
 def _of_family(name: str, rest: str) -> Command | None:
-    """The command of two words, where no command has the first of them for its name (`/record status`).
-
-    Raises:
-        UsageError: there is no such second word.
-
-    """
+    """The command of two words, where no command has the first of them for its name (`/record status`)."""
     own = find_command(name)
     if own is not None and "slash" in own.surfaces:
         return None

@@ -21,9 +21,7 @@ _ONE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 def expand_criteria(parts: tuple[str, ...]) -> list[str]:
     """`("Q1-Q3", "Q7")` → `["Q1", "Q2", "Q3", "Q7"]`; names of team criteria pass as they are.
 
-    Raises:
-        UsageError: neither an id nor a range of them.
-
+    Raises UsageError: neither an id nor a range of them.
     """
     found: list[str] = []
     for part in parts:
@@ -53,9 +51,7 @@ def task_request(
 ) -> TaskRequest:
     """The request for `prompt` in `folder`; `overrides` are `run.*` values chosen in the session (keys without `run.`).
 
-    Raises:
-        UsageError: criteria that are none.
-
+    Raises UsageError: criteria that are none.
     """
 
     def value(name: str) -> Any:
@@ -95,9 +91,7 @@ def task_request(
 def plan_file(folder: Path, name: str | None) -> dict[str, Any] | None:
     """The plan in the file called `name`, relative to `folder`; None where none is named.
 
-    Raises:
-        UsageError: it cannot be read, is too long, or holds no plan that can be carried out.
-
+    Raises UsageError: it cannot be read, is too long, or holds no plan that can be carried out.
     """
     if not name:
         return None

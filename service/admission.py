@@ -33,12 +33,7 @@ class Admission:
 
     @contextmanager
     def admitted(self, size: int) -> Iterator[None]:
-        """Let one request of `size` bytes in while the block runs.
-
-        Raises:
-            BusyError: it has to come again.
-
-        """
+        """Let one request of `size` bytes in while the block runs. Raises BusyError: it has to come again."""
         if self.calls_now and (self.calls_now >= self._calls or self.size_now + size > self._size):
             raise BusyError
         self.calls_now += 1

@@ -53,9 +53,7 @@ def create_app(
     `codes` let a browser in once at `/login?code=…`; `hosts` are further names this service answers to, beside
     loopback. `metrics` offers /metrics, `otel_endpoint` is where OpenTelemetry traces go.
 
-    Raises:
-        ConfigError: `otel_endpoint` is no address, or the extra `telemetry` is wanted and not installed.
-
+    Raises ConfigError: `otel_endpoint` is no address, or the extra `telemetry` is wanted and not installed.
     """
     telemetry = _telemetry(otel_endpoint, version) if otel_endpoint else None
 

@@ -32,9 +32,7 @@ _SCHEME: Final = "bearer "
 async def access_of(request: Request) -> Access:
     """What the request's credentials open.
 
-    Raises:
-        HTTPException: 401 without usable ones, 429 after too many that were worthless.
-
+    Raises HTTPException: 401 without usable ones, 429 after too many that were worthless.
     """
     return await access_in(request.scope, state_of(request))
 
@@ -89,13 +87,7 @@ def announced_length(scope: Scope) -> int | None:
 
 
 async def read_body(scope: Scope, receive: Receive, *, limit: int) -> bytes:
-    """The whole body.
-
-    Raises:
-        TooLargeError: it is longer than `limit` bytes.
-        ClientDisconnect: it broke off.
-
-    """
+    """The whole body. Raises TooLargeError: it is longer than `limit` bytes. ClientDisconnect: it broke off."""
     _check(announced_length(scope) or 0, limit)
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body", False):  # nearly always
@@ -117,11 +109,8 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int) -> bytes:
 async def uploaded(scope: Scope, receive: Receive, *, limit: int) -> AsyncIterator[Upload]:
     """The body as a file while the block runs; more than 1 MiB of it waits on disk.
 
-    Raises:
-        TooLargeError: it is longer than `limit` bytes.
-        RecordError: there is no room for it.
-        ClientDisconnect: it broke off.
-
+    Raises TooLargeError: it is longer than `limit` bytes. Raises RecordError: there is no room for it.
+    ClientDisconnect: it broke off.
     """
     _check(announced_length(scope) or 0, limit)
     digest, length = hashlib.sha256(), 0

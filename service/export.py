@@ -41,9 +41,7 @@ class Exported(NamedTuple):
 def export_task(state_dir: StateDir, ref: TaskRef, *, form: ExportFormat, redactor: ProjectRedactor) -> Exported:
     """The newest trace of `ref` as one file.
 
-    Raises:
-        TraceError: the trace is damaged, or the result would still hold a secret.
-
+    Raises TraceError: the trace is damaged, or the result would still hold a secret.
     """
     counts: Counter[str] = Counter()
     entries = [_redacted(entry, redactor, counts) for entry in ConversationTracer.read_trace(ref.path)]

@@ -37,7 +37,6 @@ class LaneApp(FastAPI):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Choose the way."""
         match = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
         if match is None:
             await super().__call__(scope, receive, send)

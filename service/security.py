@@ -57,10 +57,8 @@ _ADDED: Final = [
 def read_or_make_token(path: Path, *, new: bool = False) -> str:
     """The serve token in `path`; made (and the file with it) where there is none or `new` asks for another.
 
-    Raises:
-        ConfigError: the file is readable by others, or holds no usable token.
-        RecordError: it cannot be written.
-
+    Raises ConfigError: the file is readable by others, or holds no usable token. Raises RecordError: it cannot be
+    written.
     """
     if not new:
         found = _read_token(path)

@@ -64,7 +64,6 @@ class WholeFile(FileResponse):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the file as long as it was when the answer began."""
         left = 0
         refused: Response | None = None
 

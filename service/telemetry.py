@@ -170,12 +170,7 @@ class Telemetry:
     """One exporter and its tracer."""
 
     def __init__(self, endpoint: str, *, version: str = "") -> None:
-        """`endpoint` is the receiver's base address, such as `http://127.0.0.1:4318`.
-
-        Raises:
-            ConfigError: it is no http address.
-
-        """
+        """`endpoint` is the receiver's base address, such as `http://127.0.0.1:4318`."""
         parts = urlsplit(endpoint)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ConfigError(

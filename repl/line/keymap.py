@@ -44,9 +44,7 @@ ACTIONS: tuple[Action, ...] = (
 def keymap(changes: Mapping[str, str]) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Key sequences by action id; `changes` are the settings below `repl.keys`.
 
-    Raises:
-        ConfigError: no such action, no key, or a key that two actions would share.
-
+    Raises ConfigError: no such action, no key, or a key that two actions would share.
     """
     found = {action.id: tuple(tuple(keys.split()) for keys in action.keys) for action in ACTIONS}
     for action_id, text in changes.items():

@@ -64,21 +64,11 @@ class PipeView:
         return key_rows(keymap(self.session.settings.family("repl.keys")))
 
     async def open_trace(self, task_id: str) -> None:
-        """Full screen needs a terminal.
-
-        Raises:
-            UsageError: always.
-
-        """
+        """Full screen needs a terminal. Raises UsageError: always."""
         raise UsageError("full screen needs a terminal", next_step=f"/trace {task_id}")
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
-        """An editor needs a terminal.
-
-        Raises:
-            UsageError: always.
-
-        """
+        """An editor needs a terminal. Raises UsageError: always."""
         raise UsageError(f"an editor for {len(text)} characters needs a terminal", next_step=f"--file PLAN{suffix}")
 
     def _rests(self, _outcome: TaskOutcome, _seconds: float) -> None:

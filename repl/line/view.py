@@ -153,12 +153,7 @@ ANSI_SEQUENCES["\x1b[O"] = Keys.F24
 
 
 def make_bindings(view: LineView, keys: Mapping[str, tuple[tuple[str, ...], ...]]) -> KeyBindings:
-    """The bindings for a live keymap.
-
-    Raises:
-        ConfigError: a key that prompt_toolkit does not know.
-
-    """
+    """The bindings for a live keymap. Raises ConfigError: a key that prompt_toolkit does not know."""
     found = KeyBindings()
     searching = Condition(lambda: view.search is not None)
     leaving = Condition(lambda: view.leaving)

@@ -46,11 +46,9 @@ class Stream(Protocol):
 
     def write(self, text: str, /) -> Any:
         """Write `text`."""
-        ...
 
     def flush(self) -> Any:
         """Hand on what was written."""
-        ...
 
 
 class Output:

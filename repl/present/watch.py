@@ -30,11 +30,9 @@ class Answers(Protocol):
 
     async def line(self) -> str | None:
         """The next line, None at the end of the input; safe to cancel."""
-        ...
 
     async def forget_typed(self) -> None:
         """Drop what was typed before now."""
-        ...
 
 
 class _MovingLines:

@@ -78,9 +78,7 @@ def leading_globals(words: list[str]) -> int:
 def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
     """The command that `words` name and its arguments, global flags included.
 
-    Raises:
-        UsageError: no such command, or arguments that do not fit it.
-
+    Raises UsageError: no such command, or arguments that do not fit it.
     """
     lead = leading_globals(words)
     name, rest = split_words(words[lead:])
@@ -112,9 +110,7 @@ def unknown_command(word: str, *, second: str = "", prefix: str) -> UsageError:
 def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
     """The arguments of `command` in `words`.
 
-    Raises:
-        UsageError: an unknown flag, a missing or superfluous argument, a value that does not fit.
-
+    Raises UsageError: an unknown flag, a missing or superfluous argument, a value that does not fit.
     """
     parser = _Parser(prog=f"pm {command.name}", add_help=False, allow_abbrev=False)
     parser.command = command

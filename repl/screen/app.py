@@ -50,7 +50,6 @@ class TooSmall(Screen[None]):
 
     @override
     def compose(self) -> ComposeResult:
-        """The message."""
         yield Static(f"pm needs {self._needed[0]}x{self._needed[1]}: make it larger, or pm --line", markup=False)
 
 
@@ -130,11 +129,9 @@ class PmApp(Themed):
 
     @override
     def get_default_screen(self) -> HomeScreen:
-        """Home is the first screen painted."""
         return self.home
 
     def on_mount(self) -> None:
-        """Follow what runs; greet once the first screen is painted."""
         self.stream.bind()
         self.feed.adopt()
         self.home.transcript.take([*_KEPT.get(self.session, self.shown_greeting), *self.session.printed])
@@ -143,12 +140,10 @@ class PmApp(Themed):
         self.call_after_refresh(self.set_title)
 
     async def on_unmount(self) -> None:
-        """Stop following; tasks go on in the session."""
         await self.feed.close()
         _KEPT[self.session] = list(self.home.transcript.kept)
 
     def on_resize(self, event: Resize) -> None:
-        """Tell commands the width; below 60x15 one message stands alone."""
         beside = 42 if event.size.width >= 100 else 0  # the list of tasks
         self.output.columns = max(event.size.width - 4 - beside, 40)
         too_small = event.size.width < _SMALLEST[0] or event.size.height < _SMALLEST[1]
@@ -309,7 +304,6 @@ class PmApp(Themed):
             self.notify(f"{task_id} changed no file", severity="information", markup=False)
 
     def action_last_trace(self) -> None:
-        """The trace of the current or last task."""
         try:
             task = self.session.resolve(None)
         except PmError as error:
@@ -318,7 +312,6 @@ class PmApp(Themed):
         self.show_trace(task.path, follow=task.task_id in self.session.running)
 
     def action_page(self, name: str) -> None:
-        """One of the pages: sessions, captures, settings, doctor, log."""
         from repl.screen import lists
 
         if isinstance(self.screen, lists.Page) and self.screen.page_name == name:
@@ -327,23 +320,19 @@ class PmApp(Themed):
         self.push_screen(page)
 
     def action_palette(self) -> None:
-        """Everything by name."""
         from repl.screen.palette import Palette
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(self))
 
     def action_clear(self) -> None:
-        """Empty the transcript; the record stays."""
         self.home.transcript.clear()
 
     def action_detail(self) -> None:
-        """Show or fold what the agent does in the answer it is giving."""
         self.feed.detail = not self.feed.detail
         self.changed()
 
     def action_refresh_now(self) -> None:
-        """Look at everything again."""
         self.home.look_at_tasks()
         self.refresh(layout=True)
 
@@ -351,7 +340,6 @@ class PmApp(Themed):
 
     @work(exclusive=True, group="leave")
     async def action_quit_asking(self, to: str = "") -> None:
-        """Leave; while tasks run, ask first."""
         from repl.screen.pickers import Question
 
         running = self.session.running
@@ -381,11 +369,9 @@ class PmApp(Themed):
     # -- the terminal -----------------------------------------------------------------------------------------------
 
     def on_app_focus(self, _event: AppFocus) -> None:
-        """The terminal has the focus."""
         self.notifier.focused = True
 
     def on_app_blur(self, _event: AppBlur) -> None:
-        """The terminal lost the focus."""
         self.notifier.focused = False
 
     def set_title(self) -> None:

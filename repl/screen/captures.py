@@ -77,9 +77,7 @@ def checks_text(trace: dict[str, Any]) -> str:
 def view_stored(state_dir: StateDir, settings: Settings, trace_id: str) -> Path:
     """The events of a trace that only the collector has, in a temporary file (the caller removes it).
 
-    Raises:
-        PmError: the collector cannot be read, or the trace is gone.
-
+    Raises PmError: the collector cannot be read, or the trace is gone.
     """
     handle = tempfile.NamedTemporaryFile(  # noqa: SIM115 - the viewer needs its name after this
         mode="wb", prefix="pm-capture-", suffix=".jsonl", delete=False
@@ -275,7 +273,6 @@ class CaptureScreen(TraceScreen):
 
     @override
     def compose(self) -> ComposeResult:
-        """The viewer's, with the thoughts above the keys."""
         for widget in super().compose():
             if isinstance(widget, Hints):
                 with VerticalScroll(id="capture-thoughts") as pane:
@@ -285,7 +282,6 @@ class CaptureScreen(TraceScreen):
 
     @override
     def on_unmount(self) -> None:
-        """Nothing stays behind."""
         super().on_unmount()
         if self._temporary is not None:
             with suppress(OSError):
@@ -293,7 +289,6 @@ class CaptureScreen(TraceScreen):
 
     @override
     def tick(self) -> None:
-        """Take over what is new, thoughts too."""
         super().tick()
         if self.model.file.size != self._seen:
             self._seen = self.model.file.size
@@ -306,7 +301,6 @@ class CaptureScreen(TraceScreen):
 
     @override
     def show_state(self) -> None:
-        """The title names the capture and what its checks came to."""
         super().show_state()
         capture = self._capture
         parts = (capture.trace_id[:8], capture.state, capture.title, capture.checks)
@@ -314,7 +308,6 @@ class CaptureScreen(TraceScreen):
 
     @override
     def show_detail(self) -> None:
-        """The selected event, and the thoughts about it."""
         super().show_detail()
         self._show_thoughts()
 
@@ -329,7 +322,6 @@ class CaptureScreen(TraceScreen):
         return self._thoughts.about(str(value.get("event_id"))) if value is not None else ()
 
     def action_next_thought(self) -> None:
-        """Go to the next thought, from the top again after the last."""
         row = self.facts.row()
         start = row.seq if row is not None and row.seq is not None else -1
         count = self.model.file.count

@@ -115,7 +115,6 @@ class DiffView(ScrollView, can_focus=True):
         self._shown: list[tuple[str, str, str]] = []
 
     def on_resize(self, _event: Resize) -> None:
-        """Choose the form that fits."""
         self.lay_out()
 
     def lay_out(self) -> None:
@@ -148,7 +147,6 @@ class DiffView(ScrollView, can_focus=True):
 
     @override
     def render_line(self, y: int) -> Strip:
-        """The row at `y` of the pane."""
         width, base = self.scrollable_content_region.width, self.rich_style
         number = y + self.scroll_offset.y
         if number >= len(self._shown):
@@ -186,25 +184,20 @@ class DiffScreen(Screen[None]):
 
     @override
     def compose(self) -> ComposeResult:
-        """Title, diff, keys."""
         yield Static(shown(self._heading), id="diff-title", markup=False)
         yield DiffView(self._diff)
         yield Hints()
 
     def on_mount(self) -> None:
-        """The keys act on the diff."""
         self.query_one(DiffView).focus()
 
     def action_back(self) -> None:
-        """Leave."""
         self.dismiss()
 
     def action_jump(self, backwards: bool) -> None:  # noqa: FBT001 - written in the binding
-        """To the next or previous change."""
         self.query_one(DiffView).jump(backwards=backwards)
 
     def action_flip(self) -> None:
-        """Side by side or one under the other, whatever the width."""
         view = self.query_one(DiffView)
         view.side_by_side = not view.wide
         view.lay_out()

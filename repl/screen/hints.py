@@ -65,7 +65,6 @@ class Hints(Widget):
     """
 
     def on_mount(self) -> None:
-        """Draw anew whenever the bindings in force change."""
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
 
     def _changed(self, _screen: Screen[Any]) -> None:
@@ -73,7 +72,6 @@ class Hints(Widget):
 
     @override
     def render_line(self, y: int) -> Strip:
-        """As many hints as fit, from the left."""
         width = self.size.width
         if y:
             return Strip.blank(width, self.rich_style)
@@ -110,7 +108,6 @@ class HelpScreen(ModalScreen[None]):
 
     @override
     def compose(self) -> ComposeResult:
-        """About the pane, then its keys."""
         with VerticalScroll() as box:
             box.border_title = self._heading
             box.border_subtitle = "Esc closes"
@@ -120,5 +117,4 @@ class HelpScreen(ModalScreen[None]):
             )
 
     def action_close(self) -> None:
-        """Back to the pane."""
         self.dismiss()

@@ -113,7 +113,6 @@ class HomeScreen(TaskKeys):
 
     @override
     def compose(self) -> ComposeResult:
-        """Head, panes, status, prompt, keys."""
         yield Static(id="home-top", markup=False)
         with Horizontal(id="home-panes"):
             yield self.tasks
@@ -131,7 +130,6 @@ class HomeScreen(TaskKeys):
         yield Hints()
 
     def on_mount(self) -> None:
-        """The prompt has the focus at start; tasks are looked up behind the first paint."""
         self.prompt.look_up = self.desk.completions
         self.prompt.past = self.desk.past
         self.prompt.pull_back = lambda: self.desk.session.queue.pop() if self.desk.session.queue else ""
@@ -143,13 +141,11 @@ class HomeScreen(TaskKeys):
         self.set_interval(_STATUS_S, self.show_status)
 
     def on_resize(self, event: Resize) -> None:
-        """Below 100 columns one pane at a time."""
         self.set_class(event.size.width < _NARROW, "-narrow")
         self.show_top()
 
     @on(DescendantFocus)
     def focus_moved(self, event: DescendantFocus) -> None:
-        """The list's pane stands beside the list."""
         if isinstance(event.widget, TaskList):
             self.add_class("-listing")
             self.show_task()
@@ -158,7 +154,6 @@ class HomeScreen(TaskKeys):
 
     @override
     def subject(self) -> TaskRow | None:
-        """The selected task."""
         return self.tasks.selected if self.is_mounted else None
 
     # -- what is shown ----------------------------------------------------------------------------------------------
@@ -223,7 +218,6 @@ class HomeScreen(TaskKeys):
 
     @on(TaskList.Moved)
     def moved(self) -> None:
-        """Another task is selected."""
         self.show_task()
         self.refresh_bindings()
 
@@ -245,27 +239,22 @@ class HomeScreen(TaskKeys):
 
     @on(Prompt.Submitted)
     def submitted(self, event: Prompt.Submitted) -> None:
-        """Run the line."""
         self.desk.run_line(event.text)
 
     @on(Prompt.Left)
     def left(self) -> None:
-        """Esc in the prompt: to the list; a task is never stopped by it."""
         self.tasks.focus()
 
     @on(Prompt.Interrupted)
     def interrupted(self) -> None:
-        """Ctrl+C on an empty line: stop what runs (asked), else say how to leave."""
         self.action_interrupt()
 
     @on(Prompt.Ended)
     def ended(self) -> None:
-        """Ctrl+D on an empty line."""
         self.desk.action_quit_asking()
 
     @on(Prompt.Asked)
     def asked(self, event: Prompt.Asked) -> None:
-        """Help, history search, editor."""
         match event.what:
             case "help":
                 self.desk.action_help()
@@ -278,13 +267,11 @@ class HomeScreen(TaskKeys):
 
     @on(Input.Changed, "#home-filter")
     def filter_changed(self, event: Input.Changed) -> None:
-        """Filter while typing."""
         self.filter_text = event.value.strip()
         self.show_rows()
 
     @on(Input.Submitted, "#home-filter")
     def filter_kept(self) -> None:
-        """Back to the list, filtered."""
         self.query_one("#home-filter", Input).display = False
         self.tasks.focus()
 
@@ -292,7 +279,6 @@ class HomeScreen(TaskKeys):
 
     @work
     async def action_interrupt(self) -> None:
-        """Ctrl+C: stop what runs, which asks; else say how to leave."""
         running = self.desk.session.running
         if not running:
             self.notify("Ctrl+D or /exit leaves", severity="information")
@@ -302,40 +288,32 @@ class HomeScreen(TaskKeys):
     # -- moving -----------------------------------------------------------------------------------------------------
 
     def action_move(self, step: int) -> None:
-        """One task."""
         self.tasks.cursor += step
 
     def action_page(self, step: int) -> None:
-        """A page of tasks."""
         self.tasks.cursor += step * max(self.tasks.size.height - 1, 1)
 
     def action_edge(self, end: int) -> None:
-        """The newest (0) or the oldest (1) task."""
         self.tasks.cursor = len(self.tasks.rows) - 1 if end else 0
 
     def action_row(self, number: int) -> None:
-        """Row `number` of the list, as `#3` in commands."""
         self.tasks.cursor = number - 1
 
     # -- prompt -----------------------------------------------------------------------------------------------------
 
     def action_filter(self) -> None:
-        """Filter the list."""
         line = self.query_one("#home-filter", Input)
         line.display = True
         line.focus()
 
     def action_command(self) -> None:
-        """Type a command."""
         self.prompt.put("/")
         self.prompt.focus()
 
     def action_prompt(self) -> None:
-        """To the prompt."""
         self.prompt.focus()
 
     def action_back(self) -> None:
-        """Esc: out of the filter, then to the prompt."""
         line = self.query_one("#home-filter", Input)
         if line.display:
             line.value = ""

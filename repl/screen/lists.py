@@ -69,7 +69,6 @@ class Page(Screen[None]):
 
     @override
     def compose(self) -> ComposeResult:
-        """Title, columns, rows, foot, keys."""
         yield Static(f" {self.heading}", id="page-title", markup=False)
         yield Static(id="page-columns", markup=False)
         yield OptionList()
@@ -78,20 +77,17 @@ class Page(Screen[None]):
         yield Hints()
 
     def on_mount(self) -> None:
-        """Read the rows behind the first paint."""
         self.query_one(OptionList).focus()
         self.query_one("#page-foot", Static).update(" looking …")
         self.action_look()
 
     def on_resize(self, event: Resize) -> None:
-        """Lay the rows out for the new width."""
         self.query_one("#page-columns", Static).update(" " + self._line(self.columns, event.size.width - 2))
         if self._rows:
             self._show()
 
     @work(exclusive=True, group="look")
     async def action_look(self) -> None:
-        """Read the rows again."""
         try:
             self._rows = list(await asyncio.to_thread(self.read))
             problem = ""
@@ -127,7 +123,6 @@ class Page(Screen[None]):
 
     @on(OptionList.OptionSelected)
     def chosen(self, event: OptionList.OptionSelected) -> None:
-        """Enter or a click."""
         self.open(self._found[event.option_index].value)
 
     def selected(self) -> PageRow | None:
@@ -136,43 +131,36 @@ class Page(Screen[None]):
         return self._found[at] if at is not None and at < len(self._found) else None
 
     def action_open(self) -> None:
-        """Enter outside the list."""
         row = self.selected()
         if row is not None:
             self.open(row.value)
 
     def action_filter(self) -> None:
-        """Filter the rows while typing."""
         line = self.query_one("#page-input", Input)
         line.display = True
         line.focus()
 
     @on(Input.Changed, "#page-input")
     def filter_changed(self, event: Input.Changed) -> None:
-        """Narrow."""
         self._wanted = event.value.strip()
         self._show()
 
     @on(Input.Submitted, "#page-input")
     def filter_kept(self) -> None:
-        """Back to the rows."""
         self.query_one("#page-input", Input).display = False
         self.query_one(OptionList).focus()
 
     def action_copy(self) -> None:
-        """Copy the row."""
         row = self.selected()
         if row is not None:
             self.app.copy_to_clipboard("  ".join(row.cells))
             self.notify("copied")
 
     def action_move(self, step: int) -> None:
-        """Vi motion."""
         listing = self.query_one(OptionList)
         listing.action_cursor_down() if step > 0 else listing.action_cursor_up()
 
     def action_back(self) -> None:
-        """Out of the filter, then back."""
         line = self.query_one("#page-input", Input)
         if line.display:
             line.value = ""
@@ -193,7 +181,6 @@ class SessionsPage(Page):
 
     @override
     def read(self) -> Sequence[PageRow]:
-        """Distilled traces, then native sessions, newest first."""
         from tracer.catalog.tasks import list_agentic
         from tracer.distill.locate.find import find_sessions
 
@@ -210,7 +197,6 @@ class SessionsPage(Page):
 
     @override
     def open(self, value: Any) -> None:
-        """View a distilled trace; distill a native session."""
         kind, path = value
         if kind == "trace":
             self.desk.show_trace(Path(path))
@@ -234,7 +220,6 @@ class CapturesPage(Page):
 
     @override
     def read(self) -> Sequence[PageRow]:
-        """Spools and stored traces, newest first."""
         from repl.screen.captures import read_captures
 
         session, now = self.desk.session, now_epoch_ms()
@@ -247,7 +232,6 @@ class CapturesPage(Page):
 
     @override
     def open(self, value: Any) -> None:
-        """View its events."""
         if value.path is not None:
             self._show_capture(value, value.path, temporary=False)
         else:
@@ -285,7 +269,6 @@ class SettingsPage(Page):
 
     @override
     def read(self) -> Sequence[PageRow]:
-        """The declaration, in its own order, with the settings in force."""
         from tracer.settings.declared import SETTINGS
 
         settings = self.desk.session.settings
@@ -300,7 +283,6 @@ class SettingsPage(Page):
 
     @override
     def open(self, value: Any) -> None:
-        """Begin a change."""
         self.dismiss()
         self.desk.put(f"/config set {value} ")
 
@@ -316,7 +298,6 @@ class DoctorPage(Page):
 
     @override
     def read(self) -> Sequence[PageRow]:
-        """Run every check."""
         from repl.commands.setup.doctor import run_checks
         from repl.context import Context
 
@@ -333,7 +314,6 @@ class DoctorPage(Page):
 
     @override
     def open(self, value: Any) -> None:
-        """Say the next step."""
         if value:
             self.notify(f"next: {value}", markup=False)
 
@@ -349,7 +329,6 @@ class LogPage(Page):
 
     @override
     def read(self) -> Sequence[PageRow]:
-        """The lines."""
         return [PageRow((line,)) for line in self.desk.log_lines]
 
 

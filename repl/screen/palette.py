@@ -94,7 +94,6 @@ class Palette(ModalScreen[None]):
 
     @override
     def compose(self) -> ComposeResult:
-        """Input above, entries below."""
         with Vertical() as box:
             box.border_title = "Palette"
             box.border_subtitle = "Enter runs, Esc closes"
@@ -102,7 +101,6 @@ class Palette(ModalScreen[None]):
             yield OptionList()
 
     def on_mount(self) -> None:
-        """Begin with everything."""
         self.query_one(Input).focus()
         self._show("")
 
@@ -120,19 +118,16 @@ class Palette(ModalScreen[None]):
 
     @on(Input.Changed)
     def typed(self, event: Input.Changed) -> None:
-        """Narrow."""
         self._show(event.value.strip())
 
     @on(Input.Submitted)
     def entered(self) -> None:
-        """Run the highlighted entry."""
         at = self.query_one(OptionList).highlighted
         if at is not None:
             self._run(self._found[at])
 
     @on(OptionList.OptionSelected)
     def clicked(self, event: OptionList.OptionSelected) -> None:
-        """Run the clicked entry."""
         self._run(self._found[event.option_index])
 
     def _run(self, entry: Entry) -> None:
@@ -140,7 +135,6 @@ class Palette(ModalScreen[None]):
         self.app.call_later(entry.run)
 
     def action_move(self, step: int) -> None:
-        """Another entry."""
         listing = self.query_one(OptionList)
         if self._found:
             listing.highlighted = ((listing.highlighted or 0) + step) % len(self._found)

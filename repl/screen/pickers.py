@@ -34,28 +34,23 @@ class Choice(ModalScreen[int | None]):
 
     @override
     def compose(self) -> ComposeResult:
-        """The list in a frame."""
         with Vertical() as box:
             box.border_title = self._heading
             box.border_subtitle = "Enter chooses, Esc closes"
             yield OptionList(*(Option(Content(shown(text))) for text in self._options))
 
     def on_mount(self) -> None:
-        """Start on the present choice."""
         listing = self.query_one(OptionList)
         listing.highlighted = min(self._start, len(self._options) - 1) if self._options else None
         listing.focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Answer."""
         self.dismiss(event.option_index)
 
     def action_down(self) -> None:
-        """One further."""
         self.query_one(OptionList).action_cursor_down()
 
     def action_up(self) -> None:
-        """One back."""
         self.query_one(OptionList).action_cursor_up()
 
 
@@ -74,11 +69,9 @@ class Question(ModalScreen[str]):
 
     @override
     def compose(self) -> ComposeResult:
-        """The question alone."""
         yield Static(self._text, markup=False)
 
     def on_key(self, event: Key) -> None:
-        """Take an answer; nothing behind sees the key."""
         event.stop()
         event.prevent_default()
         if event.key == "escape":

@@ -47,14 +47,12 @@ class HistoryScreen(ModalScreen[str | None]):
 
     @override
     def compose(self) -> ComposeResult:
-        """Input above, matches below."""
         with Vertical() as box:
             box.border_subtitle = "Enter takes it, Ctrl+R next scope, Esc closes"
             yield Input(placeholder="search earlier inputs")
             yield OptionList()
 
     def on_mount(self) -> None:
-        """Begin with everything of this project."""
         self.query_one(Input).focus()
         self._show()
 
@@ -72,27 +70,22 @@ class HistoryScreen(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def typed(self) -> None:
-        """Narrow."""
         self._show()
 
     @on(Input.Submitted)
     def taken(self) -> None:
-        """Take the highlighted input."""
         at = self.query_one(OptionList).highlighted
         self.dismiss(None if at is None else self._found[at])
 
     @on(OptionList.OptionSelected)
     def clicked(self, event: OptionList.OptionSelected) -> None:
-        """Take the clicked input."""
         self.dismiss(self._found[event.option_index])
 
     def action_scope(self) -> None:
-        """Session, project, all, and round again."""
         self._scope = (self._scope + 1) % len(SCOPES)
         self._show()
 
     def action_move(self, step: int) -> None:
-        """Another match."""
         listing = self.query_one(OptionList)
         if self._found:
             listing.highlighted = ((listing.highlighted or 0) + step) % len(self._found)
@@ -226,13 +219,11 @@ class Prompt(TextArea):
 
     @override
     async def _on_paste(self, event: Paste) -> None:
-        """A paste never submits; a long one is folded to one word."""
         event.prevent_default()
         event.stop()
         self.insert(self._pastes.insert(event.text))
 
     def action_expand(self) -> None:
-        """Put folded pastes back in full, for editing; without any, show what the agent does now."""
         if self.whole == self.text:
             self.post_message(self.Asked("detail"))
             return
@@ -279,14 +270,12 @@ class Prompt(TextArea):
         return True
 
     def action_submit(self) -> None:
-        """Submit, or take the candidate that the person moved to."""
         if self.enter_breaks:
             self.insert("\n")
         else:
             self._submit()
 
     def action_break_line(self) -> None:
-        """A line break; where Enter breaks lines, this submits."""
         if self.enter_breaks:
             self._submit()
         else:
@@ -314,11 +303,9 @@ class Prompt(TextArea):
         self.completions.offer([])
 
     def action_search_history(self) -> None:
-        """Search earlier inputs."""
         self.post_message(self.Asked("history"))
 
     def action_edit(self) -> None:
-        """Edit the input in the person's editor."""
         self.post_message(self.Asked("editor"))
 
     # -- history ----------------------------------------------------------------------------------------------------
@@ -339,7 +326,6 @@ class Prompt(TextArea):
     # -- completion -------------------------------------------------------------------------------------------------
 
     def on_text_area_changed(self) -> None:
-        """Offer what can stand here, while a command is being typed."""
         if self._walk is not None and self._at < len(self._walk) and self.text == self._walk[self._at]:
             return
         self._walk = None
@@ -352,7 +338,6 @@ class Prompt(TextArea):
         return "\n".join([*self.text.split("\n")[:row], self.document.get_line(row)[:column]])
 
     def action_complete(self) -> None:
-        """Take the only candidate, or go through them."""
         offered = self.completions.candidates
         if len(offered) == 1:
             self._take(offered[0])
@@ -361,7 +346,6 @@ class Prompt(TextArea):
             self.completions.move(1)
 
     def action_complete_back(self) -> None:
-        """Go through the candidates backwards."""
         self.completions.move(-1)
 
     def _take(self, candidate: Candidate) -> None:

@@ -155,11 +155,9 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
 
     def validate_cursor(self, cursor: int) -> int:
-        """Keep the cursor inside the list."""
         return max(0, min(cursor, len(self.rows) - 1))
 
     def watch_cursor(self) -> None:
-        """Bring the row into view and tell."""
         self._reveal()
         self.refresh()
         self.post_message(self.Moved())
@@ -168,14 +166,12 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
 
     def on_click(self, event: Click) -> None:
-        """A click selects."""
         inside = event.get_content_offset(self)
         if inside is not None and inside.y + self.scroll_offset.y < len(self.rows):
             self.cursor = inside.y + self.scroll_offset.y
 
     @override
     def render_line(self, y: int) -> Strip:
-        """The row at `y` of the pane."""
         width, base = self.scrollable_content_region.width, self.rich_style
         number = y + self.scroll_offset.y
         if not self.rows and y < 2:
@@ -237,7 +233,6 @@ class TaskKeys(Screen[None]):
     # -- the selected task ------------------------------------------------------------------------------------------
 
     def action_do(self, name: str) -> None:
-        """Do `name` to the task, or say why not."""
         row = self.subject()
         reason = self.reason_for(name, row)
         if reason or row is None:
@@ -326,19 +321,16 @@ class TaskScreen(TaskKeys):
 
     @override
     def subject(self) -> TaskRow:
-        """The task shown."""
         return self._row
 
     @override
     def compose(self) -> ComposeResult:
-        """Title, lines, keys."""
         yield Static(f" {shown(self._row.task_id)}", id="task-title", markup=False)
         with VerticalScroll():
             yield Static(id="task-lines", markup=False)
         yield Hints()
 
     def on_mount(self) -> None:
-        """Read it, and again while it changes."""
         self.query_one(VerticalScroll).focus()
         self.look()
         self.set_interval(_LOOK_S, self.look)
@@ -356,10 +348,8 @@ class TaskScreen(TaskKeys):
         self.refresh_bindings()
 
     def action_command(self) -> None:
-        """Back to the prompt with a command begun."""
         self.dismiss()
         self.desk.put("/")
 
     def action_back(self) -> None:
-        """Back to the list."""
         self.dismiss()

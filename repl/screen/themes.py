@@ -124,17 +124,14 @@ class Themed(App[Any]):
         return self._exception
 
     def on_ready(self) -> None:
-        """After Ctrl+Z and `fg` the terminal holds nothing of ours: draw all of it."""
         self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
 
     @on(DescendantFocus)
     def steady_cursor(self, event: DescendantFocus) -> None:
-        """No cursor blinks: nothing is written to the terminal while nothing changes."""
         if isinstance(event.widget, Input):
             event.widget.cursor_blink = False
 
     def action_help(self) -> None:
-        """Every key in force, and what the screen is for."""
         from repl.screen.hints import HelpScreen, key_rows
 
         self.push_screen(HelpScreen("Help", str(getattr(self.screen, "HELP", "")), key_rows(self.screen)))

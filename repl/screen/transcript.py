@@ -112,7 +112,6 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
         self._lay_out()
 
     def on_resize(self, _event: Resize) -> None:
-        """Wrap anew where the width changed."""
         if self.scrollable_content_region.width != self._width:
             self._width = self.scrollable_content_region.width
             self._lay_out()
@@ -135,27 +134,22 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def action_scroll_by(self, step: int) -> None:
-        """Scroll; reaching the end follows again."""
         self.scroll_to(y=self.scroll_offset.y + step, animate=False, immediate=True)
         self._following = self.scroll_offset.y >= self.max_scroll_y
         self.border_subtitle = "" if self._following else "End follows"
 
     def action_scroll_page(self, step: int) -> None:
-        """Scroll by the pane's height."""
         self.action_scroll_by(step * max(self.size.height - 1, 1))
 
     def action_to_start(self) -> None:
-        """To the first line."""
         self.action_scroll_by(-len(self._rows))
 
     def action_to_end(self) -> None:
-        """To the last line, and stay there."""
         self._following = True
         self.border_subtitle = ""
         self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
 
     def action_copy(self) -> None:
-        """Copy all lines."""
         text = "\n".join(self.kept)
         self.app.copy_to_clipboard(text)
         self.notify(f"copied {len(self.kept):,} lines")
@@ -167,7 +161,6 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
 
     @override
     def render_line(self, y: int) -> Strip:
-        """The row at `y` of the pane."""
         width, base = self.scrollable_content_region.width, self.rich_style
         number = y + self.scroll_offset.y
         rows = self._rows

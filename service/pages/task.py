@@ -47,12 +47,7 @@ def agentic_rows(state_dir: StateDir) -> list[dict[str, Any]]:
 
 
 def agentic_view(state_dir: StateDir, name: str) -> dict[str, Any]:
-    """What the session's page shows.
-
-    Raises:
-        NotFoundError: the folder lists no such file.
-
-    """
+    """What the session's page shows. Raises NotFoundError: the folder lists no such file."""
     row = next((row for row in list_agentic(state_dir) if Path(row.path).name == name), None)
     if row is None:
         raise NotFoundError(f"no agent session {name!r}", next_step="open the list of sessions")

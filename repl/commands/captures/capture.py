@@ -158,12 +158,7 @@ async def new(context: Context, arguments: Namespace) -> int:
 
 
 def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
-    """The create request from a file, checked against the schema.
-
-    Raises:
-        UsageError: it is none, told by place.
-
-    """
+    """The create request from a file, checked against the schema."""
     from pydantic import ValidationError
 
     from collector.intake.parse import refusal
@@ -212,12 +207,7 @@ async def finalize(context: Context, arguments: Namespace) -> int:
 
 
 def _checked_state(state: Any, spool: Spool, context: Context) -> Mapping[str, Any] | None:
-    """The final state, checked and redacted.
-
-    Raises:
-        UsageError: it breaks the schema.
-
-    """
+    """The final state, checked and redacted."""
     from pydantic import ValidationError
 
     from collector.intake.parse import refusal
@@ -238,9 +228,7 @@ def _checked_state(state: Any, spool: Spool, context: Context) -> Mapping[str, A
 async def send_now(context: Context, arguments: Namespace, spool: Spool) -> Sending:
     """Send what is left and say so.
 
-    Raises:
-        PmError: what the collector or the network said; the spool is untouched by it.
-
+    Raises PmError: what the collector or the network said; the spool is untouched by it.
     """
     async with client_for(context, arguments, spool=spool) as client:
         sending = await send_spool(spool, client)
@@ -302,12 +290,7 @@ def _local(context: Context, selector: str) -> tuple[Spool | None, str]:
 
 
 async def _to_file(path: Path, pieces: Any) -> int:
-    """Write whole or not at all; the size.
-
-    Raises:
-        UsageError: it cannot be written there.
-
-    """
+    """Write whole or not at all; the size."""
     size = 0
     try:
         with output_file(path, 0o666) as file:  # less the umask

@@ -28,9 +28,7 @@ class NoCollectorError(NotFoundError):
 async def opened_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
     """The collector that the settings name (`collector.*`), while the block runs.
 
-    Raises:
-        NoCollectorError: there is none yet, and `create` is not asked for: looking makes nothing.
-
+    Raises NoCollectorError: there is none yet, and `create` is not asked for: looking makes nothing.
     """
     from collector.opening import open_collector  # pydantic, orjson: 150 ms, for these commands alone
 
@@ -49,9 +47,7 @@ async def opened_collector(context: Context, *, create: bool = False) -> AsyncIt
 async def find_row(store: TraceStore, selector: str) -> TraceRow:
     """The trace whose id is `selector`, or the only one whose id begins so.
 
-    Raises:
-        NotFoundError: none, more than one, or it was deleted.
-
+    Raises NotFoundError: none, more than one, or it was deleted.
     """
     exact = await store.get_trace(selector.lower())
     if exact is not None and exact.status == "deleted":

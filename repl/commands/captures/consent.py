@@ -74,9 +74,7 @@ def bug_from(context: Context, arguments: Namespace, *, default_title: str) -> B
 def person_from(context: Context, arguments: Namespace, git: Git) -> Person:
     """Who records, with their consent: of the flag, else as given before, else asked now (and kept).
 
-    Raises:
-        UsageError: nobody consented yet and nobody can be asked.
-
+    Raises UsageError: nobody consented yet and nobody can be asked.
     """
     from collector.recorder.begin import Person, head_commit, repo_block
     from collector.recorder.consent import keep_consent, parse_consent, stored_consent

@@ -65,9 +65,7 @@ async def qa(context: Context, arguments: Namespace) -> int:
 async def find_capture(collector: Collector, text: str | None) -> str:
     """The trace with this id or this beginning of one; the newest without.
 
-    Raises:
-        NotFoundError: none, or more than one.
-
+    Raises NotFoundError: none, or more than one.
     """
     if text and await collector.store.get_trace(text.lower()) is not None:
         return text.lower()

@@ -255,12 +255,7 @@ def _last_events(spool: Spool) -> list[str]:
 
 
 def _checked_links(spool: Spool, links: list[str]) -> list[str]:
-    """Full ids of the events that `links` name (by id, its beginning, or seq).
-
-    Raises:
-        NotFoundError: one names nothing.
-
-    """
+    """Full ids of the events that `links` name (by id, its beginning, or seq)."""
     events = [orjson.loads(line.raw) for line in spool.lines()]
     found = []
     for link in links:
@@ -399,12 +394,7 @@ async def upload(context: Context, arguments: Namespace) -> int:
 
 
 def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
-    """Ask before what is nowhere else is deleted.
-
-    Raises:
-        UsageError: nobody can be asked, or the answer was no.
-
-    """
+    """Ask before what is nowhere else is deleted."""
     if context.arguments.yes:
         return
     left = state["events"] - state["sent"]

@@ -20,9 +20,7 @@ _TOKEN: Final = "PM_CAPTURE_TOKEN"  # noqa: S105 - the variable's name
 def server_address(context: Context, arguments: Namespace, spool: Spool | None = None) -> str:
     """`--server`, else the address the capture was begun for, else the setting.
 
-    Raises:
-        ConfigError: it is no address.
-
+    Raises ConfigError: it is no address.
     """
     from collector.client.api import checked_address
 
@@ -38,10 +36,8 @@ def client_for(
 ) -> CollectorClient:
     """A client of that collector with the key that is at hand (none is no error here).
 
-    Raises:
-        ConfigError: the address or the key file cannot be used.
-        CredentialsError: the key file that was named is not there.
-
+    Raises ConfigError: the address or the key file cannot be used. Raises CredentialsError: the key file that was named
+    is not there.
     """
     from collector.client.api import CollectorClient
 

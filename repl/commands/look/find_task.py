@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def find_task(context: Context, selector: str | None) -> TaskRef:
-    """The task; None is the current or newest one.
-
-    Raises:
-        NotFoundError: nothing, or more than one thing, answers.
-
-    """
+    """The task; None is the current or newest one. Raises NotFoundError: nothing, or more than one thing, answers."""
     if context.session is not None:
         found: TaskRef = context.session.resolve(selector)
         return found

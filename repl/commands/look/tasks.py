@@ -153,9 +153,7 @@ def epoch_ms_of(stamp: str) -> int:
 def since_iso(text: str) -> str:
     """`30d`, `2h`, `2026-01-31` or `2026-01-31T10:30` (UTC) as the ISO time that facts are compared with.
 
-    Raises:
-        UsageError: neither a span nor a date.
-
+    Raises UsageError: neither a span nor a date.
     """
     seconds = parse_duration(text, needs_unit=True)  # a bare number may be a date: 20260131
     if seconds is not None:

@@ -45,12 +45,7 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
 
 
 def _require_subtask(task: TaskRef, wanted: str) -> None:
-    """Refuse a subtask that the trace does not have, instead of showing nothing.
-
-    Raises:
-        NotFoundError: with the subtasks there are.
-
-    """
+    """Refuse a subtask that the trace does not have, instead of showing nothing."""
     with task.path.open("rb") as file:
         facts = [_fact(line) for line in file]
     found = [str(name) for fact in facts if (name := fact.get("subtask_id")) is not None]

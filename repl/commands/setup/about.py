@@ -31,12 +31,7 @@ def version(context: Context, _arguments: Namespace) -> int:
 
 
 def help_command(context: Context, arguments: Namespace) -> int:
-    """`pm help [TOPIC]`.
-
-    Raises:
-        NotFoundError: nothing is called so.
-
-    """
+    """`pm help [TOPIC]`. Raises NotFoundError: nothing is called so."""
     topic = " ".join(arguments.topic).removeprefix("/")
     surface = "cli" if context.session is None else "slash"
     if not topic:

@@ -31,9 +31,7 @@ _PROMPT = "Fix broken_module.py"
 def fixture_folder() -> Path:
     """The fixture: beside the package in a wheel, in `fixtures/` in a checkout.
 
-    Raises:
-        InternalError: it was not shipped.
-
+    Raises InternalError: it was not shipped.
     """
     package = Path(__file__).resolve().parents[2]
     for folder in (package / "demo_fixture", package.parent / "fixtures" / "self-heal-wrapper"):

@@ -78,9 +78,7 @@ class PlanAnswer(NamedTuple):
 def edited_plan(before: str, after: str, *, task_id: str) -> Mapping[str, Any] | None:
     """The plan in the edited text, None where nothing was changed.
 
-    Raises:
-        UsageError: it cannot be carried out; the text is kept, and the error says where.
-
+    Raises UsageError: it cannot be carried out; the text is kept, and the error says where.
     """
     from repl.editing import kept_aside
     from runner.core.chunk_plan import read_plan

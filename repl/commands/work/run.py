@@ -228,12 +228,7 @@ def _one_of(context: Context, arguments: Namespace) -> None:
 
 
 def _prompt(words: list[str], context: Context) -> str:
-    """The request: the words, stdin for `-`, a file for `@FILE`.
-
-    Raises:
-        UsageError: nothing in it, an unreadable file, or text that is not UTF-8.
-
-    """
+    """The request: the words, stdin for `-`, a file for `@FILE`."""
     if words == ["-"]:
         raw = sys.stdin.buffer.read(_MOST_INPUT + 1)
         source = "stdin"

@@ -23,7 +23,6 @@ class ViewerApp(Themed):
 
     @override
     def get_default_screen(self) -> TraceScreen:
-        """The viewer itself is the first screen: nothing is painted before it."""
         return self.viewer
 
     def leave_viewer(self) -> bool:

@@ -289,12 +289,10 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def on_resize(self, _event: Resize) -> None:
-        """Wrap anew where the width changed."""
         if self.scrollable_content_region.width != self._width:
             self.layout_lines()
 
     def watch_needle(self) -> None:
-        """Highlight anew."""
         self.refresh()
 
     def find_needle(self) -> None:
@@ -316,7 +314,6 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
 
     @override
     def render_line(self, y: int) -> Strip:
-        """The line at `y` of the pane."""
         width, base = self.scrollable_content_region.width, self.rich_style
         number = y + self.scroll_offset.y
         if number >= len(self._lines):

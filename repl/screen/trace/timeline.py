@@ -93,18 +93,15 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def validate_cursor(self, cursor: int) -> int:
-        """Keep the cursor inside the list."""
         return max(0, min(cursor, len(self.model.timeline) - 1))
 
     def watch_cursor(self, old: int, new: int) -> None:
-        """Bring the new row into view and tell."""
         self.show_cursor()
         self.draw_line(old - self.scroll_offset.y)
         self.draw_line(new - self.scroll_offset.y)
         self.post_message(self.Moved(new))
 
     def watch_needle(self) -> None:
-        """Highlight anew."""
         self.refresh()
 
     def show_cursor(self) -> None:
@@ -117,7 +114,6 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
             self.refresh(Region(0, y, self.size.width, 1))
 
     def on_click(self, event: Click) -> None:
-        """A click selects a row; on a group's header it folds or unfolds."""
         inside = event.get_content_offset(self)
         if inside is None:
             return
@@ -167,7 +163,6 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @override
     def render_line(self, y: int) -> Strip:
-        """The displayed row at `y` of the pane."""
         width = self.scrollable_content_region.width
         index = y + self.scroll_offset.y
         base = self.rich_style

@@ -72,7 +72,6 @@ class TraceActions(Screen[None]):
     # -- moving -----------------------------------------------------------------------------------------------------
 
     def action_move(self, step: int) -> None:
-        """One row; scrolls the detail where it has the focus."""
         if self.detail.has_focus:
             self.detail.scroll_relative(y=step, animate=False, immediate=True)
         elif step < 0 and self.facts.cursor == 0 and self.model.tail is not None:
@@ -81,11 +80,9 @@ class TraceActions(Screen[None]):
             self.facts.cursor += step
 
     def action_page(self, step: int) -> None:
-        """One pane's height."""
         self.action_move(step * max((self.detail if self.detail.has_focus else self.facts).size.height - 1, 1))
 
     def action_first(self) -> None:
-        """The first fact."""
         if self.detail.has_focus:
             self.detail.scroll_home(animate=False, immediate=True)
             return
@@ -96,7 +93,6 @@ class TraceActions(Screen[None]):
         self.show_detail()
 
     def action_last(self) -> None:
-        """The last fact, at once even where the index has not come so far; from then on the end is followed."""
         if self.detail.has_focus:
             self.detail.scroll_end(animate=False, immediate=True)
             return
@@ -132,29 +128,24 @@ class TraceActions(Screen[None]):
             self.facts.go_to(position)
 
     def action_follow(self) -> None:
-        """Follow the end, or stop following."""
         if self.following:
             self.following = False
         else:
             self.action_last()
 
     def action_refresh_now(self) -> None:
-        """Look at the file at once instead of at the next tenth of a second."""
         self.model.file.poll()
         self.model.version = -1
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
     def action_fold(self) -> None:
-        """Fold or unfold the group under the cursor."""
         self.facts.toggle_fold()
 
     def action_fold_to(self, folded: bool) -> None:  # noqa: FBT001 - written in the binding
-        """Fold, or unfold."""
         self.facts.fold(folded=folded)
 
     def action_latest(self) -> None:
-        """Fold all but the latest iteration of every subtask; again: unfold all."""
         timeline = self.model.timeline
         row = self.facts.row()
         if timeline.folded:
@@ -172,7 +163,6 @@ class TraceActions(Screen[None]):
 
     @work
     async def action_iterations(self) -> None:
-        """Choose an iteration to go to."""
         from repl.screen.pickers import Choice
         from repl.screen.trace.timeline import group_name
 
@@ -189,7 +179,6 @@ class TraceActions(Screen[None]):
 
     @work
     async def action_subtasks(self) -> None:
-        """Choose a subtask to see alone, or all."""
         from repl.screen.pickers import Choice
 
         names = [name for name in dict.fromkeys(g.subtask for g in list(self.model.file.index.groups)) if name]
@@ -203,16 +192,13 @@ class TraceActions(Screen[None]):
     # -- the selected fact ------------------------------------------------------------------------------------------
 
     def action_mode(self) -> None:
-        """Readable, indented JSON, stored bytes, and round again."""
         self.detail.next_mode()
         self.show_detail()
 
     def action_unfold(self) -> None:
-        """Unfold long values, or fold them again."""
         self.detail.toggle_unfolded()
 
     def action_detail(self) -> None:
-        """Read the detail; on a group's header, fold or unfold it. In a narrow terminal it fills the screen."""
         if len(self.model.timeline) and self.model.item(self.facts.cursor).position is None:
             self.facts.toggle_fold()
             return
@@ -220,13 +206,11 @@ class TraceActions(Screen[None]):
         self.detail.focus()
 
     def action_copy(self) -> None:
-        """Copy the selected fact's text."""
         row, decoded = self.detail.row, self.detail.decoded
         if row is not None and decoded is not None:
             self._copy(plain_text(decoded), "the text")
 
     def action_copy_raw(self) -> None:
-        """Copy the stored line."""
         if self.detail.decoded is not None:
             self._copy(self.detail.decoded.raw.decode("utf-8", "backslashreplace"), "the stored line")
 
@@ -236,14 +220,12 @@ class TraceActions(Screen[None]):
         self.notify(f"copied {what}, {len(text):,} characters{large}")
 
     def action_open(self, program: str) -> None:
-        """Open the selected fact's text in the editor or the pager."""
         row, decoded = self.detail.row, self.detail.decoded
         if row is not None and decoded is not None:
             open_outside(self.app, plain_text(decoded), program=program)
 
     @work(exclusive=True, group="walk")
     async def action_previous(self) -> None:
-        """Go to the same fact of the previous iteration."""
         row = self.facts.row()
         found = await asyncio.to_thread(self.model.previous_like, row) if row is not None else None
         position = self.model.position_of(found.seq) if found is not None and found.seq is not None else None
@@ -254,7 +236,6 @@ class TraceActions(Screen[None]):
 
     @work(exclusive=True, group="walk")
     async def action_compare(self) -> None:
-        """The selected answer beside the previous one; a prompt beside the next."""
         row = self.facts.row()
         reason = self.reason_against("compare")
         if row is None or reason:
@@ -287,7 +268,6 @@ class TraceActions(Screen[None]):
     # -- search -----------------------------------------------------------------------------------------------------
 
     def action_next_match(self, backwards: bool) -> None:  # noqa: FBT001 - written in the binding
-        """On to the next (previous) line that holds the text."""
         if not self.facts.needle:
             self.notify("nothing searched yet: / searches", severity="information")
         else:
@@ -327,7 +307,6 @@ class TraceActions(Screen[None]):
     # -- leaving ----------------------------------------------------------------------------------------------------
 
     def action_back(self) -> None:
-        """One level back: input line, detail, highlighting, filter, and then the screen itself."""
         if self.query_one("#trace-input", Input).display:
             self.close_input()
         elif self.detail.has_focus or self.has_class("-detail"):
@@ -342,7 +321,6 @@ class TraceActions(Screen[None]):
             self.action_leave()
 
     def action_leave(self) -> None:
-        """Back to where the viewer was opened from; as the only screen, the program ends."""
         self._stop_search.set()
         leave = getattr(self.app, "leave_viewer", None)
         if leave is None:
@@ -363,7 +341,6 @@ class TraceInput(Input):
     BINDINGS = KEYS["trace_input"]
 
     def action_complete(self) -> None:
-        """Take the first completion of the filter; nothing for searches and line numbers."""
         screen = self.screen
         if isinstance(screen, TraceScreen) and screen.asked == "filter":
             offered = screen.completions(self.value)
@@ -409,7 +386,6 @@ class TraceScreen(TraceActions):
 
     @override
     def compose(self) -> ComposeResult:
-        """Title and follow state, filter, panes, keys."""
         with Horizontal(id="trace-top"):
             yield Static(id="trace-title", markup=False)
             yield Static(id="trace-follow", markup=False)
@@ -423,7 +399,6 @@ class TraceScreen(TraceActions):
         yield TraceInput(id="trace-input", select_on_focus=False)
 
     def on_mount(self) -> None:
-        """Begin to index once the first screen is painted."""
         self.facts.focus()
         if self._start_following:
             self.action_last()
@@ -436,11 +411,9 @@ class TraceScreen(TraceActions):
         self.set_interval(_TICK_S, self.tick)
 
     def on_unmount(self) -> None:
-        """Nothing stays behind."""
         self.model.close()
 
     def on_resize(self, event: Resize) -> None:
-        """Below 100 columns the detail is a screen of its own."""
         self.set_class(event.size.width < _NARROW, "-narrow")
 
     # -- the model's changes ----------------------------------------------------------------------------------------
@@ -465,7 +438,6 @@ class TraceScreen(TraceActions):
 
     @override
     def show_state(self) -> None:
-        """Write title, follow state and filter line; unchanged text is not painted again."""
         self._write("#trace-title", " " + title_text(self.model))
         waiting = 0 if self.away_from is None else self.model.file.index.count - self.away_from
         self._write("#trace-follow", follow_text(following=self.following, waiting=waiting))
@@ -479,7 +451,6 @@ class TraceScreen(TraceActions):
 
     @on(FactList.Moved)
     def moved(self, event: FactList.Moved) -> None:
-        """Another fact is selected: show it, and stop following where the person left the end."""
         at_end = event.index >= len(self.model.timeline) - 1
         if self.following and not at_end:
             self.following = False
@@ -496,7 +467,6 @@ class TraceScreen(TraceActions):
 
     @override
     def show_detail(self) -> None:
-        """Decode the selected fact and show it."""
         row = self.facts.row()
         pane = self.detail
         if row is None:
@@ -510,7 +480,6 @@ class TraceScreen(TraceActions):
         pane.needle = self.facts.needle
 
     def watch_following(self, following: bool) -> None:  # noqa: FBT001 - called by Textual
-        """Count what arrives while scrolled away."""
         self.away_from = None if following else self.model.file.index.count
         if self.is_mounted:
             self.show_state()
@@ -518,7 +487,6 @@ class TraceScreen(TraceActions):
     # -- the line of input ------------------------------------------------------------------------------------------
 
     def action_ask(self, what: str, text: str = "") -> None:
-        """Open the input line for a search, a filter or a line number."""
         line = self.query_one("#trace-input", Input)
         self.asked = what
         line.placeholder = {
@@ -533,7 +501,6 @@ class TraceScreen(TraceActions):
 
     @on(Input.Submitted, "#trace-input")
     def answered(self, event: Input.Submitted) -> None:
-        """Do what was asked for."""
         text = event.value.strip()
         if self.asked == "filter" and not self.apply_filter(text):
             return
@@ -547,7 +514,6 @@ class TraceScreen(TraceActions):
 
     @override
     def apply_filter(self, text: str) -> bool:
-        """Show only what the filter `text` keeps; whether it could be read."""
         try:
             wanted = filters.parse(text)
         except UsageError as error:
@@ -575,14 +541,12 @@ class TraceScreen(TraceActions):
 
     @override
     def close_input(self) -> None:
-        """Back to the timeline."""
         line = self.query_one("#trace-input", Input)
         line.display = False
         self.facts.focus()
 
     @override
     def reason_against(self, action: str) -> str:
-        """Why the key of `action` does nothing now; empty where it acts."""
         comparable = {"LLM_RESPONSE", "LLM_REQUEST", "REJECTION_DETAILS"}
         if action == "compare" and self.detail.row is not None and self.detail.row.event not in comparable:
             return "answers and prompts can be compared"

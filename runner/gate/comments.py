@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import tree_sitter
 
 from runner.gate.empty_body_rules import is_test_path
-from runner.gate.languages import Language, by_name
-from runner.gate.source import SCAN_LIMIT, Source, scan
+from runner.gate.languages import BODIES, Language, by_name
+from runner.gate.source import SCAN_LIMIT, Source, scan, upwards
 from runner.gate.wording import Words
 
 _I = re.IGNORECASE
@@ -386,8 +386,7 @@ def _short(words: str) -> str:
     return flat if len(flat) <= 60 else flat[:59] + "…"
 
 
-_BLOCKS = {
-    "block", "statement_block", "compound_statement", "statement_list", "statements", "function_body", "body_statement",
+_BLOCKS = BODIES | {
     "lambda_literal", "do_block", "closure_expression", "then", "else", "template_body", "indented_block",
 }  # fmt: skip
 _UNNAMED = ("arrow_function", "function_expression")
@@ -435,9 +434,7 @@ def _is_alone(node: tree_sitter.Node) -> bool:
 def _in_literal(source: Source, node: tree_sitter.Node) -> bool:
     """Whether the block around `node` is the body of a function without a name."""
     kinds = {*source.language.literals, *_UNNAMED}
-    above = node.parent
-    while above is not None and above.type not in kinds and above.type in _BLOCKS:
-        above = above.parent
+    above = next((each for each in upwards(node.parent) if each.type in kinds or each.type not in _BLOCKS), None)
     return above is not None and above.type in kinds and not _ignores_failure(above)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import tree_sitter
 
-from runner.gate.source import Source
+from runner.gate.source import Source, upwards
 from runner.gate.wording import Words
 
 _TEST_PATH = re.compile(
@@ -69,6 +69,14 @@ _ELSEWHERE = re.compile(
     rb"remote|peer|upstream|browser|platform|kernel|driver|device)",
     re.IGNORECASE,
 )
+_DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
+_INTERFACES = {
+    "trait_item", "trait_definition", "trait_declaration", "interface_declaration", "protocol_declaration", "module",
+}  # fmt: skip
+_LIFE_CYCLE = {
+    "constructor", "__init__", "__clone", "__construct", "__destruct", "__wakeup", "init", "deinit", "toString",
+    "main_test",
+}  # fmt: skip
 _NOT_DONE = re.compile(rb"implement|\btodo\b|\byet\b|later|soon|coming|fixme|stub", re.IGNORECASE)
 
 
@@ -102,13 +110,7 @@ def name_of(node: tree_sitter.Node) -> str:
     name = node.child_by_field_name("name")
     declarator = node.child_by_field_name("declarator")
     while name is None and declarator is not None:
-        if declarator.type in {
-            "identifier",
-            "field_identifier",
-            "destructor_name",
-            "operator_name",
-            "qualified_identifier",
-        }:
+        if declarator.type in _DECLARATORS:
             name = declarator
         declarator = declarator.child_by_field_name("declarator")
     if name is None and node.type == "impl_item":
@@ -134,15 +136,11 @@ def context_of(source: Source, node: tree_sitter.Node, body: tree_sitter.Node | 
     owner: tree_sitter.Node | None = None
     nested = False
     in_tests = is_test_path(source.path)
-    above = node.parent
-    while above is not None:
+    for above in upwards(node.parent):
         if owner is None and above.type in source.language.classes and above.type != "mod_item":
             owner = above
-        if above.type in source.language.functions:
-            nested = True
-        if above.type == "mod_item" and name_of(above) in {"tests", "test", "mocks"}:
-            in_tests = True
-        above = above.parent
+        nested = nested or above.type in source.language.functions
+        in_tests = in_tests or (above.type == "mod_item" and name_of(above) in {"tests", "test", "mocks"})
     outer = node.parent if node.parent is not None and node.parent.type == "decorated_definition" else node
     before = _attributes(outer)
     end = body.start_byte if body is not None else node.end_byte
@@ -187,14 +185,7 @@ def _is_base(source: Source, context: Context) -> bool:
     """Whether the function's class is there to be extended."""
     if not context.class_name and not context.class_type:
         return False
-    if context.class_type in {
-        "trait_item",
-        "trait_definition",
-        "trait_declaration",
-        "interface_declaration",
-        "protocol_declaration",
-        "module",
-    }:
+    if context.class_type in _INTERFACES:
         return True
     if _BASE.search(context.class_name) or _BASES.search(context.bases) or b"abstract" in context.bases:
         return True
@@ -252,18 +243,7 @@ def may_be_empty(source: Source, context: Context, *, documented: bool, asked: b
         return False
     if context.name.endswith("::") or "\n" in context.name or _unused_parameters(context.header):
         return True  # a macro stands where the name should be; or the parameters themselves say that they are not used
-    if context.name == context.class_name or context.name in {
-        "constructor",
-        "__init__",
-        "__clone",
-        "__construct",
-        "__destruct",
-        "__wakeup",
-        "init",
-        "deinit",
-        "toString",
-        "main_test",
-    }:
+    if context.name == context.class_name or context.name in _LIFE_CYCLE:
         return True
     return _by_language(source, context, documented=documented)
 
@@ -398,13 +378,11 @@ class Before:
             return (*self._between_headings(start, end), "")
         node = source.tree.root_node.descendant_for_byte_range(start, max(start, end - 1))
         owner: tree_sitter.Node | None = None
-        above = node
-        while above is not None:
+        for above in upwards(node):
             if above.type in source.language.functions and name_of(above):
                 return above.start_byte, above.end_byte, name_of(above)
             if owner is None and above.type in source.language.classes:
                 owner = above
-            above = above.parent
         below = _directly_below(source, node, end)
         if below is not None:
             return start, below.end_byte, name_of(below)

@@ -68,6 +68,16 @@ _JAVASCRIPT_GAPS = re.compile(
     re.MULTILINE,
 )
 
+BODIES = frozenset({
+    "statement_list", "statements", "block", "function_body", "compound_statement", "statement_block", "body_statement",
+})  # fmt: skip
+"""Nodes around the statements of a function, in any language."""
+CONDITIONAL = frozenset({
+    "if_statement", "else_clause", "elif_clause", "match_statement", "case_clause", "switch_case", "switch_default",
+    "if_expression", "match_arm", "when_entry", "conditional", "if", "else", "unless", "expression_case",
+    "default_case", "catch_clause", "except_clause", "case", "when",
+})  # fmt: skip
+"""Nodes whose statements run in some cases only, in any language."""
 _ALL: tuple[Language, ...] = (
     Language(
         name="python", module="python", functions=_C_LIKE, classes=("class_definition",), strings=("string",),

@@ -252,7 +252,7 @@ _STARTS = re.compile(
 )
 _INSIDE = re.compile(r"(?:(?<=[.;:!?)]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD)\b\s*(?:[:)]|$)")
 # In the first column the word is the name of a state as a rule; an open cell stands to its right.
-_MARKDOWN_CELL = re.compile(r"(?<=\S)\s*\|\s*(?P<mark>TODO|FIXME|TBD)\s*(?=\|)")
+_OPEN_CELL = re.compile(r"(?<=\S)\s*\|\s*(?P<mark>TODO|FIXME|TBD)\s*(?=\|)")
 _HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|$)")
 _REST = Words("left_out", "rest_of_document")
 
@@ -279,7 +279,7 @@ def _line(text: str, raw: str, number: int) -> Hit | None:
             return Hit(criterion="Q3", words=left.group()[:60], line=number, excerpt=raw)
     if _HEADING.match(text) or "<!--" in text:
         return None
-    for pattern in (_SAYS_ONLY, _STARTS, _INSIDE, _MARKDOWN_CELL):
+    for pattern in (_SAYS_ONLY, _STARTS, _INSIDE, _OPEN_CELL):
         if found := pattern.search(text):
             return Hit(criterion="Q2", words=found["mark"], line=number, excerpt=raw)
     if (found := _TO_BE_WRITTEN.search(text)) or (found := _REST.search(text) or _BRACKETED.search(text)):

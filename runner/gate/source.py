@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -171,6 +172,13 @@ class Source:
 def _query(language: Language, types: tuple[str, ...]) -> tree_sitter.Query:
     alternatives = " ".join(f"({name})" for name in types)
     return tree_sitter.Query(grammar(language), f"[{alternatives}] @node")
+
+
+def upwards(node: tree_sitter.Node | None) -> Iterator[tree_sitter.Node]:
+    """A node and all that it stands in, from the inside out."""
+    while node is not None:
+        yield node
+        node = node.parent
 
 
 def is_binary(text: bytes) -> bool:

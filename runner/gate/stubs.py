@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import tree_sitter
 
 from runner.gate.empty_body_rules import context_of, may_be_empty, may_raise, name_of
+from runner.gate.languages import BODIES, CONDITIONAL
 from runner.gate.ordered_stubs import ordered_refusals, orders_skeleton
-from runner.gate.source import Source
+from runner.gate.source import Source, upwards
 from runner.gate.wording import Words
 
 _WORDS = (
@@ -93,15 +94,6 @@ def may_refuse(name: str, class_name: str) -> bool:
     return _MAY_NAME.search(name) is not None or _MAY_CLASS.search(class_name) is not None
 
 
-_WRAPPERS = {
-    "statement_list",
-    "statements",
-    "block",
-    "function_body",
-    "compound_statement",
-    "statement_block",
-    "body_statement",
-}
 _WORD = re.compile(r"\w{4,}")
 _DELIBERATE = Words("deliberate", "inside")
 _DELIBERATE_ABOVE = Words("deliberate", "above")
@@ -143,7 +135,7 @@ _RAISING = {
     for name, pattern in _RAISE.items()
 }
 _ALIAS = {"javascript": "js", "typescript": "js", "tsx": "js"}
-_STUBS_SAYS = re.compile(
+_ONLY_SAYS = re.compile(
     rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|(?:window\.)?alert|toast(?:\.\w+)?|messagebox\.\w+|echo|puts|p|"
     rb"fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|"
     rb"return(?: (?:nil|0|false|\w+\{\}|\"\"),)*)?"
@@ -154,17 +146,19 @@ _STUBS_SAYS = re.compile(
 _EMPTY_TEST = re.compile(
     rb"\b(?:it|test)\s*\(\s*(['\"`])[^\n]*?\1\s*,\s*(?:async\s*)?(?:\(\s*\)\s*=>|function\s*\(\s*\))\s*\{\s*\}\s*\)"
 )
-_CONDITIONAL = {
-    "if_statement", "else_clause", "elif_clause", "match_statement", "case_clause", "switch_case", "switch_default",
-    "if_expression", "match_arm", "when_entry", "conditional", "if", "else", "unless", "expression_case",
-    "default_case", "catch_clause", "except_clause", "case", "when",
-}  # fmt: skip
 _EXPECTS = re.compile(rb"with\s+(?:pytest\s*\.\s*)?raises\s*\(|with\s+self\s*\.\s*assertRaises\w*\s*\(")
 _OWN_KOTLIN = re.compile(
     rb"\b(?:fun|class|object|interface|typealias)\s+(?:<[^>\n]*>\s*)?(?:\w+\.)?TODO\b|^import\s[^\n]*\bTODO\s*$",
     re.MULTILINE,
 )
 _FEW = 4
+_EMPTY_STATEMENTS = {
+    "command", "expression_statement", "pass_statement", "empty_statement", "nil", "unit", "tuple_expression",
+}  # fmt: skip
+_NO_OPS = {b"pass", b"...", b":", b"true", b";", b"nil", b"()"}
+_MAY_HOLD_DOTS = {
+    "class_definition", "except_clause", "with_statement", "while_statement", "for_statement", "finally_clause",
+}  # fmt: skip
 
 
 # A function with the statements, docstrings and comments of its body.
@@ -218,8 +212,11 @@ def _empty_bodies(source: Source, bodies: Sequence[_Body], request: str) -> Iter
         if body is None and source.language.name != "ruby":
             continue
         if statements and not _is_nothing(statements[0]) and not _declines(node, statements[0]):
-            if _STUBS_SAYS.match((statements[0].text or b"").strip()):
-                yield from _only_says(source, node, body, statements[0])
+            only = statements[0].text or b""
+            if _ONLY_SAYS.match(only.strip()):
+                context = context_of(source, node, body)
+                if not may_raise(source, context, only, conditional=False):
+                    yield _stub("Q2", f"{context.name}() is not implemented", statements[0])
             continue
         context = context_of(source, node, body)
         said = b" ".join([*documents, *comments]).decode("utf-8", "replace")
@@ -229,7 +226,7 @@ def _empty_bodies(source: Source, bodies: Sequence[_Body], request: str) -> Iter
             or may_be_empty(source, context, documented=bool(documents), asked=context.name in asked)
         ):
             continue
-        yield Stub(criterion="Q3", message=f"empty body of {context.name}()", start=node.start_byte, end=node.end_byte)
+        yield _stub("Q3", f"empty body of {context.name}()", node)
 
 
 def _refusing(source: Source, bodies: Sequence[_Body]) -> Iterator[Stub]:
@@ -254,7 +251,7 @@ def _refusing(source: Source, bodies: Sequence[_Body]) -> Iterator[Stub]:
         ):
             continue
         message = f"{context.name}() is not implemented" if context.name else "not implemented"
-        yield Stub(criterion="Q2", message=message, start=statements[-1].start_byte, end=statements[-1].end_byte)
+        yield _stub("Q2", message, statements[-1])
 
 
 def _above(node: tree_sitter.Node) -> str:
@@ -267,23 +264,14 @@ def _above(node: tree_sitter.Node) -> str:
     return b" ".join(found).decode("utf-8", "replace")
 
 
-def _only_says(
-    source: Source, node: tree_sitter.Node, body: tree_sitter.Node | None, statement: tree_sitter.Node
-) -> Iterator[Stub]:
-    context = context_of(source, node, body)
-    if not may_raise(source, context, statement.text or b"", conditional=False):
-        yield Stub(
-            criterion="Q2",
-            message=f"{context.name}() is not implemented",
-            start=statement.start_byte,
-            end=statement.end_byte,
-        )
+def _stub(criterion: str, message: str, node: tree_sitter.Node) -> Stub:
+    return Stub(criterion=criterion, message=message, start=node.start_byte, end=node.end_byte)
 
 
 def _body(node: tree_sitter.Node) -> tree_sitter.Node | None:
     body = node.child_by_field_name("body")
     if body is None:
-        body = next((child for child in node.children if child.type in _WRAPPERS), None)
+        body = next((child for child in node.children if child.type in BODIES), None)
     if body is not None and body.type == "ruby":
         return None
     return body
@@ -294,7 +282,7 @@ def _statements(body: tree_sitter.Node | None) -> tuple[list[tree_sitter.Node], 
     documents: list[bytes] = []
     comments: list[bytes] = []
     while body is not None:
-        if body.type not in _WRAPPERS:
+        if body.type not in BODIES:
             return [body], documents, comments
         if body.named_child_count > 12:
             return [body, body], documents, comments
@@ -310,7 +298,7 @@ def _statements(body: tree_sitter.Node | None) -> tuple[list[tree_sitter.Node], 
         ):
             documents.append(rest[0].text or b"")
             rest = rest[1:]
-        if len(rest) == 1 and rest[0].type in _WRAPPERS:
+        if len(rest) == 1 and rest[0].type in BODIES:
             body = rest[0]
             continue
         return rest, documents, comments
@@ -318,18 +306,7 @@ def _statements(body: tree_sitter.Node | None) -> tuple[list[tree_sitter.Node], 
 
 
 def _is_nothing(statement: tree_sitter.Node) -> bool:
-    text = (statement.text or b"").strip()
-    if statement.type in {
-        "command",
-        "expression_statement",
-        "pass_statement",
-        "empty_statement",
-        "nil",
-        "unit",
-        "tuple_expression",
-    }:
-        return text in {b"pass", b"...", b":", b"true", b";", b"nil", b"()"}
-    return False
+    return statement.type in _EMPTY_STATEMENTS and (statement.text or b"").strip() in _NO_OPS
 
 
 def _declines(function: tree_sitter.Node, statement: tree_sitter.Node) -> bool:
@@ -343,8 +320,7 @@ def _ellipses(source: Source) -> Iterator[Stub]:
         for pair in source.nodes(("pair",)):
             key = pair.child_by_field_name("key")
             if key is not None and key.text == b'"..."':
-                message = "`...` in place of entries"
-                yield Stub(criterion="Q3", message=message, start=pair.start_byte, end=pair.end_byte)
+                yield _stub("Q3", "`...` in place of entries", pair)
         return
     if source.language.name != "python" or b"..." not in source.text or source.path.endswith(".pyi"):
         return
@@ -356,20 +332,13 @@ def _ellipses(source: Source) -> Iterator[Stub]:
         alone = sum("comment" not in child.type for child in block.named_children) == 1
         if owner is None or (owner.type == "function_definition" and (alone or _documented_only(block))):
             continue
-        if alone and owner.type in {
-            "class_definition",
-            "except_clause",
-            "with_statement",
-            "while_statement",
-            "for_statement",
-            "finally_clause",
-        }:
+        if alone and owner.type in _MAY_HOLD_DOTS:
             continue
         if alone and owner.type in {"if_statement", "else_clause"} and _excluded_branch(owner):
             continue
         if owner.type == "class_definition" and _documented_only(block):
             continue
-        yield Stub(criterion="Q3", message="`...` in place of code", start=node.start_byte, end=node.end_byte)
+        yield _stub("Q3", "`...` in place of code", node)
 
 
 def _documented_only(block: tree_sitter.Node) -> bool:
@@ -400,25 +369,15 @@ def _raising(source: Source) -> Iterator[Stub]:
             continue
         function, conditional = _enclosing(source, node)
         context = context_of(source, function or node, _body(function) if function else None)
-        rest = match.groupdict()
-        statement = next((value for value in rest.values() if value), b"")
-        if name == "rust" and b"todo!" in match.group().lower()[:6] and not context.in_tests:
-            pass
-        elif may_raise(
-            source,
-            context,
-            match.group() if not statement else b'"' + statement if b'"' not in statement[:3] else statement,
-            conditional=conditional,
-        ):
+        said = next((value for value in match.groupdict().values() if value), b"")
+        statement = match.group() if not said else b'"' + said if b'"' not in said[:3] else said
+        todo = name == "rust" and b"todo!" in match.group().lower()[:6] and not context.in_tests
+        if not todo and may_raise(source, context, statement, conditional=conditional):
             continue
         words = match.group().split(b"\n")[0].decode("utf-8", "replace").strip()
         where = f" in {name_of(function)}()" if function is not None and name_of(function) else ""
-        yield Stub(
-            criterion="Q2",
-            message=f"not implemented ({' '.join(words.split())[:50]}){where}",
-            start=match.start(),
-            end=match.end(),
-        )
+        message = f"not implemented ({' '.join(words.split())[:50]}){where}"
+        yield Stub(criterion="Q2", message=message, start=match.start(), end=match.end())
 
 
 def _is_own(source: Source, node: tree_sitter.Node, words: bytes, own: frozenset[bytes]) -> bool:
@@ -443,11 +402,11 @@ def _own_words(source: Source) -> frozenset[bytes]:
 
 def _is_expected(node: tree_sitter.Node) -> bool:
     """Raised where a test expects it: `with pytest.raises(NotImplementedError):`."""
-    above: tree_sitter.Node | None = node
-    while above is not None and above.type != "function_definition":
+    for above in upwards(node):
+        if above.type == "function_definition":
+            break
         if above.type == "with_statement" and _EXPECTS.match(above.text or b""):
             return True
-        above = above.parent
     return False
 
 
@@ -458,24 +417,20 @@ def _node_at(source: Source, offset: int) -> tree_sitter.Node | None:
 
 
 def _is_code(source: Source, offset: int) -> bool:
-    node = _node_at(source, offset)
     kinds = {*source.language.strings, *source.language.comments}
-    while node is not None:
+    for node in upwards(_node_at(source, offset)):
         if node.type in kinds:
             return False
         if node.type in {"template_substitution", "interpolation"}:
             return True
-        node = node.parent
     return True
 
 
 def _enclosing(source: Source, node: tree_sitter.Node) -> tuple[tree_sitter.Node | None, bool]:
     """The function around `node`, and whether a condition stands between."""
     conditional = False
-    above: tree_sitter.Node | None = node
-    while above is not None:
+    for above in upwards(node):
         if above.type in source.language.functions:
             return above, conditional
-        conditional = conditional or above.type in _CONDITIONAL
-        above = above.parent
+        conditional = conditional or above.type in CONDITIONAL
     return None, conditional

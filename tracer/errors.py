@@ -34,6 +34,11 @@ class PmError(Exception):
         self.why = why
         self.next_step = next_step
 
+    @property
+    def line(self) -> str:
+        """What happened and why, in one line."""
+        return f"{self.what}: {self.why}" if self.why else self.what
+
 
 class UsageError(PmError):
     """The request makes no sense as it was typed."""

@@ -180,7 +180,7 @@ class _Run:
             await asyncio.to_thread(self.trees.add_bundle, bundle, what="the bundle of the base commit")
             self.base = await asyncio.to_thread(self.trees.commit, repo.commit_base, what="the base commit")
         except TraceError as error:
-            self.replay.wrong(0, "", f"{error.what}: {error.why}")
+            self.replay.wrong(0, "", error.line)
             self.base_text = f"none: {error.what}"
             return
         self.base_text = f"commit {repo.commit_base}"
@@ -250,7 +250,7 @@ class _Run:
                 await asyncio.to_thread(trees.add_bundle, bundle, what="the bundle of the final commit")
                 return await asyncio.to_thread(trees.commit, sha, what="the final commit")
             except TraceError as error:
-                self.replay.wrong(0, "", f"{error.what}: {error.why}")
+                self.replay.wrong(0, "", error.line)
                 return None
         try:  # nothing was committed, or the base's bundle holds more than the base
             return await asyncio.to_thread(trees.commit, sha, what="the final commit")

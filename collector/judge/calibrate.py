@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from collector.judge.models import read_lines
 from collector.judge.packet import Packet
 from collector.judge.port import WIRE_DIMENSIONS, Judge, JudgeResult
 from collector.judge.rubric import OPTIONAL_DIMENSION
@@ -42,27 +43,14 @@ class Label(BaseModel):
         return value
 
 
+_FORM: Final = 'one JSON object a line: {"trace_id": "…", "scores": {"clarity": 4}}'
+
+
 def read_labels(path: Path) -> list[Label]:
     """The labels of a file."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ConfigError(f"{path.name!r} cannot be read", why=error.strerror or str(error)) from error
-    labels = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                labels.append(Label.model_validate_json(line))
-            except ValidationError as error:
-                fault = error.errors(include_url=False, include_input=False)[0]
-                place = ".".join(map(str, fault["loc"])) or "line"
-                raise ConfigError(
-                    f"line {number} of {path.name!r} is no label",
-                    why=f"{place}: {fault['msg']}",
-                    next_step='one JSON object a line: {"trace_id": "…", "scores": {"clarity": 4}}',
-                ) from error
+    labels = read_lines(path, Label, what="label file", form=_FORM)
     if not labels:
-        raise ConfigError(f"{path.name!r} holds no label", next_step='{"trace_id": "…", "scores": {"clarity": 4}}')
+        raise ConfigError(f"{path.name!r} holds no label", next_step=_FORM)
     return labels
 
 

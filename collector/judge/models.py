@@ -11,7 +11,7 @@ import importlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -83,32 +83,37 @@ class RecordedJudgeModel:
         """Nothing is open."""
 
 
-def read_recording(path: Path) -> list[RecordedReply]:
-    """The lines of a recording."""
+_Line = TypeVar("_Line", bound=BaseModel)
+
+
+def read_lines(path: Path, model: type[_Line], *, what: str, form: str) -> list[_Line]:
+    """The JSON lines of a file; a ConfigError names `what` it is, the line and the `form` that a line has."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise ConfigError(
-            f"the recording {path.name!r} cannot be read",
-            why=error.strerror or str(error),
-            next_step="check judge.recording",
-        ) from error
+        why = error.strerror or str(error)
+        raise ConfigError(f"the {what} {path.name!r} cannot be read", why=why, next_step=form) from error
     if len(data) > _MOST_BYTES:
-        raise ConfigError(f"the recording {path.name!r} is larger than {_MOST_BYTES >> 20} MB")
-    replies = []
+        raise ConfigError(f"the {what} {path.name!r} is larger than {_MOST_BYTES >> 20} MB")
+    found = []
     for number, line in enumerate(data.split(b"\n"), start=1):
         if line.strip():
             try:
-                replies.append(RecordedReply.model_validate_json(line))
+                found.append(model.model_validate_json(line))
             except ValidationError as error:
                 fault = error.errors(include_url=False, include_input=False)[0]
                 raise ConfigError(
-                    f"line {number} of the recording {path.name!r} cannot be used",
+                    f"line {number} of the {what} {path.name!r} cannot be used",
                     why=f"{'.'.join(map(str, fault['loc'])) or 'line'}: {fault['msg']}",
-                    next_step="one JSON object a line: docs/judge.md",
+                    next_step=form,
                 ) from error
-    return replies
+    return found
+
+
+def read_recording(path: Path) -> list[RecordedReply]:
+    """The lines of a recording."""
+    return read_lines(path, RecordedReply, what="recording", form="check judge.recording: docs/judge.md has its form")
 
 
 class RecordingModel:

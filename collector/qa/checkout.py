@@ -166,7 +166,7 @@ class CodeStore:
                 await self._blocking(lambda: self._trees.add_bundle(bundle, what="the bundle"))
                 await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
             except (NotFoundError, TraceError) as error:
-                return Refusal("no_source", _told(error))
+                return Refusal("no_source", error.line)
             return "bundle"
         if not isinstance(url, str) or not url:
             return Refusal("no_source", "the trace has neither a bundle nor a remote address")
@@ -249,7 +249,7 @@ class CodeStore:
                 data = await contents.read(bundle)
                 await self._blocking(lambda: self._trees.add_bundle(data, what="the final bundle"))
             except (NotFoundError, TraceError) as error:
-                return Refusal("no_source", _told(error))
+                return Refusal("no_source", error.line)
         diff_id = _diff_of(state)
         if isinstance(commit, str) and commit != base.commit:
             try:
@@ -271,7 +271,7 @@ class CodeStore:
             try:
                 diff = await contents.read(diff_id)
             except (NotFoundError, TraceError) as error:
-                return Refusal("no_patch", _told(error))
+                return Refusal("no_patch", error.line)
             redacted = redacted or PLACEHOLDER.search(diff) is not None
             try:
                 await self._blocking(partial(_apply, git, diff))
@@ -358,7 +358,3 @@ def _size_of(folder: Path) -> int:
             except OSError:
                 continue
     return total
-
-
-def _told(error: TraceError | NotFoundError) -> str:
-    return f"{error.what}: {error.why}" if error.why else error.what

@@ -400,9 +400,9 @@ class _Run:
         try:
             prepared = await self._checkout(folder)
         except LimitError as error:
-            prepared = Refusal("too_large", _told(error))
+            prepared = Refusal("too_large", error.line)
         except UnavailableError as error:
-            await self._trouble("checkout", Refusal("source_unavailable", _told(error)), error)
+            await self._trouble("checkout", Refusal("source_unavailable", error.line), error)
             return
         if isinstance(prepared, Refusal):
             await self._refused(prepared)
@@ -410,9 +410,9 @@ class _Run:
         try:
             await self._test(prepared, folder)
         except SandboxError as error:
-            await self._trouble("tests", Refusal("sandbox", _told(error)), error)
+            await self._trouble("tests", Refusal("sandbox", error.line), error)
         except LimitError as error:
-            await self._refused(Refusal("too_large", _told(error)))
+            await self._refused(Refusal("too_large", error.line))
 
     async def judge(self, judge: Judge | None, no_judge: str) -> None:
         """Ask the judge, unless this packet was judged before."""
@@ -570,7 +570,3 @@ def _check_blocks(row: TraceRow) -> None:
         model.model_validate(row.metadata[name])
     if row.final_state is not None:
         FinalState.model_validate(row.final_state)
-
-
-def _told(error: PmError) -> str:
-    return f"{error.what}: {error.why}" if error.why else error.what

@@ -415,60 +415,43 @@ async def record_session(
     """
     lock = FileLock(spool.folder / "recorder.lock")
     lock.acquire(what="this recording")
-    try:
+    with contextlib.ExitStack() as ending:
+        ending.callback(lock.release)
         spool.reopen()
-        return await _recorded(
-            spool, git, shell, cwd=cwd, options=options, environ=environ, client=client, gave_up=lock.release
+        nonce = secrets.token_hex(16)
+        marked = False
+        ready = prepare(shell, spool.folder / "shell", nonce=nonce, environ={**environ, RECORDING: str(spool.folder)})
+
+        def on_token(token: Token, typed: bytes) -> None:
+            nonlocal marked
+            if isinstance(token, Mark):
+                marked = True
+                scribe.put(Item("mark", now_epoch_ms(), token, typed))
+            else:
+                scribe.put(Item("output", now_epoch_ms(), token))
+
+        terminal = PtyShell(ready, cwd=cwd, nonce=nonce, on_token=on_token, settled=lambda: scribe.settled())  # noqa: PLW0108 - made below
+        scribe = Scribe(spool, git, options, tell=terminal.say, gave_up=lock.release)
+        watcher = Watcher(
+            git.top,
+            left_out=options.left_out,
+            saved=lambda paths: scribe.put(Item("files", now_epoch_ms(), paths)),
+            tell=terminal.say,
         )
-    finally:
-        lock.release()
+        live = _Live(spool, client, begun=scribe.begun) if client is not None else None
+        scribe.look_first()
 
+        def started() -> None:
+            scribe.start()
+            watcher.start()
 
-async def _recorded(
-    spool: Spool,
-    git: Git,
-    shell: Shell,
-    *,
-    cwd: str,
-    options: ScribeOptions,
-    environ: Mapping[str, str],
-    client: CollectorClient | None,
-    gave_up: Callable[[], None],
-) -> Ended:
-    nonce = secrets.token_hex(16)
-    marked = False
-    ready = prepare(shell, spool.folder / "shell", nonce=nonce, environ={**environ, RECORDING: str(spool.folder)})
-
-    def on_token(token: Token, typed: bytes) -> None:
-        nonlocal marked
-        if isinstance(token, Mark):
-            marked = True
-            scribe.put(Item("mark", now_epoch_ms(), token, typed))
-        else:
-            scribe.put(Item("output", now_epoch_ms(), token))
-
-    terminal = PtyShell(ready, cwd=cwd, nonce=nonce, on_token=on_token, settled=lambda: scribe.settled())  # noqa: PLW0108 - made below
-    scribe = Scribe(spool, git, options, tell=terminal.say, gave_up=gave_up)
-    watcher = Watcher(
-        git.top,
-        left_out=options.left_out,
-        saved=lambda paths: scribe.put(Item("files", now_epoch_ms(), paths)),
-        tell=terminal.say,
-    )
-    live = _Live(spool, client, begun=scribe.begun) if client is not None else None
-    scribe.look_first()
-
-    def started() -> None:
-        scribe.start()
-        watcher.start()
-
-    try:
-        status = await terminal.run(started=started, beside=live)
-    finally:
-        watcher.stop()
-        scribe.put(Item("end", now_epoch_ms()))
-        scribe.join()
-    return Ended(status=status, marked=marked, failed=scribe.failed, live_trouble=live.trouble if live else None)
+        try:
+            status = await terminal.run(started=started, beside=live)
+        finally:
+            watcher.stop()
+            scribe.put(Item("end", now_epoch_ms()))
+            scribe.join()
+        return Ended(status=status, marked=marked, failed=scribe.failed, live_trouble=live.trouble if live else None)
 
 
 class _Live:

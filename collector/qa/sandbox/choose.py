@@ -40,7 +40,7 @@ async def choose_sandbox(mode: SandboxMode, *, image: str, pull: bool = False) -
             sandbox = await _working(ContainerSandbox(engine, pull=pull), image)
             facts = await sandbox.facts(image)
         except SandboxError as error:
-            reasons.append(f"{engine}: {error.what}: {error.why}")
+            reasons.append(f"{engine}: {error.line}")
             continue
         if not facts.lesser or mode == engine:
             return sandbox

@@ -33,6 +33,7 @@ from collector.store.port import (
     TraceRow,
 )
 from collector.store.postgres import read, write
+from collector.store.postgres.jobs import first_line
 from collector.store.postgres.schema import LOCK_GARBAGE, migrate
 from collector.store.postgres.write import Connection
 from tracer import clock
@@ -86,7 +87,7 @@ class PostgresStore:
                 await _configure(first)
                 await migrate(first)
         except psycopg.OperationalError as error:
-            raise _unreachable(_reason(error)) from error
+            raise _unreachable(first_line(error)) from error
         await self._pool.open()
         await self._gates.open()
         for trace_id in await self._read(read.purges):
@@ -110,14 +111,14 @@ class PostgresStore:
         except psycopg.errors.DiskFull as error:
             raise RecordError(
                 "the collector could not store what was sent",
-                why=_reason(error),
+                why=first_line(error),
                 next_step="free space on the database",
             ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if connection is not None and connection.closed:
                 await self._lost()
             raise UnavailableError(
-                "the collector's database did not answer", why=_reason(error), next_step="send it again"
+                "the collector's database did not answer", why=first_line(error), next_step="send it again"
             ) from error
 
     async def _lost(self) -> None:
@@ -342,8 +343,3 @@ async def _configure(connection: Connection) -> None:
     psycopg.types.json.set_json_loads(orjson.loads, connection)
     await connection.execute("SET search_path = pm_collector, public")
     await connection.execute("SET synchronous_commit = on")  # a database's default may be less than durable
-
-
-def _reason(error: psycopg.Error) -> str:
-    """The first line of what PostgreSQL said: later ones may repeat what was sent."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -33,10 +33,28 @@ class Tokens:
         """Where `sent` counts what came from the cache too, as OpenAI and Google tell it."""
         return cls(fresh=max(sent - cached, 0), cached=cached, output=output)
 
+    @classmethod
+    def of_anthropic(cls, usage: Mapping[str, Any]) -> Tokens:
+        """From a `usage` of the Messages API; what is no count is 0."""
+        tiers = usage.get("cache_creation")
+        hour = _whole(tiers.get("ephemeral_1h_input_tokens")) if isinstance(tiers, Mapping) else 0
+        written = _whole(usage.get("cache_creation_input_tokens"))
+        return cls(
+            fresh=_whole(usage.get("input_tokens")),
+            cached=_whole(usage.get("cache_read_input_tokens")),
+            cache_write=max(written - hour, 0),
+            cache_write_1h=min(hour, written),
+            output=_whole(usage.get("output_tokens")),
+        )
+
     @property
     def prompt(self) -> int:
         """All that was sent, which decides the price tier."""
         return self.fresh + self.cached + self.cache_write + self.cache_write_1h
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

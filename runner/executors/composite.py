@@ -9,7 +9,6 @@ from typing import Any
 from runner.core.state import Request
 from runner.executors.executor_port import (
     Answer,
-    AnswerError,
     Ask,
     ErrorKind,
     Executor,
@@ -33,7 +32,7 @@ class FallbackExecutor:
         self._made: dict[str, Executor] = {}
 
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
-        """See `Executor.ask`: the first answer whose trouble is not "unavailable", else the last one."""
+        """The first answer whose trouble is not "unavailable", else the last one."""
         passed: list[dict[str, Any]] = []
         answer = Answer(output="", status="ERROR")
         for number, name in enumerate(self._names):
@@ -54,8 +53,7 @@ class FallbackExecutor:
         except (UnavailableError, CredentialsError) as error:
             message = f"{error.what} ({error.why})" if error.why else error.what
             kind: ErrorKind = "auth" if isinstance(error, CredentialsError) else "unavailable"
-            told = AnswerError(kind=kind, message=message, next_step=error.next_step)
-            return Answer(output="", status="ERROR", error=told)
+            return Answer.failed(kind, message, error.next_step)
         return await self._made[name].ask(request, live=live)
 
     def _with_record(self, answer: Answer, name: str, passed: list[dict[str, Any]]) -> Answer:
@@ -81,7 +79,7 @@ class Roster:
         self._make = make
 
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
-        """See `Executor.ask`; an executor that cannot be made is an answer that says so."""
+        """An executor that cannot be made is an answer that says so."""
         name = request.executor or self._own
         if name not in self._executors:
             meant = {**self._request.executor, "name": name, "model": request.model}
@@ -89,8 +87,7 @@ class Roster:
                 self._executors[name] = self._make(self._request._replace(executor=meant))
             except PmError as error:
                 message = f"{error.what} ({error.why})" if error.why else error.what
-                trouble = AnswerError(kind="unavailable", message=message, next_step=error.next_step)
-                return Answer(output="", status="ERROR", error=trouble)
+                return Answer.failed("unavailable", message, error.next_step)
         answer = await self._executors[name].ask(request, live=live)
         return answer if name == self._own else replace(answer, extra={"executor": name, **answer.extra})
 

@@ -8,10 +8,13 @@ before it re-raises. Live updates are lossy decoration; nothing may depend on ha
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from tracer.prices import Tokens
 
 EXECUTOR_NAMES = ("scripted", "replay", "anthropic", "claude", "codex", "gemini", "acp")
 AGENT_NAMES = ("claude", "codex", "gemini")
@@ -63,6 +66,18 @@ class Usage:
     thinking_tokens: int | None = None
     cache_write_tokens: int | None = None
 
+    @classmethod
+    def of(cls, counts: Iterable[Tokens], *, thinking: int | None = None) -> Usage:
+        """The sums of several requests' counts."""
+        told = list(counts)
+        return cls(
+            input_tokens=sum(tokens.fresh for tokens in told),
+            output_tokens=sum(tokens.output for tokens in told),
+            cached_tokens=sum(tokens.cached for tokens in told),
+            cache_write_tokens=sum(tokens.cache_write + tokens.cache_write_1h for tokens in told),
+            thinking_tokens=thinking,
+        )
+
     def to_dict(self) -> dict[str, int | None]:
         """As stored in `LLM_RESPONSE.data.usage`."""
         counts = {
@@ -103,6 +118,11 @@ class Answer:
     error: AnswerError | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def failed(cls, kind: ErrorKind, message: str, next_step: str = "", *, status: AnswerStatus = "ERROR") -> Answer:
+        """An answer without output that says what went wrong."""
+        return cls(output="", status=status, error=AnswerError(kind=kind, message=message, next_step=next_step))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
@@ -130,6 +150,20 @@ LiveSink = Callable[[Live], None]
 
 def ignore_live(_update: Live) -> None:
     """A sink for when nobody watches."""
+
+
+def live_of(request: Ask, live: LiveSink) -> LiveSink:
+    """The sink for updates of `request`: they carry its task and subtask."""
+    return lambda update: live(replace(update, task_id=request.task_id, subtask_id=request.subtask_id))
+
+
+def over_budget(request: Ask, cost_usd: float | None) -> bool:
+    """Whether the answer has cost more than is left for the task."""
+    return request.budget_usd is not None and cost_usd is not None and cost_usd > request.budget_usd
+
+
+class BudgetSpentError(Exception):
+    """The money for this answer is used up."""
 
 
 class Executor(Protocol):
@@ -197,7 +231,6 @@ class ExecutorSettings:
     fallback: tuple[str, ...] = ()
     programs: Mapping[str, str] = field(default_factory=dict)
     extra_environment: tuple[str, ...] = ()
-    extra_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     allow_commands: tuple[str, ...] = ()
     sandbox: str = "off"
     network: bool = False

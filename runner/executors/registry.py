@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from runner.executors.executor_port import AGENT_NAMES, EXECUTOR_NAMES, ExecutorSettings
 from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
@@ -46,16 +45,9 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
             (name, *settings.fallback), lambda one: make_executor(one, alone if one == name else others)
         )
     kind, _, agent = name.partition(":")
-    factories: Mapping[str, Callable[[ExecutorSettings, str], Executor]] = {
-        "scripted": _scripted,
-        "replay": _replay,
-        "anthropic": _anthropic,
-        **dict.fromkeys(AGENT_NAMES, functools.partial(_agent, kind)),
-        "acp": _acp,
-    }
-    if kind not in factories:
+    if kind not in _BUILDERS:
         _require_known(name, settings)
-    return factories[kind](settings, agent)
+    return _BUILDERS[kind](settings, agent)
 
 
 def _require_known(name: str, settings: ExecutorSettings) -> None:
@@ -80,13 +72,15 @@ def _need_script(settings: ExecutorSettings, name: str) -> Path:
 
 
 def _scripted(settings: ExecutorSettings, _agent: str) -> Executor:
-    module = importlib.import_module("runner.executors.scripted")
-    return cast("Executor", module.ScriptedExecutor(_need_script(settings, "scripted"), state_dir=settings.state_dir))
+    from runner.executors.scripted import ScriptedExecutor
+
+    return ScriptedExecutor(_need_script(settings, "scripted"), state_dir=settings.state_dir)
 
 
 def _replay(settings: ExecutorSettings, _agent: str) -> Executor:
-    module = importlib.import_module("runner.executors.replay")
-    return cast("Executor", module.ReplayExecutor(_need_script(settings, "replay")))
+    from runner.executors.replay import ReplayExecutor
+
+    return ReplayExecutor(_need_script(settings, "replay"))
 
 
 def _anthropic(settings: ExecutorSettings, _agent: str) -> Executor:
@@ -107,9 +101,8 @@ def _agent(name: str, settings: ExecutorSettings, _agent: str) -> Executor:
 
     found = detect(name, settings.environ, programs=settings.programs)
     if found.problem:
-        why = f"found {found.path}" if found.path else f"looked on PATH for {settings.programs.get(name, name)!r}"
-        kind = CredentialsError if found.login == "no" and "too old" not in found.problem else UnavailableError
-        raise (kind if found.path else UnavailableError)(found.problem, why=why, next_step=found.next_step)
+        kind = CredentialsError if found.kind == "auth" else UnavailableError
+        raise kind(found.problem, why=found.why, next_step=found.next_step)
     return AgentExecutor(DIALECTS[name], settings)
 
 
@@ -145,3 +138,12 @@ def _toolbox_factory(settings: ExecutorSettings) -> Callable[[Ask], Any]:
         return Toolbox(files, commands, request.permissions)
 
     return build
+
+
+_BUILDERS: Mapping[str, Callable[[ExecutorSettings, str], Executor]] = {
+    "scripted": _scripted,
+    "replay": _replay,
+    "anthropic": _anthropic,
+    **{name: functools.partial(_agent, name) for name in AGENT_NAMES},
+    "acp": _acp,
+}

@@ -49,7 +49,7 @@ class ReplayExecutor:
                 self._in_flight.add(seq)
                 return _answer(data, ref)
         message = f"the trace has no answer left ({len(self._answers)} in all)"
-        return Answer(output="", status="ERROR", error=AnswerError(kind="replies", message=message))
+        return Answer.failed("replies", message)
 
     async def close(self) -> None:
         """Nothing is held open."""

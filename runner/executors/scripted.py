@@ -184,7 +184,7 @@ class ScriptedExecutor:
         if reply is None:
             what = "reply" if request.answer_schema is None else "plan"
             message = f"the script has no {what} left ({len(self._replies)} in all)"
-            return Answer(output="", status="ERROR", error=AnswerError(kind="replies", message=message))
+            return Answer.failed("replies", message)
         self._in_flight.add(reply.line)
         try:
             if reply.delay_ms:
@@ -193,8 +193,7 @@ class ScriptedExecutor:
             return self._answer(reply, request, live)
         except TimeoutError:
             self._in_flight.discard(reply.line)
-            error = AnswerError(kind="timeout", message=f"no reply within {request.timeout_s or 0:g} s")
-            return Answer(output="", status="TIMEOUT", error=error)
+            return Answer.failed("timeout", f"no reply within {request.timeout_s or 0:g} s", status="TIMEOUT")
         except asyncio.CancelledError:
             self._in_flight.discard(reply.line)
             raise

@@ -35,7 +35,6 @@ class ProcessResult:
     dropped_bytes: int = 0
     total_bytes: int = 0
     duration_s: float = 0.0
-    left_running: bool = False
 
     @property
     def ok(self) -> bool:
@@ -109,7 +108,6 @@ async def run_command(
         dropped_bytes=kept.dropped_bytes,
         total_bytes=kept.total_bytes,
         duration_s=ending.duration_s,
-        left_running=ending.left_running,
     )
 
 

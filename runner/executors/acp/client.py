@@ -36,20 +36,18 @@ from acp.schema import (
 from runner.executors.agents.progress import Progress, as_mapping, summarize_arguments
 from runner.executors.executor_port import (
     Ask,
+    BudgetSpentError,
     ExecutorSettings,
     Live,
     LiveSink,
     PermissionQuestion,
     Usage,
+    over_budget,
 )
 from runner.executors.workspace_files import Refused, WorkspaceFiles
 
 _READING: Final = frozenset({"read", "search", "think", "fetch", "switch_mode"})
 _EDITING: Final = frozenset({"edit", "delete", "move"})
-
-
-class BudgetSpentError(Exception):
-    """The money for this answer is used up."""
 
 
 class UnknownModelError(Exception):
@@ -208,25 +206,21 @@ class WorkspaceClient:
                 self._tell(Live(kind="text", text=text))
             case AgentThoughtChunk():
                 self._tell(Live(kind="thinking", text=getattr(update.content, "text", "")))
-            case ToolCallStart():
-                self._on_tool(update, update.title or "")
-                self._tell(Live(kind="tool_started", tool=update.kind or "other", text=update.title or ""))
-                self._finish_tool(update)
-            case ToolCallProgress():
-                self._on_tool(update, update.title or "")
-                self._finish_tool(update)
+            case ToolCallStart() | ToolCallProgress():
+                self._on_tool(update)
             case _:
                 pass
 
-    def _on_tool(self, update: Any, title: str) -> None:
+    def _on_tool(self, update: ToolCallStart | ToolCallProgress) -> None:
         self._text = ""
-        kind, before = self._calls.get(update.tool_call_id, ("other", ""))
-        self._calls[update.tool_call_id] = (update.kind or kind, title or before)
-
-    def _finish_tool(self, update: Any) -> None:
+        kind, title = self._calls.get(update.tool_call_id, ("other", ""))
+        kind, title = update.kind or kind, update.title or title
+        self._calls[update.tool_call_id] = (kind, title)
+        if isinstance(update, ToolCallStart):
+            self._tell(Live(kind="tool_started", tool=update.kind or "other", text=update.title or ""))
         if update.status not in {"completed", "failed"}:
             return
-        kind, title = self._calls.pop(update.tool_call_id, ("other", ""))
+        del self._calls[update.tool_call_id]
         ok = update.status == "completed"
         self._progress.note_call(kind, title, ok=ok, edit=kind in _EDITING)
         self._tell(Live(kind="tool_finished", tool=kind, text=title, ok=ok))
@@ -241,8 +235,7 @@ class WorkspaceClient:
         if self._cost_before is None:
             return
         self._progress.cost_usd = round(max(cost.amount - self._cost_before, 0.0), 9)
-        budget = self._request.budget_usd
-        if budget is not None and self._progress.cost_usd > budget:
+        if over_budget(self._request, self._progress.cost_usd):
             self._spent.set()
 
     async def request_permission(

@@ -22,9 +22,9 @@ from runner.executors.executor_port import (
     AnswerError,
     Ask,
     ExecutorSettings,
-    Live,
     LiveSink,
     ignore_live,
+    live_of,
 )
 from runner.executors.provider_errors import classify_message
 from runner.processes import bubblewrap
@@ -69,25 +69,18 @@ class AcpExecutor:
 
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
         """See `Executor.ask`."""
-
-        def tell(update: Live) -> None:
-            live(replace(update, task_id=request.task_id, subtask_id=request.subtask_id))
-
         try:
             # The SDK takes 0.7 s to import: once, and while the loop goes on.
             with needs_extra("acp", wanted_by="the executor acp"):
                 module = await asyncio.to_thread(importlib.import_module, "runner.executors.acp.client")
             progress = Progress(model=request.model)
-            return await self._run(request, module.WorkspaceClient, progress, tell)
+            return await self._run(request, module.WorkspaceClient, progress, live_of(request, live))
         except (ConfigError, SandboxError) as error:
-            told = AnswerError(kind="unavailable", message=f"{error.what}: {error.why}", next_step=error.next_step)
-            return Answer(output="", status="ERROR", error=told)
+            return Answer.failed("unavailable", f"{error.what}: {error.why}", error.next_step)
         except (FileNotFoundError, PermissionError) as error:
             message = f"the agent {self._agent!r} could not be started: {error}"
             hint = f"check the command in agents.{self._agent}"
-            return Answer(
-                output="", status="ERROR", error=AnswerError(kind="unavailable", message=message, next_step=hint)
-            )
+            return Answer.failed("unavailable", message, hint)
 
     async def close(self) -> None:
         """Nothing is kept between questions."""

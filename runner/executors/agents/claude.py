@@ -47,7 +47,6 @@ class ClaudeDialect:
     login_hint = "run `claude` once and log in, or set ANTHROPIC_API_KEY"
 
     def arguments(self, launch: Launch) -> list[str]:
-        """See `Dialect.arguments`."""
         request, version = launch.request, launch.version
         argv = [launch.program, "-p", "--output-format", "stream-json", "--verbose"]
         if version >= _PARTIAL_SINCE:
@@ -64,7 +63,7 @@ class ClaudeDialect:
             argv += ["--json-schema", json.dumps(request.answer_schema)]
         if launch.session is not None:
             argv += ["--resume", launch.session.id]
-        return [*argv, *self._permissions(launch), *launch.extra_arguments]
+        return [*argv, *self._permissions(launch)]
 
     def _permissions(self, launch: Launch) -> list[str]:
         match launch.request.permissions:
@@ -80,7 +79,6 @@ class ClaudeDialect:
                 return ["--permission-mode", "acceptEdits", "--allowedTools", *(allowed or ["Read"])]
 
     def environment(self, launch: Launch) -> dict[str, str]:
-        """See `Dialect.environment`."""
         values = {"DISABLE_AUTOUPDATER": "1"}
         if "CLAUDE_CODE_MAX_RETRIES" not in launch.environ:
             values["CLAUDE_CODE_MAX_RETRIES"] = "1"
@@ -91,32 +89,27 @@ class ClaudeDialect:
         return values
 
     def prompt(self, launch: Launch) -> str:
-        """See `Dialect.prompt`; rules too long for an argument come first."""
+        """Rules too long for an argument come first."""
         long_rules = len(launch.request.rules) >= _LONGEST_ARGUMENT
         return with_rules(launch.request, fresh=long_rules and launch.session is None)
 
     def reader(self, launch: Launch, progress: Progress) -> Reader:
-        """See `Dialect.reader`."""
         before = claude_cost_before(launch.session.path) if launch.session is not None else None
         return ClaudeReader(progress, cost_before=before or 0.0)
 
     def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:
-        """See `Dialect.find_session`."""
         return claude_session(environ, session_id, workspace)
 
     def complete(self, progress: Progress, path: Path) -> None:
-        """See `Dialect.complete`: the records said it all."""
+        """The records said it all."""
 
     def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
-        """See `Dialect.trouble_in`."""
         return None
 
     def heed(self, stderr: str, progress: Progress) -> str:  # noqa: ARG002 - it tells nothing more
-        """See `Dialect.heed`."""
         return stderr
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
-        """See `Dialect.private_folders`."""
         home = home_of(environ)
         config = environ.get("CLAUDE_CONFIG_DIR")
         return (Path(config) if config else home / ".claude", home / ".claude.json", home / ".cache" / "claude")
@@ -135,11 +128,9 @@ class ClaudeReader:
         self._wait_s: float | None = None
 
     def spent(self, path: Path) -> Spent | None:  # noqa: ARG002 - the records tell it as they go
-        """See `Reader.spent`."""
         return None
 
     def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
-        """See `Reader.feed`."""
         progress = self.progress
         if progress.session_id is None and record.get("session_id"):
             progress.session_id = as_text(record.get("session_id"))
@@ -197,8 +188,8 @@ class ClaudeReader:
 
     def _usage_update(self) -> Live:
         """Totals while the run goes on; the result record replaces them."""
-        totals = [_tokens(usage) for usage in self._usage.values()]
-        self.progress.usage = _usage_of(totals)
+        totals = [Tokens.of_anthropic(usage) for usage in self._usage.values()]
+        self.progress.usage = Usage.of(totals)
         costs = [cost_usd(self.progress.model, tokens) for tokens in totals]
         if all(cost is not None for cost in costs):
             self.progress.cost_usd = round(sum(cost or 0.0 for cost in costs), 9)
@@ -247,8 +238,9 @@ class ClaudeReader:
         progress.stop_reason = as_text(record.get("api_error")) or as_text(record.get("stop_reason")) or None
         text = as_text(record.get("result"))
         usage = record.get("usage")
-        if isinstance(usage, Mapping) and (_tokens(usage).prompt or _tokens(usage).output):
-            progress.usage = _usage_of([_tokens(usage)], usage)
+        if isinstance(usage, Mapping) and ((tokens := Tokens.of_anthropic(usage)).prompt or tokens.output):
+            details = as_mapping(usage.get("output_tokens_details"))
+            progress.usage = Usage.of([tokens], thinking=whole_number(details.get("thinking_tokens")))
         total = record.get("total_cost_usd")
         if isinstance(total, int | float):
             progress.cost_usd = round(max(float(total) - self._cost_before, 0.0), 9)
@@ -274,29 +266,6 @@ def _error_of(record: Mapping[str, Any], text: str) -> AnswerError:
     errors = record.get("errors")
     told = text or "; ".join(str(error) for error in errors) if isinstance(errors, list) else text
     return classify_message(told, status=whole_number(record.get("api_error_status")))
-
-
-def _tokens(usage: Mapping[str, Any]) -> Tokens:
-    written = whole_number(usage.get("cache_creation_input_tokens")) or 0
-    hour = whole_number(as_mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
-    return Tokens(
-        fresh=whole_number(usage.get("input_tokens")) or 0,
-        cached=whole_number(usage.get("cache_read_input_tokens")) or 0,
-        cache_write=max(written - hour, 0),
-        cache_write_1h=min(hour, written),
-        output=whole_number(usage.get("output_tokens")) or 0,
-    )
-
-
-def _usage_of(totals: list[Tokens], told: Mapping[str, Any] | None = None) -> Usage:
-    details = as_mapping((told or {}).get("output_tokens_details"))
-    return Usage(
-        input_tokens=sum(tokens.fresh for tokens in totals),
-        output_tokens=sum(tokens.output for tokens in totals),
-        cached_tokens=sum(tokens.cached for tokens in totals),
-        cache_write_tokens=sum(tokens.cache_write + tokens.cache_write_1h for tokens in totals),
-        thinking_tokens=whole_number(details.get("thinking_tokens")),
-    )
 
 
 def _by_model(told: object) -> dict[str, dict[str, Any]]:

@@ -48,7 +48,7 @@ class CodexDialect:
     login_hint = "run `codex login`, or set CODEX_API_KEY"
 
     def arguments(self, launch: Launch) -> list[str]:
-        """See `Dialect.arguments`; options stand before `resume`, where old versions want them."""
+        """Options stand before `resume`, where old versions want them."""
         request = launch.request
         argv = [launch.program, "exec", "--json", "--skip-git-repo-check"]
         argv += ["-c", "check_for_update_on_startup=false"]
@@ -62,7 +62,6 @@ class CodexDialect:
         if launch.schema_file is not None:
             argv += ["--output-schema", str(launch.schema_file)]
         argv += self._permissions(launch)
-        argv += launch.extra_arguments
         if launch.session is not None:
             argv += ["resume", launch.session.id]
         return [*argv, "-"]
@@ -76,25 +75,23 @@ class CodexDialect:
         return ["--sandbox", "workspace-write", *network]
 
     def environment(self, launch: Launch) -> dict[str, str]:
-        """See `Dialect.environment`: the headers of answers are told nowhere but in this log, on standard error."""
+        """The headers of answers are told nowhere but in this log, on standard error."""
         return {} if "RUST_LOG" in launch.environ else {"RUST_LOG": f"error,{_ANSWERS_LOG}=debug"}
 
     def prompt(self, launch: Launch) -> str:
-        """See `Dialect.prompt`; the rules are in a thread already when it goes on."""
+        """The rules are in a thread already when it goes on."""
         return with_rules(launch.request, fresh=launch.session is None)
 
     def reader(self, launch: Launch, progress: Progress) -> Reader:
-        """See `Dialect.reader`."""
         progress.model = launch.request.model
         before = codex_totals(launch.session.path) if launch.session is not None else CodexTotals()
         return CodexReader(progress, before=before)
 
     def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:  # noqa: ARG002 - a thread is found by its id alone
-        """See `Dialect.find_session`."""
         return codex_session(environ, session_id)
 
     def complete(self, progress: Progress, path: Path) -> None:
-        """See `Dialect.complete`: the model, which sets the price, where none was asked for."""
+        """The model, which sets the price, where none was asked for."""
         usage = progress.usage
         if progress.model is None:
             progress.model = codex_model(path)
@@ -104,18 +101,16 @@ class CodexDialect:
             progress.cost_usd = cost_usd(progress.model, tokens, one_request=False)
 
     def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
-        """See `Dialect.trouble_in`."""
         return None
 
     def heed(self, stderr: str, progress: Progress) -> str:
-        """See `Dialect.heed`: how long the provider asked to wait is in no record."""
+        """How long the provider asked to wait is in no record."""
         error = progress.error
         if error is not None and error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
             progress.error = replace(error, retry_after_s=_asked_wait(stderr))
         return "\n".join(line for line in stderr.splitlines() if _ANSWERS_LOG not in line)
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
-        """See `Dialect.private_folders`."""
         return (codex_home(environ),)
 
 
@@ -153,7 +148,6 @@ class CodexReader:
         self._last_error = ""
 
     def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
-        """See `Reader.feed`."""
         match record.get("type"):
             case "thread.started":
                 self.progress.session_id = as_text(record.get("thread_id")) or None
@@ -201,7 +195,6 @@ class CodexReader:
                     yield Live(kind="tool_finished", tool=name, text=summary, ok=ok)
 
     def spent(self, path: Path) -> Spent | None:
-        """See `Reader.spent`."""
         total = codex_totals(path)
         if total is None or total in {CodexTotals(), self._before}:
             return None

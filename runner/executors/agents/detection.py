@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -41,7 +41,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """What doctor shows of one executor. `problem` is "" when it can be used, then `next_step` is "" too."""
+    """What doctor shows of one executor. `problem` is "" when it can be used; `kind` is the problem's."""
 
     name: str
     path: str | None = None
@@ -49,7 +49,9 @@ class Detection:
     login: Login = "unknown"
     login_detail: str = ""
     problem: str = ""
+    why: str = ""
     next_step: str = ""
+    kind: Literal["unavailable", "auth"] = "unavailable"
 
     @property
     def usable(self) -> bool:
@@ -68,30 +70,26 @@ def detect(
     """
     environ = os.environ if environ is None else environ
     dialect = DIALECTS[name]
-    program = find_program(dialect, environ, (programs or {}).get(name))
+    configured = (programs or {}).get(name)
+    program = find_program(dialect, environ, configured)
     if program is None:
         return Detection(
             name=name,
             problem=f"{name} is not installed",
+            why=f"looked on PATH for {configured or name!r}",
             next_step=f"npm install -g {dialect.package}, or choose another --executor",
         )
     login, detail = login_state(name, environ)
     version = str(program.version) if program.version else None
-    problem, next_step = "", ""
+    found = Detection(name=name, path=program.path, version=version, login=login, login_detail=detail)
+    why = f"found {program.path}"
     if program.version is not None and program.version < dialect.oldest:
         problem = f"{name} {version} is too old: {dialect.oldest} or newer is needed"
-        next_step = f"npm install -g {dialect.package}@latest"
-    elif login == "no":
-        problem, next_step = f"{name} is not logged in", dialect.login_hint
-    return Detection(
-        name=name,
-        path=program.path,
-        version=version,
-        login=login,
-        login_detail=detail,
-        problem=problem,
-        next_step=next_step,
-    )
+        return replace(found, problem=problem, why=why, next_step=f"npm install -g {dialect.package}@latest")
+    if login == "no":
+        problem = f"{name} is not logged in"
+        return replace(found, problem=problem, why=why, next_step=dialect.login_hint, kind="auth")
+    return found
 
 
 def find_program(dialect: Dialect, environ: Mapping[str, str], configured: str | None = None) -> Program | None:

@@ -7,7 +7,7 @@ arguments is visible to every user of the machine and limited in length. Keys go
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -63,8 +63,6 @@ class Launch:
     network: bool = False
     base_url: str | None = None
     allowed_commands: tuple[str, ...] = ()
-    extra_arguments: tuple[str, ...] = ()
-    prompt: str = field(default="")
     schema_file: Path | None = None
 
 

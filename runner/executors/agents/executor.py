@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from runner.executors.agents.conclude import Run, conclude
-from runner.executors.agents.detection import find_program, key_told, login_state
-from runner.executors.agents.dialect import Confinement, Dialect, Launch, Session
+from runner.executors.agents.detection import detect, key_told
+from runner.executors.agents.dialect import Confinement, Dialect, Launch, Session, parse_version
 from runner.executors.agents.own_sandbox import probe_own_sandbox
 from runner.executors.agents.progress import Progress, Reader, Spent
 from runner.executors.executor_port import (
     Answer,
-    AnswerError,
     Ask,
-    ErrorKind,
     ExecutorSettings,
     Live,
     LiveSink,
     ignore_live,
+    live_of,
+    over_budget,
 )
 from runner.executors.provider_errors import is_lost_session
 from runner.processes import bubblewrap
@@ -41,10 +41,10 @@ _STDERR_EVERY_S = 0.5
 _SPENT_EVERY_S = 1.0
 
 
-class _Refusal(Exception):  # noqa: N818 - becomes an answer
-    def __init__(self, error: AnswerError) -> None:
-        super().__init__(error.message)
-        self.error = error
+class _Refusal(Exception):  # noqa: N818 - carries an answer
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 class AgentExecutor:
@@ -59,15 +59,11 @@ class AgentExecutor:
         self._settings = settings
 
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
-        """See `Executor.ask`."""
         try:
             launch = await asyncio.to_thread(self._prepare, request)
         except _Refusal as refusal:
-            return Answer(output="", status="ERROR", error=refusal.error)
-
-        def tell(update: Live) -> None:
-            live(replace(update, task_id=request.task_id, subtask_id=request.subtask_id))
-
+            return refusal.answer
+        tell = live_of(request, live)
         try:
             answer = await self._run(launch, tell)
             if launch.session is not None and _refused_session(answer):
@@ -77,36 +73,28 @@ class AgentExecutor:
             return answer  # noqa: TRY300 - the two runs belong together
         except (FileNotFoundError, PermissionError) as error:
             message = f"{self.name} could not be started: {error}"
-            return Answer(output="", status="ERROR", error=self._error("unavailable", message, "`pm doctor`"))
+            return Answer.failed("unavailable", message, "`pm doctor`")
 
     async def close(self) -> None:
         """Nothing is kept between questions."""
 
     def _prepare(self, request: Ask) -> Launch:
         settings, dialect = self._settings, self._dialect
-        program = find_program(dialect, settings.environ, settings.programs.get(self.name))
-        if program is None:
-            message = (
-                f"{self.name} is not installed (looked on PATH for {settings.programs.get(self.name, self.name)!r})"
-            )
-            raise self._refuse("unavailable", message, f"npm install -g {dialect.package}, or another --executor")
-        version = program.version or dialect.oldest
-        if version < dialect.oldest:
-            message = f"{self.name} {version} is too old: {dialect.oldest} or newer is needed"
-            raise self._refuse("unavailable", message, f"npm install -g {dialect.package}@latest")
-        if login_state(self.name, settings.environ)[0] == "no":
-            raise self._refuse("auth", f"{self.name} is not logged in", dialect.login_hint)
+        found = detect(self.name, settings.environ, programs=settings.programs)
+        if found.path is None or found.problem:
+            message = found.problem if found.path else f"{found.problem} ({found.why})"
+            raise _Refusal(Answer.failed(found.kind, message, found.next_step))
+        version = parse_version(found.version or "") or dialect.oldest
         session = self._session(request)
         launch = Launch(
             request=request,
-            program=program.path,
+            program=found.path,
             version=version,
             environ=settings.environ,
             session=session,
             network=settings.network,
             base_url=settings.base_urls.get(self.name),
             allowed_commands=settings.allow_commands,
-            extra_arguments=settings.extra_arguments.get(self.name, ()),
             schema_file=self._schema_file(request),
         )
         return replace(launch, confinement=self._confinement(launch))
@@ -137,7 +125,7 @@ class AgentExecutor:
         if settings.sandbox == "on" or (settings.sandbox == "auto" and not full and bubblewrap.probe().available):
             capability = bubblewrap.probe()
             if not capability.available:
-                raise self._refuse("unavailable", f"no sandbox: {capability.why}", capability.next_step)
+                raise _Refusal(Answer.failed("unavailable", f"no sandbox: {capability.why}", capability.next_step))
             return "ours"
         if full:
             return "none"
@@ -147,9 +135,8 @@ class AgentExecutor:
             return "own"
         if bubblewrap.probe().available:
             return "ours"
-        raise self._refuse(
-            "unavailable", own.why, "install bubblewrap, or give --permissions full in a machine of its own"
-        )
+        hint = "install bubblewrap, or give --permissions full in a machine of its own"
+        raise _Refusal(Answer.failed("unavailable", own.why, hint))
 
     def _argv(self, launch: Launch) -> list[str]:
         argv = self._dialect.arguments(launch)
@@ -196,7 +183,8 @@ class AgentExecutor:
             ending = await process.wait()
             stderr = (await process.stderr_tail()).decode("utf-8", "replace")
         stderr = self._dialect.heed(stderr, progress)
-        why = why or ("budget" if _over_budget(request, progress) else "")
+        if not why and progress.finished is None and over_budget(request, progress.cost_usd):
+            why = "budget"
         path = await asyncio.to_thread(self._after, launch, reader)
         run = Run(
             name=self.name,
@@ -238,7 +226,7 @@ class AgentExecutor:
             if spent is None or not progress.take_spent(spent):
                 continue
             tell(Live(kind="usage", usage=progress.usage, cost_usd=progress.cost_usd))
-            if _over_budget(launch.request, progress):
+            if progress.finished is None and over_budget(launch.request, progress.cost_usd):
                 await process.end()
                 return
 
@@ -254,7 +242,7 @@ class AgentExecutor:
                     await process.end("output")
                     return "output"
                 _take(reader, line.data, whole=not line.dropped_bytes, tell=tell)
-                if _over_budget(request, progress):
+                if progress.finished is None and over_budget(request, progress.cost_usd):
                     await process.end()
                     return "budget"
                 if progress.finished is not None and lingering is None:
@@ -281,12 +269,6 @@ class AgentExecutor:
         self._dialect.complete(reader.progress, path)
         return str(path)
 
-    def _error(self, kind: ErrorKind, message: str, next_step: str) -> AnswerError:
-        return AnswerError(kind=kind, message=message, next_step=next_step)
-
-    def _refuse(self, kind: ErrorKind, message: str, next_step: str) -> _Refusal:
-        return _Refusal(self._error(kind, message, next_step))
-
 
 def _install_folders(program: str) -> tuple[Path, ...]:
     """What must be readable for the program to start, should it be installed where the sandbox hides things."""
@@ -306,7 +288,6 @@ def _take(reader: Reader, data: bytes, *, whole: bool, tell: LiveSink) -> None:
     if not isinstance(record, dict):
         reader.progress.note_unreadable(data)
         return
-    reader.progress.records += 1
     for update in reader.feed(record):
         tell(update)
 
@@ -315,13 +296,3 @@ def _refused_session(answer: Answer) -> bool:
     """Whether the run ended before it began, for want of the session it was to go on in."""
     worked = answer.output or answer.extra.get("tool_call_count")
     return answer.error is not None and not worked and is_lost_session(answer.error.message)
-
-
-def _over_budget(request: Ask, progress: Progress) -> bool:
-    """Whether the run has spent its money and is still going."""
-    return (
-        request.budget_usd is not None
-        and progress.cost_usd is not None
-        and progress.cost_usd > request.budget_usd
-        and progress.finished is None
-    )

@@ -108,14 +108,13 @@ class GeminiDialect:
     )
 
     def arguments(self, launch: Launch) -> list[str]:
-        """See `Dialect.arguments`."""
         request = launch.request
         argv = [launch.program, "-o", "stream-json"]
         if request.model:
             argv += ["-m", request.model]
         if launch.session is not None:
             argv += ["--resume", launch.session.id]
-        return [*argv, *self._permissions(launch), *launch.extra_arguments]
+        return [*argv, *self._permissions(launch)]
 
     def _permissions(self, launch: Launch) -> list[str]:
         match launch.request.permissions:
@@ -131,40 +130,36 @@ class GeminiDialect:
                 return ["--approval-mode", "auto_edit", *chosen]
 
     def environment(self, launch: Launch) -> dict[str, str]:
-        """See `Dialect.environment`: asking for a run here is trust in this folder."""
+        """Asking for a run here is trust in this folder."""
         values = {"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
         if launch.base_url:
             values["GOOGLE_GEMINI_BASE_URL"] = launch.base_url
         return values
 
     def prompt(self, launch: Launch) -> str:
-        """See `Dialect.prompt`; the rules are in a session already when it goes on."""
+        """The rules are in a session already when it goes on."""
         return with_rules(launch.request, fresh=launch.session is None)
 
     def reader(self, launch: Launch, progress: Progress) -> Reader:
-        """See `Dialect.reader`."""
         progress.model = launch.request.model
         return GeminiReader(progress, session=launch.session.path if launch.session is not None else None)
 
     def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:  # noqa: ARG002 - ids are unique
-        """See `Dialect.find_session`."""
         return gemini_session(environ, session_id)
 
     def complete(self, progress: Progress, path: Path) -> None:
-        """See `Dialect.complete`: the records said it all."""
+        """The records said it all."""
 
     def trouble_in(self, stderr: str) -> AnswerError | None:
-        """See `Dialect.trouble_in`: a rate limit or overload that it would sit out for minutes."""
+        """A rate limit or overload that it would sit out for minutes."""
         found = _RETRYING.search(stderr)
         error = classify_message(found[0]) if found is not None else None
         return error if error is not None and error.kind in {"rate_limit", "overloaded"} else None
 
     def heed(self, stderr: str, progress: Progress) -> str:  # noqa: ARG002 - it tells nothing more
-        """See `Dialect.heed`."""
         return stderr
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
-        """See `Dialect.private_folders`."""
         return (home_of(environ) / ".gemini",)
 
 
@@ -180,7 +175,6 @@ class GeminiReader:
         self._last_error = ""
 
     def feed(self, record: Mapping[str, Any]) -> Iterable[Live]:
-        """See `Reader.feed`."""
         progress = self.progress
         match record.get("type"):
             case "init":
@@ -208,7 +202,6 @@ class GeminiReader:
                 pass
 
     def spent(self, path: Path) -> Spent | None:
-        """See `Reader.spent`."""
         return self._usage.read(path)
 
     def _tool_result(self, record: Mapping[str, Any]) -> Live:

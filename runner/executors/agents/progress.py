@@ -31,7 +31,6 @@ class Progress:
     usage: Usage | None = None
     cost_usd: float | None = None
     by_model: dict[str, dict[str, Any]] = field(default_factory=dict)
-    records: int = 0
     unreadable: list[str] = field(default_factory=list)
     unreadable_count: int = 0
     calls: list[dict[str, Any]] = field(default_factory=list)

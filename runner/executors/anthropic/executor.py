@@ -16,16 +16,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from runner.executors.anthropic.tools import EDITING, Toolbox
-from runner.executors.anthropic.wire import BudgetSpentError, Tally, build_body, read_stream
+from runner.executors.anthropic.wire import Tally, build_body, read_stream
 from runner.executors.credentials import ApiKey
 from runner.executors.executor_port import (
     Answer,
     AnswerError,
     AnswerStatus,
     Ask,
+    BudgetSpentError,
     Live,
     LiveSink,
     ignore_live,
+    live_of,
 )
 from runner.executors.provider_errors import classify_error, is_context_overflow
 from tracer.clock import new_id
@@ -34,6 +36,8 @@ from tracer.prices import price_source
 
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
 _KEPT_SESSIONS = 32
+_MAX_TOKENS = 32_000
+_MOST_REQUESTS = 200
 _KEPT_CALLS = 200
 _READ_TIMEOUT_S = 600.0
 _NO_KEY = "set PM_API_KEY or ANTHROPIC_API_KEY, or put the key into a key file with mode 0600"
@@ -72,8 +76,6 @@ class AnthropicExecutor:
         toolbox: ToolboxFactory,
         base_url: str | None = None,
         model: str = DEFAULT_MODEL,
-        max_tokens: int = 32_000,
-        max_requests: int = 200,
     ) -> None:
         if base_url is not None and not base_url.startswith(("http://", "https://")):
             raise ConfigError(
@@ -83,23 +85,20 @@ class AnthropicExecutor:
         self._toolbox = toolbox
         self._base_url = base_url
         self._model = model
-        self._max_tokens = max_tokens
-        self._max_requests = max_requests
         self._client: Any = None
         self._sessions: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
 
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
-        """See `Executor.ask`."""
         if self._key is None or not self._key.value.isascii() or not self._key.value.isprintable():
             what = (
                 "no model credentials found" if self._key is None else f"the key from {self._key.source} is malformed"
             )
-            return Answer(output="", status="ERROR", error=AnswerError(kind="auth", message=what, next_step=_NO_KEY))
+            return Answer.failed("auth", what, _NO_KEY)
         model = request.model or self._model
         known = self._sessions.get(request.session_ref or "")
         exchange = _Exchange(
             request=request,
-            live=live,
+            live=live_of(request, live),
             toolbox=self._toolbox(request),
             tally=Tally(model),
             messages=[*(known or []), {"role": "user", "content": request.prompt}],
@@ -139,14 +138,14 @@ class AnthropicExecutor:
         return sdk
 
     async def _converse(self, exchange: _Exchange, model: str) -> tuple[AnswerStatus, AnswerError | None]:
-        for _ in range(self._max_requests):
+        for _ in range(_MOST_REQUESTS):
             body = build_body(
                 exchange.request,
                 model=model,
                 messages=exchange.messages,
                 tools=exchange.toolbox.definitions(),
                 tally=exchange.tally,
-                max_tokens=self._max_tokens,
+                max_tokens=_MAX_TOKENS,
             )
             async with self._open(exchange, body) as stream:
                 message = await read_stream(stream, request=exchange.request, tally=exchange.tally, live=exchange.live)
@@ -168,7 +167,7 @@ class AnthropicExecutor:
             warnings.simplefilter("always")
             stream = self._client.messages.stream(**body)
         for warning in caught:
-            self._tell(exchange, Live(kind="notice", text=str(warning.message).split("\n", maxsplit=1)[0]))
+            exchange.live(Live(kind="notice", text=str(warning.message).split("\n", maxsplit=1)[0]))
         return stream
 
     async def _use_tools(self, exchange: _Exchange, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -177,9 +176,9 @@ class AnthropicExecutor:
             if block["type"] != "tool_use":
                 continue
             name = block["name"]
-            self._tell(exchange, Live(kind="tool_started", tool=name))
+            exchange.live(Live(kind="tool_started", tool=name))
             outcome = await exchange.toolbox.perform(name, block["input"])
-            self._tell(exchange, Live(kind="tool_finished", tool=name, text=outcome.summary, ok=outcome.ok))
+            exchange.live(Live(kind="tool_finished", tool=name, text=outcome.summary, ok=outcome.ok))
             exchange.calls.append({"name": name, "summary": outcome.summary, "ok": outcome.ok})
             if name in EDITING:
                 exchange.edits += 1
@@ -193,10 +192,6 @@ class AnthropicExecutor:
                 }
             )
         return results
-
-    def _tell(self, exchange: _Exchange, update: Live) -> None:
-        request = exchange.request
-        exchange.live(replace(update, task_id=request.task_id, subtask_id=request.subtask_id))
 
     def _trouble(self, exchange: _Exchange, error: Any, sdk: Any) -> tuple[AnswerStatus, AnswerError | None]:
         if isinstance(error, sdk.APITimeoutError):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from runner.executors.executor_port import Ask, Live, LiveSink, Usage
+from runner.executors.executor_port import Ask, BudgetSpentError, Live, LiveSink, Usage, over_budget
 from tracer.prices import Tokens, cost_usd, find_price
 
 _CHARACTERS_PER_TOKEN = 4
 
 
-def _count(usage: Any, name: str) -> int:
-    value = getattr(usage, name, None)
-    return value if isinstance(value, int) else 0
+def _tokens(usage: Any) -> Tokens:
+    return Tokens.of_anthropic(usage.to_dict())
 
 
 @dataclass(slots=True)
@@ -55,14 +54,7 @@ class Tally:
         if self._current is None:
             return self._finished
         guess = max(self._current.output, self._streamed // _CHARACTERS_PER_TOKEN)
-        current = Tokens(
-            fresh=self._current.fresh,
-            cached=self._current.cached,
-            cache_write=self._current.cache_write,
-            cache_write_1h=self._current.cache_write_1h,
-            output=guess,
-        )
-        return [*self._finished, current]
+        return [*self._finished, replace(self._current, output=guess)]
 
     @property
     def priced(self) -> bool:
@@ -80,13 +72,7 @@ class Tally:
         counted = self._all()
         if not counted:
             return None
-        return Usage(
-            input_tokens=sum(tokens.fresh for tokens in counted),
-            output_tokens=sum(tokens.output for tokens in counted),
-            cached_tokens=sum(tokens.cached for tokens in counted),
-            cache_write_tokens=sum(tokens.cache_write + tokens.cache_write_1h for tokens in counted),
-            thinking_tokens=self._thinking if self._thinking_told else None,
-        )
+        return Usage.of(counted, thinking=self._thinking if self._thinking_told else None)
 
     def affordable_output(self, budget_usd: float | None) -> int | None:
         """How many output tokens the rest of the budget pays for; None where nothing limits them."""
@@ -95,18 +81,6 @@ class Tally:
         if budget_usd is None or price is None or spent is None:
             return None
         return max(int((budget_usd - spent) * 1_000_000 / price.output), 0)
-
-
-def _tokens(usage: Any) -> Tokens:
-    written = _count(usage, "cache_creation_input_tokens")
-    hour = _count(getattr(usage, "cache_creation", None), "ephemeral_1h_input_tokens")
-    return Tokens(
-        fresh=_count(usage, "input_tokens"),
-        cached=_count(usage, "cache_read_input_tokens"),
-        cache_write=max(written - hour, 0),
-        cache_write_1h=min(hour, written),
-        output=_count(usage, "output_tokens"),
-    )
 
 
 _THINKING_TOKENS: Final = 8_000
@@ -121,10 +95,6 @@ _SYSTEM: Final = (
     "Carry out the whole request: write complete files, leave no placeholder and no part out. "
     "Check what you did by reading it back or running it. End with a short account of what you changed."
 )
-
-
-class BudgetSpentError(Exception):
-    """The money for this answer is used up."""
 
 
 def thinking_option(model: str, *, wanted: bool, max_tokens: int) -> Mapping[str, Any] | None:
@@ -192,31 +162,26 @@ async def read_stream(stream: Any, *, request: Ask, tally: Tally, live: LiveSink
             case "message_start":
                 tally.begin(event.message.usage)
             case "content_block_delta":
-                _on_delta(event.delta, request, tally, live)
-                spent = tally.cost()
-                if request.budget_usd is not None and spent is not None and spent > request.budget_usd:
+                _on_delta(event.delta, tally, live)
+                if over_budget(request, tally.cost()):
                     raise BudgetSpentError
             case _:
                 pass
     message = await stream.get_final_message()
     tally.finish(message.usage)
-    live(_live(request, kind="usage", usage=tally.usage(), cost_usd=tally.cost()))
+    live(Live(kind="usage", usage=tally.usage(), cost_usd=tally.cost()))
     return message
 
 
-def _on_delta(delta: Any, request: Ask, tally: Tally, live: LiveSink) -> None:
+def _on_delta(delta: Any, tally: Tally, live: LiveSink) -> None:
     match delta.type:
         case "text_delta":
             tally.streamed(len(delta.text))
-            live(_live(request, kind="text", text=delta.text))
+            live(Live(kind="text", text=delta.text))
         case "thinking_delta":
             tally.streamed(len(delta.thinking))
-            live(_live(request, kind="thinking", text=delta.thinking))
+            live(Live(kind="thinking", text=delta.thinking))
         case "input_json_delta":
             tally.streamed(len(delta.partial_json))
         case _:
             pass
-
-
-def _live(request: Ask, **fields: Any) -> Live:
-    return Live(task_id=request.task_id, subtask_id=request.subtask_id, **fields)

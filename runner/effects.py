@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -133,7 +134,8 @@ class TaskEffects:
         verdict: Verdict = await judging.judge_answer(
             state, step, request=self._request, changes=changes, state_dir=self._state_dir.root
         )
-        return verdict
+        # What could not be compared is part of what the verdict rests on.
+        return replace(verdict, notes=(*verdict.notes, *changes.notes))
 
     async def distilled(
         self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None

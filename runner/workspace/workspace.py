@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from runner.workspace.changes import (
@@ -61,7 +62,7 @@ def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: L
 
 
 class Workspace:
-    """One folder that agents work in. `notes` says in sentences what the last call could not take in."""
+    """One folder that agents work in. `notes` says in sentences what the last baseline could not take in."""
 
     def __init__(self, folder: Path, *, state_dir: Path, blobs: Blobs, limits: Limits) -> None:
         self.folder = folder
@@ -74,6 +75,7 @@ class Workspace:
         self._indexes: dict[str, tuple[Snapshot, tuple[int, ...] | None]] = {}
         self._manifests: dict[str, Manifest] = {}
         self._guard = StateGuard(state_dir)
+        self._base_notes: dict[str, tuple[str, ...]] = {}
         self.notes: tuple[str, ...] = ()
 
     async def baseline(self, label: str) -> str:
@@ -101,6 +103,7 @@ class Workspace:
 
     def _baseline(self, label: str, stopper: Stopper) -> str:
         base = self._recorded(label, stopper)
+        self._base_notes[base] = self.notes
         try:
             self._guard.take(base)
         except OSError as error:
@@ -165,8 +168,7 @@ class Workspace:
             changes = self._manifest_changes(name, undone, notes)
         else:
             raise ComparisonError(f"{base!r} is not a workspace baseline", next_step="start the task again")
-        self.notes = changes.notes
-        return changes
+        return replace(changes, notes=tuple(dict.fromkeys((*changes.notes, *self._base_notes.get(base, ())))))
 
     def _git_changes(self, tree: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
         try:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.core.state import Request
+from runner.core.state import Request, TaskState
+from runner.core.steps import Judge
 from runner.effects import TaskEffects
 from runner.executors.executor_port import Executor
 from tracer.blobs import DirectoryBlobs
@@ -36,3 +37,25 @@ async def test_a_diff_is_kept_without_the_secrets_in_it(tmp_path: Path, monkeypa
     assert diff.count(b"[REDACTED:github-token:") >= 2
     assert token.encode() not in diff
     assert known.encode() not in diff
+
+
+async def test_the_verdict_says_what_could_not_be_compared(tmp_path: Path) -> None:
+    workspace = tmp_path / "project"
+    (workspace / ".git").mkdir(parents=True)
+    (workspace / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (workspace / ".git" / "objects").mkdir()
+    (workspace / ".git" / "refs").mkdir()
+    (workspace / ".git" / "config").write_text("[core]\n\trepositoryFormatVersion = 99\n")
+    state_dir = StateDir(tmp_path / "state")
+    state_dir.ensure()
+    effects = TaskEffects(
+        request=Request(prompt="Set a", workspace=str(workspace)),
+        task_id="task-001",
+        executor=_Agent(),
+        state_dir=state_dir,
+    )
+    base = await effects.baseline("task-001-0")
+    (workspace / "a.py").write_text("a = 1\n")
+    step = Judge(answer={"output": "Set a.", "status": "COMPLETE"}, iteration_index=0, first_base=base)
+    verdict = await effects.judge(TaskState(task_id="task-001"), step)
+    assert any("git cannot be used here" in note for note in verdict.notes)

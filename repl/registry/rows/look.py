@@ -5,14 +5,13 @@ from __future__ import annotations
 from repl.registry.rows.work import TASK
 from repl.registry.spec import Argument, Command, Flag
 
+# Data, as many values in a line as fit.
+# fmt: off
+
 TRACE_COMMANDS: tuple[Command, ...] = (
     Command(
-        "trace",
-        "trace",
-        "show what happened in a task, fact by fact",
-        "repl.commands.look.trace:trace",
-        "pm trace 15 --latest",
-        arguments=(TASK._replace(required=False),),
+        "trace", "trace", "show what happened in a task, fact by fact", "repl.commands.look.trace:trace",
+        "pm trace 15 --latest", arguments=(TASK._replace(required=False),),
         flags=(
             Flag("--latest", "only the last iteration (of each subtask) and the end"),
             Flag("--raw", "the stored bytes"),
@@ -27,19 +26,13 @@ TRACE_COMMANDS: tuple[Command, ...] = (
         description="Without a task: the current or newest one. Damaged or incomplete lines are named on stderr.",
     ),
     Command(
-        "trace verify",
-        "trace",
-        "check a trace: framing, order, values and hash chain",
-        "repl.commands.look.verify:verify",
-        "pm trace verify 15",
-        arguments=(TASK._replace(required=False),),
+        "trace verify", "trace", "check a trace: framing, order, values and hash chain",
+        "repl.commands.look.verify:verify", "pm trace verify 15", arguments=(TASK._replace(required=False),),
         flags=(
             Flag("--head", "a chain head that was kept elsewhere, 64 hex digits", "HEX"),
             Flag(
-                "--session",
-                "check a session's TracePack log instead: an id or its beginning; alone, the last one",
-                "ID",
-                bare="last",
+                "--session", "check a session's TracePack log instead: an id or its beginning; alone, the last one",
+                "ID", bare="last",
             ),
         ),
         exits=(7, 8),
@@ -49,11 +42,8 @@ TRACE_COMMANDS: tuple[Command, ...] = (
 
 INSIGHT_COMMANDS: tuple[Command, ...] = (
     Command(
-        "redact",
-        "trace",
-        "write a copy of a file without secrets, or find the leaks in a folder",
-        "repl.commands.look.redact:redact",
-        "pm redact --audit .pm-orchestrator",
+        "redact", "trace", "write a copy of a file without secrets, or find the leaks in a folder",
+        "repl.commands.look.redact:redact", "pm redact --audit .pm-orchestrator",
         arguments=(Argument("path", "the file, or with --audit the folder", required=False, values="file"),),
         flags=(
             Flag("--audit", "list file, line and rule of each leak; exit 1 if there is one"),
@@ -64,11 +54,8 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         description="Files that end in .jsonl are taken line by line and stay JSON. No secret is ever printed.",
     ),
     Command(
-        "insights",
-        "sessions",
-        "show where agents went in circles, what failed and where the time went",
-        "repl.commands.look.insights:show_insights",
-        "pm insights --since 7d --op sync",
+        "insights", "sessions", "show where agents went in circles, what failed and where the time went",
+        "repl.commands.look.insights:show_insights", "pm insights --since 7d --op sync",
         arguments=(Argument("traces", "these traces: files, or names with * and ?", required=False, many=True),),
         flags=(
             Flag("--since", "only traces that ended since (30d, 2h, 2026-01-31)", "WHEN"),
@@ -78,29 +65,21 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         description="Without a trace: the newest 200 of this project, and the criteria that rejected most.",
     ),
     Command(
-        "compare",
-        "sessions",
-        "compare two runs, or the runs of two prompts",
-        "repl.commands.look.insights:compare_runs",
-        "pm compare 3f9a1c 77b0e2",
+        "compare", "sessions", "compare two runs, or the runs of two prompts",
+        "repl.commands.look.insights:compare_runs", "pm compare 3f9a1c 77b0e2",
         arguments=(
             Argument("a", "a trace, or the beginning of a prompt's sha256"),
             Argument("b", "what it is compared with"),
         ),
-        exits=(7,),
-        description="Medians with 95 % intervals; `too few runs` where a side has fewer than 5.",
+        exits=(7,), description="Medians with 95 % intervals; `too few runs` where a side has fewer than 5.",
     ),
 )
 
 
 SERVICE_COMMANDS: tuple[Command, ...] = (
     Command(
-        "serve",
-        "task",
-        "serve this project's tasks over HTTP and in the browser",
-        "repl.commands.setup.serve:serve",
-        "pm serve --port 8765",
-        surfaces=("cli",),
+        "serve", "task", "serve this project's tasks over HTTP and in the browser", "repl.commands.setup.serve:serve",
+        "pm serve --port 8765", surfaces=("cli",),
         flags=(
             Flag("--host", "address to bind; other machines can reach it if it is not loopback", "ADDRESS"),
             Flag("--port", "port to bind, 0 for any free one", "PORT", kind="integer"),
@@ -115,11 +94,8 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "export",
-        "trace",
-        "write a task as one file to pass on: Markdown, JSON or a page",
-        "repl.commands.look.export:export",
-        "pm export 15 --format html",
+        "export", "trace", "write a task as one file to pass on: Markdown, JSON or a page",
+        "repl.commands.look.export:export", "pm export 15 --format html",
         arguments=(
             Argument("task", "the task; the newest one if left out", required=False, values="task"),
             Argument("kind", "md, json or html, as --format", required=False, choices=("md", "json", "html")),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from repl.registry.spec import Argument, Command, Flag
 
+# Data, as many values in a line as fit.
+# fmt: off
+
 _PROVIDERS = ("claude", "codex", "gemini")
 _PROVIDER = Flag("--provider", "only this agent's", "NAME", choices=_PROVIDERS)
 _CLAUDE = Argument("agent", "the agent whose settings get the hook", choices=("claude",))
 
 DISTILL_COMMANDS: tuple[Command, ...] = (
     Command(
-        "distill",
-        "sessions",
-        "make a compact trace of an agent's own session",
-        "repl.commands.sessions.distill:distill",
-        "pm distill --provider claude --latest --label sync:scheduler",
+        "distill", "sessions", "make a compact trace of an agent's own session",
+        "repl.commands.sessions.distill:distill", "pm distill --provider claude --latest --label sync:scheduler",
         flags=(
             _PROVIDER,
             Flag("--session", "this session: its file, its id, or how the id begins", "PATH", values="file"),
@@ -31,11 +31,8 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         description="One session is one trace: distilled again, it is brought up to date. --json: one object a trace.",
     ),
     Command(
-        "sessions",
-        "sessions",
-        "list the sessions agents have left on this machine",
-        "repl.commands.sessions.listing:sessions",
-        "pm sessions --provider claude",
+        "sessions", "sessions", "list the sessions agents have left on this machine",
+        "repl.commands.sessions.listing:sessions", "pm sessions --provider claude",
         flags=(
             _PROVIDER,
             Flag("--here", "only sessions of this project"),
@@ -44,11 +41,8 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         description="Shows project, age, size, whether it was distilled, and the days until its agent deletes it.",
     ),
     Command(
-        "traces",
-        "sessions",
-        "find distilled sessions by time, operation, outcome, cost, errors or text",
-        "repl.commands.sessions.listing:traces",
-        "pm traces --failed --since 7d --op sync",
+        "traces", "sessions", "find distilled sessions by time, operation, outcome, cost, errors or text",
+        "repl.commands.sessions.listing:traces", "pm traces --failed --since 7d --op sync",
         arguments=(Argument("text", "words in thoughts, messages, commands or output", required=False, many=True),),
         flags=(
             Flag("--failed", "only those that failed"),
@@ -67,49 +61,25 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         exits=(8,),
     ),
     Command(
-        "reindex",
-        "trace",
-        "rebuild the catalogue from the traces",
-        "repl.commands.sessions.listing:reindex",
-        "pm reindex",
-        exits=(8,),
+        "reindex", "trace", "rebuild the catalogue from the traces", "repl.commands.sessions.listing:reindex",
+        "pm reindex", exits=(8,),
     ),
     Command(
-        "prompts show",
-        "sessions",
-        "print the prompt that a trace names by its hash",
-        "repl.commands.sessions.listing:show",
-        "pm prompts show 53673074",
-        arguments=(Argument("sha256", "the hash, or its first digits"),),
-        exits=(7, 8),
+        "prompts show", "sessions", "print the prompt that a trace names by its hash",
+        "repl.commands.sessions.listing:show", "pm prompts show 53673074",
+        arguments=(Argument("sha256", "the hash, or its first digits"),), exits=(7, 8),
     ),
     Command(
-        "hooks install",
-        "sessions",
-        "have an agent hand over each session when it ends",
-        "repl.commands.sessions.hooks:install",
-        "pm hooks install claude",
-        arguments=(_CLAUDE,),
-        exits=(3, 8),
+        "hooks install", "sessions", "have an agent hand over each session when it ends",
+        "repl.commands.sessions.hooks:install", "pm hooks install claude", arguments=(_CLAUDE,), exits=(3, 8),
         description="The change is shown first; the rest of the settings file stays. --yes writes without asking.",
     ),
     Command(
-        "hooks uninstall",
-        "sessions",
-        "take that hook out again",
-        "repl.commands.sessions.hooks:uninstall",
-        "pm hooks uninstall claude",
-        arguments=(_CLAUDE,),
-        exits=(3, 8),
+        "hooks uninstall", "sessions", "take that hook out again", "repl.commands.sessions.hooks:uninstall",
+        "pm hooks uninstall claude", arguments=(_CLAUDE,), exits=(3, 8),
     ),
     Command(
-        "hooks run",
-        "sessions",
-        "what the hook runs: distill the session named on stdin",
-        "repl.commands.sessions.hooks:run",
-        "pm hooks run claude",
-        arguments=(_CLAUDE,),
-        surfaces=("cli",),
-        hidden=True,
+        "hooks run", "sessions", "what the hook runs: distill the session named on stdin",
+        "repl.commands.sessions.hooks:run", "pm hooks run claude", arguments=(_CLAUDE,), surfaces=("cli",), hidden=True,
     ),
 )

@@ -27,47 +27,227 @@ from tracer.errors import UsageError
 from tracer.filters import Filter
 from tracer.rows.row import Row
 
+_TICK_S = 0.1
+_NARROW = 100
+_LARGE = 64 << 10
+_SAMPLED = 200
 
-class TraceActions(Screen[None]):
-    """The viewer's actions over its two panes and its model."""
 
-    model: TraceModel
+class TraceInput(Input):
+    """The line at the foot; Tab completes a filter."""
+
+    BINDINGS = KEYS["trace_input"]
+
+    def action_complete(self) -> None:
+        screen = self.screen
+        if isinstance(screen, TraceScreen) and screen.asked == "filter":
+            offered = screen.completions(self.value)
+            if offered:
+                self.value = offered[0]
+                self.cursor_position = len(self.value)
+
+
+class TraceScreen(Screen[None]):
+    """Shows the trace at `path`. `follow` starts at the end and stays there; `wanted` is a filter to begin with."""
+
+    HELP = (
+        "A trace as a timeline: facts grouped by iteration and subtask, the selected one in full beside it.\n"
+        "Filter with &: event:NAME,… it:0,2-3 sub:2 text:word failed. The letter j shows stored JSON here;\n"
+        "move with the arrows, J and K, ctrl+d and ctrl+u, Home and End."
+    )
+    BINDINGS = KEYS["trace"]
+    DEFAULT_CSS = """
+    TraceScreen {
+        & > #trace-top { height: 1; }
+        #trace-title { width: 1fr; height: 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
+        #trace-follow { width: auto; height: 1; text-style: bold; padding: 0 1; }
+        & > #trace-filter { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & > #trace-panes { height: 1fr; }
+        FactList { width: 45%; border: round $border-blurred; &:focus { border: round $border; } }
+        Detail { width: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
+        & > Input { dock: bottom; height: 1; border: none !important; padding: 0; display: none; }
+        &.-narrow FactList { width: 1fr; }
+        &.-narrow Detail { display: none; }
+        &.-narrow.-detail FactList { display: none; }
+        &.-narrow.-detail Detail { display: block; }
+    }
+    """
+
     following: reactive[bool] = reactive(False, init=False)  # noqa: FBT003 - the reactive's default value
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path, *, follow: bool = False, wanted: str = "") -> None:
         super().__init__()
-        self.filter_source = ""
+        self.model = TraceModel(path)
+        self.facts = FactList(self.model, id="facts")
+        self.facts.border_title = "Timeline"
+        self.detail = Detail(id="detail")
+        self.asked = self.filter_source = ""
         self._stop_search = Event()
+        self.away_from: int | None = None
+        self._start_following = follow
+        if wanted:
+            self.model.filter(filters.parse(wanted))
 
-    @property
-    def facts(self) -> FactList:
-        """The timeline."""
-        return self.query_one("#facts", FactList)
+    @override
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="trace-top"):
+            yield Static(id="trace-title", markup=False)
+            yield Static(id="trace-follow", markup=False)
+        yield Static(id="trace-filter", markup=False)
+        with Horizontal(id="trace-panes"):
+            yield self.facts
+            yield self.detail
+        yield Hints()
+        yield TraceInput(id="trace-input", select_on_focus=False)
 
-    @property
-    def detail(self) -> Detail:
-        """The detail pane."""
-        return self.query_one("#detail", Detail)
+    def on_mount(self) -> None:
+        self.facts.focus()
+        if self._start_following:
+            self.action_last()
+        self.show_detail()
+        self.show_state()
+        self.call_after_refresh(self._begin)
 
-    def show_detail(self) -> None:
-        """Decode the selected fact and show it."""
-        raise NotImplementedError
+    def _begin(self) -> None:
+        self.model.background.start()
+        self.set_interval(_TICK_S, self.tick)
 
-    def reason_against(self, action: str) -> str:
-        """Why the key of `action` does nothing now; empty where it acts."""
-        raise NotImplementedError
+    def on_unmount(self) -> None:
+        self.model.close()
+
+    def on_resize(self, event: Resize) -> None:
+        self.set_class(event.size.width < _NARROW, "-narrow")
+
+    # -- the model's changes ----------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Take over what the background found since the last time; paints nothing where nothing changed."""
+        before = self.facts.row() if self.model.tail is not None else None
+        empty = not len(self.model.timeline)
+        if not self.model.refresh():
+            return
+        if before is not None and self.model.tail is None:
+            seq = self.model.file.seq_of(before.offset)
+            if seq is not None:
+                self.facts.resized()
+                self.facts.go_to(self.model.position_of(seq) or 0)
+        self.facts.resized()
+        if self.following:
+            self.facts.cursor = len(self.model.timeline) - 1
+        if empty or self.detail.row is None or self.detail.row.kind == "incomplete":
+            self.show_detail()
+        self.show_state()
 
     def show_state(self) -> None:
-        """Write title, follow state and filter line."""
-        raise NotImplementedError
+        self._write("#trace-title", " " + title_text(self.model))
+        waiting = 0 if self.away_from is None else self.model.file.index.count - self.away_from
+        self._write("#trace-follow", follow_text(following=self.following, waiting=waiting))
+        bar = index_text(self.model, 20)
+        self._write("#trace-filter", " " + (bar or filter_text(self.model)))
 
-    def close_input(self) -> None:
-        """Back to the timeline."""
-        raise NotImplementedError
+    def _write(self, selector: str, text: str) -> None:
+        line = self.query_one(selector, Static)
+        if line.content != text:
+            line.update(text)
+
+    @on(FactList.Moved)
+    def moved(self, event: FactList.Moved) -> None:
+        at_end = event.index >= len(self.model.timeline) - 1
+        if self.following and not at_end:
+            self.following = False
+        row = self.facts.row()
+        if row is not None and row.size > _LARGE:
+            self._show_soon()
+        else:
+            self.show_detail()
+
+    @work(exclusive=True, group="detail")
+    async def _show_soon(self) -> None:
+        await asyncio.sleep(0.05)
+        self.show_detail()
+
+    def show_detail(self) -> None:
+        row = self.facts.row()
+        pane = self.detail
+        if row is None:
+            pane.show(None, None)
+            pane.border_title = "nothing here"
+            return
+        pane.show(row, self.model.decode(row))
+        group = "" if row.group.iteration is None else f"[{row.group.iteration}]"
+        pane.border_title = shown(f"{'?' if row.seq is None else row.seq} {row.event}{group}").replace("[", "\\[")
+        pane.border_subtitle = {"readable": "", "pretty": "JSON", "raw": "stored bytes"}[pane.mode]
+        pane.needle = self.facts.needle
+
+    def watch_following(self, following: bool) -> None:  # noqa: FBT001 - called by Textual
+        self.away_from = None if following else self.model.file.index.count
+        if self.is_mounted:
+            self.show_state()
+
+    # -- the line of input ------------------------------------------------------------------------------------------
+
+    def action_ask(self, what: str, text: str = "") -> None:
+        line = self.query_one("#trace-input", Input)
+        self.asked = what
+        line.placeholder = {
+            "search": "search: text to find, Enter searches on, Esc closes",
+            "filter": "filter: event: it: sub: text: failed, Tab completes, Enter applies",
+            "go to line": "go to line number",
+        }[what]
+        line.value = text or (self.filter_source if what == "filter" else "")
+        line.cursor_position = len(line.value)
+        line.display = True
+        line.focus()
+
+    @on(Input.Submitted, "#trace-input")
+    def answered(self, event: Input.Submitted) -> None:
+        text = event.value.strip()
+        if self.asked == "filter" and not self.apply_filter(text):
+            return
+        self.close_input()
+        if self.asked == "search":
+            self.facts.needle = self.detail.needle = text.lower()
+            if text:
+                self.search_on(backwards=False, here=True)
+        elif self.asked == "go to line":
+            self.go_to_line(text)
 
     def apply_filter(self, text: str) -> bool:
-        """Show only what the filter `text` keeps; whether it could be read."""
-        raise NotImplementedError
+        try:
+            wanted = filters.parse(text)
+        except UsageError as error:
+            self.notify(f"{error.what}. {error.why}. {error.next_step}", severity="error", markup=False)
+            return False
+        row = self.facts.row()
+        self.filter_source = text
+        self.model.filter(wanted)
+        self.facts.resized()
+        position = self.model.position_of(row.seq) if row is not None and row.seq is not None else None
+        self.facts.cursor = 0 if position is None else self.model.timeline.index_of(position)
+        self.facts.resized()
+        self.show_detail()
+        self.show_state()
+        return True
+
+    def completions(self, text: str) -> list[str]:
+        """What the filter `text` can become, from this trace's own events, subtasks and iterations."""
+        model = self.model
+        groups = list(model.file.index.groups)
+        events = dict.fromkeys(row.event for row in map(model.file.row, range(min(model.file.count, _SAMPLED))))
+        iterations = max((group.iteration + 1 for group in groups if group.iteration is not None), default=0)
+        subtasks = dict.fromkeys(group.subtask for group in groups if group.subtask)
+        return filters.complete(text, events=events, subtasks=subtasks, iterations=iterations)
+
+    def close_input(self) -> None:
+        line = self.query_one("#trace-input", Input)
+        line.display = False
+        self.facts.focus()
+
+    def reason_against(self, action: str) -> str:
+        comparable = {"LLM_RESPONSE", "LLM_REQUEST", "REJECTION_DETAILS"}
+        if action == "compare" and self.detail.row is not None and self.detail.row.event not in comparable:
+            return "answers and prompts can be compared"
+        return ""
 
     # -- moving -----------------------------------------------------------------------------------------------------
 
@@ -327,227 +507,3 @@ class TraceActions(Screen[None]):
             self.dismiss()
         else:
             leave()
-
-
-_TICK_S = 0.1
-_NARROW = 100
-_LARGE = 64 << 10
-_SAMPLED = 200
-
-
-class TraceInput(Input):
-    """The line at the foot; Tab completes a filter."""
-
-    BINDINGS = KEYS["trace_input"]
-
-    def action_complete(self) -> None:
-        screen = self.screen
-        if isinstance(screen, TraceScreen) and screen.asked == "filter":
-            offered = screen.completions(self.value)
-            if offered:
-                self.value = offered[0]
-                self.cursor_position = len(self.value)
-
-
-class TraceScreen(TraceActions):
-    """Shows the trace at `path`. `follow` starts at the end and stays there; `wanted` is a filter to begin with."""
-
-    HELP = (
-        "A trace as a timeline: facts grouped by iteration and subtask, the selected one in full beside it.\n"
-        "Filter with &: event:NAME,… it:0,2-3 sub:2 text:word failed. The letter j shows stored JSON here;\n"
-        "move with the arrows, J and K, ctrl+d and ctrl+u, Home and End."
-    )
-    BINDINGS = KEYS["trace"]
-    DEFAULT_CSS = """
-    TraceScreen {
-        & > #trace-top { height: 1; }
-        #trace-title { width: 1fr; height: 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
-        #trace-follow { width: auto; height: 1; text-style: bold; padding: 0 1; }
-        & > #trace-filter { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        & > #trace-panes { height: 1fr; }
-        FactList { width: 45%; border: round $border-blurred; &:focus { border: round $border; } }
-        Detail { width: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
-        & > Input { dock: bottom; height: 1; border: none !important; padding: 0; display: none; }
-        &.-narrow FactList { width: 1fr; }
-        &.-narrow Detail { display: none; }
-        &.-narrow.-detail FactList { display: none; }
-        &.-narrow.-detail Detail { display: block; }
-    }
-    """
-
-    def __init__(self, path: Path, *, follow: bool = False, wanted: str = "") -> None:
-        super().__init__()
-        self.model = TraceModel(path)
-        self.asked = ""
-        self.away_from: int | None = None
-        self._start_following = follow
-        if wanted:
-            self.model.filter(filters.parse(wanted))
-
-    @override
-    def compose(self) -> ComposeResult:
-        with Horizontal(id="trace-top"):
-            yield Static(id="trace-title", markup=False)
-            yield Static(id="trace-follow", markup=False)
-        yield Static(id="trace-filter", markup=False)
-        with Horizontal(id="trace-panes"):
-            facts = FactList(self.model, id="facts")
-            facts.border_title = "Timeline"
-            yield facts
-            yield Detail(id="detail")
-        yield Hints()
-        yield TraceInput(id="trace-input", select_on_focus=False)
-
-    def on_mount(self) -> None:
-        self.facts.focus()
-        if self._start_following:
-            self.action_last()
-        self.show_detail()
-        self.show_state()
-        self.call_after_refresh(self._begin)
-
-    def _begin(self) -> None:
-        self.model.background.start()
-        self.set_interval(_TICK_S, self.tick)
-
-    def on_unmount(self) -> None:
-        self.model.close()
-
-    def on_resize(self, event: Resize) -> None:
-        self.set_class(event.size.width < _NARROW, "-narrow")
-
-    # -- the model's changes ----------------------------------------------------------------------------------------
-
-    def tick(self) -> None:
-        """Take over what the background found since the last time; paints nothing where nothing changed."""
-        before = self.facts.row() if self.model.tail is not None else None
-        empty = not len(self.model.timeline)
-        if not self.model.refresh():
-            return
-        if before is not None and self.model.tail is None:
-            seq = self.model.file.seq_of(before.offset)
-            if seq is not None:
-                self.facts.resized()
-                self.facts.go_to(self.model.position_of(seq) or 0)
-        self.facts.resized()
-        if self.following:
-            self.facts.cursor = len(self.model.timeline) - 1
-        if empty or self.detail.row is None or self.detail.row.kind == "incomplete":
-            self.show_detail()
-        self.show_state()
-
-    @override
-    def show_state(self) -> None:
-        self._write("#trace-title", " " + title_text(self.model))
-        waiting = 0 if self.away_from is None else self.model.file.index.count - self.away_from
-        self._write("#trace-follow", follow_text(following=self.following, waiting=waiting))
-        bar = index_text(self.model, 20)
-        self._write("#trace-filter", " " + (bar or filter_text(self.model)))
-
-    def _write(self, selector: str, text: str) -> None:
-        line = self.query_one(selector, Static)
-        if line.content != text:
-            line.update(text)
-
-    @on(FactList.Moved)
-    def moved(self, event: FactList.Moved) -> None:
-        at_end = event.index >= len(self.model.timeline) - 1
-        if self.following and not at_end:
-            self.following = False
-        row = self.facts.row()
-        if row is not None and row.size > _LARGE:
-            self._show_soon()
-        else:
-            self.show_detail()
-
-    @work(exclusive=True, group="detail")
-    async def _show_soon(self) -> None:
-        await asyncio.sleep(0.05)
-        self.show_detail()
-
-    @override
-    def show_detail(self) -> None:
-        row = self.facts.row()
-        pane = self.detail
-        if row is None:
-            pane.show(None, None)
-            pane.border_title = "nothing here"
-            return
-        pane.show(row, self.model.decode(row))
-        group = "" if row.group.iteration is None else f"[{row.group.iteration}]"
-        pane.border_title = shown(f"{'?' if row.seq is None else row.seq} {row.event}{group}").replace("[", "\\[")
-        pane.border_subtitle = {"readable": "", "pretty": "JSON", "raw": "stored bytes"}[pane.mode]
-        pane.needle = self.facts.needle
-
-    def watch_following(self, following: bool) -> None:  # noqa: FBT001 - called by Textual
-        self.away_from = None if following else self.model.file.index.count
-        if self.is_mounted:
-            self.show_state()
-
-    # -- the line of input ------------------------------------------------------------------------------------------
-
-    def action_ask(self, what: str, text: str = "") -> None:
-        line = self.query_one("#trace-input", Input)
-        self.asked = what
-        line.placeholder = {
-            "search": "search: text to find, Enter searches on, Esc closes",
-            "filter": "filter: event: it: sub: text: failed, Tab completes, Enter applies",
-            "go to line": "go to line number",
-        }[what]
-        line.value = text or (self.filter_source if what == "filter" else "")
-        line.cursor_position = len(line.value)
-        line.display = True
-        line.focus()
-
-    @on(Input.Submitted, "#trace-input")
-    def answered(self, event: Input.Submitted) -> None:
-        text = event.value.strip()
-        if self.asked == "filter" and not self.apply_filter(text):
-            return
-        self.close_input()
-        if self.asked == "search":
-            self.facts.needle = self.detail.needle = text.lower()
-            if text:
-                self.search_on(backwards=False, here=True)
-        elif self.asked == "go to line":
-            self.go_to_line(text)
-
-    @override
-    def apply_filter(self, text: str) -> bool:
-        try:
-            wanted = filters.parse(text)
-        except UsageError as error:
-            self.notify(f"{error.what}. {error.why}. {error.next_step}", severity="error", markup=False)
-            return False
-        row = self.facts.row()
-        self.filter_source = text
-        self.model.filter(wanted)
-        self.facts.resized()
-        position = self.model.position_of(row.seq) if row is not None and row.seq is not None else None
-        self.facts.cursor = 0 if position is None else self.model.timeline.index_of(position)
-        self.facts.resized()
-        self.show_detail()
-        self.show_state()
-        return True
-
-    def completions(self, text: str) -> list[str]:
-        """What the filter `text` can become, from this trace's own events, subtasks and iterations."""
-        model = self.model
-        groups = list(model.file.index.groups)
-        events = dict.fromkeys(row.event for row in map(model.file.row, range(min(model.file.count, _SAMPLED))))
-        iterations = max((group.iteration + 1 for group in groups if group.iteration is not None), default=0)
-        subtasks = dict.fromkeys(group.subtask for group in groups if group.subtask)
-        return filters.complete(text, events=events, subtasks=subtasks, iterations=iterations)
-
-    @override
-    def close_input(self) -> None:
-        line = self.query_one("#trace-input", Input)
-        line.display = False
-        self.facts.focus()
-
-    @override
-    def reason_against(self, action: str) -> str:
-        comparable = {"LLM_RESPONSE", "LLM_REQUEST", "REJECTION_DETAILS"}
-        if action == "compare" and self.detail.row is not None and self.detail.row.event not in comparable:
-            return "answers and prompts can be compared"
-        return ""

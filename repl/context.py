@@ -17,11 +17,10 @@ from tracer.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tracer.redaction.engine import ProjectRedactor
+    from tracer.redaction.redactor import RedactionSettings
     from tracer.settings.layers import Settings
     from tracer.statedir import StateDir
-
-# The names by which tracer.redaction.engine knows them; importing it costs 25 ms.
-_EXTRA_NAMES, _EXTRA_RULES = "PM_REDACTION_EXTRA_NAMES", "PM_REDACTION_EXTRA_RULES"
 
 
 class Context:
@@ -108,38 +107,42 @@ class Context:
         if self._settings is None:
             from tracer.settings.layers import load_settings  # tomllib, 8 ms
 
-            self._settings = load_settings(
+            settings = load_settings(
                 project=self.state_root,
                 environ=self.environ,
                 extra_file=getattr(self.arguments, "config", None),
                 flags=self._setting_flags(),
             )
-            self._tell_redactors(self._settings)
+            self.output.redaction = _redaction(settings)
+            self._settings = settings
         return self._settings
 
-    def _tell_redactors(self, settings: Settings) -> None:
-        """Every writer of records asks the environment: those below the settings, and those in child processes."""
-        names, rules = settings.get("redaction.extra_names"), settings.family("redaction.extra_rules")
-        if names:
-            os.environ[_EXTRA_NAMES] = ",".join(names)
-        if rules:
-            import json
-
-            _check_rules(settings, rules)
-            os.environ[_EXTRA_RULES] = json.dumps(rules)
-
-    def redactor_environ(self) -> dict[str, str]:
-        """The environment for a redactor: this command's, with the names and rules that the settings add.
+    def redaction(self) -> RedactionSettings:
+        """What the settings add to redaction, for every redactor that is built: `build_redactor(…, **_asdict())`.
 
         Raises ConfigError: settings that cannot be used, a rule that is no RE2 pattern among them.
         """
-        self.settings()
-        told = {name: os.environ[name] for name in (_EXTRA_NAMES, _EXTRA_RULES) if name in os.environ}
-        return {**self.environ, **told}
+        return _redaction(self.settings())
+
+    def redactor(self, **options: Any) -> ProjectRedactor:
+        """The redactor of this project with what the settings add; `options` go to `build_redactor`."""
+        from tracer.redaction.engine import build_redactor  # 25 ms, needed where something is redacted
+
+        given = {"state_dir": self.state_root, "environ": self.environ, **self.redaction()._asdict(), **options}
+        return build_redactor(**given)
+
+
+def _redaction(settings: Settings) -> RedactionSettings:
+    """Refuses a rule that cannot be used before anything is written without it."""
+    from tracer.redaction.redactor import RedactionSettings
+
+    rules = settings.family("redaction.extra_rules")
+    if rules:
+        _check_rules(settings, rules)
+    return RedactionSettings(tuple(settings.get("redaction.extra_names") or ()), tuple(rules.items()))
 
 
 def _check_rules(settings: Settings, rules: Mapping[str, str]) -> None:
-    """Refuse a rule that cannot be used before anything is written without it."""
     from tracer.redaction.rule_set import build_rules  # google-re2, 17 ms, only for those with rules of their own
 
     for name, pattern in rules.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tracer.clock import now_iso
-from tracer.redaction.redactor import Redactor
+from tracer.redaction.redactor import RedactionSettings, Redactor
 from tracer.statedir import user_state_folder
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ class History:
         self._project = session.state_dir.root / "history.jsonl"
         self._all = user_state_folder(session.environ) / "history.jsonl"
         self._folder = str(session.folder)
-        self._state_root, self._environ = session.state_dir.root, session.environ
+        self._state_root, self._context = session.state_dir.root, session.context
+        self._redactor: tuple[RedactionSettings, Redactor] | None = None
         self._session: list[str] = []
-        self._redactor: Redactor | None = None
 
     def entries(self, scope: Scope) -> list[str]:
         """The inputs of `scope`, oldest first, repetitions in a row once."""
@@ -58,11 +58,10 @@ class History:
         _append(self._all, line)
 
     def _masked(self, text: str) -> str:
-        if self._redactor is None:
-            from tracer.redaction.engine import build_redactor
-
-            self._redactor = build_redactor(state_dir=self._all.parent, environ=self._environ, pii=False)
-        return self._redactor.redact_text(text)[0]
+        redaction = self._context.redaction()
+        if self._redactor is None or self._redactor[0] != redaction:
+            self._redactor = (redaction, self._context.redactor(state_dir=self._all.parent, pii=False))
+        return self._redactor[1].redact_text(text)[0]
 
 
 def _append(path: Path, line: bytes) -> None:

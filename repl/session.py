@@ -56,12 +56,6 @@ def warm_up() -> None:
     import tracer.redaction.engine  # noqa: F401 - 60 ms of rules beside the 170 ms of criteria above
 
 
-def _effects(*, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> TaskEffects:
-    from runner.effects import make_effects  # 170 ms: the first prompt does not wait for it
-
-    return make_effects(request=request, task_id=task_id, executor=executor, state_dir=state_dir)
-
-
 async def _next_line(
     lines: AsyncGenerator[tuple[int, bytes]], resting: asyncio.Future[None]
 ) -> tuple[int, bytes] | None:
@@ -120,7 +114,8 @@ class Session:
         self.supervisor = Supervisor(
             self.state_dir,
             make_executor=self._executor,
-            make_effects=_effects,
+            make_effects=self._effects,
+            redaction=self.context.redaction(),
             live=self._live,
             concurrency=concurrency or int(self.settings.get("tasks.parallel")),
         )
@@ -168,6 +163,15 @@ class Session:
         """
         self.context._settings = None  # noqa: SLF001 - the session owns its context
         self.settings = self.context.settings()
+        self.supervisor.redaction = self.context.redaction()
+
+    def _effects(self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> TaskEffects:
+        from runner.effects import make_effects  # 170 ms: the first prompt does not wait for it
+
+        redaction = self.supervisor.redaction
+        return make_effects(
+            request=request, task_id=task_id, executor=executor, state_dir=state_dir, redaction=redaction
+        )
 
     def choose(self, name: str, value: Any) -> None:
         """Choose a `run.*` value for this session (None: back to the settings).

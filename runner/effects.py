@@ -25,6 +25,7 @@ from runner.perform import Changed
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import ConfigError
+from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
 
 _MAX_BYTES: Final = 256_000
@@ -80,6 +81,7 @@ class TaskEffects:
         task_id: str,
         executor: Executor,
         state_dir: StateDir,
+        redaction: RedactionSettings = NO_ADDITIONS,
         distill: Distill | None = None,
         family: list[TaskEffects] | None = None,
     ) -> None:
@@ -87,6 +89,7 @@ class TaskEffects:
         self._task_id = task_id
         self._executor = executor
         self._state_dir = state_dir
+        self._redaction = redaction
         self._distill = distill
         self._blobs = DirectoryBlobs(state_dir.blobs)
         self._workspace: Workspace | None = None
@@ -114,7 +117,8 @@ class TaskEffects:
         from tracer.redaction.engine import build_redactor  # only where something changed
         from tracer.redaction.streams import StreamRedactor
 
-        stream = StreamRedactor(build_redactor(state_dir=self._state_dir.root, environ=os.environ))
+        redactor = build_redactor(state_dir=self._state_dir.root, environ=os.environ, **self._redaction._asdict())
+        stream = StreamRedactor(redactor)
         pieces = [stream.feed_bytes(diff[at : at + _PIECE]) for at in range(0, len(diff), _PIECE)]
         return self._blobs.put_bytes(b"".join((*pieces, stream.close_bytes())))
 
@@ -163,6 +167,7 @@ class TaskEffects:
             task_id=self._task_id,
             success=answer.status == "COMPLETE",
             since_ms=since_ms,
+            redaction=self._redaction,
         )
         if made.path is not None:
             for member in list(self._family):
@@ -206,6 +211,7 @@ class TaskEffects:
             task_id=self._task_id,
             executor=self._executor,
             state_dir=self._state_dir,
+            redaction=self._redaction,
             distill=self._distill,
             family=self._family,
         )
@@ -218,9 +224,16 @@ class TaskEffects:
         return self._workspace
 
 
-def make_effects(*, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> TaskEffects:
+def make_effects(
+    *,
+    request: Request,
+    task_id: str,
+    executor: Executor,
+    state_dir: StateDir,
+    redaction: RedactionSettings = NO_ADDITIONS,
+) -> TaskEffects:
     """The effects a supervisor gives to each of its tasks."""
-    return TaskEffects(request=request, task_id=task_id, executor=executor, state_dir=state_dir)
+    return TaskEffects(request=request, task_id=task_id, executor=executor, state_dir=state_dir, redaction=redaction)
 
 
 def _begin_loading() -> None:

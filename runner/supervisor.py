@@ -32,7 +32,7 @@ from runner.executors.executor_port import (
     ignore_live,
 )
 from tracer.clock import short_token
-from tracer.conversation import ConversationTracer
+from tracer.conversation import ConversationTracer, default_redactor
 from tracer.errors import (
     ConflictError,
     InternalError,
@@ -47,6 +47,7 @@ from tracer.events import Draft
 from tracer.journal.record_file import open_records, recover_records
 from tracer.lock import FileLock
 from tracer.lookup import resolve_task, trace_files
+from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class Supervisor:
     """Runs tasks of one state directory; an async context manager that leaves nothing running behind it.
 
     `orphans` says, a line each, which agents and checks of killed processes its start has ended, and which records of
-    theirs it has put back.
+    theirs it has put back. `redaction` holds for every record begun from now on; it may be set anew.
     """
 
     def __init__(
@@ -219,7 +220,9 @@ class Supervisor:
         live: LiveSink = ignore_live,
         concurrency: int = 4,
         session_id: str | None = None,
+        redaction: RedactionSettings = NO_ADDITIONS,
     ) -> None:
+        self.redaction = redaction
         self.state_dir = state_dir
         self.session_id = session_id or f"sess-{short_token()}"
         self.live = live
@@ -422,7 +425,9 @@ class Supervisor:
 
     async def _reopen(self, task_id: str, path: Path, answer: dict[str, Any] | None) -> str:
         """Become the writer of an unfinished trace, record a person's answer if there is one, and go on."""
-        tracer = await ConversationTracer.open_existing(path, state_dir=self.state_dir, session_id=self.session_id)
+        tracer = await ConversationTracer.open_existing(
+            path, state_dir=self.state_dir, session_id=self.session_id, redactor=self._redactor()
+        )
         try:
             if answer is not None:
                 await tracer.append(Draft("USER_REQUEST", answer))
@@ -435,7 +440,9 @@ class Supervisor:
         return task_id
 
     async def _start(self, task_id: str, data: dict[str, Any], executor: Executor) -> str:
-        tracer = ConversationTracer(state_dir=self.state_dir, session_id=self.session_id, task_id=task_id)
+        tracer = ConversationTracer(
+            state_dir=self.state_dir, session_id=self.session_id, task_id=task_id, redactor=self._redactor()
+        )
         try:
             entry = await tracer.append(Draft("USER_REQUEST", data))
         except BaseException:
@@ -444,6 +451,9 @@ class Supervisor:
             raise
         await self._launch(task_id, tracer, fold([entry]), executor)
         return task_id
+
+    def _redactor(self) -> Redactor:
+        return default_redactor(self.state_dir, self.redaction)
 
     async def _launch(self, task_id: str, tracer: ConversationTracer, state: TaskState, executor: Executor) -> None:
         outcome: asyncio.Future[TaskOutcome] = asyncio.get_running_loop().create_future()
@@ -456,7 +466,7 @@ class Supervisor:
                 if self._pack is None:
                     from runner.task_log import begin_session  # 10 ms, needed by the first task
 
-                    self._pack = await begin_session(self.state_dir, self.session_id)
+                    self._pack = await begin_session(self.state_dir, self.session_id, self.redaction)
         except BaseException:
             del self._running[task_id], self._outcomes[task_id]
             await tracer.close()

@@ -10,19 +10,21 @@ from typing import Any
 
 from runner.core.state import PLAN_SUFFIX
 from runner.core.task import TaskOutcome
+from tracer.conversation import default_redactor
 from tracer.events import Draft, Entry
+from tracer.redaction.redactor import RedactionSettings
 from tracer.statedir import StateDir
 from tracer.tracepack import TracePack
 
 
-async def begin_session(state_dir: StateDir, session_id: str) -> TracePack:
+async def begin_session(state_dir: StateDir, session_id: str, redaction: RedactionSettings) -> TracePack:
     """The session's TracePack, its SESSION_START recorded.
 
     Raises:
         RecordError: it cannot be written.
 
     """
-    pack = TracePack(state_dir=state_dir, session_id=session_id)
+    pack = TracePack(state_dir=state_dir, session_id=session_id, redactor=default_redactor(state_dir, redaction))
     try:
         await pack.session_start()
     except BaseException:

@@ -22,17 +22,17 @@ from tracer.journal.reading import iter_lines, read_entries
 from tracer.journal.record_file import TornTail
 from tracer.journal.writer import Journal
 from tracer.lookup import trace_files
-from tracer.redaction.redactor import Redactor
+from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
 from tracer.statedir import StateDir, TraceName, parse_trace_name, valid_id
 
 _LARGE: Final = 1 << 18  # characters from which cleaning and redacting leave the event loop's thread
 
 
-def default_redactor(state_dir: StateDir) -> Redactor:
+def default_redactor(state_dir: StateDir, redaction: RedactionSettings = NO_ADDITIONS) -> Redactor:
     """The product's redactor for this project, with the environment's secrets known to it."""
     from tracer.redaction.engine import build_redactor  # rules compile in 60 ms: only writers pay it
 
-    return build_redactor(state_dir=state_dir.root, environ=os.environ)
+    return build_redactor(state_dir=state_dir.root, environ=os.environ, **redaction._asdict())
 
 
 class ConversationTracer:

@@ -63,11 +63,8 @@ def _write(text: str, context: Context) -> str:
 def _redacted(text: str, context: Context) -> str:
     """The text without secrets; without a working redactor only the names of the frames are kept."""
     try:
-        from tracer.redaction.engine import build_redactor
-
         with tempfile.TemporaryDirectory() as key:
-            redactor = build_redactor(state_dir=Path(key), environ=context.environ, rewrite_paths=True)
-            return redactor.redact_text(text)[0]
+            return context.redactor(state_dir=Path(key), rewrite_paths=True).redact_text(text)[0]
     except (PmError, OSError, ImportError):
         kept = [line for line in text.splitlines() if line.startswith(("pm ", "command:", "  File "))]
         return "\n".join(kept)

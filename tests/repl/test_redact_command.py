@@ -6,6 +6,7 @@ import io
 import json
 import os
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ from collector.opening import open_collector
 from repl.commands.captures.server import capture_redactor
 from repl.context import Context
 from repl.present.output import Output
+from repl.session import Session
 from tests.repl.support import pm
+from tracer.conversation import default_redactor
+from tracer.redaction.redactor import RedactionSettings
 
 KEY = "sk-" + "proj-9Zx81kQ29pLmV4tR7"
 
@@ -128,18 +132,39 @@ def test_rules_in_the_environment_that_are_none_are_refused(project: Path) -> No
     assert "PM_REDACTION_EXTRA_RULES holds no redaction rules" in ran.err
 
 
-async def test_captures_and_the_collector_heed_a_rule_of_ones_own(project: Path, monkeypatch) -> None:
-    monkeypatch.setenv("PM_REDACTION_EXTRA_RULES", "")  # what the settings put there goes with the test
-    (project / ".pm-orchestrator").mkdir()
-    (project / ".pm-orchestrator" / "config.toml").write_text(STAFF)
-    context = Context(
+def in_project(project: Path) -> Context:
+    return Context(
         output=Output(stdout=io.StringIO(), stderr=io.StringIO()),
         environ=dict(os.environ),
         arguments=Namespace(directory=str(project)),
     )
+
+
+async def test_a_rule_that_is_taken_out_of_the_settings_is_forgotten_when_they_are_read_again(project: Path) -> None:
+    (project / ".pm-orchestrator").mkdir()
+    config = project / ".pm-orchestrator" / "config.toml"
+    before = dict(os.environ)
+    config.write_text('[redaction]\nextra_names = ["STAFF_CODE"]\n' + STAFF)
+    session = Session(in_project(project))
+
+    def marks() -> Mapping[str, int]:
+        return default_redactor(session.state_dir, session.supervisor.redaction).redact_text("EMP-123456")[1]
+
+    assert marks() == {"staff-id": 1}
+    assert session.supervisor.redaction.extra_names == ("STAFF_CODE",)
+    config.write_text("")
+    session.reload()
+    assert marks() == {}
+    assert session.supervisor.redaction == RedactionSettings()
+    assert dict(os.environ) == before  # what agents and checks inherit
+
+
+async def test_captures_and_the_collector_heed_a_rule_of_ones_own(project: Path) -> None:
+    (project / ".pm-orchestrator").mkdir()
+    (project / ".pm-orchestrator" / "config.toml").write_text(STAFF)
+    context = in_project(project)
     redacted, counts = capture_redactor(context).redact_text("EMP-123456")
     assert (redacted[:19], counts) == ("[REDACTED:staff-id:", {"staff-id": 1})
-    monkeypatch.delenv("PM_REDACTION_EXTRA_RULES")
     async with open_collector(context.state_dir, context.settings(), environ={}) as collector:
         assert collector.redactors.for_root(None).redact_text("EMP-123456")[1] == {"staff-id": 1}
 

@@ -15,7 +15,7 @@ from tracer.distill.locate.find import session_at, session_by_id
 from tracer.distill.native import Outcome, Provider, Request
 from tracer.distill.one import distill
 from tracer.errors import PmError
-from tracer.redaction.redactor import Redactor
+from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
 
 _PROVIDERS: Final[dict[str, Provider]] = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
@@ -40,7 +40,7 @@ async def distill_after_run(
     since_ms: int | None = None,
     native_path: str | None = None,
     environ: Mapping[str, str] | None = None,
-    redactor: Redactor | None = None,
+    redaction: RedactionSettings = NO_ADDITIONS,
 ) -> RunTrace:
     """Distill the session `session_ref` (`<id>` or `<executor>:<id>`) of `executor` under the label `run:<task_id>`.
 
@@ -57,6 +57,7 @@ async def distill_after_run(
         project_root=state_dir.project,
         state_dir=state_dir.root,
         since_ms=since_ms,
+        redaction=redaction,
         outcome=Outcome(success=success, cost_usd=cost_usd),
     )
 
@@ -66,7 +67,7 @@ async def distill_after_run(
             session = session_at(Path(native_path), provider)
         else:
             session = session_by_id(provider, session_id, cwd=Path(workspace), environ=environ)
-        path = distill(session, request, redactor=redactor).path
+        path = distill(session, request).path
         project = state_dir.project.absolute()
         inside = path.absolute().is_relative_to(project)
         return RunTrace(str(path.absolute().relative_to(project)) if inside else str(path))

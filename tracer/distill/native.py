@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
+
 Provider = Literal["claude", "codex", "gemini"]
 Availability = Literal["full", "summary", "withheld", "encrypted"]
 
@@ -63,6 +65,7 @@ class Request:
     output_dir: Path | None = None
     state_dir: Path | None = None
     since_ms: int | None = None
+    redaction: RedactionSettings = NO_ADDITIONS
     outcome: Outcome = field(default_factory=Outcome)
 
 

@@ -33,7 +33,7 @@ from tracer.distill.readers.gemini import read_gemini
 from tracer.distill.stored import store
 from tracer.errors import NotFoundError, TraceError
 from tracer.prices import Tokens, cost_usd
-from tracer.redaction.redactor import Redactor
+from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
 from tracer.statedir import StateDir
 
 READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]] = {
@@ -44,16 +44,16 @@ READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]
 _PROMPT_LIMIT: Final = 4 * 1024 * 1024
 
 
-def make_redactor(state_dir: StateDir) -> Redactor:
+def make_redactor(state_dir: StateDir, redaction: RedactionSettings = NO_ADDITIONS) -> Redactor:
     """The project's redactor; kept for the next session, since its rules take 200 ms to compile."""
-    return _redactor(state_dir.root.absolute(), tuple(sorted(os.environ.items())))
+    return _redactor(state_dir.root.absolute(), redaction, tuple(sorted(os.environ.items())))
 
 
 @lru_cache(maxsize=4)
-def _redactor(state_root: Path, environ: tuple[tuple[str, str], ...]) -> Redactor:
+def _redactor(state_root: Path, redaction: RedactionSettings, environ: tuple[tuple[str, str], ...]) -> Redactor:
     from tracer.redaction.engine import build_redactor  # 25 ms, not needed where a caller brings its own
 
-    return build_redactor(state_dir=state_root, environ=dict(environ), truncate=False)
+    return build_redactor(state_dir=state_root, environ=dict(environ), truncate=False, **redaction._asdict())
 
 
 def output_folder(request: Request, state_dir: StateDir) -> Path:
@@ -129,7 +129,7 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
 
     """
     state_dir = state_dir_of(session, request)
-    cleaner = _cleaner(session, request, redactor or make_redactor(state_dir), state_dir)
+    cleaner = _cleaner(session, request, redactor or make_redactor(state_dir, request.redaction), state_dir)
     with Spool() as spool:
         assembly = Assembly(spool, cleaner, since_ms=request.since_ms)
         source = Source()

@@ -241,7 +241,7 @@ def _git_persons(folder: Path | None, environ: Mapping[str, str]) -> tuple[str, 
 
 
 _BETWEEN = "\n\0\n"  # between texts that are searched together: no rule matches across it
-# The setting `redaction.extra_names` by its environment name: how every writer of records hears of it.
+# The setting `redaction.extra_names` by its environment name, for programs that have no settings of pm's in force.
 EXTRA_NAMES = "PM_REDACTION_EXTRA_NAMES"
 # `redaction.extra_rules` likewise: a JSON object of names and RE2 patterns.
 EXTRA_RULES = "PM_REDACTION_EXTRA_RULES"
@@ -260,7 +260,7 @@ def build_redactor(
     state_dir: Path,
     environ: Mapping[str, str],
     extra_names: Iterable[str] = (),
-    extra_rules: Mapping[str, str] | None = None,
+    extra_rules: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     project_root: Path | None = None,
     home: Path | None = None,
     host: str | None = None,
@@ -282,7 +282,7 @@ def build_redactor(
         state_dir=state_dir,
         environ=dict(environ),
         extra_names=(*extra_names, *_names(environ.get(EXTRA_NAMES, ""))),
-        extra_rules={**_listed_rules(environ.get(EXTRA_RULES, "")), **(extra_rules or {})},
+        extra_rules={**_listed_rules(environ.get(EXTRA_RULES, "")), **dict(extra_rules)},
         project_root=project_root,
         home=home or (Path(environ["HOME"]) if environ.get("HOME") else None),
         host=host,

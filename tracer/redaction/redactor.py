@@ -6,7 +6,20 @@ Implementations promise: deterministic for one project key, total on any JSON va
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+
+class RedactionSettings(NamedTuple):
+    """What a project's settings add: variables whose values are secret too, and rules as (name, RE2 pattern).
+
+    Its fields are keyword arguments of `build_redactor`.
+    """
+
+    extra_names: tuple[str, ...] = ()
+    extra_rules: tuple[tuple[str, str], ...] = ()
+
+
+NO_ADDITIONS: Final = RedactionSettings()
 
 
 class Redacted(NamedTuple):

@@ -155,12 +155,4 @@ def _shares(text: str | None) -> tuple[int, int, int]:
 
 def _redactor(context: Context) -> ProjectRedactor:
     """What the audit looks with: this project's rules, and this machine's names and paths."""
-    from tracer.redaction.engine import build_redactor
-
-    return build_redactor(
-        state_dir=context.state_root,
-        environ=context.redactor_environ(),
-        project_root=context.folder,
-        rewrite_paths=True,
-        truncate=False,
-    )
+    return context.redactor(project_root=context.folder, rewrite_paths=True, truncate=False)

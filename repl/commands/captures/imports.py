@@ -86,8 +86,7 @@ async def from_session(context: Context, arguments: Namespace) -> int:
 
     consent = _consent(arguments.consent)
     session = _session(context, arguments)
-    context.settings()  # further names and rules of what is secret
-    redactor = make_redactor(context.state_dir)
+    redactor = make_redactor(context.state_dir, context.redaction())
     read = await asyncio.to_thread(read_session, session, redactor=redactor)
     imported = await asyncio.to_thread(imported_session, session, read, consent=consent)
     return await _store(context, imported, "capture from-session")

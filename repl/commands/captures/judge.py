@@ -186,7 +186,5 @@ def _judge(context: Context, *, record: str | None) -> tuple[Judge | None, str]:
 
 
 def _clean(context: Context) -> Callable[[str], str]:
-    from tracer.redaction.engine import build_redactor
-
-    redactor = build_redactor(state_dir=context.state_root, environ=context.redactor_environ())
+    redactor = context.redactor()
     return lambda text: redactor.redact_text(text)[0]

@@ -82,11 +82,4 @@ def _read_token(path: Path) -> str:
 
 def capture_redactor(context: Context) -> ProjectRedactor:
     """The redactor of captures: this project's, with absolute paths told from the project and home folders."""
-    from tracer.redaction.engine import build_redactor
-
-    return build_redactor(
-        state_dir=context.state_root,
-        environ=context.redactor_environ(),
-        project_root=context.state_root.parent,
-        rewrite_paths=True,
-    )
+    return context.redactor(project_root=context.state_root.parent, rewrite_paths=True)

@@ -16,16 +16,9 @@ from tracer.errors import RecordError
 async def export(context: Context, arguments: Namespace) -> int:
     """Write the file and print its path."""
     from service.export import ExportFormat, export_task  # jinja2: 100 ms, paid by this command alone
-    from tracer.redaction.engine import build_redactor
 
     ref = find_task(context, arguments.task)
-    redactor = build_redactor(
-        state_dir=context.state_dir.root,
-        environ=context.redactor_environ(),
-        project_root=context.folder,
-        rewrite_paths=True,
-        truncate=False,
-    )
+    redactor = context.redactor(project_root=context.folder, rewrite_paths=True, truncate=False)
     form: ExportFormat = arguments.format or arguments.kind or "md"
     exported = await asyncio.to_thread(export_task, context.state_dir, ref, form=form, redactor=redactor)
     target = Path(arguments.output).expanduser() if arguments.output else Path(f"{ref.task_id}.{form}")

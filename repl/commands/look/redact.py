@@ -91,10 +91,8 @@ def _told(counts: Mapping[str, int]) -> str:
 
 
 def _redactor(context: Context) -> ProjectRedactor:
-    from tracer.redaction.engine import build_redactor
-
     context.state_dir.ensure()  # marks are keyed by the project
-    return build_redactor(state_dir=context.state_root, environ=context.redactor_environ(), project_root=context.folder)
+    return context.redactor(project_root=context.folder)
 
 
 def _inside(context: Context, name: str) -> Path:

@@ -44,7 +44,6 @@ def distill(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any,
 
 def _request(context: Context, arguments: Namespace) -> Request:
     folder = context.folder
-    context.settings()  # further names and rules of what is secret, for this process and the workers
 
     def place(given: str | None) -> Path | None:
         return (folder / Path(given).expanduser()).absolute() if given else None
@@ -65,6 +64,7 @@ def _request(context: Context, arguments: Namespace) -> Request:
         prompt_file=prompt_file,
         output_dir=place(arguments.output),
         state_dir=state_root,
+        redaction=context.redaction(),
     )
 
 

@@ -79,8 +79,7 @@ def run(context: Context, arguments: Namespace) -> int:
             raise UsageError("no session named on stdin", why=f"transcript_path must lie in {root}")
         session = session_at(Path(named), "claude")
         folder = Path(cwd) if isinstance(cwd, str) and Path(cwd).is_dir() else context.folder
-        context.settings()  # further names and rules of what is secret
-        made = distill(session, Request(project_root=folder))
+        made = distill(session, Request(project_root=folder, redaction=context.redaction()))
     except PmError as error:
         context.output.error(error)
         return 0

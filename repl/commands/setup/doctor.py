@@ -339,9 +339,7 @@ CHECKS: dict[str, Callable[[Any], Check]] = {
 def _redacted(context: Context, fields: dict[str, Any]) -> dict[str, Any]:
     from tempfile import TemporaryDirectory
 
-    from tracer.redaction.engine import build_redactor
-
     with TemporaryDirectory() as key:  # the project's own key would have to be made, and doctor changes nothing
-        redactor = build_redactor(state_dir=Path(key), environ=context.environ, rewrite_paths=True)
+        redactor = context.redactor(state_dir=Path(key), rewrite_paths=True)
         value: dict[str, Any] = redactor.redact_value(fields).value
     return value

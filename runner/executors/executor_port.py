@@ -186,7 +186,7 @@ class Executor(Protocol):
 
 
 class PermissionQuestion(NamedTuple):
-    """What an agent asks leave for. Texts are the agent's own words: escape them where they are shown.
+    """What an agent asks permission for. Texts are the agent's own words: escape them where they are shown.
 
     `always` says what the agent will no longer ask for; empty where it offers nothing of the kind: then only the very
     same request is allowed without a question for the rest of the task.
@@ -200,7 +200,7 @@ class PermissionQuestion(NamedTuple):
 
 
 PermissionAsker = Callable[[PermissionQuestion], Awaitable[PermissionAnswer]]
-"""Asks a person. Safe to cancel; whoever asks settles how long to wait, and then answers `no`."""
+"""Asks a user. Safe to cancel; whoever asks settles how long to wait, and then answers `no`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ class ExecutorSettings:
     `extra_environment`: further names (or patterns) that the agent's environment may hold.
     `allow_commands`: what `anthropic` may run without a sandbox, beside its short default.
     `sandbox`: `auto` (where present), `on` (required) or `off`: bubblewrap around agent command lines and `run`.
-    `ask_person`: who answers what an ACP agent asks leave for and the permissions do not settle; None refuses.
+    `ask_person`: who answers what an ACP agent asks permission for and the permissions do not settle; None refuses.
     """
 
     state_dir: Path | None = None

@@ -255,7 +255,7 @@ class GitWorktrees:
     """The isolation of one task. One process at a time: whoever holds the task's lock.
 
     Args:
-        workspace: the person's folder, the top of a repository or below it.
+        workspace: the user's folder, the top of a repository or below it.
         state_dir: worktrees live in `worktrees/<task>/` in it.
         task_id: names folders, branches (`pm/<task>/<subtask>`) and refs.
         link_ignored: ignored folders (e.g. `node_modules`) that every worktree gets a link to.
@@ -485,7 +485,7 @@ def _conflict(found: MergeConflict) -> Conflict:
 
 
 def _in_the_way(git: Git, now: str, then: str) -> list[str]:
-    """Paths that are to be added and exist already: ignored files of the person, which nobody may overwrite."""
+    """Paths that are to be added and exist already: ignored files of the user, which nobody may overwrite."""
     raw = git.run("diff-tree", "-r", "-z", "--name-only", "--diff-filter=A", "--no-renames", now, then)
     paths = [os.fsdecode(path) for path in raw.split(b"\0") if path]
     return [path for path in paths if os.path.lexists(git.top / path) and not (git.top / path).is_dir()]

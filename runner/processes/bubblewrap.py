@@ -2,7 +2,7 @@
 
 Inside: the workspace is writable, the system read-only, home folders hidden (or read-only), temporary folders fresh,
 other processes invisible, no network unless asked for. git's hooks and settings, and pm's own state, stay read-only
-even in the workspace, so that nothing the program leaves there runs later with the person's rights.
+even in the workspace, so that nothing the program leaves there runs later with the user's rights.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One command, its output and how it ended: for tests, linters, type checkers and every other tool.
 
-A text is given to `/bin/sh -c` as the person wrote it; a list is started as it is. Nothing of the command lives on
+A text is given to `/bin/sh -c` as the user wrote it; a list is started as it is. Nothing of the command lives on
 when the call returns or is cancelled.
 """
 

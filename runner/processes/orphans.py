@@ -31,7 +31,7 @@ class Orphan(NamedTuple):
     ended: bool
 
     def told(self) -> str:
-        """What happened, in one line for people."""
+        """What happened, in one line for users."""
         of_task = f" of {self.label}" if self.label else ""
         what = f"a {self.label}" if self.label.startswith(CHECK_OF) else f"an agent{of_task}"
         how = "was ended" if self.ended else "could not be ended"

@@ -232,7 +232,7 @@ class Process:
 
     @contextmanager
     def excused(self) -> Iterator[None]:
-        """While it waits for somebody else, such as a person, its silence is not held against it."""
+        """While it waits for somebody else, such as a user, its silence is not held against it."""
         self._excused += 1
         try:
             yield

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from runner.gate.criterion import ChangedFile
 from tracer.errors import UnavailableError
-
-ChangeKind = Literal["added", "modified", "deleted"]
 
 
 class ComparisonError(UnavailableError):
@@ -65,11 +62,10 @@ class Changes:
 
     `paths` are relative to the workspace with `/`; a rename is a deleted and an added path. `diff` is a unified diff
     that `git apply` reads (binary files are only named). `protected` names what was changed under the state directory
-    and is undone. `notes` say what could not be compared, in sentences for the person.
+    and is undone. `notes` say what could not be compared, in sentences for the user.
     """
 
     paths: tuple[str, ...] = ()
-    kinds: Mapping[str, ChangeKind] = field(default_factory=dict)
     files: tuple[ChangedFile, ...] = ()
     diff: bytes = b""
     protected: tuple[str, ...] = ()
@@ -78,22 +74,14 @@ class Changes:
     @classmethod
     def of(cls, changes: list[Change], *, diff: bytes, protected: tuple[str, ...], notes: tuple[str, ...]) -> Changes:
         """Put raw changes into the shape the criteria read."""
-        ordered = sorted(changes)
-        files = tuple(_changed_file(change) for change in ordered)
+        files = tuple(_changed_file(change) for change in sorted(changes))
         return cls(
             paths=tuple(file.path for file in files),
-            kinds={file.path: _kind(change) for file, change in zip(files, ordered, strict=True)},
             files=files,
             diff=diff,
             protected=protected,
             notes=notes,
         )
-
-
-def _kind(change: Change) -> ChangeKind:
-    if change.before is None:
-        return "added"
-    return "deleted" if change.after is None else "modified"
 
 
 def _changed_file(change: Change) -> ChangedFile:

@@ -72,7 +72,7 @@ class WorkspaceClient:
         excused: Callable[[], AbstractContextManager[None]],
         always: set[str],
     ) -> None:
-        """`excused` stops the clock on the agent's silence; `always` is what the person allowed for the whole task."""
+        """`excused` stops the clock on the agent's silence; `always` is what the user allowed for the whole task."""
         self.agent_version = ""
         self._agent = agent
         self._excused = excused
@@ -245,7 +245,7 @@ class WorkspaceClient:
         options: list[PermissionOption],
         **kwargs: Any,  # noqa: ARG002 - the protocol's shape
     ) -> RequestPermissionResponse:
-        """By the permissions; what they do not settle is asked of the person where there is one, else refused."""
+        """By the permissions; what they do not settle is asked of the user where there is one, else refused."""
         title = tool_call.title or summarize_arguments(as_mapping(tool_call.raw_input)) or "a tool call"
         if self._allowed(tool_call):
             chosen = _first(options, "allow_once", "allow_always")
@@ -261,7 +261,7 @@ class WorkspaceClient:
     async def _asked(
         self, title: str, tool_call: ToolCallUpdate, options: list[PermissionOption]
     ) -> PermissionOption | None:
-        """The option the person takes; a refusal where there is nobody to ask, or nothing but reading is permitted."""
+        """The option the user takes; a refusal where there is nobody to ask, or nothing but reading is permitted."""
         refusal = _first(options, "reject_once", "reject_always")
         if self._settings.ask_person is None or self._request.permissions == "read":
             return refusal

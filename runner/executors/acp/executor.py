@@ -1,8 +1,8 @@
 """Any agent that speaks the Agent Client Protocol, by the command that the configuration names.
 
 The agent is a server on a pipe: it is started for a question and ended with its whole tree after the answer. Files it
-reads and writes through us stay inside the workspace; what it asks leave for is settled by the permissions, or by the
-person where there is one.
+reads and writes through us stay inside the workspace; what it asks permission for is settled by the permissions, or by
+the user where there is one.
 """
 
 from __future__ import annotations

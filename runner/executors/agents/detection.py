@@ -1,4 +1,4 @@
-"""Which agent command lines are here: path, version, login state, and what is wrong with one, in words for people.
+"""Which agent command lines are here: path, version, login state, and what is wrong with one, in words for users.
 
 Nothing is asked over a network and no key is read beyond whether it is set. A version comes from the npm package the
 program belongs to where there is one (no start of the program), else from `--version`.

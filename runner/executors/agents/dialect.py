@@ -119,7 +119,7 @@ class Dialect(Protocol):
         ...
 
     def heed(self, stderr: str, progress: Progress) -> str:
-        """Take what the end of standard error tells of a run that is over; returns what of it is for people."""
+        """Take what the end of standard error tells of a run that is over; returns what of it is for users."""
         ...
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -104,7 +104,7 @@ def whole_number(value: object) -> int | None:
 
 
 def summarize_arguments(arguments: Mapping[str, Any]) -> str:
-    """One line for people: the command, the path, or all arguments cut short."""
+    """One line for users: the command, the path, or all arguments cut short."""
     for name in ("command", "cmd", "file_path", "path", "pattern", "query", "url"):
         value = arguments.get(name)
         if isinstance(value, str) and value:

@@ -143,7 +143,7 @@ _TOOLS: Final[tuple[dict[str, Any], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a tool call came to; `summary` is one short line for people."""
+    """What a tool call came to; `summary` is one short line for users."""
 
     text: str
     ok: bool

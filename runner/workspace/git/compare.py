@@ -79,12 +79,7 @@ class _Budget:
 
 
 def compare_trees(git: Git, base: str, now: str | None, *, folder: Path, limits: Limits) -> TreeChanges:
-    """Everything that differs from tree `base` to tree `now`, or to git's index; `folder` is where they are on disk.
-
-    Raises:
-        GitError: a tree is not in the repository any more.
-
-    """
+    """Everything that differs from tree `base` to tree `now`, or to git's index; `folder` is where they are on disk."""
     return _compare(git, base, now, folder=folder, prefix=b"", budget=_Budget(limits))
 
 
@@ -292,12 +287,7 @@ def keep_index(made: Snapshot, kept: Path, git: Git) -> None:
 
 
 def compare_without_repository(tree: str, folder: Path, *, place: SnapshotPlace, stopper: Stopper) -> TreeChanges:
-    """What differs between the baseline `tree`, whose index lies in the place's store, and the disk.
-
-    Raises:
-        GitError: the index is gone as well.
-
-    """
+    """What differs between the baseline `tree`, whose index lies in the place's store, and the disk."""
     index = index_of(place.store, tree)
     try:
         record = json.loads(index.with_suffix(".json").read_text(encoding="utf-8"))

@@ -29,12 +29,7 @@ Folders = dict[bytes, _Folder]
 
 
 def read_folders(git: Git, tree: str, paths: Iterable[bytes]) -> Folders:
-    """The folders of the tree on the way to `paths`; an empty one for each that is not there or is no folder.
-
-    Raises:
-        GitError: one of them cannot be asked for, or the repository has lost it.
-
-    """
+    """The folders of the tree on the way to `paths`; an empty one for each that is not there or is no folder."""
     names = sorted({folder for path in paths for folder in _on_the_way(path)})
     return _read(git, tree, names)
 
@@ -43,10 +38,6 @@ def exchange(git: Git, folders: Folders, entries: Mapping[bytes, Entry | None], 
     """The tree that `folders` are of with `entries` in it; None takes a path out. It is in the repository afterwards.
 
     `folders` are used up; `length` is how many digits an id has.
-
-    Raises:
-        GitError: it cannot be made this way; an index can.
-
     """
     for path, entry in sorted(entries.items(), key=lambda item: item[1] is not None):  # what goes makes room first
         parent, _, name = path.rpartition(b"/")
@@ -68,12 +59,7 @@ def exchange(git: Git, folders: Folders, entries: Mapping[bytes, Entry | None], 
 
 
 def tree_of(git: Git, entries: Mapping[bytes, Entry], *, length: int) -> str:
-    """A tree of just these entries.
-
-    Raises:
-        GitError: it cannot be made this way; an index can.
-
-    """
+    """A tree of just these entries."""
     if not entries:
         return git.line("mktree")
     folders: Folders = {folder: {} for path in entries for folder in _on_the_way(path)}

@@ -29,12 +29,7 @@ class Look(NamedTuple):
 
 
 def look_at(git: Git, scope: Sequence[str], *, is_plain: bool = False) -> Look:
-    """What differs between git's index and the disk; `is_plain`: the index is known to be plain.
-
-    Raises:
-        GitError: files came or went meanwhile, or the index is damaged.
-
-    """
+    """What differs between git's index and the disk; `is_plain`: the index is known to be plain."""
     complaints: list[bytes] = []
     with ThreadPoolExecutor(2) as pool:
         changed = pool.submit(git.run, *_CHANGED, *scope, complaints=complaints)
@@ -45,12 +40,7 @@ def look_at(git: Git, scope: Sequence[str], *, is_plain: bool = False) -> Look:
 
 
 def forced(git: Git, scope: Sequence[str]) -> set[bytes]:
-    """Files that git ignores, that the person's index knows all the same (`git add -f`) and that git's index does not.
-
-    Raises:
-        GitError: git's index is damaged. (Of a damaged one of the person's nothing is expected.)
-
-    """
+    """Ignored files that the user's index knows all the same (`git add -f`) and git's own index does not."""
     ask = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard", *scope)
     try:
         known = set(git.with_index(git.git_dir / "index").run(*ask).split(b"\0")) - {b""}

@@ -110,7 +110,7 @@ def _is_small(git: Git, blob: str) -> bool:
 
 
 def copy_media(git: Git, tree: str, source: Path, target: Path) -> None:
-    """Give a new working tree the bytes that its pointers stand for, where the person's own files have them."""
+    """Give a new working tree the bytes that its pointers stand for, where the user's own files have them."""
     if not any((git.git_dir / "lfs").glob("*")) and not (git.git_dir.parent.parent / "lfs").exists():
         return
     for path in git.run("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0"):

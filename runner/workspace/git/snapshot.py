@@ -90,12 +90,7 @@ _LAG_MS = 20  # by which the times of files may be behind the clock
 
 
 def let_settle(git: Git) -> None:
-    """Return once no file can change within the second that git's index knows as its change time: in 1 s at most.
-
-    Raises:
-        GitError: the index is damaged.
-
-    """
+    """Return once no file can change within the second that git's index knows as its change time: in 1 s at most."""
     now_ms = now_epoch_ms()
     seconds = {(now_ms - _LAG_MS) // 1000, now_ms // 1000}
     if git.index is None or not _may_hold(git.index.read_bytes(), seconds):
@@ -288,10 +283,6 @@ class SnapshotMaker:
 
         `start` is an earlier snapshot with its index; `tree` is one without, whose files stay in view even where git
         ignores them by now. Without either the user's index is the start. `light`: the snapshot may have an overlay.
-
-        Raises:
-            GitError: git cannot do it here; nothing is left behind.
-
         """
         self._place.store.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = self._place.store / f"snapshot-{short_token(16)}.index"

@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from runner.workspace.changes import Changes
+
 
 class MemoryBlobs:
     def __init__(self) -> None:
@@ -63,3 +65,11 @@ def state_dir(folder: Path) -> Path:
     state.mkdir(exist_ok=True)
     (state / ".gitignore").write_text("*\n!config.toml\n!rules.md\n!.gitignore\n")
     return state
+
+
+def kinds_of(changes: Changes) -> dict[str, str]:
+    """What happened to each path: added, modified or deleted."""
+    return {
+        file.path: "added" if file.before is None else "deleted" if file.after is None else "modified"
+        for file in changes.files
+    }

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from runner.workspace.changes import Limits
 from runner.workspace.workspace import open_workspace
-from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
+from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, write
 
 # A short alphabet of paths, so that files, folders and names that differ in one byte collide all the time.
 _NAMES = st.sampled_from(["a", "b", "a/x", "a/y", "a/x/z", "c d", "é", "b/long name", ".hidden", "c.py"])
@@ -159,7 +159,7 @@ async def _check(
         for name in then.keys() | now.keys()
         if then.get(name) != now.get(name)
     }
-    assert changes.kinds == expected
+    assert kinds_of(changes) == expected
     for file in changes.files:
         for side, truth in ((file.before, then), (file.after, now)):
             kind, content = truth.get(file.path, (None, None))

@@ -15,7 +15,7 @@ from runner.workspace.changes import Limits
 from runner.workspace.git.entries import Entry, exchange, read_folders
 from runner.workspace.git.repository import GitError, find_repository
 from runner.workspace.workspace import Workspace, open_workspace
-from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
+from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, write
 
 _EVERY_INDEX = Limits(large_index=0)
 
@@ -81,7 +81,7 @@ async def test_only_what_the_task_did_is_a_change(project):
     (project / "sub/deep/mine.py").unlink()
     write(project / "gone/d.py", "d = 1\n")  # as it was committed, but it was not there when the task began
     changes = await workspace.changes(base)
-    assert changes.kinds == {"a.py": "modified", "gone/d.py": "added", "sub/deep/mine.py": "deleted"}
+    assert kinds_of(changes) == {"a.py": "modified", "gone/d.py": "added", "sub/deep/mine.py": "deleted"}
     assert [file.before for file in changes.files] == [b"a = 'mine'\n", None, b"m = 1\n"]
     assert b"-a = 'mine'\n+a = 2\n" in changes.diff
 
@@ -91,7 +91,7 @@ async def test_a_file_put_back_as_it_was_committed_is_a_change_of_what_the_perso
     base = await workspace.baseline("t")
     git(project, "checkout", "-q", "--", "a.py", "gone")
     git(project, "commit", "-q", "--allow-empty", "-m", "the agent's")
-    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "gone/d.py": "added"}
+    assert kinds_of(await workspace.changes(base)) == {"a.py": "modified", "gone/d.py": "added"}
 
 
 async def test_an_unknown_file_stays_in_view_when_the_agent_ignores_it(project):
@@ -110,7 +110,7 @@ async def test_without_the_repository_the_changed_files_are_still_known(project,
     write(project / "sub/b.py", "b = 2\n")
     (project / "sub/deep/mine.py").unlink()
     looked = opened(project) if restart else workspace
-    kinds = (await looked.changes(base)).kinds
+    kinds = kinds_of(await looked.changes(base))
     assert kinds == {".git": "deleted", "sub/b.py": "modified", "sub/deep/mine.py": "deleted"}
 
 
@@ -119,7 +119,7 @@ async def test_a_repository_that_came_meanwhile_is_followed_into(project):
     base = await workspace.baseline("t")
     repository(project / "sub" / "deep", {"inner.py": "i = 1\n"})
     write(project / "a.py", "a = 2\n")
-    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "sub/deep/inner.py": "added"}
+    assert kinds_of(await workspace.changes(base)) == {"a.py": "modified", "sub/deep/inner.py": "added"}
 
 
 async def test_line_ends_that_the_index_decides_about_are_read_as_with_the_whole_index(project):
@@ -168,7 +168,7 @@ async def test_the_users_kind_of_index_makes_no_difference_and_stays_as_it_is(pr
     assert base == await opened(project, Limits()).baseline("whole/0")
     write(project / "a.py", "a = 2\n")
     write(project / "sub/b.py", "b = 2\n")
-    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "sub/b.py": "modified"}
+    assert kinds_of(await workspace.changes(base)) == {"a.py": "modified", "sub/b.py": "modified"}
     assert index.read_bytes() == before
 
 

@@ -15,7 +15,7 @@ import pytest
 from runner.workspace.changes import ComparisonError, Limits
 from runner.workspace.git.refs import release_baselines
 from runner.workspace.workspace import Workspace, open_workspace
-from tests.runner.workspace.support import MemoryBlobs, git, repository, state_dir, write
+from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, write
 from tests.support.tools import need
 from tracer.errors import PmError
 
@@ -80,7 +80,7 @@ async def test_a_repository_without_a_commit(tmp_path):
     base = await workspace.baseline("t")
     assert base.startswith("git:")
     write(folder / "b.py", "b = 1\n")
-    assert (await workspace.changes(base)).kinds == {"b.py": "added"}
+    assert kinds_of(await workspace.changes(base)) == {"b.py": "added"}
 
 
 async def test_a_workspace_below_the_top_of_its_repository(project):
@@ -93,7 +93,7 @@ async def test_a_workspace_below_the_top_of_its_repository(project):
     again = opened(sub)
     for looked in (workspace, again):
         changes = await looked.changes(base)
-        assert changes.kinds == {"b.py": "modified", "c.py": "added"}
+        assert kinds_of(changes) == {"b.py": "modified", "c.py": "added"}
     assert b"a/b.py" in changes.diff
 
 
@@ -131,7 +131,7 @@ async def test_files_inside_submodules_and_nested_repositories_are_compared(proj
     changes = await workspace.changes(base)
     assert changes.notes == ()
     assert git(project / "vendor/lib", "for-each-ref", "refs/pm-orchestrator")
-    assert changes.kinds == {
+    assert kinds_of(changes) == {
         "nested/n.py": "modified",
         "vendor/lib/lib.py": "modified",
         "vendor/lib/more.py": "added",
@@ -145,7 +145,7 @@ async def test_a_repository_made_inside_a_folder_with_files_hides_nothing(projec
     base = await workspace.baseline("t")
     repository(project / "sub", {"hidden.py": "h = 1\n"})
     write(project / "sub" / "b.py", "b = 2\n")
-    assert (await workspace.changes(base)).kinds == {"sub/b.py": "modified", "sub/hidden.py": "added"}
+    assert kinds_of(await workspace.changes(base)) == {"sub/b.py": "modified", "sub/hidden.py": "added"}
 
 
 def _change_file(nested: Path) -> None:
@@ -183,7 +183,7 @@ async def test_a_repository_inside_is_compared_where_the_outer_one_knows_of_none
     base = await workspace.baseline("t")
     assert (await workspace.changes(base)).paths == ()
     do(folder / "nested")
-    assert (await workspace.changes(base)).kinds == kinds
+    assert kinds_of(await workspace.changes(base)) == kinds
 
 
 async def test_a_submodule_that_was_emptied_is_deleted_and_one_that_was_not_fetched_has_no_files(project, tmp_path):
@@ -197,7 +197,7 @@ async def test_a_submodule_that_was_emptied_is_deleted_and_one_that_was_not_fetc
     assert (await workspace.changes(base)).paths == ()
     git(project, "submodule", "deinit", "-q", "-f", "mod")
     write(project / "late/s.py", "s = 1\n")
-    assert (await workspace.changes(base)).kinds == {"late/s.py": "added", "mod": "deleted"}
+    assert kinds_of(await workspace.changes(base)) == {"late/s.py": "added", "mod": "deleted"}
 
 
 def _replace_link(project: Path) -> None:
@@ -242,7 +242,7 @@ async def test_no_setting_hides_a_change(project, setting, do, kinds, when, limi
     base = await workspace.baseline("t")
     git(project, "config", *setting.split("="))
     do(project)
-    assert (await workspace.changes(base)).kinds == kinds
+    assert kinds_of(await workspace.changes(base)) == kinds
 
 
 async def test_who_may_execute_a_file_is_compared_unless_the_person_had_said_that_it_does_not_matter(project):
@@ -250,10 +250,10 @@ async def test_who_may_execute_a_file_is_compared_unless_the_person_had_said_tha
     base = await workspace.baseline("t")
     git(project, "config", "core.fileMode", "false")
     _make_executable(project)
-    assert (await workspace.changes(base)).kinds == {"a.py": "modified"}
+    assert kinds_of(await workspace.changes(base)) == {"a.py": "modified"}
     base = await workspace.baseline("t")
     (project / "a.py").chmod(0o644)
-    assert (await workspace.changes(base)).kinds == {}
+    assert kinds_of(await workspace.changes(base)) == {}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this may be git's own folder")
@@ -262,7 +262,7 @@ async def test_names_that_are_gits_own_elsewhere_are_compared(project, name):
     workspace = opened(project)
     base = await workspace.baseline("t")
     write(project / "sub" / name / "x.py", "x = 1\n")
-    assert (await workspace.changes(base)).kinds == {f"sub/{name}/x.py": "added"}
+    assert kinds_of(await workspace.changes(base)) == {f"sub/{name}/x.py": "added"}
 
 
 def _make_upper_case_folder(project: Path) -> None:
@@ -294,7 +294,7 @@ async def test_known_files_behind_an_ignored_link_that_leads_in_a_circle_are_del
     write(project / ".git/info/exclude", "/sub\n")
     shutil.rmtree(project / "sub")
     (project / "sub").symlink_to("sub")
-    assert (await workspace.changes(base)).kinds == {"sub/b.py": "deleted"}
+    assert kinds_of(await workspace.changes(base)) == {"sub/b.py": "deleted"}
 
 
 @pytest.mark.parametrize("where", ["", "nested"])
@@ -316,7 +316,7 @@ async def test_an_ignored_file_that_the_agent_adds_by_force_is_compared(project,
     git(folder, "commit", "-qm", "the agent's")
     looked = opened(project, limits) if restart else workspace
     kinds = {Path(where, name).as_posix(): "added" for name in ("gone.log", "new.log")}
-    assert (await looked.changes(base)).kinds == kinds
+    assert kinds_of(await looked.changes(base)) == kinds
 
 
 @pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
@@ -337,7 +337,7 @@ async def test_a_sparse_checkout_misses_only_what_is_not_there(project):
     assert (await workspace.changes(base)).paths == ()
     write(project / "a.py", "a = 2\n")
     write(project / "sub" / "b.py", "b = 2\n")
-    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "sub/b.py": "modified"}
+    assert kinds_of(await workspace.changes(base)) == {"a.py": "modified", "sub/b.py": "modified"}
 
 
 async def test_programs_named_in_git_settings_are_never_run(project, tmp_path):
@@ -435,10 +435,10 @@ async def test_when_the_agent_deletes_the_repository_the_changed_files_are_still
     write(project / "new.py", "n = 1\n")
     for looked in (workspace, opened(project)):
         changes = await looked.changes(base)
-        assert changes.kinds == {".git": "deleted", "a.py": "modified", "new.py": "added"}
+        assert kinds_of(changes) == {".git": "deleted", "a.py": "modified", "new.py": "added"}
         assert "not at hand" in changes.notes[0]
     git(project, "init", "-q")
-    assert (await workspace.changes(base)).kinds == {"a.py": "modified", "new.py": "added"}
+    assert kinds_of(await workspace.changes(base)) == {"a.py": "modified", "new.py": "added"}
 
 
 async def test_a_base_that_nobody_knows_is_an_error_and_never_no_change(project):
@@ -495,7 +495,7 @@ async def test_files_behind_a_link_that_leads_in_a_circle_are_deleted_however_ma
     for number in range(250):
         shutil.rmtree(project / f"folder{number}")
         (project / f"folder{number}").symlink_to(f"folder{number}")
-    kinds = (await workspace.changes(base)).kinds
+    kinds = kinds_of(await workspace.changes(base))
     assert sorted(kinds.values()) == ["added"] * 250 + ["deleted"] * 250
 
 

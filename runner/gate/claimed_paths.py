@@ -35,14 +35,14 @@ _HEADING = Words("claims", "heading")
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 _FROM = Words("claims", "source")
 _COMMAND = re.compile(
-    r"^(?:python3?|pytest|node|npm|npx|pnpm|yarn|go|cargo|make|bash|sh|ruff|mypy|git|cat|ls|curl|uv|pip|docker|\$|"
-    r"\./)\s"
+    r"^(?:python3?|pytest|node|npm|npx|pnpm|yarn|go|cargo|make|bash|sh|ruff|mypy|git|cat|ls|curl|uv|pip|docker|\$"
+    r"|\./)\s"
 )
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+|\bwww\.\S+", re.IGNORECASE)
 _INLINE = re.compile(r"`+([^`\n]+)`+")
 _NAMED = re.compile(
-    r"\b(?:node|next|vue|react|express|socket|three|d3|chart|asp|nuxt|discord|moment|alpine|backbone|ember|angular|p5|"
-    r"solid|anime|deck|paper)\.(?:js|io|net)\b",
+    r"\b(?:node|next|vue|react|express|socket|three|d3|chart|asp|nuxt|discord|moment|alpine|backbone|ember|angular|p5"
+    r"|solid|anime|deck|paper)\.(?:js|io|net)\b",
     re.IGNORECASE,
 )
 

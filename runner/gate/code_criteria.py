@@ -37,22 +37,22 @@ _NAMED = re.compile(r"[\w./-]+\.\w{1,5}\b")
 _PROMPT = re.compile(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
 _DIFF = re.compile(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
 _ERROR = re.compile(
-    r"^(?:Traceback \(most recent call last\)|\s*File \"[^\"]+\", line \d+|\w*(?:Error|Exception): |\s+at \S+ ?\(|"
-    r"npm ERR!|error(?:\[\w+\])?: )",
+    r"^(?:Traceback \(most recent call last\)|\s*File \"[^\"]+\", line \d+|\w*(?:Error|Exception): |\s+at \S+ ?\("
+    r"|npm ERR!|error(?:\[\w+\])?: )",
     re.MULTILINE,
 )
 _ELIDED = re.compile(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
 
 # What a whole program opens with, after comments.
 _STARTS = re.compile(
-    r"\A\s*(?:#!|<\?php\b|<!DOCTYPE|(?:(?:# |//|/\*| \*|--)[^\n]*\n\s*){0,12}(?:import\b|from \w[\w.]* import\b|"
-    r"package \w|#include\b|using [\w.]+;|use [\w:{}, ]+;|require\b|const \w+ = require|export\b))",
+    r"\A\s*(?:#!|<\?php\b|<!DOCTYPE|(?:(?:# |//|/\*| \*|--)[^\n]*\n\s*){0,12}(?:import\b|from \w[\w.]* import\b"
+    r"|package \w|#include\b|using [\w.]+;|use [\w:{}, ]+;|require\b|const \w+ = require|export\b))",
     re.IGNORECASE,
 )
 _DEFINES = re.compile(
-    r"^(?:(?:export|default|public|private|pub|async|static|final|data|abstract) )*(?:def|class|func|function|fn|"
-    r"interface|enum|struct|trait|object|fun|module|type|const|let|var|val|int|void|if __name__)\b|^\s+(?:public|"
-    r"private|static)\b",
+    r"^(?:(?:export|default|public|private|pub|async|static|final|data|abstract) )*(?:def|class|func|function|fn"
+    r"|interface|enum|struct|trait|object|fun|module|type|const|let|var|val|int|void|if __name__)\b"
+    r"|^\s+(?:public|private|static)\b",
     re.MULTILINE,
 )
 _DEFINITIONS = 2

@@ -18,8 +18,8 @@ from runner.gate.project_settings import json_object, toml_table
 from runner.gate.wording import Words
 
 _TEST_FILE = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest)\.py$|(?:_test|_spec|\.test|\.spec|Tests?|"
-    r"IT)\.\w+$|(?:^|/)tests?\.\w+$"
+    r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest)\.py$"
+    r"|(?:_test|_spec|\.test|\.spec|Tests?|IT)\.\w+$|(?:^|/)tests?\.\w+$"
 )
 _NAMES = re.compile(
     r"^[ \t]*(?:async[ \t]+)?def[ \t]+(?P<py>test\w*)"
@@ -34,11 +34,10 @@ _NAMES = re.compile(
     re.MULTILINE,
 )
 _SKIP = re.compile(
-    r"@(?:pytest\.mark\.)?(?:skip|skipif|xfail)\b|\bpytest\.(?:skip|xfail|importorskip)\(|@unittest\.(?:skip\w*|"
-    r"expectedFailure)|\.skipTest\("
-    r"|\b(?:it|test|describe|context)\.(?:skip|only|todo|fails)\b|\bx(?:it|describe|test)\(|\bf(?:it|describe)\(|"
-    r"\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b|\bSkip\s*=\s*\""
-    r"|\bmarkTestSkipped\(|\bXCTSkip|^[ \t]*(?:skip|pending|xit)\b",
+    r"@(?:pytest\.mark\.)?(?:skip|skipif|xfail)\b|\bpytest\.(?:skip|xfail|importorskip)\("
+    r"|@unittest\.(?:skip\w*|expectedFailure)|\.skipTest\(|\b(?:it|test|describe|context)\.(?:skip|only|todo|fails)\b"
+    r"|\bx(?:it|describe|test)\(|\bf(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b"
+    r"|\bSkip\s*=\s*\"|\bmarkTestSkipped\(|\bXCTSkip|^[ \t]*(?:skip|pending|xit)\b",
     re.MULTILINE,
 )
 _ASSERT = re.compile(
@@ -68,12 +67,12 @@ _TOOLS: dict[CommandKind, tuple[str, ...]] = {
 }
 _FILES: dict[CommandKind, re.Pattern[str]] = {
     "test": re.compile(
-        r"(?:^|/)(?:pytest\.ini|tox\.ini|\.coveragerc|jest\.config\.\w+|vitest\.config\.\w+|\.mocharc(?:\.\w+)?|"
-        r"karma\.conf\.js|phpunit\.xml(?:\.dist)?|\.rspec)$"
+        r"(?:^|/)(?:pytest\.ini|tox\.ini|\.coveragerc|jest\.config\.\w+|vitest\.config\.\w+|\.mocharc(?:\.\w+)?"
+        r"|karma\.conf\.js|phpunit\.xml(?:\.dist)?|\.rspec)$"
     ),
     "lint": re.compile(
-        r"(?:^|/)(?:\.?ruff\.toml|\.flake8|\.pylintrc|pylintrc|\.eslintrc(?:\.\w+)?|eslint\.config\.\w+|\.eslintignore|"
-        r"\.golangci\.\w+|\.?clippy\.toml|biome\.jsonc?|\.stylelintrc(?:\.\w+)?|\.rubocop\.yml)$"
+        r"(?:^|/)(?:\.?ruff\.toml|\.flake8|\.pylintrc|pylintrc|\.eslintrc(?:\.\w+)?|eslint\.config\.\w+|\.eslintignore"
+        r"|\.golangci\.\w+|\.?clippy\.toml|biome\.jsonc?|\.stylelintrc(?:\.\w+)?|\.rubocop\.yml)$"
     ),
     "typecheck": re.compile(r"(?:^|/)(?:mypy\.ini|\.mypy\.ini|pyrightconfig\.json|tsconfig[^/]*\.json)$"),
 }

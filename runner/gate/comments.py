@@ -18,9 +18,8 @@ _I = re.IGNORECASE
 # A mark at the start of a line, whatever its case, with what shows that it is one.
 MARK = re.compile(
     r"^\W*(?P<mark>(?:TODO|FIXME|TBD|HACK|XXX|(?i:@?(?:todo|fixme|tbd|hack)(?=\s*(?:[:(\[!]|-\s|–|—)|\s*$)))"
-    r"|(?i:(?:todo|fixme)(?=\s+(?:implement|fix|handle|finish|refactor|clean up|optimi[sz]e|improve|validate|later|"
-    r"this)\b)))"
-    r"(?![\w-]|\.\w|\s*=)",
+    r"|(?i:(?:todo|fixme)(?=\s+(?:implement|fix|handle|finish|refactor|clean up|optimi[sz]e|improve|validate|later"
+    r"|this)\b)))(?![\w-]|\.\w|\s*=)",
 )
 # A mark inside a line: capital letters only, and set off from the sentence or pointed.
 MARK_LOOSE = re.compile(
@@ -30,32 +29,25 @@ MARK_LOOSE = re.compile(
 )
 # After a mark: the word is the name of a thing, as in a to-do app, or one of a list of marks.
 DOMAIN = re.compile(
-    r"^(?:'?s\b|/|\||`|\s*(?:,|/|\||&|->|→|=>)\s*(?:DOING|DONE|FIXME|HACK|XXX|TBD|IN.PROGRESS|TODO|BUG|NOTE|OPEN|and|"
-    r"or)\b|"
-    r"\s+(?:lists?|apps?|applications?|items?|comments?|marks?|markers?|states?|columns?|entry|entries|tags?|labels?|"
-    r"tasks?|cards?|"
-    r"DOING|DONE|FIXME|or|and|is|are|has|holds|handlers?|stores?|models?|views?|pages?|services?|components?|"
-    r"controllers?|API|reducer|"
-    r"routes?|schema|types?|interface|CRUD|managers?|boards?|lines?|words?|keywords?|text|title|titles|status|counter|"
-    r"count|created|"
-    r"updated|deleted|does|was|were|will be|to be shown|resource|endpoint|repository|entity|data|object|class|struct|"
-    r"record|row|table|"
-    r"id|name|field|fields|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks|"
-    r"check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern|by(?=\s+(?:id|ids|its|index|name|status|"
-    r"key|user|owner|date|uuid|slug)\b)|for each)\b"
+    r"^(?:'?s\b|/|\||`|\s*(?:,|/|\||&|->|→|=>)\s*(?:DOING|DONE|FIXME|HACK|XXX|TBD|IN.PROGRESS|TODO|BUG|NOTE|OPEN|and"
+    r"|or)\b|\s+(?:lists?|apps?|applications?|items?|comments?|marks?|markers?|states?|columns?|entry|entries|tags?"
+    r"|labels?|tasks?|cards?|DOING|DONE|FIXME|or|and|is|are|has|holds|handlers?|stores?|models?|views?|pages?"
+    r"|services?|components?|controllers?|API|reducer|routes?|schema|types?|interface|CRUD|managers?|boards?|lines?"
+    r"|words?|keywords?|text|title|titles|status|counter|count|created|updated|deleted|does|was|were|will be"
+    r"|to be shown|resource|endpoint|repository|entity|data|object|class|struct|record|row|table|id|name|field|fields"
+    r"|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks"
+    r"|check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern"
+    r"|by(?=\s+(?:id|ids|its|index|name|status|key|user|owner|date|uuid|slug)\b)|for each)\b"
     # "list", "store", "record" … before an object are what is still to be done, not what the program deals with.
     r"(?!\s+(?:the|an?|all|this|these|those|it|them|our|my|each|every|some|any)\b))",
 )
 # The sentence talks about marks; it is none.
 MENTION = re.compile(
-    r"\b(?:such as|e\.g\.|for example|example|like|match(?:es|ing)?|starts? with|begins? with|prefix|find(?:s|ing)?|"
-    r"search|grep|counts?|"
-    r"reports?|detect(?:s|ed|ing)?|rejects?|forbid|disallow|highlights?|pars(?:e|es|ing|er)|recogni[sz]es?|called|"
-    r"named|labell?ed|keyword|"
-    r"comments? (?:like|with|that)|words?|marker|patterns?|scan(?:s|ner)?|ignor(?:e|es|ing)|becomes?|gives?|returns?|"
-    r"prints?|shows?|"
-    r"no|none|without|removed?|resolved?|replaced?|instead of|column|state|status|either|one of|regex|lint|linter|"
-    r"rule)\b",
+    r"\b(?:such as|e\.g\.|for example|example|like|match(?:es|ing)?|starts? with|begins? with|prefix|find(?:s|ing)?"
+    r"|search|grep|counts?|reports?|detect(?:s|ed|ing)?|rejects?|forbid|disallow|highlights?|pars(?:e|es|ing|er)"
+    r"|recogni[sz]es?|called|named|labell?ed|keyword|comments? (?:like|with|that)|words?|marker|patterns?"
+    r"|scan(?:s|ner)?|ignor(?:e|es|ing)|becomes?|gives?|returns?|prints?|shows?|no|none|without|removed?|resolved?"
+    r"|replaced?|instead of|column|state|status|either|one of|regex|lint|linter|rule)\b",
     _I,
 )
 
@@ -91,8 +83,8 @@ def omits_data(sentence: str, found: str) -> bool:
 
 
 _LEAD = re.compile(
-    r"^\s*(?:\{/\*+|/\*+!?|\*+/|\*(?![*/])|//+[!/]?|#\||#+!?|--+(?:\[\[)?|<!--+|;+|%+|[rRbBuUfF]{0,2}(?:\"\"\"|''')|"
-    r"REM\b|rem\b|::|<#|=begin|\{-|\{#)?[ \t]?"
+    r"^\s*(?:\{/\*+|/\*+!?|\*+/|\*(?![*/])|//+[!/]?|#\||#+!?|--+(?:\[\[)?|<!--+|;+|%+|[rRbBuUfF]{0,2}(?:\"\"\"|''')"
+    r"|REM\b|rem\b|::|<#|=begin|\{-|\{#)?[ \t]?"
 )
 _TRAIL = re.compile(r"\s*(?:\*+/\}?|--+>|\"\"\"|'''|#>|=end|-\}|\]\])\s*$")
 _QUOTE = re.compile(
@@ -108,8 +100,8 @@ _CODE_LINE = re.compile(
     re.ASCII,  # a remark in brackets after a Japanese word is no call
 )
 _NO_WORK = re.compile(
-    rb"(?:return|pass|\.\.\.|:|true)\s*(?:None|null|nil|undefined|true|false|True|False|0|1|-1|0\.0|\"\"|''|\[\]|\{\}|"
-    rb"\(\)|[a-z_]\w{0,20})?\s*(?:,\s*nil)?;?$"
+    rb"(?:return|pass|\.\.\.|:|true)\s*(?:None|null|nil|undefined|true|false|True|False|0|1|-1|0\.0|\"\"|''|\[\]|\{\}"
+    rb"|\(\)|[a-z_]\w{0,20})?\s*(?:,\s*nil)?;?$"
 )
 _BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400

@@ -13,60 +13,58 @@ from runner.gate.source import Source, upwards
 from runner.gate.wording import Words
 
 _TEST_PATH = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|__mocks__|specs?|testing|testdata|mocks?|stubs?|fakes?|fixtures)/|(?:^|"
-    r"/)(?:test_[^/]*|conftest\.py)$"
-    r"|[._-](?:test|spec|tests|mock|stub|fake)s?\.\w+$|(?:Test|Tests|Spec|Mock|Stub|Fake)\.\w+$"
+    r"(?:^|/)(?:tests?|__tests__|__mocks__|specs?|testing|testdata|mocks?|stubs?|fakes?|fixtures)/"
+    r"|(?:^|/)(?:test_[^/]*|conftest\.py)$|[._-](?:test|spec|tests|mock|stub|fake)s?\.\w+$"
+    r"|(?:Test|Tests|Spec|Mock|Stub|Fake)\.\w+$"
 )
 _DOUBLE = re.compile(
-    r"(?i:^_*(?:fake|stub|mock|dummy|null|no_?op|nop|silent|spy|empty|void|discard|ignor|blank|unimplemented|quiet|"
-    r"disabled))"
-    r"|(?:Stub|Mock|Fake|Double|Spy|NoOp|Noop|Nop)$"
+    r"(?i:^_*(?:fake|stub|mock|dummy|null|no_?op|nop|silent|spy|empty|void|discard|ignor|blank|unimplemented|quiet"
+    r"|disabled))|(?:Stub|Mock|Fake|Double|Spy|NoOp|Noop|Nop)$"
 )
 _BASE = re.compile(
-    r"^_*(?:Abstract|Base|I[A-Z][a-z])|(?:Base|Interface|Protocol|Mixin|Abstract|ABC|Hooks?|Callbacks?|Delegate|"
-    r"Listener|Observer|Visitor|Adapter|Port|Contract)$"
+    r"^_*(?:Abstract|Base|I[A-Z][a-z])"
+    r"|(?:Base|Interface|Protocol|Mixin|Abstract|ABC|Hooks?|Callbacks?|Delegate|Listener|Observer|Visitor|Adapter|Port"
+    r"|Contract)$"
 )
 _BASE_WORDS = re.compile(
     rb"\b(?:abstract|base class|interface|subclass(?:es)?|override[sn]?|overridden|derived|mix-?in|template method)\b",
     re.IGNORECASE,
 )
 _BASES = re.compile(
-    rb"\b(?:Protocol|ABC|ABCMeta|Interface|TypedDict|NamedTuple|Enum|Base\w*|Abstract\w*|\w+(?:Base|Mixin|Interface|"
-    rb"Protocol))\b"
+    rb"\b(?:Protocol|ABC|ABCMeta|Interface|TypedDict|NamedTuple|Enum|Base\w*|Abstract\w*"
+    rb"|\w+(?:Base|Mixin|Interface|Protocol))\b"
 )
 _DECORATED = re.compile(
-    rb"@[\w.]*(?:abstract|overload|group|callback|fixture|hookspec|hookimpl|spec\b|singledispatch|contract|stub|skip|"
-    rb"patch|deprecated|ffi|extern|njit|interface|signature)",
+    rb"@[\w.]*(?:abstract|overload|group|callback|fixture|hookspec|hookimpl|spec\b|singledispatch|contract|stub|skip"
+    rb"|patch|deprecated|ffi|extern|njit|interface|signature)",
     re.IGNORECASE,
 )
 _NAME = re.compile(
-    r"(?i)^_*(?:no_?op\w*|nop\w*|null|ignore\w*|discard\w*|empty\w*|do_?nothing|void|identity|dummy\w*|sentinel|"
-    r"unused\w*|skip|nothing|close|dispose|finali[sz]e|flush|"
-    r"shutdown|deinit|cleanup|clean_?up|setup|set_?up|tear_?down|destroy|free|release|lock|unlock|reset|default_?\w*|"
-    r"keep_?alive|touch|mustembed\w*|marker|"
-    r"initialize|included|inherited|extended|prepended|method_added|connection_made|connection_lost|is_?[a-z]*node|"
-    r"unsubscribe|silence\w*|mute\w*|hook|callback|"
-    r"log_message|emit|idle\w*|weak\w*)$"
-    r"|^_*(?:on|did|will|before|after|pre|post|when|visit|enter|exit|leave)(?:[A-Z_]\w*)?$|_(?:hook|callback|noop|nop|"
-    r"stub|marker|isr|handler_default)$|(?:Noop|NoOp|Nop|Hook|Stub|Dummy|Default)$"
+    r"(?i)^_*(?:no_?op\w*|nop\w*|null|ignore\w*|discard\w*|empty\w*|do_?nothing|void|identity|dummy\w*|sentinel"
+    r"|unused\w*|skip|nothing|close|dispose|finali[sz]e|flush|shutdown|deinit|cleanup|clean_?up|setup|set_?up"
+    r"|tear_?down|destroy|free|release|lock|unlock|reset|default_?\w*|keep_?alive|touch|mustembed\w*|marker|initialize"
+    r"|included|inherited|extended|prepended|method_added|connection_made|connection_lost|is_?[a-z]*node|unsubscribe"
+    r"|silence\w*|mute\w*|hook|callback|log_message|emit|idle\w*|weak\w*)$"
+    r"|^_*(?:on|did|will|before|after|pre|post|when|visit|enter|exit|leave)(?:[A-Z_]\w*)?$"
+    r"|_(?:hook|callback|noop|nop|stub|marker|isr|handler_default)$|(?:Noop|NoOp|Nop|Hook|Stub|Dummy|Default)$"
 )
 _FREE_MODIFIER = re.compile(
-    rb"\b(?:abstract|override|virtual|open|protected|partial|native|extern|external|expect|optional|declare|weak|"
-    rb"default|deleted)\b|@Override\b|__attribute__|\[\[maybe_unused\]\]"
+    rb"\b(?:abstract|override|virtual|open|protected|partial|native|extern|external|expect|optional|declare|weak"
+    rb"|default|deleted)\b|@Override\b|__attribute__|\[\[maybe_unused\]\]"
 )
 _NOT_SUPPORTED = re.compile(
-    rb"\b(?:must (?:be )?(?:implement|overrid|overload|define|provid)\w*|should (?:be )?(?:implement|overrid)\w*|"
-    rb"subclass\w*|overrid\w*|abstract|derived|"
-    rb"(?:is|are|was) not (?:supported|available|allowed|possible)|not supported|unsupported|does not support|cannot|"
-    rb"can't|by design|read-?only|"
-    rb"init\(coder|use \w+ instead|only \w+ (?:is|are) supported|no codec|interface)\b(?! yet)",
+    rb"\b(?:must (?:be )?(?:implement|overrid|overload|define|provid)\w*|should (?:be )?(?:implement|overrid)\w*"
+    rb"|subclass\w*|overrid\w*|abstract|derived|(?:is|are|was) not (?:supported|available|allowed|possible)"
+    rb"|not supported|unsupported|does not support|cannot|can't|by design|read-?only|init\(coder|use \w+ instead"
+    rb"|only \w+ (?:is|are) supported|no codec|interface)\b(?! yet)",
     re.IGNORECASE,
 )
 # What is not implemented is somebody else's: said of a condition that was found, not of this function.
 _ELSEWHERE = re.compile(
-    rb"\b(?:server|remote|peer|upstream|browser|platform|kernel|driver|device|gateway|provider|device|"
-    rb"firmware)\b[^\"'`]{0,60}not implement\w+(?! yet)|not implemented (?:by|on|in) (?:the|this|your) (?:server|"
-    rb"remote|peer|upstream|browser|platform|kernel|driver|device)",
+    rb"\b(?:server|remote|peer|upstream|browser|platform|kernel|driver|device|gateway|provider|device"
+    rb"|firmware)\b[^\"'`]{0,60}not implement\w+(?! yet)"
+    rb"|not implemented (?:by|on|in) (?:the|this|your) (?:server|remote|peer|upstream|browser|platform|kernel|driver"
+    rb"|device)",
     re.IGNORECASE,
 )
 _DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}

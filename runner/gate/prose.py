@@ -18,10 +18,10 @@ _TO_DO = r"implement|write|finish|complete|handle|fill|fix"
 _LINE_MARK = re.compile(rf"^\W*(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*(?:[:(–—-]|$)|\s+(?:{_TO_DO})\b)")
 _IN_LINE = re.compile(r"(?:(?<=[.!?;)]\s)|(?<=[-–—]\s)|(?<=\())(?P<mark>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*[:(])")
 _LEFT_MARK = re.compile(
-    r"\b(?:left|leaves?|leaving|added|adding|put|marked|there(?:'s| is| are)|still|with|contains?|has|have|remaining|"
-    r"remains?|as|some|one|two|three|few|several)\b[^.;!?]{0,40}\b(?P<mark>TODO|FIXME|TBD|HACK)s?\b"
-    r"|\b(?P<other>TODO|FIXME|TBD)s?\b[^.;!?]{0,30}\b(?:left|remain(?:s|ing)?|open|pending|for later|to be done|"
-    r"still)\b"
+    r"\b(?:left|leaves?|leaving|added|adding|put|marked|there(?:'s| is| are)|still|with|contains?|has|have|remaining"
+    r"|remains?|as|some|one|two|three|few|several)\b[^.;!?]{0,40}\b(?P<mark>TODO|FIXME|TBD|HACK)s?\b"
+    r"|\b(?P<other>TODO|FIXME|TBD)s?\b[^.;!?]{0,30}\b(?:left|remain(?:s|ing)?|open|pending|for later|to be done"
+    r"|still)\b"
 )
 _NO = Words("missing_work", "no_mark_left")
 _APP = Words("missing_work", "mark_as_name")
@@ -71,15 +71,15 @@ def _denied(sentence: str, found: re.Match[str]) -> bool:
     inside = found.group()
     return bool(
         re.search(
-            r"\b(?:no|nothing|none|never|without|neither|no longer|keine?|nada|rien|previously|originally|before|"
-            r"earlier|raised|because|since|why|reported|said|that|error|message|where|when)\b|もう|不再",
+            r"\b(?:no|nothing|none|never|without|neither|no longer|keine?|nada|rien|previously|originally|before"
+            r"|earlier|raised|because|since|why|reported|said|that|error|message|where|when)\b|もう|不再",
             before,
             re.IGNORECASE,
         )
         or re.search(r"\b(?:was|were|wasn't|weren't) ", inside, re.IGNORECASE)
         or re.search(
-            r"\b(?:before(?! (?:this|it|you|we|they) can\b)|previously|until now|by design|on purpose|intentionally|"
-            r"in this (?:mode|case)|by the (?:server|browser|platform))\b",
+            r"\b(?:before(?! (?:this|it|you|we|they) can\b)|previously|until now|by design|on purpose|intentionally"
+            r"|in this (?:mode|case)|by the (?:server|browser|platform))\b",
             sentence[found.end() :],
             re.IGNORECASE,
         )

@@ -103,13 +103,14 @@ _LONG_LINE = 2000
 _DEPTH_LIMIT = 3000
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"()[]{}"))
 _EXTENDS = re.compile(
-    rb"\bextends\s+([^\n{]{1,200})|\bclass\s+\w+\s*[(<]([^)\n:]{1,200})|\b(?:class|struct|"
-    rb"object)\s+\w+[^\n{=:]{0,200}:([^\n{]{1,200})"
+    rb"\bextends\s+([^\n{]{1,200})|\bclass\s+\w+\s*[(<]([^)\n:]{1,200})"
+    rb"|\b(?:class|struct|object)\s+\w+[^\n{=:]{0,200}:([^\n{]{1,200})"
 )
 _GENERATED_NAME = re.compile(
     r"(?:^|/)(?:node_modules|vendor|third_party|site-packages|dist-packages|bower_components|\.git|__pycache__)/"
-    r"|\.min\.(?:js|css|mjs)$|\.bundle\.js$|\.map$|(?:^|/)(?:package-lock\.json|yarn\.lock|pnpm-lock\.yaml|Cargo\.lock|"
-    r"poetry\.lock|uv\.lock|go\.sum|composer\.lock|Gemfile\.lock)$"
+    r"|\.min\.(?:js|css|mjs)$|\.bundle\.js$|\.map$"
+    r"|(?:^|/)(?:package-lock\.json|yarn\.lock|pnpm-lock\.yaml|Cargo\.lock|poetry\.lock|uv\.lock|go\.sum"
+    r"|composer\.lock|Gemfile\.lock)$"
     r"|(?:_pb2(?:_grpc)?\.pyi?|\.pb\.go|_pb\.js|\.g\.dart|\.designer\.cs|\.generated\.\w+)$",
     re.IGNORECASE,
 )

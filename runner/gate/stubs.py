@@ -28,13 +28,13 @@ _STEMS = (
 )  # fmt: skip
 
 _HEAD = re.compile(
-    rb"^(?:=>?\s*)?(?:await\s+)?(?:return\b|throw\b|raise\b|fail\b|abort\b|panic\b|Err\(|(?:\w+::)?bail!|Left\(|"
-    rb"Failure\(|Future\.failed|Promise\.reject|Task\.From|Result\.failure|Result\.failed|Mono\.error|Flux\.error|"
-    rb"Observable\.(?:error|throw)|throwError|(?:completion\w*|callback|cb|done|next|reject|fail)\(|(?:absl|tl|"
-    rb"std)::\w+|head\b|render\b|halt\b|(?:\$?this->|self\.)?\$?\w+(?:\.|->)(?:status|sendStatus|send|json|text|String|"
-    rb"JSON|AbortWithStatus\w*|"
-    rb"Error|WriteHeader|writeHead|sendError|setStatus|SendStatus|Status|resumeThrowing|completeExceptionally|onError|"
-    rb"fail|reject)\b|\.failure|http\.Error|make_error)"
+    rb"^(?:=>?\s*)?(?:await\s+)?(?:return\b|throw\b|raise\b|fail\b|abort\b|panic\b|Err\(|(?:\w+::)?bail!|Left\("
+    rb"|Failure\(|Future\.failed|Promise\.reject|Task\.From|Result\.failure|Result\.failed|Mono\.error|Flux\.error"
+    rb"|Observable\.(?:error|throw)|throwError|(?:completion\w*|callback|cb|done|next|reject|fail)\("
+    rb"|(?:absl|tl|std)::\w+|head\b|render\b|halt\b"
+    rb"|(?:\$?this->|self\.)?\$?\w+(?:\.|->)(?:status|sendStatus|send|json|text|String|JSON|AbortWithStatus\w*|Error"
+    rb"|WriteHeader|writeHead|sendError|setStatus|SendStatus|Status|resumeThrowing|completeExceptionally|onError|fail"
+    rb"|reject)\b|\.failure|http\.Error|make_error)"
 )
 _SAYS = re.compile(rb"[\"'`][^\"'`\n]*(?:" + _WORDS + rb")[^\"'`\n]*[\"'`]", re.IGNORECASE)
 _ERROR_TODO = re.compile(
@@ -42,11 +42,11 @@ _ERROR_TODO = re.compile(
 )
 # A name of an error, or any name of the kind that is called or handed over.
 _NAMES = re.compile(
-    rb"\b(?:[eE]rr\w*|\w*[eE]rrors?(?:\.|::)\s*\w*|\w*Error(?:Kind|Code)?(?:\.|::)\w*|\w*Exception(?:\.|::)\w*|"
-    rb"\.)(?:[nN]ot_?[iI]mplemented|NOT_?IMPLEMENTED|[uU]nimplemented|UNIMPLEMENTED)\w*"
-    rb"|\b\w*(?:[nN]ot_?[iI]mplemented|[uU]nimplemented)\w*(?:::)?\s*\(|[(,=:]\s*(?:\w+(?:\.|"
-    rb"::))*\w*(?:[nN]ot_?[iI]mplemented|NOT_?IMPLEMENTED|Unimplemented|UNIMPLEMENTED)\w*\s*[,)}]|\b(?:E_NOTIMPL|"
-    rb"ENOTIMPL)\b"
+    rb"\b(?:[eE]rr\w*|\w*[eE]rrors?(?:\.|::)\s*\w*|\w*Error(?:Kind|Code)?(?:\.|::)\w*|\w*Exception(?:\.|::)\w*"
+    rb"|\.)(?:[nN]ot_?[iI]mplemented|NOT_?IMPLEMENTED|[uU]nimplemented|UNIMPLEMENTED)\w*"
+    rb"|\b\w*(?:[nN]ot_?[iI]mplemented|[uU]nimplemented)\w*(?:::)?\s*\("
+    rb"|[(,=:]\s*(?:\w+(?:\.|::))*\w*(?:[nN]ot_?[iI]mplemented|NOT_?IMPLEMENTED|Unimplemented"
+    rb"|UNIMPLEMENTED)\w*\s*[,)}]|\b(?:E_NOTIMPL|ENOTIMPL)\b"
 )
 _COMPARES = re.compile(
     rb"[=!]=|\binstanceof\b|\bisinstance\(|\berrors\.(?:Is|As)\(|\?\s|\bmatches!\(|\.catch\(|\bis not\b|\bincludes\(|"
@@ -59,9 +59,9 @@ _YET = re.compile(rb"\byet\b|\bTODO\b|\bsoon\b|\blater\b", re.IGNORECASE)
 _STRING = re.compile(rb"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 _FILLED_IN = re.compile(rb"%[sdvq]|\{\w*\}|\$\{|\\\(|#\{")
 _TRIVIAL = re.compile(
-    rb"^(?:_(?:\s*,\s*_)*\s*=|let _\b|\(void\)|void\s+\w+;|unused\(|UNUSED|del\s|errno\s*=|(?:\w+\.)*(?:log|logger|"
-    rb"logging|console|Log|slog|println?!?|print|puts|warn\w*|info|debug|error|Println|Printf|fprintf|printf|eprintln!|"
-    rb"NSLog|tracing::\w+!|log::\w+!|echo)\b)"
+    rb"^(?:_(?:\s*,\s*_)*\s*=|let _\b|\(void\)|void\s+\w+;|unused\(|UNUSED|del\s|errno\s*="
+    rb"|(?:\w+\.)*(?:log|logger|logging|console|Log|slog|println?!?|print|puts|warn\w*|info|debug|error|Println|Printf"
+    rb"|fprintf|printf|eprintln!|NSLog|tracing::\w+!|log::\w+!|echo)\b)"
 )
 _MAY_NAME = re.compile(r"not_?implemented|unimplemented|unsupported|not_?supported|^_*(?:stub|todo)", re.IGNORECASE)
 _MAY_CLASS = re.compile(r"(?:Error|Exception|Status|Unsupported|NotImplemented|ErrorKind|Failure|Problem)\w*$")
@@ -136,11 +136,11 @@ _RAISING = {
 }
 _ALIAS = {"javascript": "js", "typescript": "js", "tsx": "js"}
 _ONLY_SAYS = re.compile(
-    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|(?:window\.)?alert|toast(?:\.\w+)?|messagebox\.\w+|echo|puts|p|"
-    rb"fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog|"
-    rb"return(?: (?:nil|0|false|\w+\{\}|\"\"),)*)?"
-    rb"\s*\(?\s*(?:errors\.New\(|fmt\.Errorf\()?(?:stderr,\s*)?[\"'`](?:TODO\b(?:\s*[:\- ]|(?=[\"'`]))|FIXME\b|"
-    rb"[\w '.()]{0,40}(?:not (?:yet )?implemented|not implemented yet|implement me)\b)[^\"'`{$%]*[\"'`]\)*\s*;?$",
+    rb"^(?:await\s+)?(?:print(?:ln)?!?|console\.\w+|(?:window\.)?alert|toast(?:\.\w+)?|messagebox\.\w+|echo|puts|p"
+    rb"|fmt\.Print\w*|log(?:ger|ging)?\.\w+|System\.\w+\.print\w*|Console\.Write\w*|printf|fprintf|Log\.\w+|NSLog"
+    rb"|return(?: (?:nil|0|false|\w+\{\}|\"\"),)*)?\s*\(?\s*(?:errors\.New\("
+    rb"|fmt\.Errorf\()?(?:stderr,\s*)?[\"'`](?:TODO\b(?:\s*[:\- ]|(?=[\"'`]))|FIXME\b"
+    rb"|[\w '.()]{0,40}(?:not (?:yet )?implemented|not implemented yet|implement me)\b)[^\"'`{$%]*[\"'`]\)*\s*;?$",
     re.IGNORECASE,
 )
 _EMPTY_TEST = re.compile(

@@ -25,11 +25,10 @@ _PYTHON_LIMIT = 4 * 1024 * 1024
 _COMPILE_LIMIT = 256 * 1024
 _YAML_LIMIT = 2 * 1024 * 1024
 _WITH_COMMENTS = re.compile(
-    r"(?:^|/)(?:tsconfig[^/]*|jsconfig[^/]*|\.eslintrc(?:\.json)?|\.babelrc(?:\.json)?|\.swcrc|\.jshintrc|"
-    r"devcontainer\.json|deno\.json|turbo\.json|nx\.json|"
-    r"api-extractor\.json|biome\.json|renovate\.json|settings\.json|launch\.json|tasks\.json|extensions\.json|"
-    r"keybindings\.json|[^/]+\.(?:jsonc|json5|code-workspace))$"
-    r"|(?:^|/)\.vscode/[^/]+\.json$"
+    r"(?:^|/)(?:tsconfig[^/]*|jsconfig[^/]*|\.eslintrc(?:\.json)?|\.babelrc(?:\.json)?|\.swcrc|\.jshintrc"
+    r"|devcontainer\.json|deno\.json|turbo\.json|nx\.json|api-extractor\.json|biome\.json|renovate\.json"
+    r"|settings\.json|launch\.json|tasks\.json|extensions\.json|keybindings\.json"
+    r"|[^/]+\.(?:jsonc|json5|code-workspace))$|(?:^|/)\.vscode/[^/]+\.json$"
 )
 _TEMPLATED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|\$\{\{", re.DOTALL)
 _NEWER = ("type_alias_statement", "type_parameter", "interpolation")
@@ -194,10 +193,12 @@ _RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "blo
 _TWO_COMMAS = re.compile(rb",\s*,")
 # As agents begin an answer; no language has such a first line.
 _CHAT = re.compile(
-    rb"\s*(?:(?:sure|certainly|of course|okay|great)[,!.] |(?:here|below)(?:'s| is| are) (?:the|your|an?|"
-    rb"my) [^\n{}()=;]{3,80}:[ \t]*\r?$|i(?:'ve| have) (?:created|written|updated) [^\n{}()=;]{3,100}[:.][ \t]*\r?$|"
-    rb"hier (?:ist|sind) (?:die|der|das|ihre?|dein\w*) [^\n{}()=;]{3,80}:[ \t]*\r?$|voici (?:le|la|les|votre|ton|"
-    rb"un) [^\n{}()=;]{3,80}:[ \t]*\r?$|aqu\xc3\xad (?:est\xc3\xa1|tienes) [^\n{}()=;]{3,80}:[ \t]*\r?$)",
+    rb"\s*(?:(?:sure|certainly|of course|okay|great)[,!.] "
+    rb"|(?:here|below)(?:'s| is| are) (?:the|your|an?|my) [^\n{}()=;]{3,80}:[ \t]*\r?$"
+    rb"|i(?:'ve| have) (?:created|written|updated) [^\n{}()=;]{3,100}[:.][ \t]*\r?$"
+    rb"|hier (?:ist|sind) (?:die|der|das|ihre?|dein\w*) [^\n{}()=;]{3,80}:[ \t]*\r?$"
+    rb"|voici (?:le|la|les|votre|ton|un) [^\n{}()=;]{3,80}:[ \t]*\r?$"
+    rb"|aqu\xc3\xad (?:est\xc3\xa1|tienes) [^\n{}()=;]{3,80}:[ \t]*\r?$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _INSTRUCTIONS = frozenset(

@@ -257,7 +257,7 @@ def project_venv(workspace: Path) -> Path | None:
 
 
 def active_environment(venv: Path) -> dict[str, str]:
-    """A check's environment with `venv` active: for trusted folders, as its programs come before the person's own."""
+    """A check's environment with `venv` active: for trusted folders, as its programs come before the user's own."""
     environment = command_environment()
     environment.pop("PYTHONHOME", None)
     path = f"{venv / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"

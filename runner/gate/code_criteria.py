@@ -14,11 +14,11 @@ from typing import Any
 from runner.gate.answer_text import Fence, read_answer
 from runner.gate.comments import Comment, Hit, comments_of, read_comment, stands_in
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place
-from runner.gate.empty_body_rules import Before, asks_to_finish, names_file
+from runner.gate.empty_body_rules import Before
 from runner.gate.findings import at, finding_of
 from runner.gate.languages import Language, by_name
-from runner.gate.ordered_stubs import names_marks
 from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
+from runner.gate.request_text import asks_for_code, asks_to_finish, names_file, names_marks
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
 from runner.gate.stubs import Stub, stubs_of, unordered
 from runner.gate.syntax import fault_of
@@ -57,14 +57,6 @@ _DEFINES = re.compile(
 )
 _DEFINITIONS = 2
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？])(?=\S)")
-_CODE_WANTED = Words("requests", "code")
-
-
-def asks_for_code(request: str) -> bool:
-    """Whether code in the answer itself is what the request wants: a script, a query, a component."""
-    return _CODE_WANTED.search(request) is not None and not re.match(
-        r"\W*(?:what|why|how|explain|describe)\b", request, re.IGNORECASE
-    )
 
 
 def language_of_fence(fence: Fence) -> Language | None:

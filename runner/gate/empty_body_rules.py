@@ -10,7 +10,6 @@ from functools import cached_property
 import tree_sitter
 
 from runner.gate.source import Source, upwards
-from runner.gate.wording import Words
 
 _TEST_PATH = re.compile(
     r"(?:^|/)(?:tests?|__tests__|__mocks__|specs?|testing|testdata|mocks?|stubs?|fakes?|fixtures)/"
@@ -291,35 +290,7 @@ def _by_language(source: Source, context: Context, *, documented: bool) -> bool:
     return False
 
 
-_OPEN_WORK = Words("requests", "open_work")
-_FIX_ALL = Words("requests", "fix_all")
-_FEW_WORDS = 7
-_FEW_LETTERS = 16
-_UNSPACED = re.compile(r"[぀-ヿ一-鿿]")
 _SECTION = re.compile(rb"^(?:#{1,6}\s|\[[^\]\n]+\]\s*$|\w[^\n]*\n(?:===+|---+)\s*$)", re.MULTILINE)
-
-
-def asks_to_finish(request: str) -> bool:
-    """Whether the request is to finish what is open, or to fix it.
-
-    "Please fix it" after a defect that is described means that defect: only where it is all that is said, the code as
-    it stands is meant.
-    """
-    if _OPEN_WORK.search(request) is not None:
-        return True
-    return _FIX_ALL.search(request) is not None and _says_little(request)
-
-
-def _says_little(request: str) -> bool:
-    """Whether a request is a few words; letters are counted where words are not set apart."""
-    words = re.findall(r"\w+", request)
-    return len(words) <= _FEW_WORDS and (not _UNSPACED.search(request) or sum(map(len, words)) <= _FEW_LETTERS)
-
-
-def names_file(request: str, path: str) -> bool:
-    """Whether the request names the file, by its path or its name."""
-    name = path.rsplit("/", 1)[-1]
-    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", request) is not None
 
 
 class Before:

@@ -61,7 +61,7 @@ def q5_evidence(evidence: Evidence) -> Finding:
                 at(
                     "ask_person",
                     "the answer says that nothing needs to change, and no file was changed",
-                    suggestion="make the change; where none is needed, a person has to say so",
+                    suggestion="make the change; where none is needed, the user has to say so",
                 )
             ]
         )

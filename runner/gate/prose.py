@@ -133,7 +133,7 @@ _PLAN = Words("early_end", "plan")
 
 
 def early_ends(answer: Answer, *, changed: bool) -> list[Place]:
-    """Q6: work left to the person, put off, done in part, or only announced (a mere plan counts if nothing changed)."""
+    """Q6: work left to the user, put off, done in part, or only announced (a mere plan counts if nothing changed)."""
     found = [place for line in answer.prose if (place := _parts_early(line)) is not None]
     found += _listed(answer.prose)
     if not found and (begun := _announced(answer)) is not None:

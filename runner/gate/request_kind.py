@@ -1,7 +1,7 @@
 """What kind of task a request begins: `change`, unless the request only asks (gate.md 2). Pure but for its data file.
 
 A request only asks where every sentence of it does: it ends in a question mark or begins with a telling word, and no
-clause of it orders work. In doubt it is a change: of a question taken for one a person hears that nothing was changed,
+clause of it orders work. In doubt it is a change: of a question taken for one the user hears that nothing was changed,
 and says `--kind question`; a change taken for a question would be accepted undone. The words are in
 `words/request_kind.toml`.
 """

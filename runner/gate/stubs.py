@@ -11,7 +11,7 @@ import tree_sitter
 
 from runner.gate.empty_body_rules import context_of, may_be_empty, may_raise, name_of
 from runner.gate.languages import BODIES, CONDITIONAL
-from runner.gate.ordered_stubs import ordered_refusals, orders_skeleton
+from runner.gate.request_text import ordered_refusals, orders_skeleton
 from runner.gate.source import Source, upwards
 from runner.gate.wording import Words
 

@@ -26,63 +26,6 @@ from runner.gate.criterion import (
 )
 from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination
 
-EXPLAIN: dict[str, str] = {
-    "Q1": """\
-Every file that the answer claims to have created or changed, and every file the task expects, is looked up on disk.
-Fails: a claimed file that does not exist, is empty, lies outside the workspace, or was not changed.
-Leaves alone: files that are only mentioned, read, suggested or said to be unchanged.
-Mend it: make the change, or do not claim it.""",
-    "Q2": """\
-No TODO, FIXME, TBD, HACK or XXX that stands for missing work, and no work named as missing.
-Fails: such a mark in a comment, a docstring or the answer's own prose; "not implemented yet", "placeholder
-implementation" and the like, in seven languages; todo!(), NotImplementedError, NotImplementedException, ??? and
-thrown "not implemented" where a function should do something.
-Leaves alone: to-do apps, identifiers, strings, message catalogues, quotations, diffs, transcripts, abstract methods,
-base classes, test doubles, a refusal such as HTTP 501; marks that were there before in parts this task did not touch.
-Mend it: do the work that the mark stands for, then remove the mark.""",
-    "Q3": """\
-Nothing is left out.
-Fails: "rest of the code unchanged", "existing code here", "your logic goes here", a bare "..." comment, 残り省略,
-其余代码省略, 나머지 생략, resto igual, Rest unverändert, reste inchangé; `...`, `pass` or an empty body where behaviour
-was asked for; an empty test.
-Leaves alone: Ellipsis, spread, rest and variadics; Protocols, interfaces, overloads, stub files, exception classes,
-hooks, null objects, test doubles; an empty body whose comment gives the reason; dots in text that people read.
-Mend it: write the code out in full.""",
-    "Q4": """\
-Everything delivered parses: changed files whole, and code blocks that are offered as the result.
-Python by its compiler, JSON, TOML and YAML by real parsers, other languages by their grammar, where only faults that
-were not there before count. SQL, C, C++, CSS, HTML and Dockerfile fail only where the text ends inside something.
-Fails also: a code block that never closes, an answer cut off by the output limit.
-Leaves alone: diffs, quoted errors, transcripts, excerpts and fragments.
-Mend it: make it parse; give the answer in smaller steps where it was cut off.""",
-    "Q5": """\
-A change has changes on disk, whatever the answer says; a question has an answer that is not empty.
-`--kind` says which it is. `auto` is settled once, when the task starts: a change, unless every sentence of the request
-asks (it ends in a question mark or begins with "explain", "why", "list all" and the like) and none orders work.
-Whether "nothing needs to change" is right, the person is asked.
-Mend it: make the change in the workspace; for a question that was taken for a change say --kind question.""",
-    "Q6": """\
-The agent's own "done" is no evidence, and leaving work to the person is no end.
-Fails: a plan in place of the work; "you will need to implement the rest", "let me know if I should continue", an answer
-that ended INCOMPLETE; files of the orchestrator changed (and undone).
-Leaves alone: instructions for use, ideas beyond the request, answers to questions.
-Mend it: do the rest, now.""",
-    "Q7": """\
-The test command ends with 0 (given by --test, configured, or detected in a trusted folder).
-Fails: another exit code, no end in time; tests deleted, skipped or weakened and test settings changed by this task,
-unless the request asks for it or --allow-test-changes.
-Not verified, and told beside the verdict: a tool that is not installed, a detected command in a folder without trust.
-A failing run is repeated once; a run that then passes is flaky, passes, and is said so.
-Mend it: mend the code that the failing tests name.""",
-    "Q8": """\
-The lint command ends with 0 (given by --lint, configured, or detected in a trusted folder), its settings untouched.
-Mend it: mend what it reports.""",
-    "Q9": """\
-The type check ends with 0 (given by --typecheck, configured, or detected in a trusted folder), its settings untouched.
-Mend it: mend what it reports.""",
-}
-
-
 GROUP = "pm_orchestrator.criteria"
 
 
@@ -120,16 +63,60 @@ def _broken(point: EntryPoint, why: str) -> Criterion:
 KIND_OF: dict[str, CommandKind] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}
 
 BUILT_IN: tuple[Criterion, ...] = (
-    Criterion(id="Q1", name="Files Verified", check=q1_files, explain=EXPLAIN["Q1"]),
-    Criterion(id="Q2", name="No TODO/FIXME", check=q2_marks, explain=EXPLAIN["Q2"]),
-    Criterion(id="Q3", name="No Omission Markers", check=q3_omissions, explain=EXPLAIN["Q3"]),
-    Criterion(id="Q4", name="No Incomplete Syntax", check=q4_syntax, explain=EXPLAIN["Q4"]),
-    Criterion(id="Q5", name="Evidence Present", check=q5_evidence, explain=EXPLAIN["Q5"]),
-    Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain=EXPLAIN["Q6"]),
-    Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain=EXPLAIN["Q7"]),
-    Criterion(id="Q8", name="Lint Passed", check=q8_lint, mandatory=False, explain=EXPLAIN["Q8"]),
-    Criterion(id="Q9", name="TypeCheck Passed", check=q9_typecheck, mandatory=False, explain=EXPLAIN["Q9"]),
-)
+    Criterion(id="Q1", name="Files Verified", check=q1_files, explain="""\
+Every file that the answer claims to have created or changed, and every file the task expects, is looked up on disk.
+Fails: a claimed file that does not exist, is empty, lies outside the workspace, or was not changed.
+Leaves alone: files that are only mentioned, read, suggested or said to be unchanged.
+Fix: make the change, or do not claim it."""),
+    Criterion(id="Q2", name="No TODO/FIXME", check=q2_marks, explain="""\
+No TODO, FIXME, TBD, HACK or XXX that stands for missing work, and no work named as missing.
+Fails: such a mark in a comment, a docstring or the answer's own prose; "not implemented yet", "placeholder
+implementation" and the like, in seven languages; todo!(), NotImplementedError, NotImplementedException, ??? and
+thrown "not implemented" where a function should do something.
+Leaves alone: to-do apps, identifiers, strings, message catalogues, quotations, diffs, transcripts, abstract methods,
+base classes, test doubles, a refusal such as HTTP 501; marks that were there before in parts this task did not touch.
+Fix: do the work that the mark stands for, then remove the mark."""),
+    Criterion(id="Q3", name="No Omission Markers", check=q3_omissions, explain="""\
+Nothing is left out.
+Fails: "rest of the code unchanged", "existing code here", "your logic goes here", a bare "..." comment, 残り省略,
+其余代码省略, 나머지 생략, resto igual, Rest unverändert, reste inchangé; `...`, `pass` or an empty body where behaviour
+was asked for; an empty test.
+Leaves alone: Ellipsis, spread, rest and variadics; Protocols, interfaces, overloads, stub files, exception classes,
+hooks, null objects, test doubles; an empty body whose comment gives the reason; dots in text that people read.
+Fix: write the code out in full."""),
+    Criterion(id="Q4", name="No Incomplete Syntax", check=q4_syntax, explain="""\
+Everything delivered parses: changed files whole, and code blocks that are offered as the result.
+Python by its compiler, JSON, TOML and YAML by real parsers, other languages by their grammar, where only faults that
+were not there before count. SQL, C, C++, CSS, HTML and Dockerfile fail only where the text ends inside something.
+Fails also: a code block that never closes, an answer cut off by the output limit.
+Leaves alone: diffs, quoted errors, transcripts, excerpts and fragments.
+Fix: make it parse; give the answer in smaller steps where it was cut off."""),
+    Criterion(id="Q5", name="Evidence Present", check=q5_evidence, explain="""\
+A change has changes on disk, whatever the answer says; a question has an answer that is not empty.
+`--kind` says which it is. `auto` is settled once, when the task starts: a change, unless every sentence of the request
+asks (it ends in a question mark or begins with "explain", "why", "list all" and the like) and none orders work.
+Whether "nothing needs to change" is right, the user is asked.
+Fix: make the change in the workspace; for a question that was taken for a change say --kind question."""),
+    Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain="""\
+The agent's own "done" is no evidence, and leaving work to the user is no end.
+Fails: a plan in place of the work; "you will need to implement the rest", "let me know if I should continue", an answer
+that ended INCOMPLETE; files of the orchestrator changed (and undone).
+Leaves alone: instructions for use, ideas beyond the request, answers to questions.
+Fix: do the rest, now."""),
+    Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain="""\
+The test command ends with 0 (given by --test, configured, or detected in a trusted folder).
+Fails: another exit code, no end in time; tests deleted, skipped or weakened and test settings changed by this task,
+unless the request asks for it or --allow-test-changes.
+Not verified, and told beside the verdict: a tool that is not installed, a detected command in a folder without trust.
+A failing run is repeated once; a run that then passes is flaky, passes, and is said so.
+Fix: correct the code that the failing tests name."""),
+    Criterion(id="Q8", name="Lint Passed", check=q8_lint, mandatory=False, explain="""\
+The lint command ends with 0 (given by --lint, configured, or detected in a trusted folder), its settings untouched.
+Fix: correct what it reports."""),
+    Criterion(id="Q9", name="TypeCheck Passed", check=q9_typecheck, mandatory=False, explain="""\
+The type check ends with 0 (given by --typecheck, configured, or detected in a trusted folder), its settings untouched.
+Fix: correct what it reports."""),
+)  # fmt: skip
 
 
 def criteria_in_force(
@@ -141,7 +128,7 @@ def criteria_in_force(
     """The criteria to judge by, Q1 first.
 
     `commands` are the kinds that have a command, whether or not it could be run; `selected` are ids asked for by the
-    person (`--criteria`): optional ones outside it are left out, optional ones inside it are in force even without
+    user (`--criteria`): optional ones outside it are left out, optional ones inside it are in force even without
     a command, and fail then. Mandatory criteria cannot be deselected.
     """
     kinds = set(commands)

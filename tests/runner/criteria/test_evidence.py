@@ -381,7 +381,7 @@ def test_a_teams_function_is_in_force_and_one_that_cannot_be_loaded_rejects_by_n
 
 
 def test_every_built_in_criterion_explains_itself() -> None:
-    assert all("Mend it:" in criterion.explain for criterion in BUILT_IN)
+    assert all("Fix:" in criterion.explain for criterion in BUILT_IN)
 
 
 async def test_check_judges_files_that_git_does_not_ignore_and_leaves_out_what_is_excluded(tmp_path: Path) -> None:

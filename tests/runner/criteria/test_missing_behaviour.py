@@ -6,7 +6,7 @@ import pytest
 
 from runner.gate.code_criteria import review_file
 from runner.gate.criterion import ChangedFile
-from runner.gate.empty_body_rules import asks_to_finish
+from runner.gate.request_text import asks_to_finish
 
 MISSING = {
     "a.go": 'package a\n\nfunc F() (int, error) {\n\treturn 0, fmt.Errorf("f: not implemented")\n}\n',

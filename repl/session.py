@@ -33,7 +33,7 @@ from runner.executors.registry import make_executor
 from runner.supervisor import Supervisor
 from tracer.errors import NotFoundError, PmError, RecordError, TraceError, UsageError
 from tracer.events import parse_line
-from tracer.journal.follow import follow
+from tracer.journal.follow import follow, is_final
 from tracer.journal.reading import iter_lines
 from tracer.lock import Holder
 from tracer.lookup import TaskRef, resolve_task, trace_files
@@ -54,22 +54,6 @@ _ENDED = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
 def warm_up() -> None:
     """Import what the first task needs; views call it in a thread once their first prompt stands."""
     import tracer.redaction.engine  # noqa: F401 - 60 ms of rules beside the 170 ms of criteria above
-
-
-async def _next_line(
-    lines: AsyncGenerator[tuple[int, bytes]], resting: asyncio.Future[None]
-) -> tuple[int, bytes] | None:
-    """The next line, or None once the file has ended or the task rests; nothing is left running on `lines`."""
-    following: asyncio.Future[tuple[int, bytes] | None] = asyncio.ensure_future(anext(lines, None))
-    either: set[asyncio.Future[Any]] = {following, resting}
-    try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        return following.result() if following.done() else None
-    finally:
-        if not following.done():
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
 
 
 class Session:
@@ -232,8 +216,7 @@ class Session:
 
     async def resume(self, task_id: str, *, overrides: dict[str, Any] | None = None, into: str | None = None) -> str:
         """Go on with a task from its trace alone; see `Supervisor.resume`."""
-        self.mark_seen(task_id)
-        return self._started(await self.supervisor.resume(task_id, overrides=overrides, into=into))
+        return self._goes_on(await self.supervisor.resume(task_id, overrides=overrides, into=into))
 
     def follow_elsewhere(self, task_id: str) -> Holder | None:
         """Show a task that another process runs, read-only, until it rests; who runs it, None where nobody does."""
@@ -254,10 +237,16 @@ class Session:
         plan: Mapping[str, Any] | None = None,
     ) -> str:
         """Give a waiting task its answer and go on; see `Supervisor.respond`."""
-        self.mark_seen(task_id)
         answered = await self.supervisor.respond(task_id, action, text=text, max_iterations=more, plan=plan)
         self.asking.discard(task_id)
-        return self._started(answered)
+        return self._goes_on(answered)
+
+    def _goes_on(self, task_id: str) -> str:
+        """What was recorded before was shown before: views print only what follows."""
+        if (recorded := self.supervisor.recorded(task_id)) > 0:
+            path = str(trace_files(self.state_dir, task_id)[0])
+            self.seen[path] = max(self.seen.get(path, -1), recorded - 1)
+        return self._started(task_id)
 
     async def stop(self, task_id: str) -> bool:
         """Stop a task at the next safe point, here or in another process; False if nobody runs it."""
@@ -277,13 +266,19 @@ class Session:
         path = trace_files(self.state_dir, task_id)[0]
         resting = asyncio.ensure_future(self._at_rest(task_id))
         try:
-            while not resting.done():
+            while True:
                 with suppress(TraceError):  # an agent has changed the file: its writer puts it back
-                    async with aclosing(follow(path, after)) as lines:
-                        while (found := await _next_line(lines, resting)) is not None:
+                    async with aclosing(follow(path, after, until=resting)) as lines:
+                        async for found in lines:
                             parse_line(found[1])
                             after = found[0]
                             yield found
+                            if is_final(found[1]):
+                                await resting
+                    if resting.done():
+                        return
+                if resting.done():
+                    break
                 await asyncio.wait([resting], timeout=_LOOK_S)
             for seq, line in await asyncio.to_thread(lambda: list(iter_lines(path, after=after))):
                 yield seq, line

@@ -35,6 +35,7 @@ from tracer.clock import short_token
 from tracer.conversation import ConversationTracer, default_redactor
 from tracer.errors import (
     ConflictError,
+    EndedError,
     InternalError,
     LockedError,
     NotFoundError,
@@ -67,6 +68,13 @@ class Running:
     status: TaskStatus = "QUEUED"
     runner: asyncio.Task[None] | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: bool = False
+
+    def stop(self) -> None:
+        """Have it stopped at the next safe point, also where its work has not begun yet."""
+        self.stopping = True
+        if self.runner is not None:
+            self.runner.cancel()
 
     def tell(self, outcome: TaskOutcome | PmError) -> None:
         """Tell the end, once."""
@@ -232,6 +240,7 @@ class Supervisor:
         self._slots = asyncio.Semaphore(concurrency)
         self._running: dict[str, Running] = {}
         self._outcomes: dict[str, asyncio.Future[TaskOutcome]] = {}
+        self._recorded: dict[str, int] = {}
         self._group = asyncio.TaskGroup()
         self._pack: TracePack | None = None
         self._beginning = asyncio.Lock()
@@ -259,8 +268,8 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         del kind, error, traceback
-        for runner in [running.runner for running in self._running.values() if running.runner is not None]:
-            runner.cancel()
+        for running in self._running.values():
+            running.stop()
         if self._stop_watch is not None:
             self._stop_watch.cancel()
         try:
@@ -275,6 +284,10 @@ class Supervisor:
     def status(self, task_id: str) -> TaskStatus | None:
         """QUEUED or RUNNING for a task of this process, else None: then its file says how it stands."""
         return self._running[task_id].status if task_id in self._running else None
+
+    def recorded(self, task_id: str) -> int:
+        """How many events a task's file held when this process took it up; 0 for a file that it began."""
+        return self._recorded.get(task_id, 0)
 
     def known(self) -> tuple[str, ...]:
         """The tasks that this process runs or has run, oldest first."""
@@ -346,23 +359,29 @@ class Supervisor:
             return task_id
         overrides = {key: value for key, value in (overrides or {}).items() if value is not None}
         path = resolve_task(self.state_dir, task_id).path
-        state = fold(ConversationTracer.read_trace(path))
-        if state.request is None:
-            raise UsageError(f"{task_id!r} has no request to go on with", next_step="pm trace verify " + task_id)
-        if state.final is not None:
-            if state.final.get("status") == "COMPLETE":
-                await remove_leftovers(self.state_dir)
-                return task_id
-            from runner.core.outcome import continuation_data  # as in `_outcome`
-
-            data = continuation_data(ConversationTracer.read_trace(path), trace_file=path.name, overrides=overrides)
-            if into is not None:
-                data["into"] = into
-            return await self._start(task_id, data, self._make_executor(request_of(data)))
+        try:
+            tracer, state = await self._take_up(path)
+        except EndedError:
+            return await self._continue(task_id, path, overrides, into)
         answer: dict[str, Any] = {"prompt": "", "action": "continue", "limits": overrides}
         if into is not None:
             answer["into"] = into
-        return await self._reopen(task_id, path, answer if overrides or into is not None else None)
+        return await self._reopen(task_id, tracer, state, answer if overrides or into is not None else None)
+
+    async def _continue(self, task_id: str, path: Path, overrides: Mapping[str, Any], into: str | None) -> str:
+        """Go on in a new file with a task that has ended, unless it is COMPLETE."""
+        entries = await asyncio.to_thread(ConversationTracer.read_trace, path)
+        state = fold(entries)
+        _require_request(state, task_id)
+        if state.final is not None and state.final.get("status") == "COMPLETE":
+            await remove_leftovers(self.state_dir)
+            return task_id
+        from runner.core.outcome import continuation_data  # as in `_outcome`
+
+        data = continuation_data(entries, trace_file=path.name, overrides=overrides)
+        if into is not None:
+            data["into"] = into
+        return await self._start(task_id, data, self._make_executor(request_of(data)))
 
     async def respond(
         self,
@@ -385,24 +404,21 @@ class Supervisor:
         """
         if task_id in self._running:
             raise ConflictError(f"{task_id} is running", next_step=f"pm stop {task_id}")
-        path = resolve_task(self.state_dir, task_id).path
-        state = fold(ConversationTracer.read_trace(path))
-        if state.final is not None:
-            raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}")
+        try:
+            tracer, state = await self._take_up(resolve_task(self.state_dir, task_id).path)
+        except EndedError as error:
+            raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}") from error
         answer: dict[str, Any] = {"prompt": text, "action": action}
         if max_iterations is not None:
             answer["max_iterations"] = max_iterations
-        waits = state.plan is not None and state.plan.proposed
-        if waits and action == "hint" and not (state.request and state.request.executor.get("plans")):
-            raise UsageError("nobody can plan again: the executor has no model", next_step=f"pm plan {task_id} --edit")
-        if plan is not None:
-            if not waits:
-                raise UsageError(f"{task_id} has no plan that waits", next_step=f"pm show {task_id}")
-            from runner.core.chunk_plan import require_plan  # as in `submit`
-
-            require_plan(plan)
-            answer["plan"] = dict(plan)
-        return await self._reopen(task_id, path, answer)
+        try:
+            if plan is not None:
+                answer["plan"] = dict(plan)
+            _check_answer(task_id, state, action, plan)
+        except BaseException:
+            await tracer.close()
+            raise
+        return await self._reopen(task_id, tracer, state, answer)
 
     async def stop(self, task_id: str) -> bool:
         """Stop at the next safe point, leaving the task resumable; False if nobody runs it.
@@ -410,8 +426,7 @@ class Supervisor:
         A task of another process is asked through the state directory; that process looks a few times a second.
         """
         if (running := self._running.get(task_id)) is not None:
-            if running.runner is not None:
-                running.runner.cancel()
+            running.stop()
             with suppress(PmError, asyncio.CancelledError):
                 await asyncio.shield(running.outcome)
             return True
@@ -423,20 +438,38 @@ class Supervisor:
             await self.stop(task_id)
         return await self.wait(await self.respond(task_id, "stop"))
 
-    async def _reopen(self, task_id: str, path: Path, answer: dict[str, Any] | None) -> str:
-        """Become the writer of an unfinished trace, record a person's answer if there is one, and go on."""
+    async def _take_up(self, path: Path) -> tuple[ConversationTracer, TaskState]:
+        """Become the writer of an unfinished trace, opened once and read in a thread: the writer, and how it stands.
+
+        Raises:
+            EndedError: it has its FINAL_SUMMARY.
+            LockedError: another process runs the task.
+
+        """
         tracer = await ConversationTracer.open_existing(
             path, state_dir=self.state_dir, session_id=self.session_id, redactor=self._redactor()
         )
         try:
+            state = await asyncio.to_thread(fold, await tracer.recorded())
+            _require_request(state, tracer.task_id)
+        except BaseException:
+            await tracer.close()
+            raise
+        return tracer, state
+
+    async def _reopen(
+        self, task_id: str, tracer: ConversationTracer, state: TaskState, answer: dict[str, Any] | None
+    ) -> str:
+        """Record a person's answer if there is one, and go on."""
+        recorded = state.facts
+        try:
             if answer is not None:
-                await tracer.append(Draft("USER_REQUEST", answer))
-            state = fold(ConversationTracer.read_trace(path))
+                state = fold([await tracer.append(Draft("USER_REQUEST", answer))], state)
             executor = self._make_executor(state.request or Request())
         except BaseException:
             await tracer.close()
             raise
-        await self._launch(task_id, tracer, state, executor)
+        await self._launch(task_id, tracer, state, executor, recorded=recorded)
         return task_id
 
     async def _start(self, task_id: str, data: dict[str, Any], executor: Executor) -> str:
@@ -455,11 +488,14 @@ class Supervisor:
     def _redactor(self) -> Redactor:
         return default_redactor(self.state_dir, self.redaction)
 
-    async def _launch(self, task_id: str, tracer: ConversationTracer, state: TaskState, executor: Executor) -> None:
+    async def _launch(
+        self, task_id: str, tracer: ConversationTracer, state: TaskState, executor: Executor, *, recorded: int = 0
+    ) -> None:
         outcome: asyncio.Future[TaskOutcome] = asyncio.get_running_loop().create_future()
         running = Running(tracer=tracer, state=state, executor=executor, outcome=outcome)
         self._running[task_id] = running
         self._outcomes[task_id] = outcome
+        self._recorded[task_id] = recorded
         forget_earlier_stop(self.state_dir, task_id)
         try:
             async with self._beginning:
@@ -469,6 +505,7 @@ class Supervisor:
                     self._pack = await begin_session(self.state_dir, self.session_id, self.redaction)
         except BaseException:
             del self._running[task_id], self._outcomes[task_id]
+            outcome.cancel()  # whoever waits for a stop: nothing runs
             await tracer.close()
             await executor.close()
             raise
@@ -476,6 +513,8 @@ class Supervisor:
             self._stop_watch = self._group.create_task(self._watch_stops())
         running.runner = self._group.create_task(self._perform(task_id, running, self._pack))
         await running.started.wait()  # a task that is cancelled before its first step never runs its clean-up
+        if running.stopping or task_id in stop_requests(self.state_dir):
+            running.runner.cancel()
 
     async def _perform(self, task_id: str, running: Running, pack: TracePack) -> None:
         from runner.processes.process import uninterrupted
@@ -545,11 +584,29 @@ class Supervisor:
         while self._running:
             await asyncio.sleep(_STOP_POLL_S)
             for task_id in stop_requests(self.state_dir):
-                if (running := self._running.get(task_id)) is not None and running.runner is not None:
-                    running.runner.cancel()
+                if (running := self._running.get(task_id)) is not None:
+                    running.stop()
 
 
 def _outcome(state: TaskState, path: Path, head: str | None) -> TaskOutcome:
     from runner.core.outcome import outcome_of  # 40 ms of planning and wording: the first prompt comes before
 
     return outcome_of(state, trace_file=str(path), chain_head=head)
+
+
+def _require_request(state: TaskState, task_id: str) -> None:
+    if state.request is None:
+        raise UsageError(f"{task_id!r} has no request to go on with", next_step="pm trace verify " + task_id)
+
+
+def _check_answer(task_id: str, state: TaskState, action: PersonAction, plan: Mapping[str, Any] | None) -> None:
+    """Refuse an answer that a proposed plan, or a task without one, cannot take."""
+    waits = state.plan is not None and state.plan.proposed
+    if waits and action == "hint" and not (state.request and state.request.executor.get("plans")):
+        raise UsageError("nobody can plan again: the executor has no model", next_step=f"pm plan {task_id} --edit")
+    if plan is not None:
+        if not waits:
+            raise UsageError(f"{task_id} has no plan that waits", next_step=f"pm show {task_id}")
+        from runner.core.chunk_plan import require_plan  # as in `submit`
+
+        require_plan(plan)

@@ -11,14 +11,15 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from tracer import clock
-from tracer.errors import RecordError, TraceError, UsageError
+from tracer.errors import EndedError, RecordError, TraceError, UsageError
 from tracer.events import CriteriaResult, Draft, Entry, SubtaskPlan, clean_json, clean_text, encode, parse_line
-from tracer.journal.reading import iter_lines, read_entries
+from tracer.journal.reading import entries_of, read_entries
 from tracer.journal.record_file import TornTail
 from tracer.journal.writer import Journal
 from tracer.lookup import trace_files
@@ -80,7 +81,8 @@ class ConversationTracer:
         Raises:
             NotFoundError: no such file.
             LockedError: another process writes this task.
-            TraceError: it has its FINAL_SUMMARY, or is no conversation trace.
+            EndedError: it has its FINAL_SUMMARY.
+            TraceError: it is no conversation trace.
             RecordError: it cannot be written.
 
         """
@@ -90,18 +92,17 @@ class ConversationTracer:
         tracer = cls(state_dir=state_dir, session_id=session_id, task_id=name.task_id, redactor=redactor)
         tracer._path, tracer._existing = Path(path), True
         await tracer._ready()
-        try:
-            last = await asyncio.to_thread(_last_line, path)
-            if last and parse_line(last).event == "FINAL_SUMMARY":
-                raise TraceError(
-                    f"{os.fspath(path)!r} has ended",
-                    why="its FINAL_SUMMARY is recorded",
-                    next_step="resume goes on in a new file",
-                )
-        except BaseException:
-            await tracer.close()
-            raise
         return tracer
+
+    async def recorded(self) -> list[Entry]:
+        """Every fact that the file holds, read in a thread through the writer's own descriptor.
+
+        Raises:
+            TraceError: a line is damaged.
+
+        """
+        journal = await self._ready()
+        return await asyncio.to_thread(lambda: entries_of(enumerate(journal.lines()), path=journal.path))
 
     @staticmethod
     def read_trace(path: Path | str) -> list[Entry]:
@@ -195,7 +196,9 @@ class ConversationTracer:
                 await asyncio.to_thread(self._rules().redact_text, "")  # its first use compiles the rules
                 path, lock = self.get_trace_file_path(), self.state_dir.task_lock(self.task_id)
                 if self._existing:
-                    self._journal = await Journal.open(path, lock_path=lock, copies=self.state_dir.copies)
+                    self._journal = await Journal.open(
+                        path, lock_path=lock, copies=self.state_dir.copies, refuse=partial(_refuse_ended, path)
+                    )
                 else:
                     self._journal = await self._create(path, lock)
             return self._journal
@@ -326,11 +329,13 @@ class ConversationTracer:
         return await self.append(Draft("FINAL_SUMMARY", {**data, **(extra or {})}))
 
 
-def _last_line(path: Path | str) -> bytes:
-    last = b""
-    for _, line in iter_lines(path):
-        last = line
-    return last
+def _refuse_ended(path: Path, last: bytes) -> None:
+    if parse_line(last).event == "FINAL_SUMMARY":
+        raise EndedError(
+            f"{os.fspath(path)!r} has ended",
+            why="its FINAL_SUMMARY is recorded",
+            next_step="resume goes on in a new file",
+        )
 
 
 def _size_hint(data: Mapping[str, Any]) -> int:

@@ -13,7 +13,8 @@ line turns into an exit status and the HTTP service into a problem document; it 
     ├── NotFoundError         no such task, trace or session, or more than one
     ├── TraceError            a record is damaged, unwritable or held by another writer
     │   ├── RecordError       a fact could not be made durable (disk full, read-only)
-    │   └── LockedError       another process writes this record
+    │   ├── LockedError       another process writes this record
+    │   └── EndedError        its last line is written: nothing can be added
     ├── SandboxError          the sandbox itself is broken or absent: nothing ran in it
     └── InternalError         a defect of ours
 """
@@ -84,6 +85,10 @@ class TraceError(PmError):
     """A record is damaged or cannot be read."""
 
     code = "trace"
+
+
+class EndedError(TraceError):
+    """A record that has its last line: nothing can be added to it."""
 
 
 class RecordError(TraceError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ from runner.executors.executor_port import (
 )
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor, request_stop
+from runner.task_log import begin_session
 from tracer.clock import monotonic
 from tracer.conversation import ConversationTracer
 from tracer.errors import RecordError, UsageError
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
+from tracer.tracepack import TracePack
 
 BAD = {"output": "TODO: implement this", "files": {"a.py": "# TODO: implement this\n"}}
 GOOD = {"output": "Implemented a.py", "files": {"a.py": "VALUE = 1\n"}}
@@ -84,6 +87,58 @@ async def test_a_stopped_task_is_unfinished_and_resume_ends_it(project: Path, tm
     assert outcome.status == "COMPLETE"
     entries = ConversationTracer.read_trace(outcome.trace_file)
     assert [entry.data["attempt"] for entry in entries if entry.event == "LLM_REQUEST"] == [0, 1]
+
+
+@pytest.mark.parametrize("asked_by", ["stop", "another process"])
+async def test_a_stop_before_the_work_has_begun_holds(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_by: str
+) -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(*given: Any) -> TracePack:
+        reached.set()
+        await go_on.wait()
+        return await begin_session(*given)
+
+    monkeypatch.setattr("runner.task_log.begin_session", slow)
+    async with supervisor(project) as supervised:
+        submitting = asyncio.create_task(supervised.submit(asked(project, script(tmp_path, GOOD))))
+        await reached.wait()
+        stopping = asyncio.create_task(supervised.stop("task-001")) if asked_by == "stop" else None
+        if asked_by == "another process":
+            assert request_stop(supervised.state_dir, "task-001")
+        await asyncio.sleep(0)
+        go_on.set()
+        outcome = await supervised.wait(await submitting)
+        assert stopping is None or await stopping
+    assert outcome.status == "UNFINISHED"
+
+
+async def test_resume_opens_the_trace_once_for_its_writer(project: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, BAD, {**GOOD, "delay_ms": 400})
+    async with supervisor(project) as supervised:
+        task_id = await supervised.submit(asked(project, path))
+        trace = trace_files(supervised.state_dir, task_id)[0]
+        while trace.read_text().count("LLM_REQUEST") < 2:
+            await asyncio.sleep(0.01)
+        await supervised.stop(task_id)
+    before, opened = len(trace.read_bytes().splitlines()), []
+
+    def note(event: str, given: tuple[Any, ...]) -> None:
+        if event == "open" and watching and given[0] == str(trace):
+            opened.append(given)
+
+    watching = True
+    sys.addaudithook(note)  # it cannot be taken away again
+    try:
+        async with supervisor(project) as supervised:
+            assert await supervised.resume(task_id) == task_id
+            assert supervised.recorded(task_id) == before
+            outcome = await supervised.wait(task_id)
+    finally:
+        watching = False
+    assert outcome.status == "COMPLETE"
+    assert len(opened) == 1
 
 
 async def test_another_process_can_ask_for_a_stop(project: Path, tmp_path: Path) -> None:

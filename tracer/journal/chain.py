@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from tracer.durable import sync_file, sync_folder, write_all
 from tracer.journal.second_copy import KeptFile
@@ -54,18 +54,17 @@ class ChainFile:
         """The sha256 over all lines so far, 64 hex digits."""
         return self._hash.hexdigest()
 
-    def resume(self, trace: str | os.PathLike[str], size: int) -> None:
-        """Take up the chain of the first `size` bytes of `trace`; lines the side file lacks are added.
+    def resume(self, trace: int, size: int) -> None:
+        """Take up the chain of the first `size` bytes behind the descriptor `trace`; lines it lacks are added.
 
         A side file that differs is left as it is: it is evidence, and `trace verify` names the line.
         """
         recorded = _recorded(self.path) or []
         missing: list[str] = []
-        with open(trace, "rb") as file:
-            for number, line in enumerate(_lines(file, size)):
-                self._hash.update(line)
-                if number >= len(recorded):
-                    missing.append(self._hash.hexdigest())
+        for number, line in enumerate(whole_lines(trace, size)):
+            self._hash.update(line)
+            if number >= len(recorded):
+                missing.append(self._hash.hexdigest())
         self._write("".join(f"{digest}\n" for digest in missing).encode())
 
     def extend(self, lines: list[bytes]) -> None:
@@ -132,7 +131,7 @@ def check_chain(trace: str | os.PathLike[str], *, head: str | None = None) -> Ch
     recorded = _recorded(chain_of(trace))
     running, lines, differs, found = hashlib.sha256(), 0, None, False
     with open(trace, "rb") as file:
-        for line in _lines(file, os.fstat(file.fileno()).st_size):
+        for line in whole_lines(file.fileno(), os.fstat(file.fileno()).st_size):
             running.update(line)
             digest = running.hexdigest()
             found = found or digest == head
@@ -156,7 +155,7 @@ def head_of(trace: str | os.PathLike[str]) -> str:
     """The sha256 over all whole lines of `trace`, 64 hex digits."""
     running = hashlib.sha256()
     with open(trace, "rb") as file:
-        for line in _lines(file, os.fstat(file.fileno()).st_size):
+        for line in whole_lines(file.fileno(), os.fstat(file.fileno()).st_size):
             running.update(line)
     return running.hexdigest()
 
@@ -166,7 +165,7 @@ def vouched_part(trace: str | os.PathLike[str]) -> tuple[int, int]:
     recorded = _recorded(chain_of(trace)) or []
     running, lines, size = hashlib.sha256(), 0, 0
     with contextlib.suppress(FileNotFoundError), open(trace, "rb") as file:
-        for digest, line in zip(recorded, _lines(file, os.fstat(file.fileno()).st_size), strict=False):
+        for digest, line in zip(recorded, whole_lines(file.fileno(), os.fstat(file.fileno()).st_size), strict=False):
             running.update(line)
             if running.hexdigest() != digest:
                 break
@@ -185,10 +184,12 @@ def _recorded(path: str) -> list[str] | None:
     return [text[at : at + CHAIN_WIDTH - 1] for at in range(0, len(text) - CHAIN_WIDTH + 1, CHAIN_WIDTH)]
 
 
-def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Whole lines within the first `size` bytes."""
-    for line in file:
-        size -= len(line)
-        if size < 0 or not line.endswith(b"\n"):
-            return
-        yield line
+def whole_lines(descriptor: int, size: int) -> Iterator[bytes]:
+    """Whole lines within the first `size` bytes behind `descriptor`, which stays open."""
+    with open(os.dup(descriptor), "rb") as file:
+        file.seek(0)
+        for line in file:
+            size -= len(line)
+            if size < 0 or not line.endswith(b"\n"):
+                return
+            yield line

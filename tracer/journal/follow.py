@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import orjson
 
@@ -65,12 +67,18 @@ def is_final(line: bytes) -> bool:
 
 
 async def follow(
-    path: str | os.PathLike[str], after: int = -1, *, until_final: bool = True, poll_s: float = _POLL_S
+    path: str | os.PathLike[str],
+    after: int = -1,
+    *,
+    until_final: bool = True,
+    until: asyncio.Future[Any] | None = None,
+    poll_s: float = _POLL_S,
 ) -> AsyncGenerator[tuple[int, bytes]]:
     """(seq, line with its newline) for every line behind `after`, then for each new one as it becomes whole.
 
-    Ends after FINAL_SUMMARY (unless `until_final` is false) and when the file is deleted; a file that does not exist
-    yet is waited for. `poll_s` bounds the delay where the file system tells nothing.
+    Ends after FINAL_SUMMARY (unless `until_final` is false), when the file is deleted, and with what it holds when
+    `until` is done; a file that does not exist yet is waited for. `poll_s` bounds the delay where the file system
+    tells nothing.
 
     Raises:
         TraceError: the file became shorter than what was read, or cannot be read.
@@ -79,20 +87,25 @@ async def follow(
     position = _Position(os.fspath(path))
     with listening(path) as event:
         watch = asyncio.create_task(_watch(position.path, event))
+        if until is not None:
+            until.add_done_callback(lambda _: event.set())
         try:
             while True:
                 event.clear()
+                last_look = until is not None and until.done()
                 while lines := position.read():
                     for seq, line in lines:
                         if seq > after:
                             yield seq, line
                         if until_final and is_final(line):
                             return
-                if position.gone:
+                    await asyncio.sleep(0)  # a long record that was seen before must not hold up the loop
+                if position.gone or last_look:
                     return
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(event.wait(), poll_s)
         finally:
+            position.close()
             watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watch
@@ -108,6 +121,21 @@ class _Position:
         self._seq = 0
         self._seen = 0
         self._existed = False
+        self._file: io.FileIO | None = None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self) -> io.FileIO:
+        """The file that has the path's name now: a writer may have put another in its place."""
+        if self._file is not None and not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.path)):
+            self.close()
+        if self._file is None:
+            self._file = io.FileIO(self.path)
+        return self._file
 
     def read(self) -> list[tuple[int, bytes]]:
         """The next whole lines (about a megabyte at most, or one longer line), or nothing."""
@@ -137,15 +165,15 @@ class _Position:
 
     def _whole_lines(self) -> bytes:
         try:
-            with open(self.path, "rb", buffering=0) as file:
-                file.seek(self._offset)
-                parts: list[bytes] = []
-                while chunk := file.read(_CHUNK):
-                    end = chunk.rfind(b"\n")
-                    if end >= 0:
-                        parts.append(chunk[: end + 1])
-                        return parts[0] if len(parts) == 1 else b"".join(parts)
-                    parts.append(chunk)
+            file = self._opened()
+            file.seek(self._offset)
+            parts: list[bytes] = []
+            while chunk := file.read(_CHUNK):
+                end = chunk.rfind(b"\n")
+                if end >= 0:
+                    parts.append(chunk[: end + 1])
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
+                parts.append(chunk)
         except OSError as error:
             raise TraceError(f"cannot read {self.path!r}", why=error.strerror or str(error)) from error
         return b""

@@ -8,7 +8,7 @@ writer ever confirmed. Lines are framed on the byte `\\n` only. `seq` is the zer
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tracer.errors import NotFoundError, TraceError
@@ -48,7 +48,7 @@ def iter_lines(path: str | os.PathLike[str], *, after: int = -1) -> Iterator[tup
     try:
         require_file(path)
         with open(path, "rb") as file:
-            torn = torn_tail(path)
+            torn = torn_tail(file.fileno())
             left = torn.offset if torn else -1
             for seq, line in enumerate(file):
                 if torn:
@@ -73,9 +73,14 @@ def read_entries(path: str | os.PathLike[str]) -> list[Entry]:
         TraceError: it cannot be read, or a whole line is damaged (named by its 1-based number).
 
     """
+    return entries_of(iter_lines(path), path=path)
+
+
+def entries_of(lines: Iterable[tuple[int, bytes]], *, path: str | os.PathLike[str]) -> list[Entry]:
+    """The facts that numbered `lines` of the trace at `path` hold; see `read_entries`."""
     entries: list[Entry] = []
     add = entries.append
-    for seq, line in iter_lines(path):
+    for seq, line in lines:
         try:
             add(parse_line(line))
         except TraceError as error:

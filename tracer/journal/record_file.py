@@ -16,7 +16,7 @@ import contextlib
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tracer.durable import (
@@ -35,6 +35,7 @@ from tracer.journal.chain import (
     ChainFile,
     chain_of,
     vouched_part,
+    whole_lines,
 )
 from tracer.journal.second_copy import KeptFile, pieces
 from tracer.lock import FileLock
@@ -107,8 +108,11 @@ class RecordFile:
         lock_path: str | os.PathLike[str] | None = None,
         chained: bool = True,
         copies: str | os.PathLike[str] | None = None,
+        refuse: Callable[[bytes], None] | None = None,
     ) -> RecordFile:
         """Take up an existing record: its torn tail, if any, is moved aside and told in `torn`.
+
+        `refuse` gets the last whole line before anything is changed, and raises where nothing may be added.
 
         Raises:
             NotFoundError: there is no such file.
@@ -121,7 +125,7 @@ class RecordFile:
         record = cls(path, lock_path=lock_path, chained=chained, copies=copies)
         try:
             record._settle()
-            record._take_up()
+            record._take_up(refuse)
         except OSError as error:
             record.close()
             raise _failure(path, error) from error
@@ -183,13 +187,16 @@ class RecordFile:
                 os.unlink(copy)
         return bool(changed)
 
-    def _take_up(self) -> None:
+    def _take_up(self, refuse: Callable[[bytes], None] | None) -> None:
         require_file(self.path)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
         try:
-            self.torn = torn_tail(self.path)
+            self.torn = torn_tail(descriptor)
+            last = self.torn.offset if self.torn else os.fstat(descriptor).st_size
+            if refuse is not None and last:
+                refuse(b"".join(pieces(descriptor, last, start=_line_start(descriptor, last - 1))))
             if self.torn:
-                moved_to = _save_tail(self.path, self.torn)
+                moved_to = _save_tail(descriptor, self.path, self.torn)
                 os.ftruncate(descriptor, self.torn.offset)
                 sync_file(descriptor)
                 self.torn = self.torn._replace(moved_to=moved_to)
@@ -199,7 +206,12 @@ class RecordFile:
                 os.close(descriptor)
             raise
         if self._chain:
-            self._chain.resume(self.path, self._file.size)
+            self._chain.resume(descriptor, self._file.size)
+
+    def lines(self) -> Iterator[bytes]:
+        """Every line of the record, each with its newline, read through the writer's own descriptor."""
+        if self._file.descriptor is not None:
+            yield from whole_lines(self._file.descriptor, self._file.size)
 
     def write_batch(self, lines: list[bytes]) -> int:
         """Append `lines` (each ending in `\n`) with one write and one sync; the sequence of the first.
@@ -372,8 +384,8 @@ def require_file(path: str | os.PathLike[str]) -> None:
         raise TraceError(f"{os.fspath(path)!r} is not a file", next_step="look at what put it there, then remove it")
 
 
-def torn_tail(path: str | os.PathLike[str]) -> TornTail | None:
-    """The bytes of `path` after its last whole line, or None.
+def torn_tail(place: int | str | os.PathLike[str]) -> TornTail | None:
+    """The bytes of a file (an open descriptor, or a path) after its last whole line, or None.
 
     Lines at the very end that hold NUL bytes belong to the tail: a crash of the machine leaves zeroed pages.
 
@@ -381,14 +393,16 @@ def torn_tail(path: str | os.PathLike[str]) -> TornTail | None:
         OSError: the file cannot be read.
 
     """
-    with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        end = _line_start(file.fileno(), size)
-        while end:
-            start = _line_start(file.fileno(), end - 1)
-            if not _has_nul(file.fileno(), start, end):
-                break
-            end = start
+    if not isinstance(place, int):
+        with open(place, "rb") as file:
+            return torn_tail(file.fileno())
+    size = os.fstat(place).st_size
+    end = _line_start(place, size)
+    while end:
+        start = _line_start(place, end - 1)
+        if not _has_nul(place, start, end):
+            break
+        end = start
     return TornTail(end, size - end, "") if end < size else None
 
 
@@ -412,11 +426,9 @@ def _has_nul(descriptor: int, start: int, end: int) -> bool:
     return False
 
 
-def _save_tail(path: str, torn: TornTail) -> str:
+def _save_tail(descriptor: int, path: str, torn: TornTail) -> str:
     """Copy the tail to `<path>.torn-<offset>` and make it durable before it is cut off."""
-    with open(path, "rb") as file:
-        file.seek(torn.offset)
-        data = file.read()
+    data = b"".join(pieces(descriptor, torn.offset + torn.length, start=torn.offset))
     number = 1
     while True:
         target = f"{path}.torn-{torn.offset}" + (f"_{number}" if number > 1 else "")

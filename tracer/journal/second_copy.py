@@ -157,9 +157,9 @@ class KeptFile:
         self.descriptor = self._copy = None
 
 
-def pieces(descriptor: int, size: int) -> Iterator[bytes]:
-    """The first `size` bytes behind `descriptor`, or as many as there are, wherever it stands."""
-    at = 0
+def pieces(descriptor: int, size: int, *, start: int = 0) -> Iterator[bytes]:
+    """The bytes behind `descriptor` from `start` to `size`, or as many as there are, wherever it stands."""
+    at = start
     while at < size and (piece := os.pread(descriptor, min(_CHUNK, size - at), at)):
         yield piece
         at += len(piece)

@@ -12,6 +12,7 @@ import asyncio
 import os
 import queue
 import threading
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -68,8 +69,9 @@ class Journal:
         lock_path: str | os.PathLike[str] | None = None,
         chained: bool = True,
         copies: str | os.PathLike[str] | None = None,
+        refuse: Callable[[bytes], None] | None = None,
     ) -> Journal:
-        """Go on in an existing record; a torn tail is moved aside first and told in `torn`.
+        """Go on in an existing record; a torn tail is moved aside first and told in `torn`. `refuse`: see `RecordFile`.
 
         Raises:
             NotFoundError: no such file.
@@ -78,7 +80,13 @@ class Journal:
 
         """
         open_ = RecordFile.open
-        return cls(await asyncio.to_thread(open_, path, lock_path=lock_path, chained=chained, copies=copies))
+        return cls(
+            await asyncio.to_thread(open_, path, lock_path=lock_path, chained=chained, copies=copies, refuse=refuse)
+        )
+
+    def lines(self) -> Iterator[bytes]:
+        """Every durable line, through the writer's own descriptor; blocks, so read it in a thread."""
+        return self._record.lines()
 
     @property
     def path(self) -> str:

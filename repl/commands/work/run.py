@@ -57,20 +57,20 @@ async def resume(context: Context, arguments: Namespace) -> int:
     _one_of(context, arguments)
     async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
-        after = len(read_entries(task.path)) - 1
         overrides = {name: getattr(arguments, flag, None) for flag, name in _LIMITS.items()}
         try:
             task_id = await session.resume(task.task_id, overrides=overrides, into=arguments.into)
         except LockedError:
-            return await _follow_elsewhere(context, session, task.task_id, after=after)
-        outcome = session.supervisor.look(task_id)
-        if session.supervisor.status(task_id) is None and outcome.status == "COMPLETE":
-            context.output.note(f"{task_id} is COMPLETE: nothing to resume")
-            return await _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
+            seen = await asyncio.to_thread(lambda: len(read_entries(task.path)) - 1)
+            return await _follow_elsewhere(context, session, task.task_id, after=seen)
+        if session.supervisor.status(task_id) is None:
+            outcome = await asyncio.to_thread(session.supervisor.look, task_id)
+            if outcome.status == "COMPLETE":
+                context.output.note(f"{task_id} is COMPLETE: nothing to resume")
+                return await _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
         if context.session is not None:
             context.output.note(f"{task_id} goes on")
-        newer = session.resolve(task_id).path != task.path
-        return await _watch(context, session, task_id, after=-1 if newer else after)
+        return await _watch(context, session, task_id, after=session.supervisor.recorded(task_id) - 1)
 
 
 async def _follow_elsewhere(context: Context, session: Session, task_id: str, *, after: int) -> int:
@@ -111,9 +111,8 @@ async def answer_task(
     plan: Mapping[str, Any] | None = None,
 ) -> int:
     """Record the answer, go on with the task and show it."""
-    after = len(read_entries(task.path)) - 1
     task_id = await session.respond(task.task_id, action, text=text, more=more, plan=plan)
-    return await _watch(context, session, task_id, after=after)
+    return await _watch(context, session, task_id, after=session.supervisor.recorded(task_id) - 1)
 
 
 async def stop(context: Context, arguments: Namespace) -> int:
@@ -173,9 +172,8 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
         answer = await ask(context, outcome, person)
         if answer is None:
             break
-        seen = len(read_entries(outcome.trace_file)) - 1
         await session.respond(task_id, answer.action, text=answer.text, plan=answer.plan)
-        outcome = await show(after=seen)
+        outcome = await show(after=session.supervisor.recorded(task_id) - 1)
     context.running_task = ""
     return await _close(context, outcome, progress)
 

@@ -1,9 +1,7 @@
-"""Pages of captured and native sessions: the values shown, their quality checks, and the routes."""
+"""Pages of captured sessions: the values shown, their quality checks, and the routes."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
@@ -18,13 +16,12 @@ from service.pages.values import (
     DiffLine,
     Shown,
     diff_lines,
+    line_of,
     shown,
 )
 from service.state import state_of
-from tracer.clock import from_epoch_ms, now_epoch_ms
-from tracer.distill.locate.listing import NativeRow, list_native
+from tracer.clock import from_epoch_ms
 from tracer.errors import PmError
-from tracer.statedir import StateDir
 
 _CUT: Final = 12_000
 _COLOURS: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -132,9 +129,9 @@ def _step(event: Mapping[str, Any], parts: tuple[Part, ...], thoughts: tuple[Tho
         kind=kind,
         title=_TITLES.get(kind, kind),
         time=from_epoch_ms(event["ts_ms"])[:23].replace("T", " "),
-        subject=_line(_SUBJECTS.get(kind, _nothing)(payload)),
+        subject=line_of(_SUBJECTS.get(kind, _nothing)(payload)),
         badge=_badge(kind, payload),
-        facts=tuple(_line(fact) for fact in _facts(event)),
+        facts=tuple(line_of(fact) for fact in _facts(event)),
         parts=() if alone else parts,
         thoughts=thoughts,
     )
@@ -243,10 +240,6 @@ def _facts(event: Mapping[str, Any]) -> list[str]:
     if actor.get("kind") not in {None, "human"}:
         told.append(f"by {actor.get('id') or actor['kind']}")
     return told
-
-
-def _line(text: str) -> str:
-    return shown(" ".join(text.split()), limit=400).text
 
 
 _VERDICTS: Final[Mapping[str, str]] = {
@@ -369,10 +362,10 @@ def proof_of(tests: Mapping[str, Any] | None) -> Proof | None:
     return Proof(
         outcome=outcome,
         tone=tone,
-        sentence=_text(sentence),
-        runner=_text(tests.get("runner")),
-        image=_text(tests.get("container_image")),
-        sandbox=_text(sandbox.get("name")),
+        sentence=line_of(sentence),
+        runner=line_of(tests.get("runner")),
+        image=line_of(tests.get("container_image")),
+        sandbox=line_of(sandbox.get("name")),
         counts=counts,
         runs=tuple(_run(run) for run in _list(tests.get("invocations")) if isinstance(run, dict)),
         tests=tuple(_test(row) for row in rows[:_MOST_TESTS]),
@@ -390,7 +383,7 @@ def _run(run: Mapping[str, Any]) -> Run:
     names = (("stdout_blob_id", "stdout"), ("stderr_blob_id", "stderr"), ("report_blob_id", "report"))
     return Run(
         phase="base commit" if run.get("phase") == "base" else "with the fix",
-        command=_text(run.get("command")),
+        command=line_of(run.get("command")),
         exit_code="cut off" if run.get("exit_code") is None else str(run.get("exit_code")),
         seconds=_number(run.get("duration_ms")) / 1000,
         passed=bool(run.get("passed")),
@@ -399,7 +392,9 @@ def _run(run: Mapping[str, Any]) -> Run:
 
 
 def _test(row: Mapping[str, Any]) -> CaseRow:
-    return CaseRow(_text(row.get("id")), _text(row.get("before")), _text(row.get("after")), bool(row.get("flaky")))
+    return CaseRow(
+        line_of(row.get("id")), line_of(row.get("before")), line_of(row.get("after")), bool(row.get("flaky"))
+    )
 
 
 def judged(judge: Mapping[str, Any] | None, *, rationale: str, seqs: Mapping[str, int]) -> Judged | None:
@@ -410,8 +405,8 @@ def judged(judge: Mapping[str, Any] | None, *, rationale: str, seqs: Mapping[str
     spread, citations = _object(detail.get("spread")), _object(detail.get("citations"))
     names = (("rationale_blob_id", "rationale"), ("request_blob_id", "request"), ("response_blob_id", "response"))
     return Judged(
-        model=_text(judge.get("model")),
-        rubric=_text(judge.get("rubric_version")),
+        model=line_of(judge.get("model")),
+        rubric=line_of(judge.get("rubric_version")),
         overall=_score(judge.get("overall")),
         scores=tuple(
             Score(
@@ -422,8 +417,8 @@ def judged(judge: Mapping[str, Any] | None, *, rationale: str, seqs: Mapping[str
             )
             for name, label in _NAMES.items()
         ),
-        flags=tuple(_text(flag).replace("_", " ") for flag in _list(judge.get("flags"))),
-        reason=_text(detail.get("reason")),
+        flags=tuple(line_of(flag).replace("_", " ") for flag in _list(judge.get("flags"))),
+        reason=line_of(detail.get("reason")),
         rationale=shown(rationale),
         votes=_number(detail.get("votes")),
         blobs=tuple((label, str(judge[name])) for name, label in names if judge.get(name)),
@@ -436,10 +431,6 @@ def _object(value: object) -> Mapping[str, Any]:
 
 def _list(value: object) -> Sequence[Any]:
     return value if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    return shown(" ".join(str(value).split()), limit=600).text if value else ""
 
 
 def _number(value: object) -> int:
@@ -457,7 +448,6 @@ _EVENTS: Final = 150
 _SHOWN: Final = 64 * 1024  # bytes of a content that a page reads
 _LOOKED_AT: Final = 4 << 20  # longer blobs are only linked: reading one checks the whole of it
 _CITABLE: Final = 5  # pages of 1,000 events searched for the events that scores rest on
-_SESSIONS: Final = 300
 
 TraceId = Annotated[str, Path(pattern=r"^[0-9a-fA-F-]{36}$")]
 
@@ -503,22 +493,14 @@ async def capture_page(
     )
 
 
-@router.get("/sessions")
-async def sessions_page(request: Request, *, here: bool = False) -> HTMLResponse:
-    """What the agents' own folders hold, and what of it was distilled."""
-    rows = await asyncio.to_thread(_sessions, state_of(request).state_dir, here=here)
-    shown_rows = [_session(row) for row in rows[:_SESSIONS]]
-    return HTMLResponse(render("sessions.html", rows=shown_rows, left_out=max(0, len(rows) - _SESSIONS), here=here))
-
-
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     qa = row["qa"] or {}
     proof = proof_of(qa.get("tests"))
     return {
         "trace_id": row["trace_id"],
-        "title": _page_captures_text(row["task"]["bug_report"]["title"]) or row["trace_id"],
-        "repo": _page_captures_text(row["repo"]["repo_id"]),
-        "developer": _page_captures_text(row["developer"]["developer_id"]),
+        "title": line_of(row["task"]["bug_report"]["title"]) or row["trace_id"],
+        "repo": line_of(row["repo"]["repo_id"]),
+        "developer": line_of(row["developer"]["developer_id"]),
         "status": row["status"],
         "events": row["event_count"],
         "created": from_epoch_ms(row["created_at_ms"])[:19].replace("T", " "),
@@ -544,7 +526,7 @@ def _head(metadata: Mapping[str, Any]) -> dict[str, Any]:
             "gaps": sum(last - first + 1 for first, last in metadata["ingestion"]["gaps"]),
             "skew_s": metadata["ingestion"]["clock_skew_ms_est"] / 1000,
             "finalized": _time(metadata["finalized_at_ms"]),
-            "pr_title": _page_captures_text((final.get("pr") or {}).get("title")),
+            "pr_title": line_of((final.get("pr") or {}).get("title")),
             "pr_description": shown((final.get("pr") or {}).get("description")),
             "final_blob": final.get("final_trace_blob_id"),
         },
@@ -589,47 +571,5 @@ async def _seqs(collector: Collector, metadata: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _sessions(state_dir: StateDir, *, here: bool) -> list[NativeRow]:
-    project = state_dir.project if here else None
-    return list_native([state_dir.agentic_traces], project=project, environ=os.environ)
-
-
-def _session(row: NativeRow) -> dict[str, Any]:
-    session = row.session
-    return {
-        "provider": session.provider,
-        "session_id": _page_captures_text(session.session_id),
-        "project": _page_captures_text(session.cwd),
-        "path": _page_captures_text(session.path),
-        "age": _age(now_epoch_ms() - session.modified_ms),
-        "modified": from_epoch_ms(session.modified_ms)[:16].replace("T", " "),
-        "size": _size(session.size),
-        "distilled": row.distilled,
-        "trace": os.path.basename(row.trace) if row.trace else "",  # noqa: PTH119 - a name, not a place
-        "days_left": row.days_left,
-    }
-
-
-def _page_captures_text(value: object) -> str:
-    return shown(" ".join(str(value).split()), limit=300).text if value else ""
-
-
 def _time(epoch_ms: int | None) -> str:
     return from_epoch_ms(epoch_ms)[:19].replace("T", " ") if epoch_ms else ""
-
-
-def _age(span_ms: int) -> str:
-    minutes = max(0, span_ms) // 60_000
-    for limit, unit in ((60, "min"), (24, "h"), (0, "d")):
-        if not limit or minutes < limit:
-            return f"{minutes} {unit}"
-        minutes //= limit
-    return ""
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"

@@ -1,8 +1,9 @@
-"""Pages over many runs: insights with plots, and two tasks side by side."""
+"""Pages over many runs: insights with plots, two tasks side by side, and the sessions of agents."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -11,15 +12,18 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from service.pages.task import diff_reader, find_task, render
-from service.pages.values import TaskView, shown, task_view
+from service.pages.values import TaskView, line_of, task_view
 from service.state import state_of
 from tracer.catalog.tasks import list_agentic
+from tracer.clock import from_epoch_ms, now_epoch_ms
 from tracer.conversation import ConversationTracer
+from tracer.distill.locate.listing import NativeRow, list_native
 from tracer.errors import NotFoundError
 from tracer.insights.agentic_trace import judgments, read_agentic
 from tracer.insights.report import insights
 from tracer.statedir import StateDir
 
+_SESSIONS: Final = 300
 _ROW: Final = 28
 _LABEL: Final = 220
 _WIDTH: Final = 640
@@ -98,23 +102,19 @@ def _insights_page(state_dir: StateDir) -> str:
         commands=bar_chart(
             "Failed calls",
             [
-                (_line(f"{row.tool} {row.args}"), row.failed, f"{row.failed} of {row.calls}")
+                (line_of(f"{row.tool} {row.args}", limit=160), row.failed, f"{row.failed} of {row.calls}")
                 for row in told.failed_commands[:_SHOWN]
             ],
         ),
         loops=[
-            (name, loop.lines[0], _line(f"{loop.times} x {loop.tool} {loop.args}"))
+            (name, loop.lines[0], line_of(f"{loop.times} x {loop.tool} {loop.args}", limit=160))
             for name, loop in told.loops[:_SHOWN]
         ],
         omens=[
-            (omen.trace, omen.line, _line(omen.thought), _line(f"{omen.tool} {omen.args}"))
+            (omen.trace, omen.line, line_of(omen.thought, limit=160), line_of(f"{omen.tool} {omen.args}", limit=160))
             for omen in told.omens[:_SHOWN]
         ],
     )
-
-
-def _line(text: str) -> str:
-    return shown(" ".join(text.split()), limit=160).text
 
 
 def _compare_page(state_dir: StateDir, a: str, b: str) -> str:
@@ -131,3 +131,49 @@ def _compare_page(state_dir: StateDir, a: str, b: str) -> str:
 def _view(state_dir: StateDir, task_id: str) -> TaskView:
     entries = ConversationTracer.read_trace(find_task(state_dir, task_id).path)
     return task_view(entries, diff_of=diff_reader(state_dir))
+
+
+@router.get("/sessions")
+async def sessions_page(request: Request, *, here: bool = False) -> HTMLResponse:
+    """What the agents' own folders hold, and what of it was distilled."""
+    rows = await asyncio.to_thread(_sessions, state_of(request).state_dir, here=here)
+    shown_rows = [_session(row) for row in rows[:_SESSIONS]]
+    return HTMLResponse(render("sessions.html", rows=shown_rows, left_out=max(0, len(rows) - _SESSIONS), here=here))
+
+
+def _sessions(state_dir: StateDir, *, here: bool) -> list[NativeRow]:
+    project = state_dir.project if here else None
+    return list_native([state_dir.agentic_traces], project=project, environ=os.environ)
+
+
+def _session(row: NativeRow) -> dict[str, Any]:
+    session = row.session
+    return {
+        "provider": session.provider,
+        "session_id": line_of(session.session_id),
+        "project": line_of(session.cwd),
+        "path": line_of(session.path),
+        "age": _age(now_epoch_ms() - session.modified_ms),
+        "modified": from_epoch_ms(session.modified_ms)[:16].replace("T", " "),
+        "size": _size(session.size),
+        "distilled": row.distilled,
+        "trace": os.path.basename(row.trace) if row.trace else "",  # noqa: PTH119 - a name, not a place
+        "days_left": row.days_left,
+    }
+
+
+def _age(span_ms: int) -> str:
+    minutes = max(0, span_ms) // 60_000
+    for limit, unit in ((60, "min"), (24, "h"), (0, "d")):
+        if not limit or minutes < limit:
+            return f"{minutes} {unit}"
+        minutes //= limit
+    return ""
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

@@ -127,6 +127,11 @@ def shown(text: object, *, limit: int = _CUT) -> Shown:
     return Shown("\n".join(escape_controls(line) for line in cut.split("\n")), len(whole) - len(cut))
 
 
+def line_of(value: object, *, limit: int = 400) -> str:
+    """A recorded value as one line, cut; empty for nothing."""
+    return shown(" ".join(str(value).split()), limit=limit).text if value else ""
+
+
 def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None]) -> TaskView:
     """The page of the task that `entries` record; `diff_of` reads a diff blob's text, None where it is gone."""
     state = fold(entries)

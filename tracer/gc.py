@@ -19,8 +19,8 @@ from tracer.blobs import DirectoryBlobs
 from tracer.catalog.tasks import list_tasks
 from tracer.clock import from_epoch_ms, now_epoch_ms, parse_duration
 from tracer.durable import TEMPORARY_SUFFIX, sync_folder
-from tracer.errors import LockedError, RecordError, TraceError, UsageError
-from tracer.lock import FileLock
+from tracer.errors import RecordError, TraceError, UsageError
+from tracer.lock import each_unheld
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
 
@@ -107,33 +107,27 @@ def apply_prune(state_dir: StateDir, plan: PrunePlan) -> list[PruneItem]:
 
     """
     gone = []
-    for item in plan.items:
-        lock = FileLock(state_dir.task_lock(item.task_id))
-        try:
-            lock.acquire(what=item.task_id)
-        except LockedError:
-            continue
-        try:
-            rows = list_tasks(state_dir, task_id=item.task_id)
-            if rows and (rows[0].status, rows[0].updated_at) == (item.status, item.updated_at):
-                _delete(item.files)
-                gone.append(item)
-        finally:
-            lock.release()
+    for item in each_unheld(plan.items, lambda item: state_dir.task_lock(item.task_id)):
+        rows = list_tasks(state_dir, task_id=item.task_id)
+        if rows and (rows[0].status, rows[0].updated_at) == (item.status, item.updated_at):
+            for path in sorted(item.files, key=lambda path: not path.endswith(".jsonl")):
+                _delete(path)
+            gone.append(item)
     if gone:
         with contextlib.suppress(OSError):
             sync_folder(state_dir.traces)
     return gone
 
 
-def _delete(paths: tuple[str, ...]) -> None:
-    for path in sorted(paths, key=lambda path: not path.endswith(".jsonl")):  # side files without a trace are nothing
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise RecordError(f"cannot delete {path!r}", why=error.strerror or str(error)) from error
+def _delete(path: str) -> bool:
+    """Whether there was something to delete."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RecordError(f"cannot delete {path!r}", why=error.strerror or str(error)) from error
+    return True
 
 
 _GRACE_MS: Final = 3_600_000
@@ -196,20 +190,16 @@ def apply_gc(state_dir: StateDir, plan: GcPlan, *, grace_ms: int = _GRACE_MS) ->
         RecordError: a file cannot be deleted.
 
     """
-    store, freed = DirectoryBlobs(state_dir.blobs), 0
-    if not (plan.blobs or plan.leftovers):
+    planned = set(plan.blobs + plan.leftovers)
+    if not planned:
         return 0
+    store = DirectoryBlobs(state_dir.blobs)
     try:
-        with store.sharing(exclusive=True):
+        with store.sharing(exclusive=True) if store.root.is_dir() else contextlib.nullcontext():
             now = plan_gc(state_dir, grace_ms=grace_ms)
-            for path, size in set(plan.blobs + plan.leftovers) & set(now.blobs + now.leftovers):
-                os.unlink(path)
-                freed += size
-    except FileNotFoundError:
-        return freed
+            return sum(size for path, size in planned.intersection(now.blobs + now.leftovers) if _delete(path))
     except OSError as error:
-        raise RecordError(f"cannot delete {error.filename!r}", why=error.strerror or str(error)) from error
-    return freed
+        raise RecordError(f"cannot lock {error.filename!r}", why=error.strerror or str(error)) from error
 
 
 def _is_old(path: str, grace_ms: int) -> bool:

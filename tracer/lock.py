@@ -15,14 +15,16 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from tracer.clock import monotonic, now_iso
 from tracer.durable import ensure_folder
 from tracer.errors import LockedError, RecordError
 
 _PAUSE_S = 0.005
+T = TypeVar("T")
 
 
 class Holder(NamedTuple):
@@ -134,6 +136,20 @@ class FileLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def each_unheld(items: Iterable[T], lock_of: Callable[[T], str | os.PathLike[str]]) -> Iterator[T]:
+    """Each item that nobody writes, its lock held while the caller works on it; the others are left out."""
+    for item in items:
+        lock = FileLock(lock_of(item))
+        try:
+            lock.acquire()
+        except LockedError:
+            continue
+        try:
+            yield item
+        finally:
+            lock.release()
 
 
 def holder_of(path: str | os.PathLike[str]) -> Holder | None:

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from collector.client.spool import Spool, captures_folder, list_spools
 from tracer.clock import now_epoch_ms
 from tracer.durable import sync_folder
-from tracer.errors import LockedError, RecordError
-from tracer.lock import FileLock
+from tracer.errors import RecordError
+from tracer.lock import each_unheld
 
 _GONE: Final = ".gone-"
 
@@ -67,12 +67,7 @@ def sent_before(state_root: Path, *, older_than_ms: int) -> list[Kept]:
 def prune_sent(state_root: Path, chosen: Sequence[Kept]) -> list[Kept]:
     """Remove them; those that somebody writes to now, or that changed since, stay. What was removed."""
     removed: list[Kept] = []
-    for kept in chosen:
-        lock = FileLock(kept.spool.folder / "writer.lock")
-        try:
-            lock.acquire(what="this capture")
-        except LockedError:
-            continue
+    for kept in each_unheld(chosen, lambda kept: kept.spool.folder / "writer.lock"):
         try:
             if _is_sent(kept.spool) and _sent_at_ms(kept.spool) == kept.sent_at_ms:
                 kept.spool.folder.rename(gone_name(kept.spool.folder))
@@ -80,8 +75,6 @@ def prune_sent(state_root: Path, chosen: Sequence[Kept]) -> list[Kept]:
         except OSError as error:
             why = error.strerror or str(error)
             raise RecordError(f"{str(kept.spool.folder)!r} cannot be removed", why=why) from error
-        finally:
-            lock.release()
     _sweep(captures_folder(state_root))
     return removed
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tracer.support import SEED_LINES, NoRedactor, fact, with_traces
-from tracer import durable
+from tracer import durable, gc
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.catalog.tasks import list_tasks
 from tracer.conversation import ConversationTracer
@@ -113,6 +114,24 @@ def test_gc_takes_old_unnamed_blobs_only_and_says_so_first(tmp_path: Path) -> No
     assert set(store.ids()) == {text, manifest, in_database, prompt, unnamed, young}
     assert apply_gc(state_dir, plan) == len(b"unnamed") + len(b"half")
     assert set(store.ids()) == {text, manifest, in_database, prompt, young}
+
+
+def test_gc_goes_on_where_a_file_went_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state_dir = StateDir(tmp_path).ensure()
+    for number in range(20):
+        leftover = state_dir.traces / f".conversation-task-{number:03}.jsonl.abcd.tmp"
+        leftover.write_bytes(b"half")
+        age(leftover, 1)
+    plan = plan_gc(state_dir)
+
+    def then_one_goes(*given: Any, **options: Any) -> Any:
+        again = plan_gc(*given, **options)
+        Path(again.leftovers[7][0]).unlink()
+        return again
+
+    monkeypatch.setattr(gc, "plan_gc", then_one_goes)
+    assert apply_gc(state_dir, plan) == 19 * len(b"half")
+    assert list(state_dir.traces.iterdir()) == []
 
 
 def test_gc_leaves_what_was_put_again_or_named_since_the_plan(tmp_path: Path) -> None:

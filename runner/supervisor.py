@@ -278,7 +278,7 @@ class Supervisor:
         finally:
             if self._pack is not None:
                 with suppress(PmError):  # a full disk has been reported by the task that met it
-                    await self._pack.session_end()
+                    await self._pack.append("SESSION_END")
                 await self._pack.close()
 
     def status(self, task_id: str) -> TaskStatus | None:

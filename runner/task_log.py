@@ -26,7 +26,7 @@ async def begin_session(state_dir: StateDir, session_id: str, redaction: Redacti
     """
     pack = TracePack(state_dir=state_dir, session_id=session_id, redactor=default_redactor(state_dir, redaction))
     try:
-        await pack.session_start()
+        await pack.append("SESSION_START")
     except BaseException:
         await pack.close()
         raise
@@ -44,22 +44,20 @@ class TaskLog:
 
     async def queued(self, *, resumed: bool) -> None:
         """The task waits for its turn; `resumed` says whether it had a history."""
-        await self._pack.task_start(self._task_id, state=self._state, data={"resumed": resumed})
+        await self._append("TASK_START", {"resumed": resumed}, to_state=self._state)
 
     async def running(self) -> None:
         """The task leaves the queue."""
-        await self._pack.task_state_change(self._task_id, self._state, "RUNNING")
+        await self._append("TASK_STATE_CHANGE", from_state=self._state, to_state="RUNNING")
         self._state = "RUNNING"
 
     async def ended(self, outcome: TaskOutcome) -> None:
         """Note that the run is over; the head of its conversation's hash chain is repeated here."""
-        await self._pack.task_end(
-            self._task_id,
-            self._state,
-            outcome.status,
-            chain_head=outcome.chain_head or "",
-            data={"reason": outcome.reason},
-        )
+        data = {"reason": outcome.reason, "chain_head": outcome.chain_head or ""}
+        await self._append("TASK_END", data, from_state=self._state, to_state=outcome.status)
+
+    async def _append(self, event: str, data: Mapping[str, Any] | None = None, **states: str) -> None:
+        await self._pack.append(event, task_id=self._task_id, data=data, **states)
 
     def recording(self, append: Callable[[Draft], Awaitable[Entry]]) -> Callable[[Draft], Awaitable[Entry]]:
         """`append`, with the calls and verifications it records noted here too."""
@@ -76,9 +74,9 @@ class TaskLog:
         data = entry.data
         match entry.event:
             case "LLM_REQUEST":
-                await self._pack.executor_call(self._task_id, {**where, "executor": data.get("executor")})
+                await self._append("EXECUTOR_CALL", {**where, "executor": data.get("executor")})
             case "LLM_RESPONSE":
-                await self._pack.executor_result(self._task_id, {**where, "status": data.get("status")})
+                await self._append("EXECUTOR_RESULT", {**where, "status": data.get("status")})
                 is_plan = str(entry.subtask_id).endswith(PLAN_SUFFIX)
                 if data.get("error") is None and not is_plan:
                     await self._verify(where)
@@ -86,10 +84,10 @@ class TaskLog:
                 if entry.subtask_id not in self._verifying:
                     await self._verify(where)
                 self._verifying.discard(entry.subtask_id)
-                await self._pack.verification_result(self._task_id, {**where, "judgment": data.get("judgment")})
+                await self._append("VERIFICATION_RESULT", {**where, "judgment": data.get("judgment")})
             case _:
                 return
 
     async def _verify(self, where: Mapping[str, Any]) -> None:
-        await self._pack.verification_start(self._task_id, where)
+        await self._append("VERIFICATION_START", where)
         self._verifying.add(where["subtask_id"])

@@ -110,58 +110,6 @@ class TracePack:
     ) -> None:
         await self.close()
 
-    async def session_start(self, data: Mapping[str, Any] | None = None) -> None:
-        """Record SESSION_START."""
-        await self.append("SESSION_START", data=data)
-
-    async def session_end(self, data: Mapping[str, Any] | None = None) -> None:
-        """Record SESSION_END; nothing can be recorded after it."""
-        await self.append("SESSION_END", data=data)
-
-    async def task_start(self, task_id: str, *, state: str = "RUNNING", data: Mapping[str, Any] | None = None) -> None:
-        """Record TASK_START; `state` is the one the task starts in (QUEUED or RUNNING)."""
-        await self.append("TASK_START", task_id=task_id, to_state=state, data=data)
-
-    async def task_state_change(
-        self, task_id: str, from_state: str, to_state: str, *, data: Mapping[str, Any] | None = None
-    ) -> None:
-        """Record TASK_STATE_CHANGE."""
-        await self.append("TASK_STATE_CHANGE", task_id=task_id, from_state=from_state, to_state=to_state, data=data)
-
-    async def task_end(
-        self,
-        task_id: str,
-        from_state: str,
-        to_state: str,
-        *,
-        chain_head: str = "",
-        data: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Record TASK_END with the head of the task's chain."""
-        await self.append(
-            "TASK_END",
-            task_id=task_id,
-            from_state=from_state,
-            to_state=to_state,
-            data={**(data or {}), "chain_head": chain_head},
-        )
-
-    async def executor_call(self, task_id: str, data: Mapping[str, Any] | None = None) -> None:
-        """Record EXECUTOR_CALL."""
-        await self.append("EXECUTOR_CALL", task_id=task_id, data=data)
-
-    async def executor_result(self, task_id: str, data: Mapping[str, Any] | None = None) -> None:
-        """Record EXECUTOR_RESULT."""
-        await self.append("EXECUTOR_RESULT", task_id=task_id, data=data)
-
-    async def verification_start(self, task_id: str, data: Mapping[str, Any] | None = None) -> None:
-        """Record VERIFICATION_START."""
-        await self.append("VERIFICATION_START", task_id=task_id, data=data)
-
-    async def verification_result(self, task_id: str, data: Mapping[str, Any] | None = None) -> None:
-        """Record VERIFICATION_RESULT."""
-        await self.append("VERIFICATION_RESULT", task_id=task_id, data=data)
-
 
 def _free_path(folder: Path, session_id: str) -> Path:
     stamp, number = clock.now_iso()[:19].replace(":", "-"), 1

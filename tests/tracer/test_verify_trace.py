@@ -189,16 +189,15 @@ def test_a_trace_that_is_not_there_is_said(tmp_path: Path) -> None:
 async def test_a_session_log_is_balanced_and_repeats_the_chain_head(tmp_path: Path) -> None:
     path = await recorded(tmp_path)
     async with TracePack(state_dir=tmp_path, session_id="sess-1", redactor=NoRedactor()) as pack:
-        await pack.session_start()
-        await pack.task_start("task-001", state="QUEUED")
-        await pack.task_state_change("task-001", "QUEUED", "RUNNING")
-        await pack.executor_call("task-001")
-        await pack.executor_result("task-001")
-        await pack.verification_start("task-001")
-        await pack.verification_result("task-001")
+        await pack.append("SESSION_START")
+        await pack.append("TASK_START", task_id="task-001", to_state="QUEUED")
+        await pack.append("TASK_STATE_CHANGE", task_id="task-001", from_state="QUEUED", to_state="RUNNING")
+        for event in ("EXECUTOR_CALL", "EXECUTOR_RESULT", "VERIFICATION_START", "VERIFICATION_RESULT"):
+            await pack.append(event, task_id="task-001")
         await pack.append("WARNING", data={"text": "disk is filling"})
-        await pack.task_end("task-001", "RUNNING", "COMPLETE", chain_head=head_of(path))
-        await pack.session_end()
+        data = {"chain_head": head_of(path)}
+        await pack.append("TASK_END", task_id="task-001", from_state="RUNNING", to_state="COMPLETE", data=data)
+        await pack.append("SESSION_END")
     path.unlink()  # either log is complete without the other
     events = read_session(find_session(pack.state_dir, "sess"))
     assert check_session(events) == []

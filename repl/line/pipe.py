@@ -48,7 +48,6 @@ class PipeView:
         return code
 
     def leave(self, to: str = "") -> None:
-        """`/exit` ends the reading; there is no other skin on a pipe."""
         if to:
             raise UsageError(f"/{to} needs a terminal", next_step="start pm in a terminal")
         self._left = True
@@ -60,15 +59,12 @@ class PipeView:
         """Nothing moves or is coloured on a pipe."""
 
     def key_rows(self) -> list[tuple[str, str, str]]:
-        """The keys a terminal would have."""
         return key_rows(keymap(self.session.settings.family("repl.keys")))
 
     async def open_trace(self, task_id: str) -> None:
-        """Full screen needs a terminal. Raises UsageError: always."""
         raise UsageError("full screen needs a terminal", next_step=f"/trace {task_id}")
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
-        """An editor needs a terminal. Raises UsageError: always."""
         raise UsageError(f"an editor for {len(text)} characters needs a terminal", next_step=f"--file PLAN{suffix}")
 
     def _rests(self, _outcome: TaskOutcome, _seconds: float) -> None:

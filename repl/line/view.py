@@ -516,15 +516,12 @@ class LineView:
     # What commands ask of the view.
 
     def leave(self, to: str = "") -> None:
-        """End line mode after the present command."""
         self._next = to
 
     def clear(self) -> None:
-        """Empty the screen."""
         self._prompt.app.renderer.clear()
 
     def set_option(self, name: str, value: Any) -> None:
-        """`live`, `plain`; themes are the full screen's."""
         if name == "live":
             self.live = bool(value)
         elif name == "plain":
@@ -533,11 +530,9 @@ class LineView:
             self._prompt.bottom_toolbar = None if value else partial(toolbar, self)
 
     def key_rows(self) -> list[tuple[str, str, str]]:
-        """The live keymap."""
         return key_rows(self.keys)
 
     async def open_trace(self, task_id: str) -> None:
-        """The trace viewer over the whole terminal, in this process."""
         from repl.screen.trace.app import ViewerApp  # textual, 150 ms: only when it is asked for
 
         path, theme = self.session.resolve(task_id).path, str(self.session.settings.get("repl.theme"))
@@ -545,7 +540,6 @@ class LineView:
         await ViewerApp(path, follow=following, theme=theme, colour=self.output.colour).run_async()
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
-        """The person's editor over the terminal; what tasks say waits until it is left."""
         with self.feed.held():
             return await asyncio.to_thread(edit_text, text, self.session.environ, suffix=suffix)
 

@@ -62,16 +62,13 @@ class ScreenView:
         self._app = app
 
     def leave(self, to: str = "") -> None:
-        """`/exit` and `/line`; `/screen` is already here."""
         if to != "screen":
             self._app.action_quit_asking(to)
 
     def clear(self) -> None:
-        """`/clear`: empty the transcript once the command is done."""
         self._app.call_later(self._app.action_clear)
 
     def set_option(self, name: str, value: Any) -> None:
-        """`/live`, `/plain`, `/theme`."""
         app = self._app
         if name == "live":
             app.live_text = bool(value)
@@ -82,15 +79,12 @@ class ScreenView:
             app.choose_theme("mono" if value else str(app.session.settings.get("repl.theme")))
 
     def key_rows(self) -> list[tuple[str, str, str]]:
-        """(action id, keys, what it does) of every binding that can be rebound."""
         return [(row.id, " ".join(row.keys), row.what) for row in binding_rows(self._app.keymap_changes)]
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
-        """The person's editor, in place of the screen for a while."""
         return edit_outside(self._app, text, suffix=suffix)
 
     async def open_trace(self, task_id: str) -> None:
-        """`/trace T --screen`."""
         session = self._app.session
         self._app.show_trace(session.resolve(task_id).path, follow=task_id in session.running)
 

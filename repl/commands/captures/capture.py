@@ -44,7 +44,6 @@ _ALWAYS: Final = "always"
 
 
 def prune(context: Context, arguments: Namespace) -> int:
-    """`pm capture prune [--older-than AGE] [--yes]`: captures that the collector has whole."""
     age = parse_age(arguments.older_than) if arguments.older_than else _kept_ms(context)
     output = context.output
     chosen = [] if age is None else sent_before(context.state_root, older_than_ms=age)
@@ -118,7 +117,6 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 async def new(context: Context, arguments: Namespace) -> int:
-    """Begin a capture here, and at the collector unless `--offline`."""
     from tracer.redaction.marks import load_key
 
     if arguments.trace_id and not _UUID.fullmatch(arguments.trace_id):
@@ -175,7 +173,6 @@ def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
 
 
 async def append(context: Context, arguments: Namespace) -> int:
-    """Take events into the spool, then send what the collector lacks."""
     spool = find_spool(context.state_root, arguments.trace)
     taken = 0
     if arguments.file:
@@ -195,7 +192,6 @@ async def append(context: Context, arguments: Namespace) -> int:
 
 
 async def finalize(context: Context, arguments: Namespace) -> int:
-    """Close the spool, send what is left, finalize."""
     spool = find_spool(context.state_root, arguments.trace)
     if spool.final is None:
         state = _json_file(context, arguments.final_state) if arguments.final_state else None
@@ -243,7 +239,6 @@ async def send_now(context: Context, arguments: Namespace, spool: Spool) -> Send
 
 
 async def get(context: Context, arguments: Namespace) -> int:
-    """The trace as the collector has it, to stdout or a file."""
     spool, trace_id = _local(context, arguments.trace)
     async with client_for(context, arguments, spool=spool) as client:
         key = client.token or (spool.ingest_key if spool is not None else "")
@@ -262,7 +257,6 @@ async def get(context: Context, arguments: Namespace) -> int:
 
 
 async def delete(context: Context, arguments: Namespace) -> int:
-    """Delete a trace at its collector."""
     spool, trace_id = _local(context, arguments.trace)
     short = trace_id[:8]
     async with client_for(context, arguments, spool=spool) as client:
@@ -302,7 +296,6 @@ async def _to_file(path: Path, pieces: Any) -> int:
 
 
 async def list_(context: Context, arguments: Namespace) -> int:
-    """The captures here, or at the collector."""
     if arguments.remote:
         async with client_for(context, arguments) as client:
             traces = [trace async for trace in client.listing()]

@@ -66,7 +66,6 @@ async def find_row(store: TraceStore, selector: str) -> TraceRow:
 
 
 def schema(context: Context, arguments: Namespace) -> int:
-    """`pm schema trace`: the JSON Schema of a captured trace."""
     from tracer.capture.document import trace_schema  # pydantic: 90 ms
 
     del arguments
@@ -77,7 +76,6 @@ def schema(context: Context, arguments: Namespace) -> int:
 
 
 async def gc(context: Context, arguments: Namespace) -> int:
-    """`pm capture gc`: remove uploads that no capture names, older than a day."""
     from collector.opening import open_collector
 
     del arguments
@@ -90,7 +88,6 @@ async def gc(context: Context, arguments: Namespace) -> int:
 
 
 async def new(context: Context, arguments: Namespace) -> int:
-    """`pm tokens new [--label TEXT] [--trace ID]`: make a token and print it, the only time."""
     from collector.opening import open_collector  # pydantic models and the intake: 150 ms
 
     async with open_collector(context.state_dir, context.settings()) as collector:
@@ -106,7 +103,6 @@ async def new(context: Context, arguments: Namespace) -> int:
 
 
 async def listed(context: Context, arguments: Namespace) -> int:
-    """`pm tokens list [--all]`: what tokens there are, never their text."""
     from collector.opening import open_collector
 
     async with open_collector(context.state_dir, context.settings()) as collector:
@@ -140,7 +136,6 @@ async def listed(context: Context, arguments: Namespace) -> int:
 
 
 async def revoke(context: Context, arguments: Namespace) -> int:
-    """`pm tokens revoke ID`."""
     from collector.opening import open_collector
 
     async with open_collector(context.state_dir, context.settings()) as collector:

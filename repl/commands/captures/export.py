@@ -24,7 +24,6 @@ _CHUNK: Final = 1 << 20
 
 
 async def export(context: Context, arguments: Namespace) -> int:
-    """Dispatch: the fields, a set, or one trace."""
     if arguments.fields:
         return _fields(context)
     if arguments.where is not None and arguments.trace is not None:

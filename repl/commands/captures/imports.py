@@ -27,7 +27,6 @@ _BATCH = 500
 
 
 async def from_task(context: Context, arguments: Namespace) -> int:
-    """The newest trace of a task."""
     consent = _consent(arguments.consent)
     ref = find_task(context, arguments.task)
     with tempfile.TemporaryDirectory(prefix="pm-import-") as folder:
@@ -79,7 +78,6 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
 
 
 async def from_session(context: Context, arguments: Namespace) -> int:
-    """A session of Claude Code, Codex or Gemini."""
     from collector.imports.session import imported_session
     from collector.imports.session_reader import read_session
     from tracer.distill.one import make_redactor

@@ -23,7 +23,6 @@ _SHOWN_REASON: Final = 300
 
 
 async def judge_session(context: Context, arguments: Namespace) -> int:
-    """`pm judge TRACE [--packet] [--record FILE]`."""
     from collector.judge.step import judge_trace
 
     async with _collector(context) as collector:
@@ -84,7 +83,6 @@ def _number(value: float | None) -> str:
 
 
 async def calibrate_judge(context: Context, arguments: Namespace) -> int:
-    """`pm judge calibrate LABELS`."""
     from collector.judge.calibrate import calibrate, read_labels
 
     labels = read_labels(context.folder / Path(arguments.labels).expanduser())

@@ -27,7 +27,6 @@ _VERDICTS: Final = {
 
 
 async def qa(context: Context, arguments: Namespace) -> int:
-    """Run what is due, show it as it happens, then the results."""
     from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms
     from collector.qa.pipeline import request_step, run_qa
     from collector.qa.sandbox.choose import SandboxChooser
@@ -141,7 +140,6 @@ def _exit_code(tests: dict[str, Any]) -> int:
 
 
 async def show(context: Context, arguments: Namespace) -> int:
-    """The results, as the last run left them."""
     from collector.final.document import shown_qa
     from collector.opening import open_collector  # as in `capture_qa`
 
@@ -159,7 +157,6 @@ async def show(context: Context, arguments: Namespace) -> int:
 
 
 async def status(context: Context, arguments: Namespace) -> int:
-    """Which steps are done."""
     from collector.final.qa_facts import STEPS, StepFacts
     from collector.opening import open_collector
     from tracer.clock import now_epoch_ms

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 
 async def record(context: Context, arguments: Namespace) -> int:
-    """A new recording."""
     from tracer.redaction.marks import load_key
 
     _refuse_nesting(context)
@@ -219,7 +218,6 @@ def _chosen(context: Context, arguments: Namespace) -> Spool:
 
 
 def think(context: Context, arguments: Namespace) -> int:
-    """Note a thought, linked to what happened since the one before."""
     text = " ".join(arguments.text).strip()
     if not text:
         raise UsageError("a thought needs words", next_step='pm think "the cart is None after logout"')
@@ -269,7 +267,6 @@ def _checked_links(spool: Spool, links: list[str]) -> list[str]:
 
 
 def snapshot(context: Context, arguments: Namespace) -> int:
-    """Keep touched files (and those named) as they are."""
     spool = _running(context)
     if spool.paused:
         raise ConflictError("the recording is paused", why="nothing is kept meanwhile", next_step="pm record resume")
@@ -308,7 +305,6 @@ def _relative(git: Git, context: Context, path: str) -> str:
 
 
 def pause(context: Context, _arguments: Namespace) -> int:
-    """Stop looking."""
     spool = _running(context)
     spool.pause(on=True)
     context.output.line(f"paused {spool.trace_id[:8]}: nothing is recorded until pm record resume")
@@ -317,7 +313,6 @@ def pause(context: Context, _arguments: Namespace) -> int:
 
 
 async def resume(context: Context, arguments: Namespace) -> int:
-    """Go on: after a pause, or in a new shell with what a killed recorder left."""
     running = running_here(context)
     if running is not None:
         if not running.paused:
@@ -338,7 +333,6 @@ async def resume(context: Context, arguments: Namespace) -> int:
 
 
 def stop(context: Context, _arguments: Namespace) -> int:
-    """End the recorded shell."""
     spool = _running(context)
     if not request_stop(spool):
         raise RecordError("the recorder does not answer", why="it runs on another machine or as another user")
@@ -348,7 +342,6 @@ def stop(context: Context, _arguments: Namespace) -> int:
 
 
 def status(context: Context, arguments: Namespace) -> int:
-    """One recording in three lines."""
     spool = _chosen(context, arguments)
     state = spool_state(spool)
     title = spool.header["request"]["task"]["bug_report"]["title"]
@@ -363,7 +356,6 @@ def status(context: Context, arguments: Namespace) -> int:
 
 
 def preview(context: Context, arguments: Namespace) -> int:
-    """What would be sent."""
     spool = _chosen(context, arguments)
     if arguments.full:
         for line in spool.lines():
@@ -376,7 +368,6 @@ def preview(context: Context, arguments: Namespace) -> int:
 
 
 async def upload(context: Context, arguments: Namespace) -> int:
-    """Send a recording; one whose recorder was killed is closed first."""
     spool = _chosen(context, arguments)
     if spool.recorder is not None:
         raise ConflictError(
@@ -407,7 +398,6 @@ def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
 
 
 def discard(context: Context, arguments: Namespace) -> int:
-    """Delete a recording here."""
     spool = find_spool(context.state_root, arguments.trace)
     if spool.recorder is not None:
         raise ConflictError(f"{spool.trace_id[:8]} is being recorded", next_step="pm record stop")

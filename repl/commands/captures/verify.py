@@ -19,7 +19,6 @@ _SAID = {"verified": "verified", "mismatch": "differs", "not_testable": "not tes
 
 
 async def verify(context: Context, arguments: Namespace) -> int:
-    """Replay, compare, report; exit 8 where something differs."""
     target = None if arguments.tree is None else context.folder / Path(arguments.tree).expanduser()
     path = context.folder / Path(arguments.trace).expanduser()
     report = await (_of_file(context, path, target) if path.is_file() else _of_trace(context, arguments.trace, target))

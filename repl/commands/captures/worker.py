@@ -19,7 +19,6 @@ _RENEW_S = 5.0
 
 
 async def worker(context: Context, arguments: Namespace) -> int:
-    """`pm worker`; a first signal finishes what is under way, a second one ends at once."""
     from collector.work.worker import work_from_queue  # the store, the sandbox, the queue: 900 ms
 
     if arguments.parallel is not None and arguments.parallel < 1:

@@ -94,7 +94,6 @@ class _Part(NamedTuple):
 
 
 def diff(context: Context, arguments: Namespace) -> int:
-    """`pm diff [TASK] [--iteration N] [--side-by-side]`."""
     task = find_task(context, arguments.task)
     entries = scan(task.path).entries
     parts = _parts(entries, arguments.iteration)
@@ -115,7 +114,6 @@ def diff(context: Context, arguments: Namespace) -> int:
 
 
 def files(context: Context, arguments: Namespace) -> int:
-    """`/files [TASK]`: the files a task changed, by iteration."""
     task = find_task(context, arguments.task)
     entries = scan(task.path).entries
     parts = _parts(entries, arguments.iteration, every=True)

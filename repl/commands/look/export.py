@@ -14,7 +14,6 @@ from tracer.errors import RecordError
 
 
 async def export(context: Context, arguments: Namespace) -> int:
-    """Write the file and print its path."""
     from service.export import ExportFormat, export_task  # jinja2: 100 ms, paid by this command alone
 
     ref = find_task(context, arguments.task)

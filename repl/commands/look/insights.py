@@ -40,7 +40,6 @@ _SHA = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})")
 
 
 def show_insights(context: Context, arguments: Namespace) -> int:
-    """`pm insights [TRACE…] [--since D] [--op NAME]`."""
     since = since_iso(arguments.since) if arguments.since else None
     if arguments.traces:
         if since or arguments.op:
@@ -133,7 +132,6 @@ def _call(tool: str, args: str) -> str:
 
 
 def compare_runs(context: Context, arguments: Namespace) -> int:
-    """`pm compare A B`: each a trace, or a prompt by the beginning of its sha256."""
     a, b = (_side(context, name) for name in (arguments.a, arguments.b))
     told = compare(a, b)
     _print_comparison(context, told, arguments.a, arguments.b)

@@ -17,7 +17,6 @@ _SHOWN = 20
 
 
 def prune(context: Context, arguments: Namespace) -> int:
-    """`pm tasks prune [--older-than AGE] [--keep N] [--yes]`."""
     age = parse_age(arguments.older_than) if arguments.older_than else None
     plan = plan_prune(context.state_dir, older_than_ms=age, keep=arguments.keep)
     output = context.output
@@ -43,7 +42,6 @@ def prune(context: Context, arguments: Namespace) -> int:
 
 
 def gc(context: Context, arguments: Namespace) -> int:
-    """`pm gc [--yes]`: blobs that no record names any more, and what crashes left half made."""
     plan = plan_gc(context.state_dir)
     output = context.output
     going = [*plan.blobs, *plan.leftovers]

@@ -21,7 +21,6 @@ _SHOWN = 200
 
 
 def redact(context: Context, arguments: Namespace) -> int:
-    """`pm redact FILE [-o OUT | --in-place]` or `pm redact --audit [PATH]`."""
     if arguments.audit:
         return _audit(context, _inside(context, arguments.path or str(context.state_root)))
     if not arguments.path:

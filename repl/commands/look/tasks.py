@@ -20,7 +20,6 @@ _TITLE = 44
 
 
 def tasks(context: Context, arguments: Namespace) -> int:
-    """`pm tasks [FILTER] [--status S] [--since D] [--limit N]`."""
     since = since_iso(arguments.since) if arguments.since else None
     wanted = (arguments.filter or "").lower()
     limit = arguments.limit if arguments.limit is not None else (None if wanted else 200)
@@ -65,7 +64,6 @@ def _record(row: TaskRow) -> dict[str, Any]:
 
 
 def show(context: Context, arguments: Namespace) -> int:
-    """`pm show TASK`: how it stands, what it cost, what it changed, its answer, and what can be done next."""
     from repl.commands.look.find_task import find_task
     from repl.present.answer import answer_lines
     from repl.present.outcome import result_fields

@@ -27,7 +27,6 @@ _CHUNK = 1 << 20
 
 
 def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
-    """`pm trace [TASK]` in all its forms."""
     task = find_task(context, arguments.task)
     if arguments.subtask and not arguments.follow:
         _require_subtask(task, arguments.subtask)

@@ -20,7 +20,6 @@ _HEX = re.compile(r"\s*[0-9A-Fa-f]{64}\s*")
 
 
 def verify(context: Context, arguments: Namespace) -> int:
-    """`pm trace verify [TASK] [--head HEX]` or `--session [ID]`; exit 8 when something is damaged."""
     if arguments.session is not None:
         return _session(context, arguments.session)
     if arguments.head and not _HEX.fullmatch(arguments.head):

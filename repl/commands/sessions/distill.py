@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def distill(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
-    """`pm distill [--provider P] (--session PATH | --latest | --all | --watch) …`."""
     chosen = [name for name in ("session", "latest", "all", "watch") if getattr(arguments, name)]
     if len(chosen) > 1:
         raise UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", next_step="give one of them")

@@ -28,12 +28,10 @@ _EVENT_BYTES = 1 << 20
 
 
 def install(context: Context, arguments: Namespace) -> int:
-    """Show what would be added, ask, write."""
     return _apply(context, arguments, plan_install(hook_command(), environ=context.environ), "installed")
 
 
 def uninstall(context: Context, arguments: Namespace) -> int:
-    """Show what would be removed, ask, write."""
     return _apply(context, arguments, plan_uninstall(environ=context.environ), "removed")
 
 
@@ -66,7 +64,6 @@ def _agreed(context: Context, arguments: Namespace) -> bool:
 
 
 def run(context: Context, arguments: Namespace) -> int:
-    """Distill the session the agent names on stdin; trouble is told and never fails the agent."""
     del arguments
     from tracer.distill.native import Request
     from tracer.distill.one import distill  # 60 ms, not needed by install

@@ -25,7 +25,6 @@ _SHORT_ID, _LONG_ID = 8, 36
 
 
 def sessions(context: Context, arguments: Namespace) -> int:
-    """`pm sessions [--provider P] [--here] [--limit N]`."""
     limit = arguments.limit if arguments.limit is not None else _LIMIT
     if limit < 1:
         raise UsageError("--limit must be 1 or more")
@@ -85,7 +84,6 @@ _LABEL = 30
 
 
 def traces(context: Context, arguments: Namespace) -> int:
-    """`pm traces [TEXT] [--failed] [--since D] [--op NAME] …`."""
     limit = arguments.limit if arguments.limit is not None else _LIMIT
     if limit < 1:
         raise UsageError("--limit must be 1 or more")
@@ -144,7 +142,6 @@ def _number(count: int | None) -> str:
 
 
 def reindex(context: Context, arguments: Namespace) -> int:
-    """`pm reindex`."""
     del arguments
     count = rebuild(context.state_dir)
     context.output.line(f"catalogue rebuilt from {count_text(count, 'file')}")
@@ -156,7 +153,6 @@ _DIGITS = re.compile(r"(?:sha256:)?([0-9a-fA-F]{4,64})")
 
 
 def show(context: Context, arguments: Namespace) -> int:
-    """Print the prompt; a unique beginning of the hash will do."""
     match = _DIGITS.fullmatch(arguments.sha256)
     if match is None:
         raise UsageError(f"{arguments.sha256!r} is no hash", why="give at least 4 hexadecimal digits")

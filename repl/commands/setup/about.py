@@ -24,14 +24,12 @@ _EVERY = (ExitCode.OK, ExitCode.USAGE, ExitCode.INTERNAL, ExitCode.INTERRUPTED, 
 
 
 def version(context: Context, _arguments: Namespace) -> int:
-    """`pm version`."""
     context.output.line(f"pm {VERSION}")
     context.output.result("version", {"version": VERSION})
     return 0
 
 
 def help_command(context: Context, arguments: Namespace) -> int:
-    """`pm help [TOPIC]`. Raises NotFoundError: nothing is called so."""
     topic = " ".join(arguments.topic).removeprefix("/")
     surface = "cli" if context.session is None else "slash"
     if not topic:
@@ -139,7 +137,6 @@ def _exit_code_lines() -> list[str]:
 
 
 def completion(context: Context, arguments: Namespace) -> int:
-    """`pm completion bash|zsh|fish`: a short script that asks `pm __complete` as the person types."""
     from repl.commands.setup.completion import script_for
 
     context.output.line(script_for(arguments.shell).rstrip("\n"))

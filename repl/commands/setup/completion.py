@@ -69,7 +69,6 @@ def script_for(shell: str) -> str:
 
 
 def complete(context: Context, arguments: Namespace) -> int:
-    """`pm __complete -- WORD…`, for the scripts above."""
     words = list(arguments.words)
     words = words[leading_globals(words[:-1]) :]
     for candidate in candidates(words, surface="cli", sources=sources_for(context, "cli")):

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 def show(context: Context, arguments: Namespace) -> int:
-    """`pm config show [KEY]`: every value with its layer, file, line and what it overrode."""
     settings = context.settings()
     wanted = arguments.key
     rows = [row for key, row in sorted(settings.rows.items()) if not wanted or key.startswith(wanted)]
@@ -58,7 +57,6 @@ def show(context: Context, arguments: Namespace) -> int:
 
 
 def get(context: Context, arguments: Namespace) -> int:
-    """`pm config get KEY`: the value in force alone."""
     if find_setting(arguments.key) is None:
         raise _unknown(arguments.key)
     settings = context.settings()
@@ -71,7 +69,6 @@ def get(context: Context, arguments: Namespace) -> int:
 
 
 def set_(context: Context, arguments: Namespace) -> int:
-    """`pm config set KEY VALUE`: change one key in a file; comments survive."""
     if (arguments.value is None) is not arguments.unset:
         raise UsageError("give a value, or --unset", next_step="pm help config set")
     name, file = _target(context, arguments)
@@ -92,7 +89,6 @@ def set_(context: Context, arguments: Namespace) -> int:
 
 
 def path(context: Context, _arguments: Namespace) -> int:
-    """`pm config path`: every file that is looked at, highest first."""
     rows = []
     for layer, file in _files(context):
         state = "found" if file.is_file() else "none"
@@ -103,7 +99,6 @@ def path(context: Context, _arguments: Namespace) -> int:
 
 
 def validate(context: Context, _arguments: Namespace) -> int:
-    """`pm config validate`: read all layers and say what is wrong; exit 3 if anything is, or is untrusted."""
     settings = context.settings()
     if settings.ignored:
         raise ConfigError(
@@ -117,7 +112,6 @@ def validate(context: Context, _arguments: Namespace) -> int:
 
 
 def schema(context: Context, _arguments: Namespace) -> int:
-    """`pm config schema`: the JSON Schema of config.toml."""
     import json
 
     from tracer.settings.declared import json_schema
@@ -128,7 +122,6 @@ def schema(context: Context, _arguments: Namespace) -> int:
 
 
 def trust(context: Context, arguments: Namespace) -> int:
-    """`pm config trust [--revoke]`: vouch for this folder's configuration as it stands now."""
     project, store = context.state_root, trust_store(context.environ)
     if arguments.revoke:
         found = forget(store, project)

@@ -40,7 +40,6 @@ class Check(NamedTuple):
 
 
 def doctor(context: Context, arguments: Namespace) -> int:
-    """`pm doctor [--online]`."""
     output = context.output
     checks: list[Check] = []
     for check in run_checks(context, online=arguments.online):

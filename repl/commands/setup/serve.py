@@ -17,7 +17,6 @@ _PORT = 8765
 
 
 async def serve(context: Context, arguments: Namespace) -> int:
-    """Bind, print where, serve until a signal."""
     from collector.work.worker import collector_with_worker, is_shared
     from repl.session import Session
     from service.app import create_app  # fastapi: 600 ms, paid by this command alone

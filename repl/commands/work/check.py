@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 async def check(context: Context, arguments: Namespace) -> int:
-    """`pm check [PATH…] [--output FILE|-]`; exit 1 when something was found."""
     settings = context.settings()
     answer = await asyncio.to_thread(_answer, context.folder, arguments.output) if arguments.output else None
     report = await check_paths(

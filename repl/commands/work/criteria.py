@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def criteria(context: Context, arguments: Namespace) -> int:
-    """`pm criteria [ID]`; in a session also `/criteria Q8 on|off`."""
     if arguments.switch:
         return _switch(context, arguments)
     settings = context.settings()
@@ -62,7 +61,6 @@ def criteria(context: Context, arguments: Namespace) -> int:
 
 
 def explain(context: Context, arguments: Namespace) -> int:
-    """`pm criteria explain ID`: what it looks for, what it leaves alone, what mends a failure."""
     known = (*BUILT_IN, *team_criteria())
     wanted = arguments.id.lower()
     found = next((one for one in known if one.id.lower() == wanted), None)

@@ -41,7 +41,6 @@ def fixture_folder() -> Path:
 
 
 async def demo(context: Context, arguments: Namespace) -> int:
-    """`pm demo [--keep]`."""
     fixture = fixture_folder()
     folder = Path(tempfile.mkdtemp(prefix="pm-demo-"))
     try:

@@ -37,7 +37,6 @@ _MODES = {
 
 
 async def plan(context: Context, arguments: Namespace) -> int:
-    """`pm plan [TASK] [--approve] [--edit] [--file FILE] [--again TEXT]`."""
     wishes = [bool(arguments.approve), bool(arguments.edit), bool(arguments.file), bool(arguments.again)]
     if sum(wishes) > 1:
         raise UsageError("--approve, --edit, --file and --again exclude each other", next_step="pm help plan")

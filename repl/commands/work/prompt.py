@@ -15,7 +15,6 @@ from tracer.errors import NotFoundError, UsageError
 
 
 def status(context: Context, _arguments: Namespace) -> int:
-    """`/status`: executor, limits, what runs, what waits, what it cost."""
     session, output = context.session, context.output
     rows = {row.task_id: row for row in list_tasks(session.state_dir)}
     output.line(f"folder     {session.folder}")
@@ -36,7 +35,6 @@ def status(context: Context, _arguments: Namespace) -> int:
 
 
 def executor(context: Context, arguments: Namespace) -> int:
-    """`/executor [NAME]`: show or choose for this session."""
     session, output = context.session, context.output
     if arguments.name:
         session.choose("executor", None if arguments.name in {AUTO, "default"} else arguments.name)
@@ -54,14 +52,12 @@ def executor(context: Context, arguments: Namespace) -> int:
 
 
 def model(context: Context, arguments: Namespace) -> int:
-    """`/model [NAME]`: show or choose for this session; `default` goes back to the settings."""
     return _choose(
         context, "model", None if arguments.name == "default" else arguments.name, given=bool(arguments.name)
     )
 
 
 def limits(context: Context, arguments: Namespace) -> int:
-    """`/limits [iterations N] [budget USD] [timeout TIME]`."""
     session, output = context.session, context.output
     words = list(arguments.words)
     if len(words) % 2:
@@ -104,7 +100,6 @@ def _choose(context: Context, name: str, value: Any, *, given: bool) -> int:
 
 
 def cost(context: Context, arguments: Namespace) -> int:
-    """`/cost [--by task|model]`: money and iterations of this project, `n/a` where a price is unknown."""
     rows = list_tasks(context.state_dir)
     groups: dict[str, list[float | None]] = {}
     for row in rows:
@@ -122,7 +117,6 @@ def cost(context: Context, arguments: Namespace) -> int:
 
 
 def queue(context: Context, arguments: Namespace) -> int:
-    """`/queue`, `/queue edit N TEXT`, `/queue drop N|all`: the inputs that wait behind the running task."""
     waiting: list[str] = context.session.queue
     action, words = arguments.action, list(arguments.words)
     if action == "drop" and words == ["all"]:
@@ -150,7 +144,6 @@ def _row(waiting: list[str], words: list[str]) -> int:
 
 
 def permit(context: Context, arguments: Namespace) -> int:
-    """`/permit [yes|always|no]`: answer the oldest question of an agent; alone, show what is asked."""
     desk = context.session.permissions
     waiting = desk.open_question()
     if waiting is None:
@@ -163,7 +156,6 @@ def permit(context: Context, arguments: Namespace) -> int:
 
 
 def history(context: Context, arguments: Namespace) -> int:
-    """`/history [WORDS]`: earlier inputs of this project, newest last."""
     from repl.history import History
 
     wanted = " ".join(arguments.words).lower()
@@ -176,21 +168,18 @@ def history(context: Context, arguments: Namespace) -> int:
 
 
 def keys(context: Context, _arguments: Namespace) -> int:
-    """`/keys`: the live keymap, with the ids that `repl.keys.<id>` rebinds."""
     context.output.lines(key_lines(context.session.view.key_rows(), columns=context.output.columns))
     context.output.note("rebind: /config set repl.keys.ID KEY, such as repl.keys.stop c-x")
     return 0
 
 
 def live(context: Context, arguments: Namespace) -> int:
-    """`/live on|off`: the answer's text while it arrives."""
     context.session.view.set_option("live", arguments.switch == "on")
     context.output.note(f"live text {arguments.switch}")
     return 0
 
 
 def plain(context: Context, arguments: Namespace) -> int:
-    """`/plain on|off`: no colour, no moving line, ASCII."""
     context.session.view.set_option("plain", arguments.switch == "on")
     context.output.plain = arguments.switch == "on"
     context.output.note(f"plain {arguments.switch}")
@@ -198,7 +187,6 @@ def plain(context: Context, arguments: Namespace) -> int:
 
 
 def theme(context: Context, arguments: Namespace) -> int:
-    """`/theme [NAME]`."""
     if not arguments.name:
         context.output.line(
             f"theme {context.session.settings.get('repl.theme')}   (default: /config set repl.theme NAME)"
@@ -210,25 +198,21 @@ def theme(context: Context, arguments: Namespace) -> int:
 
 
 def screen(context: Context, _arguments: Namespace) -> int:
-    """`/screen`: go on in full screen, same session."""
     context.session.view.leave("screen")
     return 0
 
 
 def line(context: Context, _arguments: Namespace) -> int:
-    """`/line`: go on in line mode, same session."""
     context.session.view.leave("line")
     return 0
 
 
 def clear(context: Context, _arguments: Namespace) -> int:
-    """`/clear`."""
     context.session.view.clear()
     return 0
 
 
 def exit_(context: Context, _arguments: Namespace) -> int:
-    """`/exit`: leave; the view asks about running tasks and prints how to resume."""
     context.session.view.leave()
     return 0
 

@@ -33,7 +33,6 @@ _MOST_INPUT = 4 << 20
 
 
 async def run(context: Context, arguments: Namespace) -> int:
-    """`pm run PROMPT | - | @FILE`: submit, show, and end with the outcome's exit code."""
     prompt = await asyncio.to_thread(_prompt, arguments.prompt, context)
     if context.session is None:
         choose_executor(context.settings(), context.environ)  # before anything is written: a first run leaves no trace
@@ -46,14 +45,12 @@ async def run(context: Context, arguments: Namespace) -> int:
 
 
 async def question(context: Context, arguments: Namespace) -> int:
-    """`/ask TEXT`: a task that only asks, in whatever words."""
     prompt = _filled(" ".join(arguments.prompt), "the question")
     task_id = await context.session.submit(prompt, given={"kind": "question"})
     return await _watch(context, context.session, task_id)
 
 
 async def resume(context: Context, arguments: Namespace) -> int:
-    """`pm resume TASK | --last`: go on from the trace alone; a COMPLETE task is left as it is."""
     _one_of(context, arguments)
     async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
@@ -90,7 +87,6 @@ async def _follow_elsewhere(context: Context, session: Session, task_id: str, *,
 
 
 async def respond(context: Context, arguments: Namespace) -> int:
-    """`pm respond TASK continue|hint|accept|stop [TEXT]`: answer a task that waits at its limit."""
     action: PersonAction = arguments.action
     text = " ".join(arguments.text)
     if action == "hint" and not text:
@@ -116,7 +112,6 @@ async def answer_task(
 
 
 async def stop(context: Context, arguments: Namespace) -> int:
-    """`pm stop TASK`: ask whoever runs it to stop at the next safe point; it stays resumable."""
     async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
         if not await session.stop(task.task_id):
@@ -131,7 +126,6 @@ async def stop(context: Context, arguments: Namespace) -> int:
 
 
 async def retry(context: Context, arguments: Namespace) -> int:
-    """`pm retry TASK`: a new task with the same request."""
     async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
         first = next((e for e in read_entries(task.path) if e.event == "USER_REQUEST" and "action" not in e.data), None)

@@ -26,15 +26,14 @@ from runner.core.steps import Judge
 from runner.gate.criterion import ChangedFile, CommandKind, Criterion, Evidence, Verdict
 from runner.gate.request_kind import Kind, settled_kind
 from runner.gate.verdict import CheckReport, check, criteria_in_force, is_excluded, judge, team_criteria
-from runner.processes.command import run_command
 from runner.workspace.changes import Changes
+from runner.workspace.git.repository import listed_files
 from tracer.errors import NotFoundError, UsageError
 
 READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "target"}
 )
-_LIST_LIMIT = 64 * 1024 * 1024
 
 
 async def check_paths(
@@ -71,24 +70,10 @@ async def _expand(root: Path, path: str, exclude: tuple[str, ...]) -> list[str]:
     if target.is_file():
         name = target.relative_to(root).as_posix()
         return [] if is_excluded(name, exclude) else [name]
-    listed = await _git_files(target)
+    listed = await asyncio.to_thread(listed_files, target)
     found = listed if listed is not None else await asyncio.to_thread(lambda: list(_walk(target)))
     names = ((target / name).relative_to(root).as_posix() for name in found)
     return sorted(name for name in names if not is_excluded(name, exclude) and not name.startswith(".pm-orchestrator/"))
-
-
-async def _git_files(folder: Path) -> list[str] | None:
-    """Tracked and new files below `folder` that git does not ignore; None where it is no git work tree."""
-    result = await run_command(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=folder,
-        timeout_s=60,
-        keep_bytes=_LIST_LIMIT,
-        label="check",
-    )
-    if not result.ok or result.dropped_bytes:
-        return None
-    return [name for name in result.output.decode("utf-8", "surrogateescape").split("\0") if name]
 
 
 def _walk(folder: Path) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock, Thread
@@ -54,13 +53,11 @@ class ProjectFiles:
             self._looking.release()
 
     def _from_git(self) -> list[str]:
-        command = ["git", "-C", str(self._folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_GIT_S, check=True, stdin=subprocess.DEVNULL)
-        except (OSError, subprocess.SubprocessError):
-            return []
-        names = done.stdout.decode("utf-8", "backslashreplace").split("\0")
-        return [name for name in names if name and not name.startswith(".pm-orchestrator/")]
+        from runner.workspace.git.repository import listed_files  # not before the first completion
+
+        names = listed_files(self._folder, limit_s=_GIT_S) or []
+        shown = (os.fsencode(name).decode("utf-8", "backslashreplace") for name in names)
+        return [name for name in shown if not name.startswith(".pm-orchestrator/")]
 
     def _from_folder(self) -> list[str]:
         found: list[str] = []

@@ -225,19 +225,22 @@ def _terminal(context: Context) -> Check:
 
 
 def _git(context: Context) -> Check:
-    git = shutil.which("git")
-    if git is None:
+    if shutil.which("git") is None:
         return Check(
             "git", "warn", "not installed: changes are compared by a list of files", "install git for better diffs"
         )
-    asked = [git, "-C", str(context.folder), "status", "--porcelain", "--untracked-files=no"]
+    from runner.workspace.git.repository import GitError, GitStopped, Stopper, find_repository
+
     try:
-        done = run_probe(asked, limit_s=_TOOL_S)
-    except TimeoutError:
+        repository = find_repository(Path(os.path.realpath(context.folder)), stopper=Stopper(limit_s=_TOOL_S))
+        if repository is None:
+            return Check("git", "ok", "not a repository: changes are compared by a list of files")
+        index = repository.with_index(repository.git_dir / "index")
+        changed = len(index.run("status", "--porcelain", "--untracked-files=no").splitlines())
+    except GitStopped:
         return Check("git", "warn", "git status takes longer than 5 s", "git gc")
-    if done.returncode != 0:
-        return Check("git", "ok", "not a repository: changes are compared by a list of files")
-    changed = len(done.stdout.splitlines())
+    except GitError as error:
+        return Check("git", "warn", f"git cannot read this repository: {one_line(str(error))}", "git fsck")
     return Check(
         "git",
         "ok",

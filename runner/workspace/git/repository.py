@@ -31,9 +31,10 @@ _T = TypeVar("_T")
 
 
 class Stopper:
-    """Ends whatever git call is running, and every later one."""
+    """Ends whatever git call is running, and every later one; each may take `limit_s` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit_s: float = 900.0) -> None:
+        self.limit_s = limit_s
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self.stopped = False
@@ -163,7 +164,6 @@ _FIXED_PERSON = {
 }
 _NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
 _NOT_TAKEN = re.compile(rb"^Ignoring path (.*)$", re.MULTILINE)  # all that git says; it ends as if all were well
-_TIME_LIMIT_S = 900.0
 _GRACE_S = 5.0
 _VERSION_LIMIT_S = 20.0
 
@@ -381,6 +381,22 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
     return None
 
 
+def listed_files(folder: Path, *, limit_s: float = 60.0) -> list[str] | None:
+    """Tracked and new files below `folder` that git does not ignore, from there; None: no repository git can read."""
+    folder = Path(os.path.realpath(folder))
+    try:
+        git = find_repository(folder, stopper=Stopper(limit_s=limit_s))
+        if git is None:
+            return None
+        below = [] if folder == git.top else ["--", str(folder.relative_to(git.top))]
+        index = git.with_index(git.git_dir / "index")
+        found = index.run("ls-files", "-z", "--cached", "--others", "--exclude-standard", *below)
+    except GitError:
+        return None
+    start = len(os.fsencode(folder.relative_to(git.top))) + 1 if below else 0
+    return [os.fsdecode(path[start:]) for path in found.split(b"\0") if path]
+
+
 def _usual_git_dir(top: Path) -> Path | None:
     """The repository's folder where it is what nearly all are; None: git has to be asked."""
     git_dir = top / ".git"
@@ -466,7 +482,7 @@ def _run(
         raise GitError(f"git could not be started: {error.strerror}") from error
     stopper.enter(process)
     try:
-        out, err = process.communicate(stdin, timeout=_TIME_LIMIT_S)
+        out, err = process.communicate(stdin, timeout=stopper.limit_s)
     except subprocess.TimeoutExpired as error:
         end_process(process)
         try:

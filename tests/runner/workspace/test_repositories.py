@@ -14,6 +14,7 @@ import pytest
 
 from runner.workspace.changes import ComparisonError, Limits
 from runner.workspace.git.refs import release_baselines
+from runner.workspace.git.repository import listed_files
 from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, write
 from tests.support.tools import need
@@ -572,3 +573,14 @@ async def test_a_state_dir_that_cannot_be_written_is_a_clear_error(project):
     with pytest.raises(PmError) as caught:
         await opened(project).baseline("t")
     assert caught.value.next_step
+
+
+def test_files_are_listed_without_running_what_the_repository_names(tmp_path):
+    folder = repository(tmp_path / "project", {"a.py": "a = 1\n", "sub/b.py": "b = 1\n", ".gitignore": "*.log\n"})
+    write(folder / "sub/new.py", "n = 1\n")
+    write(folder / "sub/noise.log", "l\n")
+    git(folder, "config", "core.fsmonitor", f"touch {tmp_path / 'ran'};:")
+    assert sorted(listed_files(folder) or []) == [".gitignore", "a.py", "sub/b.py", "sub/new.py"]
+    assert sorted(listed_files(folder / "sub") or []) == ["b.py", "new.py"]
+    assert not (tmp_path / "ran").exists()
+    assert listed_files(tmp_path) is None

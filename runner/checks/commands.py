@@ -50,33 +50,20 @@ def plan_commands(
     detected = _detect(names, texts or {})
     planned: list[PlannedCommand] = []
     for kind in KINDS:
-        for origin, commands in (("given", given or {}), ("configured", configured or {})):
-            if kind in commands:
-                if command := commands[kind].strip():
-                    planned.append(
-                        PlannedCommand(
-                            kind=kind, command=command, origin="given" if origin == "given" else "configured"
-                        )
-                    )
-                break
-        else:
-            if kind in detected:
-                held_back = None if trusted else NOT_TRUSTED
-                planned.append(
-                    PlannedCommand(kind=kind, command=detected[kind], origin="detected", held_back=held_back)
-                )
-    return tuple(planned)
+        if given and kind in given:
+            planned.append(PlannedCommand(kind=kind, command=given[kind].strip(), origin="given"))
+        elif configured and kind in configured:
+            planned.append(PlannedCommand(kind=kind, command=configured[kind].strip(), origin="configured"))
+        elif kind in detected:
+            held_back = None if trusted else NOT_TRUSTED
+            planned.append(PlannedCommand(kind=kind, command=detected[kind], origin="detected", held_back=held_back))
+    return tuple(command for command in planned if command.command)
 
 
 def _detect(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKind, str]:
     found: dict[CommandKind, str] = {}
-    for candidates in (
-        _python(names, texts),
-        _node(names, texts.get("package.json", "")),
-        _cargo(names),
-        _go(names),
-        _make(texts),
-    ):
+    node = _node(names, texts.get("package.json", ""))
+    for candidates in (_python(names, texts), node, _cargo(names), _go(names), _make(texts)):
         found = {**candidates, **found}
     return found
 
@@ -87,13 +74,8 @@ def _python(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKin
     ini = "\n".join(texts.get(name, "") for name in ("setup.cfg", "tox.ini", "pytest.ini", "mypy.ini"))
     tests = [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)]
     found: dict[CommandKind, str] = {}
-    if (
-        "pytest" in tool
-        or "[pytest]" in ini
-        or "[tool:pytest]" in ini
-        or "pytest.ini" in names
-        or "conftest.py" in names
-    ):
+    marks = ("[pytest]", "[tool:pytest]")
+    if "pytest" in tool or any(mark in ini for mark in marks) or {"pytest.ini", "conftest.py"} & set(names):
         found["test"] = "python -m pytest -q"
     elif tests:
         imports_pytest = any("pytest" in text for name, text in texts.items() if name.endswith(".py"))
@@ -162,12 +144,7 @@ def _go(names: Collection[str]) -> dict[CommandKind, str]:
 def _make(texts: Mapping[str, str]) -> dict[CommandKind, str]:
     text = next((texts[name] for name in ("GNUmakefile", "makefile", "Makefile") if name in texts), "")
     targets = {target for line in re.findall(r"^([\w .-]+):(?!=)", text, re.MULTILINE) for target in line.split()}
-    return {
-        kind: f"make {target}"
-        for kind, wanted in _MAKE_TARGETS.items()
-        for target in wanted[:1] + wanted[1:]
-        if target in targets
-    }
+    return {kind: f"make {target}" for kind, wanted in _MAKE_TARGETS.items() for target in wanted if target in targets}
 
 
 _LAST = 512 * 1024

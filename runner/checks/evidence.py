@@ -17,14 +17,7 @@ from typing import Any
 
 from runner.checks.commands import PROJECT_FILES, PlannedCommand, failing_tests, plan_commands
 from runner.gate.claimed_paths import claimed_paths, requested_paths
-from runner.gate.criterion import (
-    ChangedFile,
-    ClaimedPath,
-    CommandKind,
-    CommandResult,
-    Evidence,
-    NotVerified,
-)
+from runner.gate.criterion import ChangedFile, ClaimedPath, CommandKind, CommandResult, Evidence, NotVerified
 from runner.gate.request_kind import Kind
 from runner.processes.command import ProcessResult, run_command
 from runner.processes.environment import command_environment

@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from runner.gate.criterion import (
-    ChangedFile,
-    CommandKind,
-    CommandResult,
-    Evidence,
-    Finding,
-    Place,
-)
+from runner.gate.criterion import ChangedFile, CommandKind, CommandResult, Evidence, Finding, Place
 from runner.gate.findings import at, finding_of
 from runner.gate.project_settings import json_object, toml_table
 from runner.gate.wording import Words
@@ -51,20 +44,11 @@ _ASKED_TESTS = Words("requests", "tests")
 _TOOLS: dict[CommandKind, tuple[str, ...]] = {
     "test": ("pytest", "coverage", "unittest", "jest", "vitest", "mocha", "nyc", "tox"),
     "lint": (
-        "ruff",
-        "flake8",
-        "pylint",
-        "isort",
-        "black",
-        "eslint",
-        "eslintConfig",
-        "golangci",
-        "clippy",
-        "biome",
+        "ruff", "flake8", "pylint", "isort", "black", "eslint", "eslintConfig", "golangci", "clippy", "biome",
         "stylelint",
     ),
     "typecheck": ("mypy", "pyright", "basedpyright", "pytype", "tsc", "tsconfig", "typescript"),
-}
+}  # fmt: skip
 _FILES: dict[CommandKind, re.Pattern[str]] = {
     "test": re.compile(
         r"(?:^|/)(?:pytest\.ini|tox\.ini|\.coveragerc|jest\.config\.\w+|vitest\.config\.\w+|\.mocharc(?:\.\w+)?"
@@ -117,9 +101,8 @@ def _tests(evidence: Evidence) -> Iterator[Place]:
 def _weakened(file: ChangedFile, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Place]:
     old, new = _text(file.before), _text(file.after)
     if len(_SKIP.findall(new)) > len(_SKIP.findall(old)):
-        line = next(
-            (number for number, text in enumerate(new.split("\n"), 1) if _SKIP.search(text) and text not in old), None
-        )
+        lines = enumerate(new.split("\n"), 1)
+        line = next((number for number, text in lines if _SKIP.search(text) and text not in old), None)
         yield _place(file.path, "tests skipped", line)
     for test, body in after.items():
         if test not in before:
@@ -164,12 +147,10 @@ def _changed_tables(file: ChangedFile, kind: CommandKind) -> str:
     old, new = _text(file.before), _text(file.after)
     if name == "pyproject.toml":
         before, after = toml_table(old).get("tool", {}), toml_table(new).get("tool", {})
-        return ", ".join(
-            f"tool.{tool}" for tool in _TOOLS[kind] if tool in before and before.get(tool) != after.get(tool)
-        )
+        return ", ".join(f"tool.{tool}" for tool in _TOOLS[kind] if tool in before and before[tool] != after.get(tool))
     if name == "package.json":
         before, after = json_object(old), json_object(new)
-        keys = [tool for tool in _TOOLS[kind] if tool in before and before.get(tool) != after.get(tool)]
+        keys = [tool for tool in _TOOLS[kind] if tool in before and before[tool] != after.get(tool)]
         scripts, now = before.get("scripts", {}), after.get("scripts", {})
         if isinstance(scripts, dict) and isinstance(now, dict):
             keys += [f"scripts.{key}" for key in scripts if _SCRIPTS[kind].search(key) and scripts[key] != now.get(key)]
@@ -235,10 +216,10 @@ def _fault(result: CommandResult) -> tuple[str, Place] | None:
         advice = "make the command end in time"
     elif result.exit_code is None:
         reason = f"{result.command}: did not end by itself"
-        advice = "run the command yourself and mend what it shows"
+        advice = "run the command yourself and correct what it shows"
     else:
         reason = f"{result.command} exited {result.exit_code}"
-        advice = "mend what the command reports; do not weaken the check"
+        advice = "correct what the command reports; do not weaken the check"
     if result.failing:
         more = len(result.failing) - _NAMED
         reason += ": " + ", ".join(result.failing[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -15,11 +15,13 @@ from runner.gate.request_text import ordered_refusals, orders_skeleton
 from runner.gate.source import Source, upwards
 from runner.gate.wording import Words
 
+_ELSEWHERE = (
+    "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|"
+    "pas encore implémenté|구현되지|미구현"
+).encode()  # "not implemented" in the other languages
 _WORDS = (
     rb"not(?: yet| currently)?(?: been| being)?(?: fully)? implemented|unimplemented|\bimplement (?:me|this)\b|"
-    rb"to be implemented|implementation (?:missing|pending)|"
-    + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|"
-    "pas encore implémenté|구현되지|미구현".encode()
+    rb"to be implemented|implementation (?:missing|pending)|" + _ELSEWHERE
 )
 _STEMS = (
     b"implemented", b"implement me", b"implement this", b"implementation ", b"implementiert", b"implement\xc3\xa9",
@@ -101,9 +103,7 @@ _ASKS_FOR_NOTHING = Words("deliberate", "nothing_wanted")
 _NOT_DONE = (
     rb"not (?:yet )?(?:been )?implemented|\bunimplemented\b|\bimplement (?:me|this)\b|\btodo\b|to be implemented|"
     rb"not supported yet|not yet supported|"
-    rb"implementation (?:missing|pending)|\bstub\b|"
-    + "未実装|未实现|尚未实现|noch nicht implementiert|nicht implementiert|no implementado|non implémenté|"
-    "pas encore implémenté|구현되지|미구현".encode()
+    rb"implementation (?:missing|pending)|\bstub\b|" + _ELSEWHERE
 )
 _RAISE = {
     "python": rb"\bassert\s+(?:False|0)\s*,\s*[fr]?[\"'](?=[^\n\"']*(?:%s))(?P<more>[^\n]*)|"

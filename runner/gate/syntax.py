@@ -54,9 +54,10 @@ def fault_in(language: str, path: str, text: bytes, *, fragment: bool = False) -
             case "python":
                 return _python(text, fragment=fragment)
             case "json":
-                return _json(path, text)
+                return _json_with_comments(text) if _WITH_COMMENTS.search(path) else _json(text)
             case "jsonl":
-                return _json_lines(text)
+                lines = enumerate(text.split(b"\n"), 1)
+                return next((fault for number, line in lines if line.strip() and (fault := _json(line, number))), None)
             case "toml":
                 return _toml(text)
             case "yaml":
@@ -110,14 +111,13 @@ def _is_newer_python(text: bytes) -> bool:
     return bool(source.nodes(_NEWER)) and not source.nodes(("print_statement", "exec_statement"))
 
 
-def _json(path: str, text: bytes) -> Fault | None:
-    if _WITH_COMMENTS.search(path):
-        return _json_with_comments(text)
-    body = text.removeprefix(b"\xef\xbb\xbf")
+def _json(text: bytes, number: int | None = None) -> Fault | None:
+    """A JSON document, or the line `number` of a file of JSON lines."""
+    body = text.removeprefix(b"\xef\xbb\xbf") if number is None else text
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        return Fault(error.lineno, f"does not parse ({error.msg})")
+        return Fault(number or error.lineno, f"does not parse ({error.msg})")
     return None
 
 
@@ -127,16 +127,6 @@ def _json_with_comments(text: bytes) -> Fault | None:
     tree = parse(language, b"(" + text.strip() + b"\n)") if language is not None else None
     if tree is not None and tree.root_node.has_error:
         return Fault(None, "does not parse (not JSON, not even with comments)")
-    return None
-
-
-def _json_lines(text: bytes) -> Fault | None:
-    for number, line in enumerate(text.split(b"\n"), 1):
-        if line.strip():
-            try:
-                orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                return Fault(number, f"does not parse ({error.msg})")
     return None
 
 
@@ -310,16 +300,11 @@ def _stray_end(source: Source) -> Fault | None:
     return None
 
 
-def count_errors(tree: tree_sitter.Tree) -> int:
-    """How many ERROR and MISSING nodes a tree has."""
-    return sum(1 for _ in _errors(tree.root_node))
-
-
 def _is_worse(source: Source, before: bytes) -> bool:
     old = open_source(source.path, before, source.language)
     if old is None or old.tree is None or source.tree is None:
         return True
-    return count_errors(source.tree) > count_errors(old.tree)
+    return sum(1 for _ in _errors(source.tree.root_node)) > sum(1 for _ in _errors(old.tree.root_node))
 
 
 def _errors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:

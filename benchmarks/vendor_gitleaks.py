@@ -1,6 +1,6 @@
 """Turn gitleaks' `config/gitleaks.toml` into `gitleaks.json`, the compact form the engine reads.
 
-Usage: `python -m tracer.redaction.rules.vendor gitleaks.toml v8.30.1`. Descriptions, path allow-lists (we scan text,
+Usage: `python -m benchmarks.vendor_gitleaks gitleaks.toml v8.30.1`. Descriptions, path allow-lists (we scan text,
 not files) and published example keys are left out; everything else that decides whether text is a secret is kept.
 The rules are the work of the gitleaks authors under the MIT licence, kept beside this file as LICENSE.gitleaks.
 """

@@ -177,7 +177,7 @@ def test_a_request_that_the_provider_refuses_is_no_matter_of_credentials() -> No
 _LEAVES_ONE_BEHIND = """
 import asyncio, sys
 from pathlib import Path
-from runner.processes import Process
+from runner.processes.process import Process
 
 async def main():
     async with Process(["sleep", "300"], cwd=".", state_dir=Path(sys.argv[1]), label="task-007") as process:

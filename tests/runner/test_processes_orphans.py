@@ -20,7 +20,7 @@ from tracer.errors import RecordError
 _OWNER = """
 import asyncio, sys
 from pathlib import Path
-from runner.processes import Process
+from runner.processes.process import Process
 
 async def main():
     state = Path(sys.argv[1])

@@ -7,7 +7,8 @@ when the call returns or is cancelled.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -109,6 +110,22 @@ async def run_command(
         total_bytes=kept.total_bytes,
         duration_s=ending.duration_s,
     )
+
+
+def allowed_words(command: str, allowed: Iterable[str]) -> list[str] | None:
+    """The command's words where an entry of `allowed` permits it, None where none does.
+
+    An entry is a whole command; one that ends in ` *` permits any further arguments.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quote without its end
+        return None
+    for entry in allowed:
+        wanted = shlex.split(entry)
+        if words == wanted or (wanted[-1:] == ["*"] and words[: len(wanted) - 1] == wanted[:-1]):
+            return words
+    return None
 
 
 async def _collect(process: Process, kept: BoundedOutput, max_output_bytes: int | None) -> Ending:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -45,9 +46,11 @@ from runner.executors.executor_port import (
     over_budget,
 )
 from runner.executors.workspace_files import Refused, WorkspaceFiles
+from runner.processes.command import allowed_words
 
 _READING: Final = frozenset({"read", "search", "think", "fetch", "switch_mode"})
 _EDITING: Final = frozenset({"edit", "delete", "move"})
+_SHELL_SIGNS: Final = frozenset(";&|<>$`()\n\r")
 
 
 class UnknownModelError(Exception):
@@ -305,15 +308,12 @@ class WorkspaceClient:
         return True
 
     def _command_listed(self, command: object) -> bool:
-        text = " ".join(command) if isinstance(command, list) else command
+        """Whether the settings allow it: as it stands, or by its words where no shell would make more of them."""
+        text = shlex.join(map(str, command)) if isinstance(command, list) else command
         if not isinstance(text, str):
             return False
-        for entry in self._settings.allow_commands:
-            if text == entry:
-                return True
-            if entry.endswith(" *") and text.startswith(entry[:-1]) and not set(text) & set(";&|<>$`\n"):
-                return True
-        return False
+        allowed = self._settings.allow_commands
+        return text in allowed or (not set(text) & _SHELL_SIGNS and allowed_words(text, allowed) is not None)
 
     def _relative(self, path: str) -> str:
         """The protocol's paths are absolute; ours are relative to the workspace."""

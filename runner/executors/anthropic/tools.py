@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from runner.executors.executor_port import Permissions
 from runner.executors.workspace_files import Refused, WorkspaceFiles
-from runner.processes.command import run_command
+from runner.processes.command import allowed_words, run_command
 from runner.processes.environment import command_environment
 
 DEFAULT_ALLOWED: Final = ("pwd", "ls", "git status", "git status --short", "git diff", "git log --oneline -20")
@@ -72,14 +71,9 @@ class CommandTool:
         return self._from_allow_list(command)
 
     def _from_allow_list(self, command: str) -> list[str]:
-        try:
-            words = shlex.split(command)
-        except ValueError as error:
-            raise Refused(f"the command cannot be read: {error}") from error
-        for entry in self.allowed:
-            wanted = shlex.split(entry)
-            if words == wanted or (wanted[-1:] == ["*"] and words[: len(wanted) - 1] == wanted[:-1]):
-                return words
+        words = allowed_words(command, self.allowed)
+        if words is not None:
+            return words
         raise Refused(
             f"this command is not run: {self.why_no_sandbox}, so only these are allowed, without shell operators: "
             + "; ".join(self.allowed)

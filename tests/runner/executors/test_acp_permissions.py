@@ -62,6 +62,27 @@ async def test_without_a_person_it_is_refused(project: Path, tmp_path: Path) -> 
     assert not (project / "made").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "ran"),
+    [
+        ("touch made", True),
+        ("touch  made", True),
+        ("touch made; touch more", False),
+        ("touch $(echo made)", False),
+        ("touch 'made", False),
+        ("touch made (", False),
+        ("touched made", False),
+    ],
+)
+async def test_what_the_settings_allow_is_run_without_a_question(
+    project: Path, tmp_path: Path, command: str, *, ran: bool
+) -> None:
+    person = Person("no")
+    answer = await told(project, tmp_path, [{"run": command}], ask_person=person, allow_commands=("touch *",))
+    assert ((project / "made").exists(), len(person.asked)) == (ran, 0 if ran else 1)
+    assert answer.extra.get("denied_calls", 0) == (0 if ran else 1)
+
+
 @pytest.mark.parametrize(("permissions", "ran"), [("read", False), ("full", True)])
 async def test_read_and_full_settle_everything_without_a_question(
     project: Path, tmp_path: Path, permissions: str, *, ran: bool

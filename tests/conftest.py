@@ -21,7 +21,10 @@ _LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist starts its workers
 def pytest_sessionstart(session: pytest.Session) -> None:
-    shut_out(session.config._tmp_path_factory.getbasetemp())  # type: ignore[attr-defined]
+    folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    if inside := next((each for each in folder.parents if (each / ".git").exists()), None):
+        raise pytest.UsageError(f"temporary files would lie in the repository {inside}: set TMPDIR to a folder outside")
+    shut_out(folder)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -88,12 +88,7 @@ def create_aside(path: str | os.PathLike[str], mode: int = 0o600) -> tuple[int, 
 
 
 def link_new(aside: str, path: str | os.PathLike[str]) -> None:
-    """Give the file `aside` the name `path`, which must be free, and forget the old name; both durably.
-
-    Raises:
-        FileExistsError: `path` is taken; `aside` is left for the caller.
-
-    """
+    """Give the file `aside` the name `path`, which must be free, and forget the old name; both durably."""
     try:
         os.link(aside, path)
     except OSError as error:
@@ -108,12 +103,7 @@ def link_new(aside: str, path: str | os.PathLike[str]) -> None:
 
 
 def publish(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
-    """Make the file `path` with `data` in it: whole and durable when this returns, absent if it raises.
-
-    Raises:
-        FileExistsError: the name is taken.
-
-    """
+    """Make the file `path` with `data` in it: whole and durable when this returns, absent if it raises."""
     descriptor, aside = create_aside(path, mode)
     try:
         write_all(descriptor, data)

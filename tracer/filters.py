@@ -59,12 +59,7 @@ NO_FILTER: Final = Filter()
 
 
 def parse(text: str) -> Filter:
-    """The filter that `text` writes.
-
-    Raises:
-        UsageError: an unknown term (with the nearest one) or a value that is no number.
-
-    """
+    """The filter that `text` writes."""
     events: list[str] = []
     iterations: list[tuple[int, int]] = []
     subtasks: list[str] = []
@@ -91,12 +86,7 @@ def parse(text: str) -> Filter:
 
 
 def from_query(query: Mapping[str, Sequence[str]]) -> Filter:
-    """The filter of the query parameters `event`, `iteration`, `subtask`, `text`, `failed`, each possibly repeated.
-
-    Raises:
-        UsageError: an iteration that is no number, or a `failed` that is neither true nor false.
-
-    """
+    """The filter of the query parameters `event`, `iteration`, `subtask`, `text`, `failed`, each possibly repeated."""
     listed = {name: [part for value in query.get(name, ()) for part in value.split(",") if part] for name in query}
     failed = [value.lower() for value in query.get("failed", ())]
     if any(value not in {"", "1", "true", "0", "false"} for value in failed):

@@ -59,13 +59,7 @@ def parse_age(text: str) -> int:
 
 
 def plan_prune(state_dir: StateDir, *, older_than_ms: int | None = None, keep: int | None = None) -> PrunePlan:
-    """The finished tasks whose last fact is older than `older_than_ms`, beyond the `keep` newest ones of all.
-
-    Raises:
-        UsageError: neither limit was given.
-        TraceError: the state directory cannot be read.
-
-    """
+    """The finished tasks whose last fact is older than `older_than_ms`, beyond the `keep` newest ones of all."""
     if older_than_ms is None and keep is None:
         raise UsageError("prune needs a limit", next_step="give --older-than 30d, --keep 50, or both")
     before = None if older_than_ms is None else from_epoch_ms(max(0, now_epoch_ms() - older_than_ms))
@@ -100,12 +94,7 @@ def _size(path: str) -> int:
 
 
 def apply_prune(state_dir: StateDir, plan: PrunePlan) -> list[PruneItem]:
-    """Delete what `plan` names; the items that went. A task that went on since, or has a writer now, stays.
-
-    Raises:
-        RecordError: a file cannot be deleted.
-
-    """
+    """Delete what `plan` names; the items that went. A task that went on since, or has a writer now, stays."""
     gone = []
     for item in each_unheld(plan.items, lambda item: state_dir.task_lock(item.task_id)):
         rows = list_tasks(state_dir, task_id=item.task_id)
@@ -151,12 +140,7 @@ class GcPlan(NamedTuple):
 
 
 def plan_gc(state_dir: StateDir, *, grace_ms: int = _GRACE_MS) -> GcPlan:
-    """Find what nothing needs; changes nothing.
-
-    Raises:
-        TraceError: a record cannot be read, so nothing can be said about what it names.
-
-    """
+    """Find what nothing needs; changes nothing."""
     store = DirectoryBlobs(state_dir.blobs)
     try:
         stored = set(store.ids())
@@ -183,13 +167,7 @@ def plan_gc(state_dir: StateDir, *, grace_ms: int = _GRACE_MS) -> GcPlan:
 
 
 def apply_gc(state_dir: StateDir, plan: GcPlan, *, grace_ms: int = _GRACE_MS) -> int:
-    """Delete what `plan` names if it is still old and still unreferenced; the bytes freed.
-
-    Raises:
-        TraceError: a record cannot be read.
-        RecordError: a file cannot be deleted.
-
-    """
+    """Delete what `plan` names if it is still old and still unreferenced; the bytes freed."""
     planned = set(plan.blobs + plan.leftovers)
     if not planned:
         return 0

@@ -65,13 +65,7 @@ class TracePack:
         to_state: str | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Record one event; the line's object as written, once it is durable.
-
-        Raises:
-            UsageError: an unknown event, or one that needs a task.
-            RecordError: it is not recorded.
-
-        """
+        """Record one event; the line's object as written, once it is durable."""
         if event not in EVENTS:
             raise UsageError(f"{event!r} is not a TracePack event", why=f"it is one of {', '.join(EVENTS)}")
         if event in _NEEDS_TASK and task_id is None:
@@ -119,13 +113,7 @@ def _free_path(folder: Path, session_id: str) -> Path:
 
 
 def read_session(path: Path | str) -> list[dict[str, Any]]:
-    """The session log's objects in file order; a torn tail is left out.
-
-    Raises:
-        NotFoundError: no such file.
-        TraceError: a line is not a JSON object with timestamp, event and session_id.
-
-    """
+    """The session log's objects in file order; a torn tail is left out. Raises `NotFoundError`."""
     found: list[dict[str, Any]] = []
     for seq, line in iter_lines(path):
         try:
@@ -151,12 +139,7 @@ def session_files(state_dir: StateDir) -> list[Path]:
 
 
 def find_session(state_dir: StateDir, selector: str | None) -> Path:
-    """The log of the session that `selector` names or begins, or the newest one for None.
-
-    Raises:
-        NotFoundError: none, or more than one session answers.
-
-    """
+    """The log of the session that `selector` names or begins, or the newest one for None. Raises `NotFoundError`."""
     sessions: dict[str, Path] = {}  # the newest log of each
     for path in session_files(state_dir):
         match = _NAME.fullmatch(path.name)

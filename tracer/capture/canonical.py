@@ -18,12 +18,7 @@ from tracer.errors import TraceError
 
 
 def canonical_json(value: Any) -> bytes:
-    """`value` (JSON, or models and containers of models) as canonical bytes.
-
-    Raises:
-        TraceError: it has no canonical form (NaN, a lone surrogate, an integer beyond 64 bits, a foreign type).
-
-    """
+    """`value` (JSON, or models and containers of models) as canonical bytes."""
     try:
         written = orjson.dumps(value, default=_fields, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:

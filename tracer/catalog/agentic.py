@@ -44,12 +44,7 @@ class TraceQuery:
 
 
 def find_traces(state_dir: StateDir, query: TraceQuery, *, limit: int | None = None) -> list[AgenticRow]:
-    """The traces that fit, newest first.
-
-    Raises:
-        TraceError: the folder cannot be read.
-
-    """
+    """The traces that fit, newest first."""
     provider = PROVIDER_NAMES.get(query.provider, query.provider) if query.provider else None
     since = query.since[:19] if query.since else None
     found: list[AgenticRow] = []

@@ -231,12 +231,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
 
 
 def refresh(connection: sqlite3.Connection, state_dir: StateDir) -> int:
-    """Bring the rows up to the files; the number of files that had to be read.
-
-    Raises:
-        TraceError: the files cannot be read.
-
-    """
+    """Bring the rows up to the files; the number of files that had to be read."""
     return sum(_refresh_source(connection, source, os.fspath(getattr(state_dir, source.folder))) for source in _SOURCES)
 
 

@@ -97,12 +97,7 @@ def list_tasks(
     task_id: str | None = None,
     limit: int | None = None,
 ) -> list[TaskRow]:
-    """The tasks, highest number first; `after` is the last task id of the page before, `since` an ISO time.
-
-    Raises:
-        TraceError: the state directory cannot be read.
-
-    """
+    """The tasks, highest number first; `after` is the last task id of the page before, `since` an ISO time."""
     place = _place(state_dir)
     connection = open_catalog(place)
     try:
@@ -162,12 +157,7 @@ def list_agentic(
     provider: str | None = None,
     limit: int | None = None,
 ) -> list[AgenticRow]:
-    """The distilled sessions, newest first; `failed` keeps those whose success is false.
-
-    Raises:
-        TraceError: the folder cannot be read.
-
-    """
+    """The distilled sessions, newest first; `failed` keeps those whose success is false."""
     place = _place(state_dir)
     connection = open_catalog(place)
     try:
@@ -192,12 +182,7 @@ def agentic_row(found: tuple[Any, ...], place: StateDir) -> AgenticRow:
 
 
 def rebuild(state_dir: StateDir | str | os.PathLike[str]) -> int:
-    """Forget every row and read all files again; the number of files read.
-
-    Raises:
-        TraceError: the state directory cannot be read.
-
-    """
+    """Forget every row and read all files again; the number of files read."""
     place = _place(state_dir)
     connection = open_catalog(place)
     try:

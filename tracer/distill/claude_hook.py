@@ -52,12 +52,7 @@ def settings_file(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def plan_install(command: str, *, environ: Mapping[str, str] | None = None) -> HookPlan:
-    """Add the hook, or bring its command up to date.
-
-    Raises:
-        ConfigError: the settings are not what the hook could be added to.
-
-    """
+    """Add the hook, or bring its command up to date."""
     path = settings_file(environ)
     before, settings = _read(path)
     groups = _without(_groups(settings, path))
@@ -69,12 +64,7 @@ def plan_install(command: str, *, environ: Mapping[str, str] | None = None) -> H
 
 
 def plan_uninstall(*, environ: Mapping[str, str] | None = None) -> HookPlan:
-    """Remove the hook; what is empty then goes too.
-
-    Raises:
-        ConfigError: the settings cannot be read.
-
-    """
+    """Remove the hook; what is empty then goes too."""
     path = settings_file(environ)
     before, settings = _read(path)
     groups = _groups(settings, path)
@@ -91,12 +81,7 @@ def plan_uninstall(*, environ: Mapping[str, str] | None = None) -> HookPlan:
 
 
 def write_plan(plan: HookPlan) -> None:
-    """Write the settings as planned, in one step.
-
-    Raises:
-        RecordError: the file cannot be written.
-
-    """
+    """Write the settings as planned, in one step."""
     if not plan.changes:
         return
     try:

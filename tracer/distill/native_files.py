@@ -56,13 +56,7 @@ class Source:
 
 
 def open_native(path: Path) -> IO[bytes]:
-    """`path` opened for reading, only if it is a plain file and no link.
-
-    Raises:
-        NotFoundError: there is no such file.
-        TraceError: it is a link, a folder, a pipe or a device, or may not be read.
-
-    """
+    """`path` opened for reading, only if it is a plain file and no link. Raises `NotFoundError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:

@@ -120,14 +120,7 @@ def distill_session(
 
 
 def distill(session: NativeSession, request: Request, *, redactor: Redactor | None = None) -> Distilled:
-    """Read `session` and write its trace.
-
-    Raises:
-        NotFoundError: a file is gone.
-        TraceError: nothing in it can be read.
-        RecordError: the trace cannot be written.
-
-    """
+    """Read `session` and write its trace. Raises `NotFoundError`."""
     state_dir = state_dir_of(session, request)
     cleaner = _cleaner(session, request, redactor or make_redactor(state_dir, request.redaction), state_dir)
     with Spool() as spool:

@@ -50,12 +50,7 @@ def _part(text: str) -> str:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make `folder` (0700) with a `.gitignore` of its own.
-
-    Raises:
-        RecordError: it cannot be made.
-
-    """
+    """Make `folder` (0700) with a `.gitignore` of its own."""
     try:
         ensure_folder(folder)
         if not (folder / ".gitignore").exists():
@@ -131,10 +126,6 @@ def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes
     """Write meta and lines aside, then give them the session's name; see the rule of identity above.
 
     Only naming is done under the folder's lock: writing and syncing of many sessions goes side by side.
-
-    Raises:
-        RecordError: the trace could not be made durable.
-
     """
     prepare_folder(folder)
     try:

@@ -40,10 +40,7 @@ class Scan(NamedTuple):
 def iter_lines(path: str | os.PathLike[str], *, after: int = -1) -> Iterator[tuple[int, bytes]]:
     """(seq, line with its newline) for every whole line behind `after`; a torn tail is not among them.
 
-    Raises:
-        NotFoundError: no such file.
-        TraceError: it cannot be read.
-
+    Raises `NotFoundError`.
     """
     try:
         require_file(path)
@@ -93,13 +90,7 @@ def entries_of(lines: Iterable[tuple[int, bytes]], *, path: str | os.PathLike[st
 
 
 def scan(path: str | os.PathLike[str]) -> Scan:
-    """Everything of the trace that can be read, and everything that cannot.
-
-    Raises:
-        NotFoundError: no such file.
-        TraceError: it cannot be read at all.
-
-    """
+    """Everything of the trace that can be read, and everything that cannot. Raises `NotFoundError`."""
     facts: list[tuple[int, Entry]] = []
     problems: list[Problem] = []
     for seq, line in iter_lines(path):

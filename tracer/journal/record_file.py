@@ -87,13 +87,7 @@ class RecordFile:
         chained: bool = True,
         copies: str | os.PathLike[str] | None = None,
     ) -> RecordFile:
-        """Claim the free name `path`; the file itself appears with the first batch.
-
-        Raises:
-            LockedError: another writer holds the lock.
-            RecordError: the name is taken or the folder cannot be written.
-
-        """
+        """Claim the free name `path`; the file itself appears with the first batch. Raises `LockedError`."""
         record = cls(path, lock_path=lock_path, chained=chained, copies=copies)
         if os.path.lexists(record.path):
             record.close()
@@ -113,12 +107,7 @@ class RecordFile:
         """Take up an existing record: its torn tail, if any, is moved aside and told in `torn`.
 
         `refuse` gets the last whole line before anything is changed, and raises where nothing may be added.
-
-        Raises:
-            NotFoundError: there is no such file.
-            LockedError: another writer holds the lock.
-            RecordError: the file cannot be written.
-
+        Raises `NotFoundError`, `LockedError`.
         """
         if not os.path.exists(path):
             raise NotFoundError(f"no record at {os.fspath(path)!r}")
@@ -144,10 +133,7 @@ class RecordFile:
     ) -> bool:
         """Put back what a killed writer of `path` could not, even if the file is gone; whether there was anything.
 
-        Raises:
-            LockedError: another writer holds the lock: it puts back by itself.
-            RecordError: the file cannot be written.
-
+        Raises `LockedError`.
         """
         record = cls(path, lock_path=lock_path, chained=False, copies=copies)
         try:
@@ -214,12 +200,7 @@ class RecordFile:
             yield from whole_lines(self._file.descriptor, self._file.size)
 
     def write_batch(self, lines: list[bytes]) -> int:
-        """Append `lines` (each ending in `\n`) with one write and one sync; the sequence of the first.
-
-        Raises:
-            RecordError: they are not recorded; the record holds what it held before.
-
-        """
+        """Append `lines` (each ending in `\n`) with one write and one sync; the sequence of the first."""
         with self._busy:
             if self._broken:
                 raise RecordError(
@@ -275,12 +256,7 @@ class RecordFile:
         self._file.extended(data)
 
     def put_back(self) -> None:
-        """Undo what another program did to the record, its chain and its locks.
-
-        Raises:
-            RecordError: it cannot be undone.
-
-        """
+        """Undo what another program did to the record, its chain and its locks."""
         with self._busy:
             if self._file.descriptor is None or self._broken:
                 return
@@ -310,12 +286,7 @@ class RecordFile:
             raise
 
     def sync_chain(self) -> None:
-        """Make the chain file durable too.
-
-        Raises:
-            RecordError: it could not be.
-
-        """
+        """Make the chain file durable too."""
         if self._chain:
             try:
                 with self._busy:
@@ -373,13 +344,7 @@ def _move_aside(path: str) -> None:
 
 
 def require_file(path: str | os.PathLike[str]) -> None:
-    """Refuse what is no regular file: an agent may have put a pipe there, which would never end.
-
-    Raises:
-        OSError: there is nothing at `path`.
-        TraceError: it is a folder, a pipe, a device or a socket.
-
-    """
+    """Refuse what is no regular file: an agent may have put a pipe there, which would never end."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise TraceError(f"{os.fspath(path)!r} is not a file", next_step="look at what put it there, then remove it")
 
@@ -388,10 +353,6 @@ def torn_tail(place: int | str | os.PathLike[str]) -> TornTail | None:
     """The bytes of a file (an open descriptor, or a path) after its last whole line, or None.
 
     Lines at the very end that hold NUL bytes belong to the tail: a crash of the machine leaves zeroed pages.
-
-    Raises:
-        OSError: the file cannot be read.
-
     """
     if not isinstance(place, int):
         with open(place, "rb") as file:

@@ -63,13 +63,7 @@ class KeptFile:
                 self.drop_copy()
 
     def put_back(self) -> bool:
-        """Make the file what it was, if it is not; whether it was something else.
-
-        Raises:
-            RecordError: neither the file nor the copy holds what was written.
-            OSError: it cannot be written.
-
-        """
+        """Make the file what it was, if it is not; whether it was something else."""
         if self.descriptor is None:
             return False
         touched = _named(self.path) != self._looks

@@ -103,10 +103,7 @@ _CUT: Final = 64 << 10
 class RowFile:
     """An open trace file. `size` is the bytes seen, `generation` how often it was read anew, `torn` its open tail.
 
-    Raises:
-        NotFoundError: there is no such file.
-        TraceError: it cannot be opened or is no regular file.
-
+    Raises `NotFoundError`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -257,12 +254,7 @@ class RowFile:
         return self.size
 
     def span(self, seq: int) -> tuple[int, int]:
-        """Byte offset and size (without the newline) of line `seq`.
-
-        Raises:
-            IndexError: the line is not known (yet).
-
-        """
+        """Byte offset and size (without the newline) of line `seq`."""
         with self._lock:
             if not 0 <= seq < self.count:
                 raise IndexError(seq)

@@ -103,12 +103,7 @@ def trust_store(environ: Mapping[str, str]) -> Path:
 def load_settings(
     *, project: Path, environ: Mapping[str, str], extra_file: str | None = None, flags: Mapping[str, Any] | None = None
 ) -> Settings:
-    """Read and merge all layers; `project` is the folder that holds config.toml (the state directory).
-
-    Raises:
-        ConfigError: a file that is no TOML, an unknown key, a value that does not fit, a secret.
-
-    """
+    """Read and merge all layers; `project` is the folder that holds config.toml (the state directory)."""
     store, ignored = trust_store(environ), list[Ignored]()
     layers: list[Iterator[tuple[str, Any, Origin]]] = [_from_flags(flags or {}), _from_environment(environ)]
     if extra_file:
@@ -185,12 +180,7 @@ def _from_file(path: Path, layer: str, ignored: list[Ignored]) -> Iterator[tuple
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The tables of a configuration file; empty where there is none.
-
-    Raises:
-        ConfigError: it cannot be read or is no TOML.
-
-    """
+    """The tables of a configuration file; empty where there is none."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -265,10 +255,6 @@ def set_value(path: Path, key: str, raw: str | None) -> Any:
     """Write `raw` (text as typed; None removes the key) as the value of `key` into `path`; the value as kept.
 
     The file is written aside, synced and renamed: a crash leaves the old or the new one.
-
-    Raises:
-        ConfigError: unknown key, a value that does not fit, a secret, a file that is no TOML or cannot be written.
-
     """
     import tomlkit  # 60 ms, only to change a file
     from tomlkit.exceptions import TOMLKitError

@@ -23,12 +23,7 @@ def secret_looking(value: Any) -> bool:
 
 
 def parse_value(setting: Setting, raw: Any, *, key: str, where: str) -> Any:
-    """`raw` as a value of `setting`; `where` names the file, variable or flag for the error.
-
-    Raises:
-        ConfigError: the wrong type, not one of the choices, below the minimum, or a secret.
-
-    """
+    """`raw` as a value of `setting`; `where` names the file, variable or flag for the error."""
     if secret_looking(raw):
         raise ConfigError(
             f"{key}: this looks like a secret, and secrets are not kept in configuration",

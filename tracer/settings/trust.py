@@ -54,12 +54,7 @@ def folder_trusted(store: Path, project: Path) -> bool:
 
 
 def trust_files(store: Path, project: Path, names: tuple[str, ...], *, folder: bool) -> None:
-    """Vouch for the present content of `names`; with `folder`, for the folder as a whole.
-
-    Raises:
-        ConfigError: the store cannot be written.
-
-    """
+    """Vouch for the present content of `names`; with `folder`, for the folder as a whole."""
     known = _read(store)
     entry = dict(_entry(known, project))
     files = dict(entry.get("files", {}))

@@ -52,12 +52,7 @@ def find_sessions(
 def latest_session(
     provider: Provider | None = None, *, project: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> NativeSession:
-    """The newest session, of `project` if given, with its subagents.
-
-    Raises:
-        NotFoundError: there is none; the error names the folders searched.
-
-    """
+    """The newest session, of `project` if given, with its subagents. Raises `NotFoundError`."""
     sessions = find_sessions(provider, project=project, environ=environ)
     if not sessions:
         searched = ", ".join(str(provider_root(name, environ)) for name in ((provider,) if provider else PROVIDERS))
@@ -75,10 +70,7 @@ def session_by_id(
 ) -> NativeSession:
     """The session with this native id, with its subagents; `cwd` is a hint where to look first.
 
-    Raises:
-        UsageError: the id is no plain name.
-        NotFoundError: no file has it.
-
+    Raises `NotFoundError`.
     """
     if not _SAFE_ID.fullmatch(session_id) or ".." in session_id:
         raise UsageError(f"{session_id!r} is no session id", why="ids are letters, digits, dots, dashes")
@@ -98,10 +90,7 @@ def session_named(
 ) -> NativeSession:
     """The session (of any provider, if none is given) whose id is `name`, else the only one whose id begins so.
 
-    Raises:
-        UsageError: the name is no plain one, or several ids begin so.
-        NotFoundError: no id is or begins so.
-
+    Raises `NotFoundError`.
     """
     for asked in (provider,) if provider else PROVIDERS:
         try:
@@ -122,13 +111,7 @@ def session_named(
 
 
 def session_at(path: Path, provider: Provider | None = None) -> NativeSession:
-    """The session in the file `path`, wherever it lies, with the subagents beside it.
-
-    Raises:
-        NotFoundError: no such file.
-        TraceError: it is a link, lies in a linked folder, is no plain file, or no provider's.
-
-    """
+    """The session in the file `path`, wherever it lies, with the subagents beside it. Raises `NotFoundError`."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the links that are to be refused
     if path.parent.is_symlink():
         raise TraceError(
@@ -142,12 +125,7 @@ def session_at(path: Path, provider: Provider | None = None) -> NativeSession:
 
 
 def guess_provider(path: Path) -> Provider:
-    """Which provider wrote `path`, by its place and else by its first bytes.
-
-    Raises:
-        TraceError: nothing tells.
-
-    """
+    """Which provider wrote `path`, by its place and else by its first bytes."""
     name, parts = path.name, path.parts
     if name.startswith("rollout-") or ".codex" in parts:
         return "codex"

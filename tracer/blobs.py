@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 from tracer.durable import create_aside, ensure_folder, link_new, sync_file, sync_folder, write_all
 from tracer.errors import NotFoundError, RecordError, TraceError, UsageError
@@ -28,22 +28,6 @@ def blob_id_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-class BlobStore(Protocol):
-    """The blob port (contracts 8)."""
-
-    def put_bytes(self, data: bytes) -> str:
-        """Store `data` durably; its id. Putting the same bytes again is the same."""
-        ...
-
-    def get_uri(self, blob_id: str) -> str:
-        """Where the blob is, for programs outside."""
-        ...
-
-    def open(self, blob_id: str) -> BinaryIO:
-        """The blob's bytes as a file at its start, checked."""
-        ...
-
-
 class DirectoryBlobs:
     """Blobs as files `<root>/sha256/ab/cd…`."""
 
@@ -51,33 +35,18 @@ class DirectoryBlobs:
         self.root = Path(root)
 
     def path_of(self, blob_id: str) -> Path:
-        """The file that holds (or would hold) `blob_id`.
-
-        Raises:
-            UsageError: not an id.
-
-        """
+        """The file that holds (or would hold) `blob_id`."""
         match = _ID.fullmatch(blob_id)
         if match is None:
             raise UsageError(f"{blob_id!r} is not a blob id", why="an id is sha256: and 64 hexadecimal digits")
         return self.root / "sha256" / match[1][:2] / match[1][2:]
 
     def put_bytes(self, data: bytes) -> str:
-        """Store `data` durably; its id.
-
-        Raises:
-            RecordError: it could not be made durable.
-
-        """
+        """Store `data` durably; its id."""
         return self.put_chunks(iter((data,)))
 
     def put_chunks(self, chunks: Iterator[bytes]) -> str:
-        """Store a stream in bounded memory; its id.
-
-        Raises:
-            RecordError: it could not be made durable.
-
-        """
+        """Store a stream in bounded memory; its id."""
         try:
             ensure_folder(self.root / "sha256")
             with self.sharing():
@@ -137,10 +106,7 @@ class DirectoryBlobs:
     def open(self, blob_id: str) -> BinaryIO:
         """The blob as a file at its start, its bytes checked against the id first, in bounded memory.
 
-        Raises:
-            NotFoundError: no such blob.
-            TraceError: it is damaged or cannot be read.
-
+        Raises `NotFoundError`.
         """
         path = self.path_of(blob_id)
         try:
@@ -161,13 +127,7 @@ class DirectoryBlobs:
         return file
 
     def read(self, blob_id: str) -> bytes:
-        """The blob's bytes.
-
-        Raises:
-            NotFoundError: no such blob.
-            TraceError: it is damaged or cannot be read.
-
-        """
+        """The blob's bytes. Raises `NotFoundError`."""
         with self.open(blob_id) as file:
             return file.read()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tests.tracer.support import SEED_LINES, NoRedactor, fact
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError
-from tracer.journal.chain import check_chain, head_of
+from tracer.journal.chain import check_chain
 from tracer.journal.verify_trace import (
     Finding,
     TraceReport,
@@ -19,6 +20,10 @@ from tracer.journal.verify_trace import (
     verify_trace,
 )
 from tracer.tracepack import TracePack, find_session, read_session
+
+
+def head_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 async def recorded(root: Path) -> Path:

@@ -95,13 +95,7 @@ class ChainFile:
         return descriptor
 
     def put_back(self) -> bool:
-        """Make the side file what it was, if another program changed it; whether one did.
-
-        Raises:
-            RecordError: what it was cannot be told any more.
-            OSError: it cannot be written.
-
-        """
+        """Make the side file what it was, if another program changed it; whether one did."""
         return self._file.put_back()
 
     def sync(self) -> None:
@@ -123,10 +117,6 @@ def check_chain(trace: str | os.PathLike[str], *, head: str | None = None) -> Ch
     """Compare `trace` with its side file and, if given, with a `head` that was kept elsewhere.
 
     A kept head may be an earlier one: it matches when it is the hash after any whole line.
-
-    Raises:
-        OSError: the trace cannot be read.
-
     """
     recorded = _recorded(chain_of(trace))
     running, lines, differs, found = hashlib.sha256(), 0, None, False
@@ -149,15 +139,6 @@ def check_chain(trace: str | os.PathLike[str], *, head: str | None = None) -> Ch
         state = "intact" if chained == lines else "behind"
     matches = None if head is None else found
     return ChainReport(state, lines, chained, running.hexdigest(), differs, matches)
-
-
-def head_of(trace: str | os.PathLike[str]) -> str:
-    """The sha256 over all whole lines of `trace`, 64 hex digits."""
-    running = hashlib.sha256()
-    with open(trace, "rb") as file:
-        for line in whole_lines(file.fileno(), os.fstat(file.fileno()).st_size):
-            running.update(line)
-    return running.hexdigest()
 
 
 def vouched_part(trace: str | os.PathLike[str]) -> tuple[int, int]:

@@ -53,10 +53,7 @@ class Journal:
     ) -> Journal:
         """Claim a new record; its file appears, whole, with the first append. `copies`: see `record_file`.
 
-        Raises:
-            LockedError: another process is the writer.
-            RecordError: the name is taken or the folder cannot be written.
-
+        Raises `LockedError`.
         """
         create = RecordFile.create
         return cls(await asyncio.to_thread(create, path, lock_path=lock_path, chained=chained, copies=copies))
@@ -73,11 +70,7 @@ class Journal:
     ) -> Journal:
         """Go on in an existing record; a torn tail is moved aside first and told in `torn`. `refuse`: see `RecordFile`.
 
-        Raises:
-            NotFoundError: no such file.
-            LockedError: another process is the writer.
-            RecordError: the file cannot be written.
-
+        Raises `NotFoundError`, `LockedError`.
         """
         open_ = RecordFile.open
         return cls(
@@ -113,18 +106,8 @@ class Journal:
         """Whether the last line this record may hold has been appended."""
         return self._refusal is not None
 
-    def refuse_further(self, reason: str) -> None:
-        """Refuse every append from now on with a TraceError that gives `reason`."""
-        self._refusal = reason
-
     async def append(self, line: bytes, *, last: bool = False) -> int:
-        """Append one line (ending in `\\n`, holding no other) and return its sequence when it is durable.
-
-        Raises:
-            RecordError: it could not be recorded.
-            TraceError: the record has ended, or `line` is not one line.
-
-        """
+        """Append one line (ending in `\\n`, holding no other) and return its sequence when it is durable."""
         if self._refusal is not None:
             raise TraceError(
                 f"nothing can be added to {self.path!r}",

@@ -247,14 +247,6 @@ EXTRA_NAMES = "PM_REDACTION_EXTRA_NAMES"
 EXTRA_RULES = "PM_REDACTION_EXTRA_RULES"
 
 
-class Touched(NamedTuple):
-    """Where a mark stands for something: byte range of the original text, and the rule. Never the secret."""
-
-    start: int
-    end: int
-    rule: str
-
-
 def build_redactor(
     *,
     state_dir: Path,
@@ -379,7 +371,7 @@ class ProjectRedactor:
         """
         changed: dict[int, list[str]] = {}
         counts: Counter[str] = Counter()
-        for at in self._suspicious(["".join(row) for row in rows]):
+        for at in self._suspicious([row[0] if len(row) == 1 else "".join(row) for row in rows]):
             pieces, more = self.redact_chunks(rows[at])
             counts.update(more)
             if pieces != list(rows[at]):
@@ -388,14 +380,8 @@ class ProjectRedactor:
 
     def redact_texts(self, texts: Sequence[str]) -> tuple[dict[int, str], dict[str, int]]:
         """As `redact_rows`, for texts that are each in one piece."""
-        changed: dict[int, str] = {}
-        counts: Counter[str] = Counter()
-        for at in self._suspicious(texts):
-            (text,), more = self.redact_chunks(texts[at : at + 1])
-            counts.update(more)
-            if text != texts[at]:
-                changed[at] = text
-        return changed, dict(counts)
+        changed, counts = self.redact_rows([(text,) for text in texts])
+        return {at: pieces[0] for at, pieces in changed.items()}, counts
 
     def _suspicious(self, texts: Sequence[str]) -> list[int]:
         """The places of those texts that hold something; found by one look over all of them."""
@@ -412,10 +398,6 @@ class ProjectRedactor:
         for start, end in suspects:
             found.update(range(max(bisect_right(starts, start) - 1, 0), max(bisect_left(starts, end), 1)))
         return sorted(at for at in found if at < len(texts))
-
-    def touched(self, text: str) -> list[Touched]:
-        """What `redact_text` would mark in `text`, for reports and for the second look at exports."""
-        return [Touched(mark.start, mark.end, mark.rule) for mark in self.marks(text.encode("utf-8", "surrogatepass"))]
 
     def marks(self, data: bytes) -> list[Mark]:
         """What to replace in UTF-8 `data`, left to right, without overlaps. Marks hold the secrets: let none out."""

@@ -5,8 +5,8 @@ A first pass replaces; this one only judges. It names the rule and the place of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections import Counter
+from typing import TYPE_CHECKING
 
 from tracer.errors import TraceError
 
@@ -20,27 +20,13 @@ class LeakError(TraceError):
 
 def verify_clean(redactor: ProjectRedactor, text: str, *, what: str = "the export") -> None:
     """Raise `LeakError` if `redactor` would still change `text`; `what` names it in the error."""
-    touched = redactor.touched(text)
-    if touched:
-        counts: dict[str, int] = {}
-        for find in touched:
-            counts[find.rule] = counts.get(find.rule, 0) + 1
-        data = text.encode("utf-8", "surrogatepass")
-        line = data.count(b"\n", 0, touched[0].start) + 1
-        _refuse(counts, what, f"the first in line {line}")
-
-
-def verify_clean_value(redactor: ProjectRedactor, value: Any, *, what: str = "the export") -> None:
-    """As `verify_clean`, for a JSON value."""
-    counts = redactor.touched_value(value)
-    if counts:
-        _refuse(counts, what, "in its strings")
-
-
-def _refuse(counts: Mapping[str, int], what: str, where: str) -> NoReturn:
-    listed = ", ".join(f"{count} x {rule}" for rule, count in sorted(counts.items()))
-    raise LeakError(
-        f"{what} still holds what looks like secrets: nothing was written",
-        why=f"{listed}; {where}",
-        next_step="run `pm redact` on the source, or remove the secret, and export again",
-    )
+    data = text.encode("utf-8", "surrogatepass")
+    marks = redactor.marks(data)
+    if marks:
+        listed = ", ".join(f"{count} x {rule}" for rule, count in sorted(Counter(mark.rule for mark in marks).items()))
+        line = data.count(b"\n", 0, marks[0].start) + 1
+        raise LeakError(
+            f"{what} still holds what looks like secrets: nothing was written",
+            why=f"{listed}; the first in line {line}",
+            next_step="run `pm redact` on the source, or remove the secret, and export again",
+        )

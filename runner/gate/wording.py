@@ -16,9 +16,10 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+_FOLDER = Path(__file__).with_name("words")
 _PART = re.compile(r"\{([a-z_]+)\}")
 
 Search = Callable[[str], re.Match[str] | None]
@@ -55,7 +56,7 @@ class Words:
 @cache
 def read(file: str) -> dict[str, Any]:
     """A file's lists by name, and its `parts`."""
-    return tomllib.loads(files("runner.gate").joinpath("words", f"{file}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((_FOLDER / f"{file}.toml").read_text(encoding="utf-8"))
 
 
 def compiled(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, Sequence[str]]) -> re.Pattern[str]:

@@ -13,9 +13,8 @@ from typing import Any
 
 from runner.gate.answer_text import Fence, read_answer
 from runner.gate.comments import Comment, Hit, comments_of, read_comment, stands_in
-from runner.gate.criterion import ChangedFile, Evidence, Finding, Place
+from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
 from runner.gate.empty_body_rules import Before
-from runner.gate.findings import at, finding_of
 from runner.gate.languages import Language, by_name
 from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
 from runner.gate.request_text import asks_for_code, asks_to_finish, names_file, names_marks

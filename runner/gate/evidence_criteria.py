@@ -1,10 +1,13 @@
-"""Q1, Q5 and Q6: what was claimed is there, what was asked for was done, and "done" alone proves nothing."""
+"""Q1, Q5-Q9: claimed files exist, the change was made, nothing is left open, and the checks pass unweakened."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+
 from runner.gate.answer_text import read_answer
-from runner.gate.criterion import Evidence, Finding, Place
-from runner.gate.findings import at, finding_of
+from runner.gate.criterion import ChangedFile, CommandKind, CommandResult, Evidence, Finding, Place, at, finding_of
+from runner.gate.project_settings import json_object, toml_table
 from runner.gate.prose import early_ends, stops_short
 from runner.gate.wording import Words
 
@@ -56,30 +59,16 @@ def q5_evidence(evidence: Evidence) -> Finding:
     if _changed(evidence):
         return finding_of(())
     if _NOTHING.search(evidence.answer) and len(evidence.answer.strip()) >= _BECAUSE:
-        return finding_of(
-            [
-                at(
-                    "ask_person",
-                    "the answer says that nothing needs to change, and no file was changed",
-                    suggestion="make the change; where none is needed, the user has to say so",
-                )
-            ]
-        )
+        told = "the answer says that nothing needs to change, and no file was changed"
+        advice = "make the change; where none is needed, the user has to say so"
+        return finding_of([at("ask_person", told, suggestion=advice)])
     return finding_of([at("no_change", "no file was changed", suggestion="make the change in the workspace")])
 
 
 def q6_termination(evidence: Evidence) -> Finding:
     """The agent's own "done" is not evidence; leaving the rest to the user is no end."""
-    places: list[Place] = []
-    places.extend(
-        at(
-            "protected",
-            "changed a file of the orchestrator (undone)",
-            path=path,
-            suggestion="leave the state directory alone",
-        )
-        for path in evidence.protected_changes
-    )
+    told, advice = "changed a file of the orchestrator (undone)", "leave the state directory alone"
+    places = [at("protected", told, path=path, suggestion=advice) for path in evidence.protected_changes]
     if evidence.status in _ENDED_BADLY:
         places.append(at("status", _ENDED_BADLY[evidence.status], suggestion="finish the task"))
     answer = read_answer(evidence.answer)
@@ -92,3 +81,224 @@ def q6_termination(evidence: Evidence) -> Finding:
 
 def _changed(evidence: Evidence) -> bool:
     return any(file.before != file.after for file in evidence.files)
+
+
+# Q7-Q9
+_TEST_FILE = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest)\.py$"
+    r"|(?:_test|_spec|\.test|\.spec|Tests?|IT)\.\w+$|(?:^|/)tests?\.\w+$"
+)
+_NAMES = re.compile(
+    r"^[ \t]*(?:async[ \t]+)?def[ \t]+(?P<py>test\w*)"
+    r"|\b(?:it|test|specify)(?:\.(?:each|only|skip|"
+    r"concurrent)[^(\n]*)?\(\s*(?P<quote>['\"`])(?P<js>.{1,200}?)(?P=quote)"
+    r"|^func[ \t]+(?P<go>(?:Test|Fuzz|Benchmark)\w+)\("
+    r"|#\[(?:\w+::)?test\b[^\]]*\](?:\s*#\[[^\]]*\])*\s*(?:pub[ \t]+)?(?:async[ \t]+)?fn[ \t]+(?P<rs>\w+)"
+    r"|@(?:Test|ParameterizedTest|RepeatedTest)\b[^\n]*(?:\s*@[^\n]*)*\s*(?:public[ \t]+|private[ \t]+)?(?:fun|"
+    r"void)[ \t]+(?P<jvm>`[^`]+`|\w+)"
+    r"|\[(?:Fact|Theory|Test|TestMethod)\b[^\]]*\](?:\s*\[[^\]]*\])*\s*public[ \t]+(?:async[ \t]+)?\w+[ \t]+(?P<cs>\w+)"
+    r"|^[ \t]*it[ \t]+['\"](?P<rb>[^'\"\n]+)['\"]|function[ \t]+(?P<php>test\w+)\(|func[ \t]+(?P<swift>test\w+)\(",
+    re.MULTILINE,
+)
+_SKIP = re.compile(
+    r"@(?:pytest\.mark\.)?(?:skip|skipif|xfail)\b|\bpytest\.(?:skip|xfail|importorskip)\("
+    r"|@unittest\.(?:skip\w*|expectedFailure)|\.skipTest\(|\b(?:it|test|describe|context)\.(?:skip|only|todo|fails)\b"
+    r"|\bx(?:it|describe|test)\(|\bf(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|#\[ignore\b|@(?:Disabled|Ignore)\b"
+    r"|\bSkip\s*=\s*\"|\bmarkTestSkipped\(|\bXCTSkip|^[ \t]*(?:skip|pending|xit)\b",
+    re.MULTILINE,
+)
+_ASSERT = re.compile(
+    r"\bassert\w*\b|\bexpect\(|\.should\b|\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail)\b|\brequire\.\w+|\bAssert\.\w+|"
+    r"\bXCTAssert\w*|\bverify\(|pytest\.raises"
+)
+_EMPTY_ASSERT = re.compile(
+    r"\bassert\s+True\b|\bexpect\(true\)\.toBe\(true\)|\bassertTrue\(\s*[Tt]rue\s*\)|\bassert!\(true\)|\bassert\s+1\b"
+)
+_ASKED_TESTS = Words("requests", "tests")
+_TOOLS: dict[CommandKind, tuple[str, ...]] = {
+    "test": ("pytest", "coverage", "unittest", "jest", "vitest", "mocha", "nyc", "tox"),
+    "lint": (
+        "ruff", "flake8", "pylint", "isort", "black", "eslint", "eslintConfig", "golangci", "clippy", "biome",
+        "stylelint",
+    ),
+    "typecheck": ("mypy", "pyright", "basedpyright", "pytype", "tsc", "tsconfig", "typescript"),
+}  # fmt: skip
+_FILES: dict[CommandKind, re.Pattern[str]] = {
+    "test": re.compile(
+        r"(?:^|/)(?:pytest\.ini|tox\.ini|\.coveragerc|jest\.config\.\w+|vitest\.config\.\w+|\.mocharc(?:\.\w+)?"
+        r"|karma\.conf\.js|phpunit\.xml(?:\.dist)?|\.rspec)$"
+    ),
+    "lint": re.compile(
+        r"(?:^|/)(?:\.?ruff\.toml|\.flake8|\.pylintrc|pylintrc|\.eslintrc(?:\.\w+)?|eslint\.config\.\w+|\.eslintignore"
+        r"|\.golangci\.\w+|\.?clippy\.toml|biome\.jsonc?|\.stylelintrc(?:\.\w+)?|\.rubocop\.yml)$"
+    ),
+    "typecheck": re.compile(r"(?:^|/)(?:mypy\.ini|\.mypy\.ini|pyrightconfig\.json|tsconfig[^/]*\.json)$"),
+}
+_SCRIPTS: dict[CommandKind, re.Pattern[str]] = {
+    "test": re.compile(r"^(?:pre|post)?test(?::|$)"),
+    "lint": re.compile(r"^(?:pre|post)?lint(?::|$)|^eslint$"),
+    "typecheck": re.compile(r"^type-?check|^types$|^tsc$"),
+}
+
+
+def moved_goalposts(evidence: Evidence, kind: CommandKind) -> list[Place]:
+    """The tests (for `test`) and settings of the checks of `kind` that this task took back; empty where allowed."""
+    if evidence.allow_test_changes:
+        return []
+    return [*(_tests(evidence) if kind == "test" else ()), *_settings(evidence, kind)]
+
+
+def _tests(evidence: Evidence) -> Iterator[Place]:
+    if _ASKED_TESTS.search(evidence.request):
+        return
+    kept = {name for file in evidence.files if file.after is not None for name in _tests_in(_text(file.after))}
+    for file in evidence.files:
+        name = file.path.rsplit("/", 1)[-1]
+        if (
+            file.before is None
+            or not _TEST_FILE.search(file.path)
+            or file.before == file.after
+            or name in evidence.request
+        ):
+            continue
+        before = _tests_in(_text(file.before))
+        after = _tests_in(_text(file.after)) if file.after is not None else {}
+        gone = [test for test in before if test not in kept]
+        if file.after is None and (gone or not before):
+            yield _place(file.path, "test file deleted" + (f" ({', '.join(gone[:5])})" if gone else ""))
+            continue
+        for test in gone:
+            yield _place(file.path, f"test {test!r} deleted")
+        yield from _weakened(file, before, after)
+
+
+def _weakened(file: ChangedFile, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Place]:
+    old, new = _text(file.before), _text(file.after)
+    if len(_SKIP.findall(new)) > len(_SKIP.findall(old)):
+        lines = enumerate(new.split("\n"), 1)
+        line = next((number for number, text in lines if _SKIP.search(text) and text not in old), None)
+        yield _place(file.path, "tests skipped", line)
+    for test, body in after.items():
+        if test not in before:
+            continue
+        lost = len(_ASSERT.findall(before[test])) - (len(_ASSERT.findall(body)) - len(_EMPTY_ASSERT.findall(body)))
+        if lost > len(_EMPTY_ASSERT.findall(before[test])):
+            yield _place(file.path, f"test {test!r} weakened ({lost} assertion{'s' if lost > 1 else ''} fewer)")
+
+
+def _place(path: str, message: str, line: int | None = None) -> Place:
+    advice = "put it back and make the code meet it; changing tests needs to be asked for"
+    return at("goalposts", message, path=path, line=line, suggestion=advice)
+
+
+def _tests_in(text: str) -> dict[str, str]:
+    """Each test's name and the text from it to the next one."""
+    found = list(_NAMES.finditer(text))
+    if not found:
+        return {}
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    return {
+        next(value for key, value in match.groupdict().items() if value and key != "quote"): text[match.start() : end]
+        for match, end in zip(found, ends, strict=True)
+    }
+
+
+def _settings(evidence: Evidence, kind: CommandKind) -> Iterator[Place]:
+    asked = re.compile(r"(?i)\b(?:" + "|".join((*_TOOLS[kind], "settings?", "configur\\w+", "config")) + r")\b")
+    if asked.search(evidence.request):
+        return
+    for file in evidence.files:
+        if file.before is None or file.before == file.after or file.path.rsplit("/", 1)[-1] in evidence.request:
+            continue
+        if _FILES[kind].search(file.path):
+            yield _place(file.path, f"settings of the {kind} command changed")
+        elif changed := _changed_tables(file, kind):
+            yield _place(file.path, f"settings of the {kind} command changed ({changed})")
+
+
+def _changed_tables(file: ChangedFile, kind: CommandKind) -> str:
+    name = file.path.rsplit("/", 1)[-1]
+    old, new = _text(file.before), _text(file.after)
+    if name == "pyproject.toml":
+        before, after = toml_table(old).get("tool", {}), toml_table(new).get("tool", {})
+        return ", ".join(f"tool.{tool}" for tool in _TOOLS[kind] if tool in before and before[tool] != after.get(tool))
+    if name == "package.json":
+        before, after = json_object(old), json_object(new)
+        keys = [tool for tool in _TOOLS[kind] if tool in before and before[tool] != after.get(tool)]
+        scripts, now = before.get("scripts", {}), after.get("scripts", {})
+        if isinstance(scripts, dict) and isinstance(now, dict):
+            keys += [f"scripts.{key}" for key in scripts if _SCRIPTS[kind].search(key) and scripts[key] != now.get(key)]
+        return ", ".join(keys)
+    if name == "setup.cfg":
+        return ", ".join(tool for tool in _TOOLS[kind] if _ini(old, tool) and _ini(old, tool) != _ini(new, tool))
+    return ""
+
+
+def _ini(text: str, tool: str) -> str:
+    found = re.search(rf"^\[(?:tool:)?{tool}[^\]]*\](.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
+    return found.group(1).strip() if found else ""
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode("utf-8", "replace")
+
+
+_NOUN: dict[CommandKind, str] = {"test": "test", "lint": "lint", "typecheck": "type-check"}
+_NAMED = 5
+_TAIL_LINES = 5
+
+
+def q7_test(evidence: Evidence) -> Finding:
+    """The test command exits 0."""
+    return _check(evidence, "test")
+
+
+def q8_lint(evidence: Evidence) -> Finding:
+    """The lint command exits 0."""
+    return _check(evidence, "lint")
+
+
+def q9_typecheck(evidence: Evidence) -> Finding:
+    """The type-check command exits 0."""
+    return _check(evidence, "typecheck")
+
+
+def _check(evidence: Evidence, kind: CommandKind) -> Finding:
+    results = [result for result in evidence.commands if result.kind == kind]
+    not_run = evidence.not_checked.get(kind)
+    if not results and not_run is None:
+        reason = f"no {_NOUN[kind]} command is configured or was detected"
+        return Finding(passed=False, reason=reason, places=(at("command", reason),))
+    faults = [fault for result in results if (fault := _fault(result)) is not None]
+    moved = moved_goalposts(evidence, kind)
+    if faults or moved:
+        reasons = [reason for reason, _ in faults]
+        if moved:
+            reasons.append(finding_of(moved).reason)
+        return Finding(passed=False, reason="; ".join(reasons), places=(*(place for _, place in faults), *moved))
+    if not_run is not None:
+        return Finding(passed=True, not_verified=not_run)
+    flaky = [result.command for result in results if result.flaky]
+    return Finding(passed=True, reason=f"flaky: failed once, passed when repeated: {flaky[0]}" if flaky else "")
+
+
+def _fault(result: CommandResult) -> tuple[str, Place] | None:
+    if result.exit_code == 0 and not result.timed_out:
+        return None
+    if result.timed_out:
+        reason = f"{result.command}: stopped after {result.duration_s:.0f} s"
+        advice = "make the command end in time"
+    elif result.exit_code is None:
+        reason = f"{result.command}: did not end by itself"
+        advice = "run the command yourself and correct what it shows"
+    else:
+        reason = f"{result.command} exited {result.exit_code}"
+        advice = "correct what the command reports; do not weaken the check"
+    if result.failing:
+        more = len(result.failing) - _NAMED
+        reason += ": " + ", ".join(result.failing[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    tail = [line for line in result.output_tail.strip().split("\n") if line.strip()][-_TAIL_LINES:]
+    if tail:
+        reason += f" ({' | '.join(line.strip()[:200] for line in tail[-2:])})"
+    place = Place(type="command", message=reason, excerpt="\n".join(tail)[:1000], suggestion=advice)
+    return reason, place

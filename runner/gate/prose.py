@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from runner.gate import comments
 from runner.gate.answer_text import Answer, Prose, read_answer
 from runner.gate.comments import Hit
-from runner.gate.criterion import Place
+from runner.gate.criterion import Place, at
 from runner.gate.empty_body_rules import is_test_path
-from runner.gate.findings import at
 from runner.gate.wording import Words
 
 # What follows a mark word that is no name: "TODO implement this", but "TODO list".

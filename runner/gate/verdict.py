@@ -13,7 +13,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from runner.gate.code_criteria import q2_marks, q3_omissions, q4_syntax
-from runner.gate.command_criteria import q7_test, q8_lint, q9_typecheck
 from runner.gate.criterion import (
     ChangedFile,
     ClaimedPath,
@@ -24,7 +23,7 @@ from runner.gate.criterion import (
     Place,
     Verdict,
 )
-from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination
+from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination, q7_test, q8_lint, q9_typecheck
 
 GROUP = "pm_orchestrator.criteria"
 

@@ -13,12 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from service.pages.task import (
-    diff_reader,
-    explained,
-    render,
-    static_text,
-)
+from service.pages.task import diff_reader, explained, render, static_text
 from service.pages.values import IterationView, TaskView, task_view
 from tracer.conversation import ConversationTracer
 from tracer.events import Entry

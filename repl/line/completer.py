@@ -13,12 +13,7 @@ from prompt_toolkit.document import Document
 from typing_extensions import override
 
 from repl.present.text import one_line
-from repl.registry.complete import (
-    Candidate,
-    Sources,
-    candidates,
-    rank,
-)
+from repl.registry.complete import Candidate, Sources, candidates, rank
 from tracer.clock import monotonic
 
 _MOST = 20_000

@@ -38,12 +38,7 @@ from repl.notify import Notifier, reports
 from repl.permissions import choices_text
 from repl.present.feed import Feed
 from repl.present.output import Output, Stream
-from repl.present.progress import (
-    fit,
-    running_parts,
-    status_lines,
-    stream_lines,
-)
+from repl.present.progress import fit, running_parts, status_lines, stream_lines
 from repl.present.text import one_line, width_cut
 from repl.registry.complete import sources_for
 from repl.session import Session, warm_up
@@ -64,14 +59,12 @@ class KeptStream:
         self._open = ""
 
     def write(self, text: str) -> int:
-        """Take text."""
         self._stream.write(text)
         *whole, self._open = (self._open + text).split("\n")
         self._lines.extend(_COLOURS.sub("", line) for line in whole)
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what was written."""
         self._stream.flush()
 
     def close(self) -> None:
@@ -392,7 +385,6 @@ class LineView:
     # What keys do.
 
     def submit(self) -> None:
-        """Enter: run the line; a backslash at its end breaks it instead."""
         buffer = self.buffer
         if buffer.document.is_cursor_at_the_end and buffer.text.endswith("\\"):
             buffer.delete_before_cursor()
@@ -431,7 +423,6 @@ class LineView:
             self._tell(f"{shown(self.keys['leave'][0])} or /exit leaves")
 
     def end_of_input(self) -> None:
-        """Ctrl+D on an empty line: leave, or ask first while tasks run."""
         if self.session.running:
             self.leaving = True
         else:
@@ -451,22 +442,18 @@ class LineView:
         self.redraw()
 
     def pull_back(self) -> None:
-        """Take the last queued input back for editing."""
         self.buffer.text = self.session.queue.pop()
         self.buffer.cursor_position = len(self.buffer.text)
 
     def start_search(self) -> None:
-        """Ctrl+R: the line becomes the query."""
         self.search = HistorySearch(self.history.entries, saved=self.buffer.text)
         self.buffer.reset()
 
     def cycle_scope(self) -> None:
-        """Ctrl+R again."""
         if self.search is not None:
             self.search.cycle()
 
     def move_match(self, by: int) -> None:
-        """To an older or newer match."""
         if self.search is not None:
             self.search.move(self.buffer.text, by)
 
@@ -480,12 +467,10 @@ class LineView:
         self.buffer.cursor_position = len(text)
 
     def edit_outside(self) -> None:
-        """Open the line in the person's editor."""
         self.expand_pastes()
         self.buffer.open_in_editor(validate_and_handle=False)
 
     def expand_pastes(self) -> None:
-        """Show folded pastes in full."""
         self.buffer.text = self.pastes.expand(self.buffer.text)
         self.buffer.cursor_position = len(self.buffer.text)
         self.pastes.clear()
@@ -495,22 +480,18 @@ class LineView:
         self.buffer.insert_text(self.pastes.insert(text))
 
     def toggle_detail(self) -> None:
-        """Ctrl+O: what the agent does in this answer, shown or folded."""
         self.feed.detail = not self.feed.detail
         self.redraw()
 
     def show_trace(self) -> None:
-        """Ctrl+T: the trace of the current or last task in full screen; the line is kept."""
         self._kept = self.buffer.text
         self.buffer.reset()
         self._prompt.app.exit(result="/trace --screen")
 
     def print_keys(self) -> None:
-        """`?` on an empty line."""
         self._start(self.shell.run("?"))
 
     def focus(self, *, inside: bool) -> None:
-        """The terminal gained or lost the focus."""
         self.notifier.focused = inside
 
     # What commands ask of the view.

@@ -7,10 +7,8 @@ fails says so in one line and ends; the task and its record go on.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from repl.exit_codes import ExitCode, code_of
 from repl.permissions import Waiting, answered_text, choices_text, question_text
@@ -18,7 +16,7 @@ from repl.present.answer import tell_answer
 from repl.present.outcome import outcome_error
 from repl.present.output import Output
 from repl.present.progress import Progress
-from repl.present.text import one_line
+from repl.present.text import json_object, one_line
 from repl.session import Session
 from repl.shell import for_session
 from runner.core.task import TaskOutcome
@@ -153,7 +151,7 @@ class Feed:
             await self._may_print.wait()
             known = self._told.get(path, -1)
             progress.narrow = 0 < self.output.columns < _NARROW
-            lines = progress.fact(_fact(line), now=monotonic()) if seq > known else []
+            lines = progress.fact(json_object(line), now=monotonic()) if seq > known else []
             self._told[path] = max(known, seq)
             if seq <= after:
                 continue  # shown before, perhaps by another skin: counted, not printed again
@@ -175,12 +173,3 @@ class Feed:
             self.output.note(f"  {what}{for_session(error).next_step}".rstrip())
             if outcome.status == "ERROR" and error.why:
                 self.output.note(f"  {one_line(error.why, 200)}")
-
-
-def _fact(line: bytes) -> dict[str, Any]:
-    """The line's JSON object; a damaged line says nothing here, `trace verify` names it."""
-    try:
-        fact = json.loads(line)
-    except ValueError:
-        return {}
-    return fact if isinstance(fact, dict) else {}

@@ -8,16 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from repl.present.subtasks import SubtaskBoard
-from repl.present.text import (
-    cost_text,
-    count_text,
-    escape,
-    one_line,
-    seconds_text,
-    token_count,
-    tokens_text,
-    width_cut,
-)
+from repl.present.text import cost_text, count_text, escape, one_line, seconds_text, token_count, tokens_text, width_cut
 from runner.core.state import answer_in
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live

@@ -141,3 +141,14 @@ def size_text(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
+
+
+def json_object(line: bytes) -> dict[str, Any]:
+    """The JSON object in a stored line; empty where it is damaged, which `trace verify` reports."""
+    import json  # 4 ms that help does not pay
+
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

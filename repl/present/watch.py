@@ -7,7 +7,6 @@ only when they changed; elsewhere nothing moves and each fact is one line.
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -16,7 +15,7 @@ from repl.present.answer import tell_answer
 from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.output import Output
 from repl.present.progress import Progress
-from repl.present.text import width_cut
+from repl.present.text import json_object, width_cut
 from repl.session import Session
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
@@ -89,7 +88,7 @@ async def watch_task(
         async for seq, line in session.facts(task_id):
             if output.form == "jsonl" and seq > after:
                 output.data(line)
-            lines = _lines(progress, line)
+            lines = progress.fact(json_object(line), now=monotonic())
             if seq > after and output.human:
                 if moving and lines:
                     moving.clear()
@@ -174,11 +173,3 @@ async def _one_answer(session: Session, waiting: Waiting, moving: _MovingLines, 
         typing.cancel()
         with suppress(asyncio.CancelledError):
             await typing
-
-
-def _lines(progress: Progress, line: bytes) -> list[str]:
-    try:
-        fact: Any = json.loads(line)
-    except ValueError:
-        return []
-    return progress.fact(fact, now=monotonic()) if isinstance(fact, dict) else []

@@ -6,12 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from repl.registry.commands import (
-    GLOBAL_FLAGS,
-    commands_for,
-    find_command,
-    split_words,
-)
+from repl.registry.commands import GLOBAL_FLAGS, commands_for, find_command, split_words
 from repl.registry.spec import Command, Flag
 from tracer.errors import PmError
 

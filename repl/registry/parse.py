@@ -9,12 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from repl.registry.commands import (
-    COMMANDS,
-    GLOBAL_FLAGS,
-    find_command,
-    split_words,
-)
+from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, find_command, split_words
 from repl.registry.spec import Argument, Command, Flag
 from tracer.clock import parse_duration
 from tracer.errors import UsageError

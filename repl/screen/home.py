@@ -277,13 +277,12 @@ class HomeScreen(TaskKeys):
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
-    @work
-    async def action_interrupt(self) -> None:
+    def action_interrupt(self) -> None:
         running = self.desk.session.running
         if not running:
             self.notify("Ctrl+D or /exit leaves", severity="information")
         else:
-            await self.ask_to_stop(running[-1])
+            self.ask_to_stop(running[-1])
 
     # -- moving -----------------------------------------------------------------------------------------------------
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
@@ -25,7 +24,7 @@ from typing_extensions import override
 
 from repl.present.answer import answer_lines
 from repl.present.progress import Progress, short_id
-from repl.present.text import cost_text, one_line
+from repl.present.text import cost_text, json_object, one_line
 from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
@@ -50,18 +49,11 @@ def read_task(row: TaskRow) -> list[str]:
             if number >= _MAX_FACTS:
                 printed.append(f"  … more than {_MAX_FACTS:,} facts: t shows all")
                 break
-            printed += _fact_lines(progress, line)
+            fact = json_object(line)
+            printed += progress.fact(fact, now=0.0) if fact else ["  ? a line that cannot be read"]
     except (OSError, PmError) as error:
         printed.append(f"  the trace cannot be read: {error}")
     return task_lines(row, printed, progress)
-
-
-def _fact_lines(progress: Progress, line: bytes) -> list[str]:
-    try:
-        fact: Any = json.loads(line)
-    except ValueError:
-        return ["  ? a line that cannot be read"]
-    return progress.fact(fact, now=0.0) if isinstance(fact, dict) else []
 
 
 def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list[str]:
@@ -246,7 +238,7 @@ class TaskKeys(Screen[None]):
             case "diff":
                 self.desk.show_diff(row.task_id)
             case "stop":
-                self._stop_asking(row.task_id)
+                self.ask_to_stop(row.task_id)
             case "resume":
                 self.desk.run_line(f"/resume {row.task_id}")
             case "answer":
@@ -263,10 +255,6 @@ class TaskKeys(Screen[None]):
         self.app.notify(f"copied {text}", markup=False)
 
     @work
-    async def _stop_asking(self, task_id: str) -> None:
-        """Ask, and stop on `y`."""
-        await self.ask_to_stop(task_id)
-
     async def ask_to_stop(self, task_id: str) -> None:
         """Ask, and stop on `y`."""
         text = f"Stop {task_id} at the next safe point?\nNothing is lost: /resume goes on.\n\n y stop   Esc go on"

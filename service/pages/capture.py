@@ -12,13 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
 from service.pages.task import render
-from service.pages.values import (
-    DiffLine,
-    Shown,
-    diff_lines,
-    line_of,
-    shown,
-)
+from service.pages.values import DiffLine, Shown, diff_lines, line_of, shown
 from service.state import state_of
 from tracer.clock import from_epoch_ms
 from tracer.errors import PmError

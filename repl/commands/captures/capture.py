@@ -7,27 +7,17 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 
 from collector.client.events import checked_drafts, read_events
-from collector.client.prune import (
-    Kept,
-    prune_sent,
-    sent_before,
-    unsent,
-)
+from collector.client.prune import Kept, prune_sent, sent_before, unsent
 from collector.client.send import Sending, send_spool
 from collector.client.spool import Spool, find_spool, list_spools
 from collector.recorder.begin import begin_capture, check_store, create_request
 from collector.recorder.consent import Consent
-from repl.commands.captures.consent import (
-    ask_yes,
-    bug_from,
-    can_ask,
-    person_from,
-)
+from repl.commands.captures.consent import ask_yes, bug_from, can_ask, person_from
 from repl.commands.captures.server import capture_redactor, client_for, server_address
 from repl.present.text import age_text, count_text, escape, one_line, size_text
 from tracer.clock import now_epoch_ms
@@ -38,8 +28,11 @@ from tracer.gc import parse_age
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import BaseModel
+
     from repl.context import Context
 
+Model = TypeVar("Model", bound="BaseModel")
 _ALWAYS: Final = "always"
 
 
@@ -155,18 +148,24 @@ async def new(context: Context, arguments: Namespace) -> int:
     return 0
 
 
-def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
-    """The create request from a file, checked against the schema."""
+def _checked(model: type[Model], value: object) -> Model:
+    """`value` as `model`; what does not fit is refused in the collector's words."""
     from pydantic import ValidationError
 
     from collector.intake.parse import refusal
+
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise refusal(error) from error
+
+
+def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
+    """The create request from a file, checked against the schema."""
     from tracer.capture.wire import CreateTrace
 
     found = _json_file(context, getattr(arguments, "from"))
-    try:
-        sent = CreateTrace.model_validate(found)
-    except ValidationError as error:
-        raise refusal(error) from error
+    sent = _checked(CreateTrace, found)
     flags = sent.developer.consent_flags
     check_store(sent.store, Consent(code=flags.store_raw_code, output=flags.store_terminal_output))
     return dict(found)
@@ -204,17 +203,11 @@ async def finalize(context: Context, arguments: Namespace) -> int:
 
 def _checked_state(state: Any, spool: Spool, context: Context) -> Mapping[str, Any] | None:
     """The final state, checked and redacted."""
-    from pydantic import ValidationError
-
-    from collector.intake.parse import refusal
     from tracer.capture.wire import SentFinalState
 
     if state is None:
         return None
-    try:
-        SentFinalState.model_validate(state)
-    except ValidationError as error:
-        raise refusal(error) from error
+    _checked(SentFinalState, state)
     if spool.header["request"].get("store") == "raw":
         return dict(state)
     kept = {name: state[name] for name in ("commit_head", "bundle_blob_id") if name in state}

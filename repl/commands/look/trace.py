@@ -5,7 +5,6 @@ The text is the seed's block; `--latest`, `--subtask`, `--iteration` and `--even
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.commands.look.find_task import find_task
+from repl.present.text import json_object
 from tracer.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
 def _require_subtask(task: TaskRef, wanted: str) -> None:
     """Refuse a subtask that the trace does not have, instead of showing nothing."""
     with task.path.open("rb") as file:
-        facts = [_fact(line) for line in file]
+        facts = [json_object(line) for line in file]
     found = [str(name) for fact in facts if (name := fact.get("subtask_id")) is not None]
     for fact in facts:
         planned = fact.get("data", {}).get("subtasks") if fact.get("event") == "CHUNKING_PLAN" else None
@@ -92,7 +92,7 @@ def _copy_chosen(context: Context, arguments: Namespace, task: TaskRef) -> int:
     highest: dict[str | None, int] = {}
     with task.path.open("rb") as file:
         lines = [line for line in file if line.endswith(b"\n")]
-    facts = [_fact(line) for line in lines]
+    facts = [json_object(line) for line in lines]
     for fact in facts:
         index = fact.get("iteration_index")
         if isinstance(index, int):
@@ -101,14 +101,6 @@ def _copy_chosen(context: Context, arguments: Namespace, task: TaskRef) -> int:
     context.output.data(b"".join(line for line, fact in zip(lines, facts, strict=True) if chosen(fact)))
     context.output.ended = True
     return 0
-
-
-def _fact(line: bytes) -> dict[str, Any]:
-    try:
-        fact = json.loads(line)
-    except ValueError:
-        return {}
-    return fact if isinstance(fact, dict) else {}
 
 
 def _chooser(arguments: Namespace, highest: dict[str | None, int] | None) -> Callable[[dict[str, Any]], bool]:
@@ -220,7 +212,7 @@ async def _follow(context: Context, arguments: Namespace, task: TaskRef) -> int:
     count = 0
     async with aclosing(lines):
         async for _, line in lines:
-            if wanted(_fact(line)):
+            if wanted(json_object(line)):
                 count += 1
                 _print_fact(context, arguments, line)
     if arguments.raw:

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repl.commands.look.tasks import epoch_ms_of, since_iso
 from repl.present.text import count_text, one_line
-from tracer.distill.locate.find import (
-    find_sessions,
-    latest_session,
-    session_at,
-    session_named,
-)
+from tracer.distill.locate.find import find_sessions, latest_session, session_at, session_named
 from tracer.distill.many import distill_many
 from tracer.distill.native import Distilled, NativeSession, Request
 from tracer.distill.one import distill as distill_one

@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.present.text import escape
-from tracer.distill.claude_hook import (
-    HookPlan,
-    hook_command,
-    plan_install,
-    plan_uninstall,
-    write_plan,
-)
+from tracer.distill.claude_hook import HookPlan, hook_command, plan_install, plan_uninstall, write_plan
 from tracer.distill.locate.find import provider_root, session_at
 from tracer.errors import PmError, UsageError
 

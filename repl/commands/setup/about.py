@@ -6,13 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from repl.exit_codes import MEANINGS, RETRY, ExitCode
-from repl.registry.commands import (
-    COMMANDS,
-    GLOBAL_FLAGS,
-    GROUPS,
-    commands_for,
-    find_command,
-)
+from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, GROUPS, commands_for, find_command
 from repl.registry.spec import Argument, Command, Flag
 from repl.version import VERSION
 from tracer.errors import NotFoundError

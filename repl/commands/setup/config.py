@@ -9,22 +9,8 @@ from typing import TYPE_CHECKING, Any
 from repl.present.text import escape
 from tracer.errors import ConfigError, UsageError
 from tracer.settings.declared import SETTINGS, find_setting
-from tracer.settings.layers import (
-    Layered,
-    Origin,
-    line_of,
-    nearest_key,
-    set_value,
-    trust_store,
-    user_file,
-)
-from tracer.settings.trust import (
-    PROJECT_FILES,
-    folder_trusted,
-    forget,
-    trust_files,
-    trusted_file,
-)
+from tracer.settings.layers import Layered, Origin, line_of, nearest_key, set_value, trust_store, user_file
+from tracer.settings.trust import PROJECT_FILES, folder_trusted, forget, trust_files, trusted_file
 
 if TYPE_CHECKING:
     from repl.context import Context

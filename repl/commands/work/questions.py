@@ -129,6 +129,14 @@ def preview_lines(plan: Mapping[str, Any], *, task_id: str) -> list[str]:
     return plan_lines(checked.subtasks, rows) if rows else ["  no subtasks: it runs in one piece"]
 
 
+async def ask_letter(context: Context, person: Person, question: str) -> tuple[str, str]:
+    """The letter the user answers `question` with, empty for none, and the words after it."""
+    context.output.stderr.write(question)
+    context.output.stderr.flush()
+    letter, _, words = (await person.line() or "").strip().partition(" ")
+    return letter[:1].lower(), words.strip()
+
+
 async def ask_about_plan(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
     """Ask until there is an answer; None leaves the plan waiting (`pm plan`)."""
     from repl.editing import edit_text
@@ -140,18 +148,16 @@ async def ask_about_plan(context: Context, outcome: TaskOutcome, person: Person)
     before = text = plan_text(state.plan.subtasks if state.plan else ())
     mine: Mapping[str, Any] | None = None
     while True:
-        output.stderr.write(_QUESTION)
-        output.stderr.flush()
-        letter, _, words = (await person.line() or "").strip().partition(" ")
-        match letter[:1].lower():
+        letter, words = await ask_letter(context, person, _QUESTION)
+        match letter:
             case "":
                 return None
             case "y":
                 return PlanAnswer("continue", plan=mine)
             case "s":
                 return PlanAnswer("stop")
-            case "h" if words.strip():
-                return PlanAnswer("hint", words.strip())
+            case "h" if words:
+                return PlanAnswer("hint", words)
             case "e":
                 try:
                     text = await asyncio.to_thread(edit_text, text, context.environ, suffix=".json")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan
+from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_letter
 from repl.context import Context
 from repl.executor_choice import choose_executor
 from repl.present.answer import tell_answer
@@ -183,14 +183,12 @@ async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) ->
     question = "c continue, h TEXT hint, a accept, s stop, Enter later? "
     words: dict[str, PersonAction] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
     while True:
-        context.output.stderr.write(question)
-        context.output.stderr.flush()
-        letter, _, text = (await person.line() or "").strip().partition(" ")
+        letter, text = await ask_letter(context, person, question)
         if not letter:
             return None
-        action = words.get(letter[0].lower())
-        if action is not None and (action != "hint" or text.strip()):
-            return PlanAnswer(action, text.strip())
+        action = words.get(letter)
+        if action is not None and (action != "hint" or text):
+            return PlanAnswer(action, text)
 
 
 def _given(context: Context, arguments: Namespace) -> dict[str, Any]:

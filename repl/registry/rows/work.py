@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from repl.registry.spec import (
-    Argument,
-    Command,
-    Flag,
-    Values,
-)
+from repl.registry.spec import Argument, Command, Flag, Values
 from tracer.settings.declared import SETTINGS, Setting
 
 # Data, as many values in a line as fit.

@@ -20,12 +20,12 @@ from runner.workspace.changes import (
     safe_text,
 )
 from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, small_index, tree_of
-from runner.workspace.git.folders import write_tree
 from runner.workspace.git.look import (
     ABSENT,
     Look,
     forced,
     look_at,
+    write_tree,
 )
 from runner.workspace.git.pointers import is_note, is_pointer, media_of, same_content
 from runner.workspace.git.repository import (

@@ -33,12 +33,13 @@ from runner.workspace.git.entries import (
     read_folders,
     small_index,
 )
-from runner.workspace.git.folders import Scope, write_tree
 from runner.workspace.git.look import (
     ABSENT,
     Look,
+    Scope,
     forced,
     look_at,
+    write_tree,
 )
 from runner.workspace.git.pointers import FileHashes, note_for
 from runner.workspace.git.repository import (

@@ -127,7 +127,7 @@ class Comment:
 
     @property
     def text(self) -> str:
-        """All lines, cleaned of leaders, joined by blanks."""
+        """All lines without leaders, joined by blanks."""
         return " ".join(clean(text) for _, text in self.lines).strip()
 
 
@@ -324,8 +324,7 @@ def _mark(number: int, text: str, raw: str, *, mentions_marks: bool) -> Hit | No
 def _voice(comment: Comment) -> list[tuple[int, str, str]]:
     """(line, own words, raw) without examples, fences and quotations."""
     kept: list[tuple[int, str, str]] = []
-    fenced = False
-    example = False
+    fenced = example = False
     for number, raw in comment.lines:
         text = clean(raw)
         if _FENCE.match(text):
@@ -335,34 +334,23 @@ def _voice(comment: Comment) -> list[tuple[int, str, str]]:
             example = True
             continue
         example = example and bool(text.strip())
-        if fenced or example:
-            continue
-        kept.append((number, _QUOTE.sub(lambda match: " " * len(match.group()), text), raw))
+        if not fenced and not example:
+            kept.append((number, _QUOTE.sub(lambda match: " " * len(match.group()), text), raw))
     return kept
 
 
 def _sentences(voice: list[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
     """Each line, and for a sentence that runs over two lines the two together, at the first one's place."""
-    seen: set[int] = set()
     for index, (number, text, raw) in enumerate(voice):
-        if (
-            not text.strip()
-            or number in seen
-            or (_CODE_LINE.search(text) and "..." not in text and not _BRACED.match(text))
-        ):
+        if not text.strip() or (_CODE_LINE.search(text) and "..." not in text and not _BRACED.match(text)):
             continue
         if not _continues(voice, index):
             yield number, text, raw
-        following = voice[index + 1] if index + 1 < len(voice) else None
-        if (
-            following
-            and following[0] == number + 1
-            and following[1][:1].strip()
-            and text.rstrip()[-1:] not in {".", "!", "?", ":", ";", "。"}
-        ):
-            joined = f"{text.rstrip()} {following[1].strip()}"
-            if not following[1].lstrip().startswith(("-", "*", "•", "@", ":")):
-                yield number, joined, raw
+        if index + 1 == len(voice) or text.rstrip().endswith((".", "!", "?", ":", ";", "。")):
+            continue
+        below, following, _ = voice[index + 1]
+        if below == number + 1 and following[:1].strip() and not following.startswith(("-", "*", "•", "@", ":")):
+            yield number, f"{text.rstrip()} {following.strip()}", raw
 
 
 def _continues(voice: list[tuple[int, str, str]], index: int) -> bool:
@@ -404,12 +392,10 @@ def stands_in(source: Source, comment: Comment) -> Hit | None:
     if not before.endswith(_OPENS) or _CLOSES.match(source.text, comment.end) is None:
         return None
     text = comment.text
-    like = _LIKE.search(text)
-    if (like is None and not _TO_DO.search(text)) or _REASON.search(text):
+    like = _LIKE.search(text) is not None
+    if not (like or _TO_DO.search(text)) or _REASON.search(text) or not _is_alone(comment.node):
         return None
-    if not _is_alone(comment.node) or (
-        like is None and (not _in_literal(source, comment.node) or is_test_path(source.path))
-    ):
+    if not like and (not _in_literal(source, comment.node) or is_test_path(source.path)):
         return None
     number, raw = comment.lines[0]
     return Hit(criterion="Q3", words=text[:60], line=number, excerpt=raw)

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
 from collector.final.qa_facts import fold_qa
 from collector.store.blobs import CollectorBlobs, Contents
 from collector.store.port import BlobRow, QaFact, StoredEvent, TraceRow, TraceStore
@@ -26,7 +28,8 @@ from tracer.capture.document import (
     Repo,
     Task,
 )
-from tracer.errors import NotFoundError
+from tracer.capture.events import Event
+from tracer.errors import NotFoundError, TraceError
 
 
 def shown_row(row: TraceRow) -> dict[str, Any]:
@@ -68,6 +71,7 @@ def shown_qa(facts: Sequence[QaFact]) -> dict[str, Any] | None:
 INLINE_LIMIT: Final = 512 * 1024
 """Blobs of at most so many bytes are put into the document where it is asked for; longer ones stay by reference."""
 _PAGE: Final = 1000
+_EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
 _SPOOL: Final = 8 << 20
 _CHUNK: Final = 1 << 20
 
@@ -208,6 +212,18 @@ async def event_pages(row: TraceRow, store: TraceStore) -> AsyncIterator[list[by
             return
         after = page[-1].seq
         yield [event.body for event in page if event.seq <= row.seq_last]
+
+
+async def events_of(row: TraceRow, store: TraceStore) -> AsyncIterator[Event]:
+    """The events, as models; none that came after `row` was read."""
+    async for page in event_pages(row, store):
+        for body in page:
+            try:
+                yield _EVENT.validate_json(body)
+            except ValidationError as error:
+                raise TraceError(
+                    f"an event of {row.trace_id!r} does not follow the schema", why=str(error.errors()[0]["msg"])
+                ) from error
 
 
 def _final_state(row: TraceRow, *, name_itself: bool) -> FinalState | None:

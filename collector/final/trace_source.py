@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from collector.final.document import events_of
 from collector.store.blobs import Contents
-from collector.store.port import TraceStore
+from collector.store.port import TraceRow, TraceStore
 from tracer.blobs import blob_id_of
 from tracer.capture.document import FinalState, Repo, TraceDocument
 from tracer.capture.events import Event
 from tracer.errors import NotFoundError, TraceError
 
-_PAGE: Final = 1000
-_EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
 _DATA: Final = ";base64,"
 
 
@@ -45,40 +44,24 @@ class Source(Protocol):
 class StoreSource:
     """A trace in a collector's store; made by `open`."""
 
-    def __init__(self, store: TraceStore, contents: Contents, trace_id: str) -> None:
+    def __init__(self, row: TraceRow, store: TraceStore, contents: Contents) -> None:
+        self._row = row
         self._store = store
         self._contents = contents
-        self.trace_id = trace_id
-        self.repo: Repo
-        self.final_state: FinalState | None = None
+        self.trace_id = row.trace_id
+        self.repo = Repo.model_validate(row.metadata["repo"])
+        self.final_state = None if row.final_state is None else FinalState.model_validate(row.final_state)
 
     @classmethod
     async def open(cls, trace_id: str, *, store: TraceStore, contents: Contents) -> StoreSource:
-        """The trace `trace_id`.
-
-        Raises:
-            NotFoundError: no such trace, or it was deleted.
-
-        """
+        """The trace `trace_id`; a `NotFoundError` where there is none, or it was deleted."""
         row = await store.get_trace(trace_id)
         if row is None or row.status == "deleted":
             raise NotFoundError(f"no trace {trace_id!r}", why="" if row is None else "it was deleted")
-        source = cls(store, contents, trace_id)
-        source.repo = Repo.model_validate(row.metadata["repo"])
-        source.final_state = None if row.final_state is None else FinalState.model_validate(row.final_state)
-        return source
+        return cls(row, store, contents)
 
-    async def events(self) -> AsyncIterator[Event]:
-        after = 0
-        while page := await self._store.read_events(self.trace_id, after=after, limit=_PAGE):
-            after = page[-1].seq
-            for stored in page:
-                try:
-                    yield _EVENT.validate_json(stored.body)
-                except ValidationError as error:
-                    raise TraceError(
-                        f"event {stored.seq} does not follow the schema", why=str(error.errors()[0]["msg"])
-                    ) from error
+    def events(self) -> AsyncIterator[Event]:
+        return events_of(self._row, self._store)
 
     async def read(self, blob_id: str) -> bytes | None:
         try:

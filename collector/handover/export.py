@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
-from collector.final.document import document_frame, event_pages, inlined
+from collector.final.document import document_frame, event_pages, events_of, inlined
 from collector.final.qa_facts import fold_qa
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
@@ -36,7 +35,7 @@ from tracer.capture.document import (
     Task,
 )
 from tracer.capture.events import Event, TerminalOutputEvent, TestRunEvent
-from tracer.errors import ConflictError, NotFoundError, TraceError
+from tracer.errors import ConflictError, NotFoundError
 from tracer.export.atif import atif_pieces
 from tracer.export.chat import chat_pieces
 from tracer.export.otlp import otlp_pieces
@@ -132,7 +131,6 @@ def inline_text(uri: str) -> str:
 
 ExportFormat = Literal["atif", "chat", "otlp", "json"]
 FORMATS: Final[tuple[ExportFormat, ...]] = ("atif", "chat", "otlp", "json")
-_EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
 _GITLEAKS: Final = Path(__file__).parents[2] / "tracer" / "redaction" / "rules" / "gitleaks.json"
 
 
@@ -158,11 +156,8 @@ async def _training_pieces(
             return None
 
     def events() -> AsyncIterator[Event]:
-        return (
-            _exporting_events(row, store)
-            if consent.store_terminal_output
-            else _without_outputs(_exporting_events(row, store))
-        )
+        found = events_of(row, store)
+        return found if consent.store_terminal_output else _without_outputs(found)
 
     trace = ExportedTrace(
         trace_id=row.trace_id,
@@ -224,17 +219,6 @@ def fields_of(row: TraceRow, qa: Qa | None) -> dict[str, Any]:
 def redaction_version() -> str:
     """The version of the rules that are not our own: ours come with the program's."""
     return f"gitleaks {json.loads(_GITLEAKS.read_bytes())['version']}"
-
-
-async def _exporting_events(row: TraceRow, store: TraceStore) -> AsyncIterator[Event]:
-    async for page in event_pages(row, store):
-        for body in page:
-            try:
-                yield _EVENT.validate_json(body)
-            except ValidationError as error:
-                raise TraceError(
-                    f"an event of {row.trace_id!r} does not follow the schema", why=str(error.errors()[0]["msg"])
-                ) from error
 
 
 async def _without_outputs(events: AsyncIterator[Event]) -> AsyncIterator[Event]:

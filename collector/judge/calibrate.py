@@ -92,7 +92,6 @@ class RememberedScores:
         return result
 
     async def close(self) -> None:
-        """Close the judge."""
         await self._judge.close()
 
 

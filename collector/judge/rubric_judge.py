@@ -71,7 +71,6 @@ class RubricJudge:
         return no_verdict(model=model, flags=flags, reason=trouble, votes=len(votes), exchanges=exchanges)
 
     async def close(self) -> None:
-        """Close the model's connections."""
         await self._model.close()
 
     async def _gather(self, packet: Packet) -> list[_Vote]:

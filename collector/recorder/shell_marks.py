@@ -19,32 +19,7 @@ from tracer.errors import RecordError, UsageError
 
 ShellName = Literal["bash", "zsh"]
 _OLDEST_BASH: Final = (4, 4)  # PS0
-
-_BASH: Final = r"""# made by pm record: your own start-up file first, then marks around prompts and commands
-if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
-__pm_nonce=@NONCE@
-__pm_precmd() {
-  local IFS=' '
-  __pm_status=$1
-  printf '\033]7717;%s;A;%s;%s;%s\007' "$__pm_nonce" "$1" "${*:2}" "$PWD" 2>/dev/null >/dev/tty || :
-}
-__pm_again() { return "$__pm_status"; }
-__pm_preexec() {
-  printf '\033]7717;%s;C;%s\007' "$__pm_nonce" "bash"
-  HISTTIMEFORMAT= builtin history 1 2>/dev/null || :
-  printf '\033]7717;%s;/\007' "$__pm_nonce"
-}
-# In braces: `set -x` shows nothing of it. One call that does not fail: `set -e` and traps see no failure that is none.
-PS0="${PS0-}"'$({ trap - DEBUG; } >/dev/null 2>&1; { __pm_preexec; } 2>/dev/null)'
-if ((BASH_VERSINFO[0] > 5 || (BASH_VERSINFO[0] == 5 && BASH_VERSINFO[1] >= 1))); then
-  PROMPT_COMMAND=('{ __pm_precmd "$?" "${PIPESTATUS[@]}"; } 2>/dev/null' "${PROMPT_COMMAND[@]}")
-else
-  __pm_hook='{ __pm_precmd "$?" "${PIPESTATUS[@]}"; __pm_again && :; } 2>/dev/null'
-  PROMPT_COMMAND="$__pm_hook${PROMPT_COMMAND:+; $PROMPT_COMMAND}"
-  unset __pm_hook
-fi
-"""
-
+_BASH: Final = Path(__file__).with_name("marks.bash").read_text(encoding="utf-8")
 _ZSH_SOURCE: Final = r"""# made by pm record: your own file, as if it had been read from its own place
 __pm_home="@ZDOTDIR@"
 ZDOTDIR="$__pm_home"
@@ -53,27 +28,7 @@ if [[ -f "$ZDOTDIR/@FILE@" ]]; then . "$ZDOTDIR/@FILE@"; fi
 _ZSH_BACK: Final = r"""__pm_home="${ZDOTDIR:-$HOME}"
 ZDOTDIR="@OURS@"
 """
-_ZSH_RC: Final = r"""# made by pm record: your own file first, then marks around prompts and commands
-if [[ "$HISTFILE" == "@OURS@"/* ]]; then HISTFILE="$__pm_home/.zsh_history"; fi
-ZDOTDIR="$__pm_home"
-if [[ -f "$ZDOTDIR/.zshrc" ]]; then . "$ZDOTDIR/.zshrc"; fi
-typeset -g __pm_nonce=@NONCE@
-# In braces: `set -x` shows nothing of it. Never a failure: `set -e` and traps see none; zsh keeps $? between hooks.
-__pm_precmd() { {
-  local __pm_status=$? __pm_pipe="${(j: :)pipestatus[@]}"
-  printf '\033]7717;%s;A;%s;%s;%s\007' "$__pm_nonce" "$__pm_status" "$__pm_pipe" "$PWD" >/dev/tty || :
-} 2>/dev/null }
-__pm_preexec() { {
-  local flag=zsh
-  if [[ -o histignorespace && "$1" == ' '* ]]; then flag=withheld; fi
-  printf '\033]7717;%s;C;%s\007%s\033]7717;%s;/\007' "$__pm_nonce" "$flag" "$1" "$__pm_nonce" >/dev/tty || :
-} 2>/dev/null }
-typeset -ga precmd_functions preexec_functions
-precmd_functions=(__pm_precmd "${precmd_functions[@]}")
-preexec_functions=("${preexec_functions[@]}" __pm_preexec)
-if [[ -n "@UNSET@" && "$__pm_home" == "$HOME" ]]; then unset ZDOTDIR; fi
-unset __pm_home
-"""
+_ZSH_RC: Final = Path(__file__).with_name("marks.zsh").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,28 +72,22 @@ class FolderBlobs:
         self.files = DirectoryBlobs(root)
 
     async def put_bytes(self, data: bytes) -> str:
-        """Store `data` durably; its id."""
         return await asyncio.to_thread(self.files.put_bytes, data)
 
     async def put_file(self, file: BinaryIO) -> str:
-        """Store what `file` holds from its start; its id."""
         file.seek(0)
         return await asyncio.to_thread(self.files.put_chunks, iter(lambda: file.read(CHUNK), b""))
 
     def get_uri(self, blob_id: str) -> str:
-        """The blob's `file:` URI."""
         return self.files.get_uri(blob_id)
 
     async def open(self, blob_id: str) -> BinaryIO:
-        """The blob as a checked file at its start."""
         return await asyncio.to_thread(self.files.open, blob_id)
 
     async def read(self, blob_id: str) -> bytes:
-        """The blob's bytes, checked."""
         return await asyncio.to_thread(self.files.read, blob_id)
 
     async def stored(self) -> AsyncIterator[BlobInfo]:
-        """Every stored blob, in no order."""
         ids = self.files.ids()
         while batch := await asyncio.to_thread(self._described, ids):
             for info in batch:

@@ -77,7 +77,6 @@ class BucketBlobs:
         return blob_id
 
     async def put_file(self, file: BinaryIO) -> str:
-        """Store what `file` holds from its start, in bounded memory; its id."""
         file.seek(0)
         digest = hashlib.sha256()
         while chunk := file.read(CHUNK):
@@ -112,7 +111,6 @@ class BucketBlobs:
         return file  # type: ignore[return-value]  # a spooled file has every method of BinaryIO
 
     async def read(self, blob_id: str) -> bytes:
-        """The blob's bytes, checked."""
         with await self.open(blob_id) as file:
             return file.read()
 
@@ -127,7 +125,6 @@ class BucketBlobs:
             raise self._unreachable(error) from error
 
     async def stored(self) -> AsyncIterator[BlobInfo]:
-        """Every stored blob, in no order."""
         try:
             async for page in obstore.list(self._store, "sha256"):
                 for meta in page:
@@ -138,7 +135,6 @@ class BucketBlobs:
             raise self._unreachable(error) from error
 
     async def delete(self, blob_ids: Iterable[str]) -> int:
-        """Remove those that are here; the bytes freed."""
         freed = 0
         for blob_id in blob_ids:
             size = await self._size(_key(blob_id))

@@ -170,7 +170,6 @@ class BubblewrapSandbox:
         return f"host:{platform.system().lower()}-{platform.release()}"
 
     async def run(self, job: Job) -> Outcome:
-        """Run one job."""
         if job.network:  # it could only share this machine's own, with every service on it
             raise SandboxError(
                 "bubblewrap has no network of its own for a build",

@@ -111,12 +111,10 @@ class ContainerSandbox:
             return self._facts[image]
 
     async def image_id(self, image: str) -> str:
-        """The image's own digest."""
         await self.facts(image)
         return self._ids[image]
 
     async def run(self, job: Job) -> Outcome:
-        """Run one job in a container of its own."""
         await self.facts(job.image)
         return await self._run(job, self._way or Way())
 

@@ -9,24 +9,11 @@ from __future__ import annotations
 import io
 import tarfile
 from dataclasses import dataclass
+from pathlib import Path
 
 from collector.qa.sandbox.port import Guarantee, Limits
 
-PROBE = r"""
-one() { for path in "$@"; do [ -r "$path" ] && { tr '\n' ' ' < "$path"; return; }; done; }
-echo "uid $(id -u)"
-grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status
-echo "memory $(one /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes)"
-echo "pids $(one /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max)"
-echo "cpu $(one /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us)"
-echo "devices $(grep -c -v -e 'lo:' -e '|' /proc/net/dev)"
-echo "map $(one /proc/self/uid_map)"
-echo "processes $(sed -n 's/^Max processes *//p' /proc/self/limits)"
-for place in / /etc /usr /usr/bin /var; do
-  if ( : > "$place/.pm-probe" ) 2>/dev/null; then echo "writable $place"; fi
-done
-exit 0
-"""
+PROBE = Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")
 
 
 def held_from(text: str, limits: Limits) -> tuple[Guarantee, ...]:
@@ -86,42 +73,7 @@ WORKSPACE = "/code"
 # The trap: dash would end at an interrupt, and what is ignored instead would be ignored by the tests too.
 # Arguments: the words that start a command as another user, probe, reports, save, then the command. POSIX sh, as in
 # dash, bash and busybox.
-SCRIPT = r"""
-trap : INT
-IFS= read -r word || exit 90
-ulimit -c 0 2>/dev/null
-as=$1 probe=$2 reports=$3 save=$4
-shift 4
-$as mkdir -p "$HOME" 2>/dev/null
-command -v tar >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
-cd WORKSPACE && $as tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
-exec </dev/null
-if [ -n "$probe" ]; then
-  $as sh -c "$probe" >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
-fi
-printf '%s start\n' "$word"
-$as "$@"
-code=$?
-kill -9 -1 2>/dev/null
-kill -9 -1 2>/dev/null
-memory=0
-for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
-  if [ -r "$file" ]; then
-    while read -r key value; do
-      [ "$key" = oom_kill ] && memory=$value
-    done < "$file"
-  fi
-done
-printf '\n%s end %s %s\n' "$word" "$code" "$memory"
-cd WORKSPACE || exit 0
-[ "$save" = yes ] && reports='.[!.]* ..?* *'
-set --
-for path in $reports; do
-  if [ -f "$path" ] || { [ "$save" = yes ] && { [ -e "$path" ] || [ -L "$path" ]; }; }; then set -- "$@" "$path"; fi
-done
-[ $# -gt 0 ] && exec $as tar -cf - -- "$@" 2>/dev/null
-exit 0
-""".replace("WORKSPACE", WORKSPACE)
+SCRIPT = Path(__file__).with_name("inside.sh").read_text(encoding="utf-8").replace("WORKSPACE", WORKSPACE)
 
 
 def script_arguments(

@@ -14,7 +14,7 @@ import orjson
 
 __all__ = ["batches_of", "create_body", "event", "replay", "request"]
 
-_SOURCE = Path(__file__).parent.parent.joinpath("tracer", "journal.py").read_text(encoding="utf-8")
+_SOURCE = Path(__file__).parent.parent.joinpath("tracer", "journal", "writer.py").read_text(encoding="utf-8")
 _RANDOM = random.Random(20_261_121)
 _HEX = "0123456789abcdef"
 

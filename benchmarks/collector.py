@@ -29,8 +29,9 @@ import orjson
 from benchmarks._collector_load import batches_of, create_body, event, replay, request
 from benchmarks._collector_slow_disk import slow_disk
 from benchmarks.harness import Figure, heading, show
-from collector.store.port import StoredEvent, TraceRow
+from collector.store.port import TraceRow
 from collector.store.sqlite.store import open_sqlite
+from tests.collector.store.samples import stored
 
 _ROUNDS = int(os.environ.get("PM_BENCH_ROUNDS", "5"))
 _SYNC_MS = float(os.environ.get("PM_BENCH_SYNC_MS", "3"))
@@ -209,7 +210,7 @@ async def _store_alone(path: Path, group: int) -> float:
             await store.create_trace(row, ingest_key_hash=trace_id)
             for seq in range(1, 31):
                 each = event(seq) | {"payload": {"kind": "search", "query": "x" * 1_600}}
-                await store.append_events(trace_id, [StoredEvent.from_value(each, identity=bytes(16))])
+                await store.append_events(trace_id, [stored(each, identity=bytes(16))])
 
         started = time.perf_counter()
         await asyncio.gather(*(write(number) for number in range(64)))

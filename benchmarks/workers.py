@@ -26,10 +26,11 @@ from collector.judge.rubric import DIMENSIONS
 from collector.judge.rubric_judge import RubricJudge
 from collector.judge.step import judge_trace
 from collector.store.blobs import FolderBlobs
-from collector.store.port import StoredEvent, TraceRow
+from collector.store.port import TraceRow
 from collector.store.postgres.jobs import enqueue, install_queue
 from collector.store.postgres.store import PostgresStore, open_postgres
 from collector.work.queue import QueueLimits, run_queue_worker
+from tests.collector.store.samples import stored
 
 EVENT = "40000000-0000-4000-8000-000000000001"
 
@@ -78,7 +79,7 @@ async def fill(store: PostgresStore, first: int, jobs: int) -> None:
         metadata = {"task": {"bug_report": {**bug, "title": f"bug {number}"}}, "developer": developer}
         row = TraceRow(trace_id=trace_id(number), created_at_ms=1, metadata=metadata)
         await store.create_trace(row, ingest_key_hash=f"key-{number}")
-        await store.append_events(trace_id(number), [StoredEvent.from_value(event, identity=b"1")])
+        await store.append_events(trace_id(number), [stored(event, identity=b"1")])
         await store.finalize(trace_id(number), final_state=None, at_ms=2)
 
 

@@ -51,7 +51,7 @@ class _Shard:
 
 
 class Shards:
-    """The shard files of each split; `done` and `open` shards together are what was written."""
+    """The shard files of each split; `written` are those that are closed."""
 
     def __init__(self, folder: Path, *, name: str, most_rows: int) -> None:
         self._folder = folder

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from collector.final.replay import Content, Unknown
 from collector.patches import FilePatch, PatchError, apply_patch, make_patch, write_patch
 
 NO_COMMIT: Final = "0" * 40
@@ -77,20 +78,20 @@ class SessionDraft:
 class FileStates:
     """The files of a session as far as they are known, to give edits their hashes. `base` answers a path's content.
 
-    `base` returns UNKNOWN_CONTENT where nobody can tell.
+    `base` returns `Unknown` where nobody can tell.
     """
 
     def __init__(self, base: Any) -> None:
         self._base = base
-        self._now: dict[str, bytes | Unknown | None] = {}
+        self._now: dict[str, Content] = {}
 
-    def content(self, path: str) -> bytes | Unknown | None:
+    def content(self, path: str) -> Content:
         """The file now: its bytes, None where there is none, or Unknown."""
         if path not in self._now:
             self._now[path] = self._base(path)
         return self._now[path]
 
-    def set(self, path: str, content: bytes | Unknown | None) -> None:
+    def set(self, path: str, content: Content) -> None:
         """Note what the file is now."""
         self._now[path] = content
 
@@ -123,10 +124,6 @@ class FileStates:
         payload = edit_payload(path, make_patch(path, known, after))
         payload |= {"pre_hash": _hash(known), "post_hash": _hash(after)}
         return {**payload, "content_before": "unknown"} if unknown else payload
-
-
-class Unknown:
-    """A content that nobody can tell."""
 
 
 def edit_payload(path: str, patch: bytes) -> dict[str, Any]:

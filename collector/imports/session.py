@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
-from collector.imports.draft import NO_COMMIT, FileStates, Imported, SessionDraft, Unknown, edit_payload, stable_uuid
+from collector.final.replay import UNKNOWN
+from collector.imports.draft import NO_COMMIT, FileStates, Imported, SessionDraft, edit_payload, stable_uuid
 from collector.imports.session_reader import Item, ReadSession
 from collector.patches import make_patch
 from collector.recorder.command_lines import read_line
@@ -77,7 +78,7 @@ def payload_of(path: str, change: Change, files: FileStates) -> dict[str, Any]:
             return files.written(path, after.encode())
     elif before is None and change.pieces[0][0] == "":
         return files.written(path, change.pieces[0][1].encode("utf-8", "replace"))
-    files.set(path, Unknown())
+    files.set(path, UNKNOWN)
     old = "\n".join(piece[0] for piece in change.pieces)
     new = "\n".join(piece[1] for piece in change.pieces)
     patch = make_patch(path, old.encode("utf-8", "replace"), new.encode("utf-8", "replace"))
@@ -190,7 +191,7 @@ class _Fold:
         self.left_out: Counter[str] = Counter()
         self._root = PurePosixPath(session.cwd) if session.cwd else None
         self._first = first
-        self._files = FileStates(lambda _path: Unknown())
+        self._files = FileStates(lambda _path: UNKNOWN)
         self._who = f"agent:{PROVIDER_NAMES[session.provider]}"
         self._thought = ""
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from collector.imports.draft import NO_COMMIT, FileStates, Imported, SessionDraft, Unknown, stable_uuid
+from collector.final.replay import Content
+from collector.imports.draft import NO_COMMIT, FileStates, Imported, SessionDraft, stable_uuid
 from collector.patches import PatchError, parse_patch
 from tracer.errors import ConflictError
 from tracer.events import Entry
@@ -30,7 +31,7 @@ def imported_task(
     *,
     consent: dict[str, bool],
     read_blob: Callable[[str], bytes | None],
-    base: Callable[[str], bytes | Unknown | None],
+    base: Callable[[str], Content],
     base_commit: str | None = None,
     bundle: bytes | None = None,
     read_agentic: Callable[[str], Sequence[dict[str, Any]]] = lambda _path: (),
@@ -99,7 +100,7 @@ class _Fold:
         trace_id: str,
         first: Entry,
         read_blob: Callable[[str], bytes | None],
-        base: Callable[[str], bytes | Unknown | None],
+        base: Callable[[str], Content],
         read_agentic: Callable[[str], Sequence[dict[str, Any]]],
         *,
         whole: bool,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from collector.imports.draft import Unknown
+from collector.final.replay import UNKNOWN, Content
 from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
 from tracer.errors import TraceError
 
@@ -35,13 +35,13 @@ class TaskBase:
         said = git.run("commit-tree", tree, "-m", "The state that the task began with", env=_WHO)
         self.commit = said.decode("ascii").strip()
 
-    def content(self, path: str) -> bytes | Unknown | None:
+    def content(self, path: str) -> Content:
         """A file of the tree: its bytes, None where there is none, Unknown for a link or a submodule."""
         said = self._git.run("ls-tree", "-z", self._tree, "--", path)
         if not said:
             return None
         mode, _, object_id = said.partition(b"\t")[0].decode("ascii").split(" ")
-        return self._git.run("cat-file", "blob", object_id) if mode in _FILE_MODES else Unknown()
+        return self._git.run("cat-file", "blob", object_id) if mode in _FILE_MODES else UNKNOWN
 
     def bundle(self) -> bytes:
         """A bundle of the commit, without any history."""

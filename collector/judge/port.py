@@ -11,17 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol
 
 from collector.judge.packet import Packet
+from tracer.capture.document import Scores
 from tracer.errors import UnavailableError
 
-# Seed 002's schema; the order is the order of the final document's examples.
-WIRE_DIMENSIONS: Final = (
-    "root_cause_identification",
-    "plan_quality",
-    "experiment_iterate_loop",
-    "use_of_signals_tests_logs",
-    "minimality_of_fix",
-    "clarity",
-)
+WIRE_DIMENSIONS: Final = tuple(Scores.model_fields)  # in the order of seed 002
 Outcome = Literal["answered", "refused", "length"]
 
 

@@ -32,7 +32,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowLists:
-    """What the server allows. `images` and `remotes` are patterns (`*`), commands are beginnings in whole words."""
+    """What the server allows. `images` are patterns (`*`), commands are beginnings in whole words."""
 
     images: tuple[str, ...]
     commands: tuple[str, ...]

@@ -52,8 +52,7 @@ _END_OF_INPUT: Final = b"\x04"
 class PtyShell:
     """One shell. `run` returns its exit status once it has ended; `hang_up` ends it from outside.
 
-    `on_token` gets output and marks in order, `on_command` (mark, first bytes typed) for commands is part of it: the
-    second argument is what was typed since the prompt, at most 16 bytes.
+    `on_token` gets output and marks in order; its second argument is what was typed since the prompt, at most 16 bytes.
     """
 
     def __init__(

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
-
-import orjson
 
 Status = Literal["open", "finalized", "qa_running", "complete", "qa_failed", "deleted"]
 STATUSES: Final[tuple[str, ...]] = ("open", "finalized", "qa_running", "complete", "qa_failed", "deleted")
@@ -67,20 +65,6 @@ class StoredEvent(NamedTuple):
             self.seq,
             self.ts_ms,
             self.type.encode("ascii"),
-        )
-
-    @classmethod
-    def from_value(cls, event: dict[str, Any], *, identity: bytes = b"") -> StoredEvent:
-        """The stored form of a complete event given as JSON."""
-        envelope = {"actor": event["actor"], "context": event["context"]}
-        return cls(
-            event["event_id"],
-            event["seq"],
-            event["ts_ms"],
-            event["type"],
-            orjson.dumps(envelope, option=orjson.OPT_SORT_KEYS),
-            orjson.dumps(event["payload"], option=orjson.OPT_SORT_KEYS),
-            identity,
         )
 
 
@@ -141,7 +125,7 @@ class TraceLimits:
     """How large one trace may become."""
 
     events: int = 10_000_000
-    size: int = field(default=50 << 30)
+    size: int = 50 << 30
     """Bytes of events and of the blobs that came with them."""
 
 

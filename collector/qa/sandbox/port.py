@@ -119,7 +119,7 @@ class Outcome:
 
 
 class Sandbox(Protocol):
-    """What runs strangers' code. Adapters: `sandbox_engine` (docker, podman), `sandbox_bubblewrap`."""
+    """What runs strangers' code. Adapters: `container` (docker, podman) and `bubblewrap`."""
 
     async def facts(self, image: str) -> SandboxFacts:
         """What this sandbox holds back when it runs `image`, tried once and remembered.

@@ -35,7 +35,7 @@ async def from_task(context: Context, arguments: Namespace) -> int:
 
 
 def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: Path) -> Imported:
-    from collector.imports.draft import Unknown
+    from collector.final.replay import UNKNOWN
     from collector.imports.task import imported_task
     from collector.imports.task_base import task_base
     from tracer.blobs import DirectoryBlobs
@@ -70,7 +70,7 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
         entries,
         consent=consent,
         read_blob=read_blob,
-        base=(lambda _path: Unknown()) if base is None else base.content,
+        base=(lambda _path: UNKNOWN) if base is None else base.content,
         base_commit=None if base is None else base.commit,
         read_agentic=read_agentic,
         bundle=base.bundle() if base is not None and consent["store_raw_code"] else None,

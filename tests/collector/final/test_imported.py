@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.imports.draft import FileStates, Unknown
+from collector.final.replay import UNKNOWN
+from collector.imports.draft import FileStates
 from collector.imports.session import changes_of, imported_session, payload_of
 from collector.imports.session_reader import Item, ReadSession, read_session
 from collector.imports.task import imported_task
@@ -143,7 +144,7 @@ async def test_every_imported_session_is_taken_by_the_collector(tmp_path: Path) 
 
 
 def test_an_edit_of_a_known_file_has_its_hashes_and_of_an_unknown_one_none() -> None:
-    files = FileStates(lambda _path: Unknown())
+    files = FileStates(lambda _path: UNKNOWN)
     (write,) = changes_of({"file_path": "a.py", "content": "x = 1\n"})
     (edit,) = changes_of({"file_path": "a.py", "old_string": "1", "new_string": "2"})
     (other,) = changes_of({"file_path": "b.py", "old_string": "1", "new_string": "2"})
@@ -176,7 +177,7 @@ json_values = st.recursive(
 @given(arguments=json_values | st.text(max_size=80).map(lambda text: f"*** Begin Patch\n{text}"))
 @settings(max_examples=150)
 def test_whatever_a_tool_was_told_is_read_or_left(arguments: Any) -> None:
-    files = FileStates(lambda _path: Unknown())
+    files = FileStates(lambda _path: UNKNOWN)
     for change in changes_of(arguments):
         if change.path:
             payload_of("f", change, files)
@@ -208,7 +209,7 @@ def test_what_the_agent_did_on_the_way_to_its_answers_is_taken_once(tmp_path: Pa
         entries,
         consent={},
         read_blob=lambda _id: None,
-        base=lambda _path: Unknown(),
+        base=lambda _path: UNKNOWN,
         read_agentic=lambda _name: session,
     )
     kinds = [event["type"] for event in imported.events]
@@ -247,7 +248,7 @@ def test_a_file_whose_name_is_no_text_is_left_out_and_told() -> None:
     said = Entry("2026-01-02T03:04:05.000Z", "LLM_RESPONSE", "s", "task-001",
                  {"output": "done", "status": "COMPLETE", "diff_blob": "it"})  # fmt: skip
     told = imported_task(
-        [entries[0], said, entries[1]], consent={}, read_blob={"it": diff}.get, base=lambda _path: Unknown()
+        [entries[0], said, entries[1]], consent={}, read_blob={"it": diff}.get, base=lambda _path: UNKNOWN
     )
     assert [event["payload"]["file_path"] for event in told.events if event["type"] == "file_edit"] == ["a.py"]
     assert told.notes == ("left out: 'caf\\\\xe9.py': its name is no text",)

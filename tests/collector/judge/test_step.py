@@ -24,6 +24,7 @@ from collector.judge.rubric_judge import RubricJudge, choose_judge
 from collector.judge.step import JudgeStep, gather_material, prepare_judge, proof_text
 from collector.store.port import StoredEvent, TraceRow
 from tests.collector.judge.rigs import EVENTS, a_packet, a_reply, recorded
+from tests.collector.store.samples import stored
 from tracer import clock
 from tracer.capture.document import QaJudge
 from tracer.errors import ConfigError, CredentialsError, PmError
@@ -37,8 +38,7 @@ class Store:
 
     def __init__(self, events: list[dict[str, Any]], blobs: dict[str, bytes] | None = None) -> None:
         self.rows = [
-            StoredEvent.from_value({"actor": {"kind": "human", "id": None}, "context": {}, "ts_ms": 1, **event})
-            for event in events
+            stored({"actor": {"kind": "human", "id": None}, "context": {}, "ts_ms": 1, **event}) for event in events
         ]
         self.blobs = blobs or {}
         self.pages = 0
@@ -106,7 +106,7 @@ async def test_the_material_holds_thoughts_tests_actions_and_the_final_diff() ->
 async def test_without_a_submitted_diff_the_last_commit_or_pull_request_gives_it() -> None:
     store = small()
     store.rows.append(
-        StoredEvent.from_value(
+        stored(
             {
                 "event_id": EVENTS[4],
                 "seq": 9,

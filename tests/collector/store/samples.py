@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import orjson
+
 from collector.intake.prepare import new_blob
 from collector.store.port import NewBlob, StoredEvent, TraceRow
 
@@ -49,9 +51,16 @@ def sent(seq: int, *, of: str = "navigation", number: int | None = None, **paylo
     }
 
 
+def stored(value: dict[str, Any], *, identity: bytes = b"") -> StoredEvent:
+    """The stored form of a complete event given as JSON."""
+    envelope = {"actor": value["actor"], "context": value["context"]}
+    parts = [orjson.dumps(part, option=orjson.OPT_SORT_KEYS) for part in (envelope, value["payload"])]
+    return StoredEvent(value["event_id"], value["seq"], value["ts_ms"], value["type"], *parts, identity)
+
+
 def event(seq: int, *, number: int | None = None, identity: bytes | None = None, **payload: Any) -> StoredEvent:
     value = sent(seq, number=number, **payload)
-    return StoredEvent.from_value(value, identity=identity or b"%016d" % seq)
+    return stored(value, identity=identity or b"%016d" % seq)
 
 
 def blob(text: str, **changes: Any) -> NewBlob:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -60,31 +62,13 @@ class Plan:
 class _Usual(NamedTuple):
     command: str
     probe: str
-    reports: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
+    reports: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
 
 
-_USUAL: Final[dict[Runner, _Usual]] = {
-    "pytest": _Usual("python -m pytest", "python -c 'import pytest'", (_REPORT,), (("PYTHONDONTWRITEBYTECODE", "1"),)),
-    "go test": _Usual("go test ./...", "go version", (), (("GOPROXY", "off"), ("GOFLAGS", "-count=1"))),
-    "npm test": _Usual(
-        "npm test",
-        "npm --version",
-        (_REPORT, "junit.xml", "reports/*.xml", "test-results/*.xml"),
-        (("JEST_JUNIT_OUTPUT_FILE", _REPORT), ("MOCHA_FILE", _REPORT), ("npm_config_update_notifier", "false")),
-    ),
-    "make test": _Usual(
-        "make test",
-        "make --version",
-        (
-            f"{REPORT_FOLDER}/*.xml",
-            "junit.xml",
-            "reports/*.xml",
-            "build/test-results/*/*.xml",
-            "target/*-reports/*.xml",
-        ),
-    ),
-    "custom": _Usual("", "", (f"{REPORT_FOLDER}/*.xml", "junit.xml")),
+_USUAL: Final[Mapping[Runner, _Usual]] = {
+    runner: _Usual(row["command"], row["probe"], tuple(row["reports"]), tuple(row["environment"].items()))
+    for runner, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 _PYTEST_STARTS: Final = (("pytest",), ("py.test",), ("python", "-m", "pytest"), ("python3", "-m", "pytest"))
 _TEST_PATHS: Final = re.compile(

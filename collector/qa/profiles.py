@@ -66,7 +66,7 @@ class _Usual(NamedTuple):
     environment: tuple[tuple[str, str], ...]
 
 
-_USUAL: Final[Mapping[Runner, _Usual]] = {
+_USUAL: Final[Mapping[str, _Usual]] = {
     runner: _Usual(row["command"], row["probe"], tuple(row["reports"]), tuple(row["environment"].items()))
     for runner, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }

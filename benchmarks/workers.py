@@ -29,7 +29,7 @@ from collector.store.blobs import FolderBlobs
 from collector.store.port import TraceRow
 from collector.store.postgres.jobs import enqueue, install_queue
 from collector.store.postgres.store import PostgresStore, open_postgres
-from collector.work.queue import QueueLimits, run_queue_worker
+from collector.work.worker import QueueLimits, run_queue_worker
 from tests.collector.store.samples import stored
 
 EVENT = "40000000-0000-4000-8000-000000000001"

@@ -11,8 +11,9 @@ import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import orjson
 from pydantic import JsonValue, ValidationError
@@ -49,14 +50,6 @@ _TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbo
 _NO_TESTS: Final = 5  # pytest's exit code where it collected nothing
 
 
-class KeepResult(Protocol):
-    """Stores a blob of the trace; `Collector.keep_result` without the trace's id."""
-
-    async def __call__(self, data: bytes, *, content_type: str = "text/plain", from_program: bool = False) -> str:
-        """The blob's id."""
-        ...
-
-
 class _Ran(NamedTuple):
     phase: Phase
     invocation: dict[str, JsonValue]
@@ -82,7 +75,8 @@ class TestsStep:
     code: CodeStore
     sandbox: Sandbox
     settings: QaSettings
-    keep: KeepResult
+    keep: Callable[..., Awaitable[str]]
+    """`Collector.keep_result` of this trace."""
     folder: Path
     progress: Progress = field(default=lambda _: None)
 
@@ -524,7 +518,7 @@ class _Run:
             code=code,
             sandbox=sandbox,
             settings=self._settings,
-            keep=self._keep,
+            keep=partial(self._collector.keep_result, self._row.trace_id),
             folder=folder,
             progress=self._progress,
         )
@@ -557,11 +551,6 @@ class _Run:
             return result
         cleaned = self._collector.redactors.for_root(None).redact_value(result).value
         return cleaned if isinstance(cleaned, dict) else result
-
-    async def _keep(self, data: bytes, *, content_type: str = "text/plain", from_program: bool = False) -> str:
-        return await self._collector.keep_result(
-            self._row.trace_id, data, content_type=content_type, from_program=from_program
-        )
 
 
 def _check_blocks(row: TraceRow) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.store.postgres.store import open_postgres
-from collector.work.queue import QueueLimits, run_queue_worker
+from collector.work.worker import QueueLimits, run_queue_worker
 
 
 async def main() -> None:

@@ -129,7 +129,7 @@ async def uploaded(scope: Scope, receive: Receive, *, limit: int) -> AsyncIterat
             except OSError as error:
                 raise RecordError(
                     "there is no room to hold the upload",
-                    why=error.strerror or str(error),
+                    why=error,
                     next_step="free space where temporary files go, and send it again",
                 ) from error
             more = message.get("more_body", False)

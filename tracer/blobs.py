@@ -54,7 +54,7 @@ class DirectoryBlobs:
         except OSError as error:
             raise RecordError(
                 f"cannot store a blob in {str(self.root)!r}",
-                why=error.strerror or str(error),
+                why=error,
                 next_step="free space or make the state directory writable",
             ) from error
 
@@ -114,7 +114,7 @@ class DirectoryBlobs:
         except FileNotFoundError as error:
             raise NotFoundError(f"no blob {blob_id!r}", why=f"{str(path)!r} does not exist") from error
         except OSError as error:
-            raise TraceError(f"cannot read blob {blob_id!r}", why=error.strerror or str(error)) from error
+            raise TraceError(f"cannot read blob {blob_id!r}", why=error) from error
         digest = hashlib.sha256()
         while chunk := file.read(_CHUNK):
             digest.update(chunk)

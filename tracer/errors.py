@@ -29,10 +29,10 @@ class PmError(Exception):
 
     code: ClassVar[str] = "internal"
 
-    def __init__(self, what: str, *, why: str = "", next_step: str = "") -> None:
+    def __init__(self, what: str, *, why: str | OSError = "", next_step: str = "") -> None:
         super().__init__(what)
         self.what = what
-        self.why = why
+        self.why = why if isinstance(why, str) else why.strerror or str(why)
         self.next_step = next_step
 
     @property

@@ -115,7 +115,7 @@ def _delete(path: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise RecordError(f"cannot delete {path!r}", why=error.strerror or str(error)) from error
+        raise RecordError(f"cannot delete {path!r}", why=error) from error
     return True
 
 
@@ -160,7 +160,7 @@ def plan_gc(state_dir: StateDir, *, grace_ms: int = _GRACE_MS) -> GcPlan:
     except OSError as error:
         raise TraceError(
             f"cannot read {error.filename or os.fspath(state_dir.root)!r}",
-            why=error.strerror or str(error),
+            why=error,
             next_step="nothing is collected while a record cannot be read",
         ) from error
     return GcPlan(tuple(sorted(blobs)), tuple(sorted(leftovers)), kept)
@@ -177,7 +177,7 @@ def apply_gc(state_dir: StateDir, plan: GcPlan, *, grace_ms: int = _GRACE_MS) ->
             now = plan_gc(state_dir, grace_ms=grace_ms)
             return sum(size for path, size in planned.intersection(now.blobs + now.leftovers) if _delete(path))
     except OSError as error:
-        raise RecordError(f"cannot lock {error.filename!r}", why=error.strerror or str(error)) from error
+        raise RecordError(f"cannot lock {error.filename!r}", why=error) from error
 
 
 def _is_old(path: str, grace_ms: int) -> bool:

@@ -82,7 +82,7 @@ class FileLock:
         except OSError as error:
             raise RecordError(
                 f"cannot lock {self.path!r}",
-                why=error.strerror or str(error),
+                why=error,
                 next_step="make the state directory writable, or name another one",
             ) from error
         try:
@@ -99,7 +99,7 @@ class FileLock:
         except OSError as error:
             if error.errno != errno.ENOSPC:  # the lock holds without its text
                 os.close(descriptor)
-                raise RecordError(f"cannot lock {self.path!r}", why=error.strerror or str(error)) from error
+                raise RecordError(f"cannot lock {self.path!r}", why=error) from error
         self._descriptor = descriptor
         return True
 

@@ -240,7 +240,7 @@ class StateDir:
         except OSError as error:
             raise TraceError(
                 f"cannot read {str(self.traces)!r}",
-                why=error.strerror or str(error),
+                why=error,
                 next_step="run pm as the user who owns it, or name another state directory with --state-dir",
             ) from error
         return [name for name in names if name.startswith("conversation-") and name.endswith(".jsonl")]

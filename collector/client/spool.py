@@ -368,7 +368,7 @@ def _json(value: Mapping[str, Any]) -> bytes:
 def _unwritable(folder: Path, error: OSError) -> RecordError:
     return RecordError(
         f"the capture in {str(folder)!r} cannot be written",
-        why=error.strerror or str(error),
+        why=error,
         next_step="free space or make the state directory writable; what was recorded before is safe",
     )
 

@@ -113,7 +113,7 @@ def load_document(path: Path) -> tuple[dict[str, Any], TraceDocument]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise NotFoundError(f"{str(path)!r} cannot be read", why=error.strerror or str(error)) from error
+        raise NotFoundError(f"{str(path)!r} cannot be read", why=error) from error
     try:
         plain = orjson.loads(data)
     except orjson.JSONDecodeError as error:

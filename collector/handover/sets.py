@@ -213,7 +213,7 @@ async def export_set(
             report = await _appearing(request, store, contents, redactor, target)
     except OSError as error:
         raise RecordError(
-            f"cannot write the set {str(target)!r}", why=error.strerror or str(error), next_step="name another folder"
+            f"cannot write the set {str(target)!r}", why=error, next_step="name another folder"
         ) from error
     return SetReport(
         path=target,

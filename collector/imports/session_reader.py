@@ -63,7 +63,7 @@ def read_session(session: NativeSession, *, redactor: Redactor) -> ReadSession:
         try:
             READERS[session.provider](session, reading, Source())
         except OSError as error:
-            raise TraceError(f"cannot read {str(session.path)!r}", why=error.strerror or str(error)) from error
+            raise TraceError(f"cannot read {str(session.path)!r}", why=error) from error
         reading.finish()
     if not any(item.kind != "error" for item in reading.items):
         raise TraceError(f"nothing to import in {str(session.path)!r}", why="no record of a conversation")

@@ -111,7 +111,7 @@ def _write(path: Path, result: JudgeResult) -> None:
             publish(path, data)
     except OSError as error:
         raise RecordError(
-            "a verdict could not be kept", why=error.strerror or str(error), next_step="free space in the state folder"
+            "a verdict could not be kept", why=error, next_step="free space in the state folder"
         ) from error
 
 

@@ -134,9 +134,7 @@ class RecordingModel:
             with self._path.open("ab") as file:
                 file.write(recorded_line(question, answer))
         except OSError as error:
-            raise RecordError(
-                f"the recording {self._path.name!r} cannot be written", why=error.strerror or str(error)
-            ) from error
+            raise RecordError(f"the recording {self._path.name!r} cannot be written", why=error) from error
         return answer
 
     async def close(self) -> None:

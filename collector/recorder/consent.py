@@ -88,7 +88,5 @@ def keep_consent(state_root: Path, repo_id: str, consent: Consent) -> None:
         replace(path, orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
     except OSError as error:
         raise RecordError(
-            f"the consent cannot be kept in {str(path)!r}",
-            why=error.strerror or str(error),
-            next_step="make the state directory writable",
+            f"the consent cannot be kept in {str(path)!r}", why=error, next_step="make the state directory writable"
         ) from error

@@ -74,9 +74,7 @@ def prepare(shell: Shell, folder: Path, *, nonce: str, environ: Mapping[str, str
             )
         return _prepare_zsh(shell, folder, nonce=nonce, environ=environ)
     except OSError as error:
-        raise RecordError(
-            f"the shell's start-up files cannot be written in {str(folder)!r}", why=error.strerror or str(error)
-        ) from error
+        raise RecordError(f"the shell's start-up files cannot be written in {str(folder)!r}", why=error) from error
 
 
 def _prepare_zsh(shell: Shell, folder: Path, *, nonce: str, environ: Mapping[str, str]) -> Shell:

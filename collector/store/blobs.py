@@ -126,9 +126,7 @@ class FolderBlobs:
                         freed += size
         except OSError as error:
             raise RecordError(
-                f"cannot delete blobs in {str(self.files.root)!r}",
-                why=error.strerror or str(error),
-                next_step="make the folder writable",
+                f"cannot delete blobs in {str(self.files.root)!r}", why=error, next_step="make the folder writable"
             ) from error
         return freed
 

@@ -194,9 +194,7 @@ class Output:
                 return
             self.lost = True
             raise RecordError(
-                "cannot write the output",
-                why=error.strerror or str(error),
-                next_step="free space, or send the output elsewhere",
+                "cannot write the output", why=error, next_step="free space, or send the output elsewhere"
             ) from error
 
 

@@ -279,9 +279,7 @@ def running_checks(
             )
         except OSError as error:
             raise RecordError(
-                f"cannot start {command!r}",
-                why=error.strerror or str(error),
-                next_step="free space, memory or processes, then resume",
+                f"cannot start {command!r}", why=error, next_step="free space, memory or processes, then resume"
             ) from error
 
     return run

@@ -82,7 +82,7 @@ class ProcessRecord:
         except OSError as error:
             raise RecordError(
                 f"cannot record in {str(self._path.parent)!r} what is started",
-                why=error.strerror or str(error),
+                why=error,
                 next_step="free space or make the state directory writable, then resume",
             ) from error
 

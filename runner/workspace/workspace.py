@@ -113,7 +113,7 @@ class Workspace:
     def _unwritable(self, error: OSError) -> RecordError:
         return RecordError(
             f"the state directory {str(self._state_dir)!r} cannot be written",
-            why=error.strerror or str(error),
+            why=error,
             next_step="free space, change its owner, or name another one with --state-dir",
         )
 

@@ -312,7 +312,7 @@ def _changed_in(folder: str, known: dict[str, tuple[int, int]]) -> list[tuple[st
     except OSError as error:
         raise TraceError(
             f"cannot read {folder!r}",
-            why=error.strerror or str(error),
+            why=error,
             next_step="run pm as the user who owns it, or name another state directory with --state-dir",
         ) from error
     return sorted(changed)

@@ -91,7 +91,7 @@ def write_plan(plan: HookPlan) -> None:
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
         replace(target, plan.after.encode(), mode)
     except OSError as error:
-        raise RecordError(f"cannot write {str(plan.path)!r}", why=error.strerror or str(error)) from error
+        raise RecordError(f"cannot write {str(plan.path)!r}", why=error) from error
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:

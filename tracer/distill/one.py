@@ -129,7 +129,7 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
         try:
             READERS[session.provider](session, assembly, source)
         except OSError as error:
-            raise TraceError(f"cannot read {str(session.path)!r}", why=error.strerror or str(error)) from error
+            raise TraceError(f"cannot read {str(session.path)!r}", why=error) from error
         assembly.finish()
         if assembly.prompts.task_sha256 is None and assembly.error_lines >= len(spool):
             raise TraceError(

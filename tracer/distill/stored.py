@@ -58,9 +58,7 @@ def prepare_folder(folder: Path) -> None:
                 publish(folder / ".gitignore", b"*\n", 0o644)
     except OSError as error:
         raise RecordError(
-            f"cannot write to {str(folder)!r}",
-            why=error.strerror or str(error),
-            next_step="make it writable, or name another folder with -o",
+            f"cannot write to {str(folder)!r}", why=error, next_step="make it writable, or name another folder with -o"
         ) from error
 
 
@@ -154,7 +152,7 @@ def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes
     except OSError as error:
         raise RecordError(
             f"cannot write an agentic trace to {str(folder)!r}",
-            why=error.strerror or str(error),
+            why=error,
             next_step="free space or make the folder writable; the native session is untouched",
         ) from error
 

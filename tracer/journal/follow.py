@@ -146,7 +146,7 @@ class _Position:
             self.gone = self._existed
             return []
         except OSError as error:
-            raise TraceError(f"cannot read {self.path!r}", why=error.strerror or str(error)) from error
+            raise TraceError(f"cannot read {self.path!r}", why=error) from error
         self._existed = True
         if size < self._offset:
             raise TraceError(f"{self.path!r} became shorter while it was followed", next_step="pm trace verify")
@@ -175,7 +175,7 @@ class _Position:
                     return parts[0] if len(parts) == 1 else b"".join(parts)
                 parts.append(chunk)
         except OSError as error:
-            raise TraceError(f"cannot read {self.path!r}", why=error.strerror or str(error)) from error
+            raise TraceError(f"cannot read {self.path!r}", why=error) from error
         return b""
 
 

@@ -59,7 +59,7 @@ def iter_lines(path: str | os.PathLike[str], *, after: int = -1) -> Iterator[tup
     except FileNotFoundError as error:
         raise NotFoundError(f"no trace at {os.fspath(path)!r}") from error
     except OSError as error:
-        raise TraceError(f"cannot read {os.fspath(path)!r}", why=error.strerror or str(error)) from error
+        raise TraceError(f"cannot read {os.fspath(path)!r}", why=error) from error
 
 
 def read_entries(path: str | os.PathLike[str]) -> list[Entry]:

@@ -432,7 +432,7 @@ def _take_locks(path: str, lock_path: str, copy: str) -> list[FileLock]:
 def _failure(path: str | os.PathLike[str], error: OSError) -> RecordError:
     return RecordError(
         f"cannot record in {os.fspath(path)!r}",
-        why=error.strerror or str(error),
+        why=error,
         next_step="free space or make the state directory writable, then resume",
     )
 

@@ -70,7 +70,7 @@ def verify_trace(path: str | os.PathLike[str], *, head: str | None = None, task_
     except FileNotFoundError as error:
         raise NotFoundError(f"no trace at {os.fspath(path)!r}") from error
     except OSError as error:
-        raise TraceError(f"cannot read {os.fspath(path)!r}", why=error.strerror or str(error)) from error
+        raise TraceError(f"cannot read {os.fspath(path)!r}", why=error) from error
     findings = [*_framing(found), *check_values(found.facts), *_task_ids(found, task_id), *_chain(chain, head)]
     if not found.problems:
         findings += check_order(found.facts)

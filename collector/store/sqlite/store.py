@@ -123,7 +123,7 @@ class SqliteStore:
             self._point, self._scan = self._connect(), self._connect()
             self._point.execute("PRAGMA query_only = ON")  # the other one sorts into temporary tables
         except OSError as error:
-            raise RecordError(told, why=error.strerror or str(error), next_step=next_step) from error
+            raise RecordError(told, why=error, next_step=next_step) from error
         except sqlite3.DatabaseError as error:
             raise TraceError(told, why=str(error), next_step=next_step) from error
         for trace_id in read.purges(self._point):

@@ -359,7 +359,7 @@ def _pieces(context: Context, name: str) -> Iterator[bytes]:
     try:
         yield (context.folder / Path(name).expanduser()).read_bytes()
     except OSError as error:
-        raise UsageError(f"{name!r} cannot be read", why=error.strerror or str(error)) from error
+        raise UsageError(f"{name!r} cannot be read", why=error) from error
 
 
 def _json_file(context: Context, name: str) -> Any:

@@ -55,7 +55,7 @@ async def _alive(context: Context, name: str | None) -> AsyncIterator[None]:
     try:
         path.touch()
     except OSError as error:
-        raise UsageError(f"{name!r} cannot be written", why=error.strerror or str(error)) from error
+        raise UsageError(f"{name!r} cannot be written", why=error) from error
     task = asyncio.create_task(renew())
     try:
         yield

@@ -25,7 +25,7 @@ from runner.isolation.worktrees import GitWorktrees
 from runner.loop import TaskLoop
 from tests.runner.chunking.memory import MemoryEffects, MemoryWorld
 from tracer.conversation import ConversationTracer
-from tracer.events import Draft
+from tracer.drafts import Draft
 from tracer.statedir import StateDir
 
 _SUBTASKS = 1000
@@ -65,7 +65,7 @@ async def _engine(folder: Path, *, delay_s: float) -> float:
 
 def _check(state: TaskState, world: MemoryWorld, trace: Path) -> None:
     """The run is what it claims to be: complete, bounded, and every fact on disk."""
-    if state.final is None or state.final["status"] != "COMPLETE" or world.most_asking > _AT_ONCE:
+    if state.final is None or state.final.data["status"] != "COMPLETE" or world.most_asking > _AT_ONCE:
         raise RuntimeError((state.final, world.most_asking))
     facts = trace.read_bytes().count(b"\n")
     if facts != state.facts or facts < 4 * _SUBTASKS:
@@ -150,7 +150,11 @@ async def _ours(folder: Path, names: list[str]) -> float:
         started = time.perf_counter()
         state = await loop.run(fold([first]))
         took = time.perf_counter() - started
-    if state.final is None or state.final["status"] != "COMPLETE" or len(list(folder.glob("task-*.txt"))) < len(names):
+    if (
+        state.final is None
+        or state.final.data["status"] != "COMPLETE"
+        or len(list(folder.glob("task-*.txt"))) < len(names)
+    ):
         raise RuntimeError(state.final)
     return took
 

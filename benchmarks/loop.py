@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Figure, show
-from runner.core.state import Request
-from runner.core.task import TaskRequest
+from runner.core.request import Request
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
+from tracer.drafts import executor_choice
+from tracer.facts import Limits
 from tracer.statedir import StateDir
 
 _ITERATIONS = 40
@@ -37,12 +38,11 @@ async def _task(folder: Path, script: Path) -> tuple[float, Path]:
         return ScriptedExecutor(script, state_dir=state_dir.root)
 
     async with Supervisor(state_dir, make_executor=make, make_effects=make_effects) as supervisor:
-        request = TaskRequest(
+        request = Request(
             prompt="Write a.py",
             workspace=str(folder),
-            executor="scripted",
-            script=str(script),
-            max_iterations=_ITERATIONS,
+            executor=executor_choice("scripted", script=str(script)),
+            limits=Limits(max_iterations=_ITERATIONS),
             kind="change",
         )
         started = time.perf_counter()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracer.distill.native import Distilled
     from tracer.distill.one import distill_session
     from tracer.errors import ConfigError, LockedError, NotFoundError, PmError, RecordError, TraceError, UsageError
-    from tracer.events import Entry
+    from tracer.facts import Entry
     from tracer.insights.agentic_trace import Trace as AgenticTrace
     from tracer.insights.agentic_trace import read_agentic
     from tracer.insights.report import Comparison, Insights, compare, insights
@@ -67,7 +67,7 @@ _HOMES = {
     "ConversationTracer": "tracer.conversation",
     "Criterion": "runner.gate.criterion",
     "Distilled": "tracer.distill.native",
-    "Entry": "tracer.events",
+    "Entry": "tracer.facts",
     "Evidence": "runner.gate.criterion",
     "Finding": "runner.gate.criterion",
     "Insights": "tracer.insights.report",

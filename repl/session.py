@@ -26,8 +26,8 @@ from repl.executor_choice import choose_executor
 from repl.permissions import PermissionDesk
 from repl.present.progress import short_id
 from repl.task_request import executor_settings, expand_criteria, task_request
-from runner.core.state import Request
-from runner.core.task import PersonAction, TaskOutcome
+from runner.core.request import Request
+from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Executor, Live
 from runner.executors.registry import make_executor
 from runner.supervisor import Supervisor
@@ -37,6 +37,7 @@ from tracer.journal.follow import follow, is_final
 from tracer.journal.reading import iter_lines
 from tracer.lock import Holder
 from tracer.lookup import TaskRef, resolve_task, trace_files
+from tracer.names import Action
 from tracer.settings.layers import Settings
 from tracer.statedir import StateDir
 
@@ -212,7 +213,8 @@ class Session:
             interactive=self.interactive,
             overrides=chosen,
         )
-        return self._started(await self.supervisor.submit(request))
+        task_id = chosen.get("task_id") or self.settings.get("run.task_id")
+        return self._started(await self.supervisor.submit(request, task_id=task_id))
 
     async def resume(self, task_id: str, *, overrides: dict[str, Any] | None = None, into: str | None = None) -> str:
         """Go on with a task from its trace alone; see `Supervisor.resume`."""
@@ -230,7 +232,7 @@ class Session:
     async def respond(
         self,
         task_id: str,
-        action: PersonAction,
+        action: Action,
         *,
         text: str = "",
         more: int | None = None,
@@ -345,16 +347,16 @@ class Session:
     def _executor(self, request: Request) -> Executor:
         """The executor a recorded request names; a resumed task gets the one it had, with today's credentials."""
         recorded = request.executor
-        name = str(recorded.get("name") or "")
+        name = recorded.name
         if name == "anthropic":
             choose_executor(self.settings, self.environ, asked=name)
         made = executor_settings(
             self.settings,
             state_dir=self.state_dir.root,
             environ=self.environ,
-            script=recorded.get("script"),
-            model=recorded.get("model"),
-            fallback=tuple(map(str, recorded.get("fallback") or self.settings.get("run.fallback") or ())),
+            script=recorded.script,
+            model=recorded.model,
+            fallback=tuple(recorded.fallback or self.settings.get("run.fallback") or ()),
             ask_person=self.permissions.ask if self._person else None,
         )
         return make_executor(name, made)

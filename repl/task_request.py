@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runner.core.task import TaskRequest
+from runner.core.request import Request
 from runner.executors.executor_port import ExecutorSettings, PermissionAsker
+from tracer.drafts import executor_choice
 from tracer.errors import UsageError
+from tracer.facts import CheckChoice, Limits
 from tracer.settings.layers import Settings
 
 _KINDS = ("test", "lint", "typecheck")
@@ -48,7 +50,7 @@ def task_request(
     executor: str,
     interactive: bool,
     overrides: Mapping[str, Any] | None = None,
-) -> TaskRequest:
+) -> Request:
     """The request for `prompt` in `folder`; `overrides` are `run.*` values chosen in the session (keys without `run.`).
 
     Raises UsageError: criteria that are none.
@@ -60,31 +62,34 @@ def task_request(
 
     chosen = value("criteria")
     ask = value("on_limit") == "ask" or (value("on_limit") == "auto" and interactive)
-    limits: dict[str, Any] = {"on_limit": "ask" if ask else "fail", "max_iterations": value("max_iterations")}
     script = value("script")
-    return TaskRequest(
+    return Request(
         prompt=prompt,
         workspace=str(folder),
         title=value("title") or "",
         kind=value("kind"),
-        executor=executor,
-        model=value("model"),
-        script=str((folder / Path(script).expanduser()).absolute()) if script else None,
-        permissions=value("permissions"),
-        fallback=tuple(value("fallback") or ()),
-        continue_session=bool(value("continue_session")),
-        thinking=bool(value("thinking")),
-        timeout_s=value("timeout"),
-        budget_usd=value("budget_usd"),
-        task_id=value("task_id"),
+        executor=executor_choice(
+            executor,
+            model=value("model"),
+            script=str((folder / Path(script).expanduser()).absolute()) if script else None,
+            permissions=value("permissions"),
+            thinking=bool(value("thinking")),
+            continue_session=bool(value("continue_session")),
+            fallback=value("fallback") or (),
+        ),
+        checks=_checks(settings, value, expand_criteria(tuple(chosen)) if chosen else None),
+        limits=Limits(
+            max_iterations=value("max_iterations"),
+            timeout_s=value("timeout"),
+            budget_usd=value("budget_usd"),
+            on_limit="ask" if ask else "fail",
+            parallel=value("parallel"),
+        ),
         chunk=value("chunk"),
-        parallel=value("parallel"),
         plan=plan_file(folder, value("plan")),
         approve_plan=bool(value("approve_plan")),
-        into=value("into"),
+        into=value("into") or "",
         partial=bool(value("partial")),
-        checks=_checks(settings, value, expand_criteria(tuple(chosen)) if chosen else None),
-        **limits,
     )
 
 
@@ -110,18 +115,20 @@ def plan_file(folder: Path, name: str | None) -> dict[str, Any] | None:
     return read_plan(text)
 
 
-def _checks(settings: Settings, value: Any, criteria: list[str] | None) -> dict[str, Any]:
+def _checks(settings: Settings, value: Any, criteria: list[str] | None) -> CheckChoice:
     given = {kind: value(kind) for kind in _KINDS if value(kind) and settings.origin(f"run.{kind}").layer == "flag"}
     configured = {kind: value(kind) for kind in _KINDS if value(kind) and kind not in given}
-    return {
-        "criteria": criteria,
-        "given": given,
-        "configured": configured,
-        "detect": settings.trusted,
-        "allow_test_changes": bool(value("allow_test_changes")),
-        "options": settings.family("criteria.options"),
-        "link": list(settings.get("chunk.link") or ()),
-    }
+    return CheckChoice(
+        {
+            "criteria": criteria,
+            "given": given,
+            "configured": configured,
+            "detect": settings.trusted,
+            "allow_test_changes": bool(value("allow_test_changes")),
+            "options": settings.family("criteria.options"),
+            "link": list(settings.get("chunk.link") or ()),
+        }
+    )
 
 
 def executor_settings(

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from runner.core.state import Request, TaskState
+from runner.core.request import Request
+from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, Executor, LiveSink
 from runner.gate.criterion import Verdict
@@ -151,7 +152,7 @@ class TaskEffects:
 
     async def _distilled_session(self, answer: Answer, since_ms: int | None) -> str | None:
         """The trace of the session an agent command line left; a session that cannot be read fails no task."""
-        executor = str(answer.extra.get("executor") or self._request.executor.get("name"))
+        executor = str(answer.extra.get("executor") or self._request.executor.name)
         native = answer.extra.get("native_session")
         if executor not in _LEAVE_SESSIONS or not answer.session_ref:
             return None
@@ -182,7 +183,6 @@ class TaskEffects:
         """Where the task's subtasks work."""
         if self._places is None:
             recorded = state.plan.isolation if state.plan is not None else ""
-            link = self._request.checks.get("link")
 
             async def choose() -> Isolation:
                 return await choose_isolation(
@@ -190,7 +190,7 @@ class TaskEffects:
                     state_dir=self._state_dir.root,
                     task_id=self._task_id,
                     recorded=recorded,
-                    link=tuple(str(name) for name in link) if isinstance(link, list) else (),
+                    link=self._request.checks.link,
                 )
 
             self._places = SubtaskPlaces(

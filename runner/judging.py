@@ -21,7 +21,8 @@ from runner.checks.evidence import (
     project_venv,
     running_checks,
 )
-from runner.core.state import Request, TaskState
+from runner.core.request import Request
+from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.gate.criterion import ChangedFile, CommandKind, Criterion, Evidence, Verdict
 from runner.gate.request_kind import Kind, settled_kind
@@ -130,39 +131,38 @@ async def judge_answer(
 ) -> Verdict:
     """The verdict on everything that the task changed since its first baseline, and on its checks' results."""
     answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
-    trusted = bool(checks.get("detect"))
+    trusted = checks.detect
     commands = await asyncio.to_thread(
         detect_commands,
         workspace,
-        given=_commands(checks, "given"),
-        configured=_commands(checks, "configured"),
+        given=_commands(checks.given),
+        configured=_commands(checks.configured),
         trusted=trusted,
     )
     venv = await asyncio.to_thread(project_venv, workspace)
     environment = active_environment(venv) if trusted and venv is not None else None
-    error, text = answer.get("error"), _task_text(state, request, step.subtask_id)
+    text = _task_text(state, request, step.subtask_id)
     evidence = await gather(
         request=text,
-        answer=str(answer.get("output", "")),
+        answer=answer.output,
         workspace=workspace,
         changes=changes,
-        status=str(answer.get("status", "COMPLETE")),
+        status=answer.status or "COMPLETE",
         kind=_kind(request, text, subtask=step.subtask_id is not None),
-        stop_reason=_text_or_none(answer.get("stop_reason")),
-        error_kind=str(error.get("kind")) if isinstance(error, dict) else None,
+        stop_reason=answer.stop_reason,
+        error_kind=answer.error.kind if answer.error else None,
         expected=_expected(state, step.subtask_id),
         commands=commands,
-        allow_test_changes=bool(checks.get("allow_test_changes")),
-        options=checks.get("options") if isinstance(checks.get("options"), dict) else None,
-        timeout_s=float(checks.get("timeout_s") or 600.0),
+        allow_test_changes=checks.allow_test_changes,
+        options=checks.options,
+        timeout_s=float(checks.timeout_s or 600.0),
         left_s=step.left_s,
         run_check=running_checks(state_dir=state_dir, task_id=state.task_id, environment=environment),
         unused_venv=None if trusted else venv,
     )
-    selected = checks.get("criteria")
     criteria = criteria_in_force(
         commands=_kinds(evidence),
-        selected=selected if isinstance(selected, list) else None,
+        selected=checks.criteria,
         team=team(),
     )
     return await asyncio.to_thread(judge, evidence, criteria)
@@ -173,17 +173,14 @@ def _kinds(evidence: Evidence) -> list[CommandKind]:
     return [*(result.kind for result in evidence.commands), *(evidence.not_checked if evidence.files else ())]
 
 
-def _commands(checks: Mapping[str, Any], key: str) -> Mapping[CommandKind, str]:
-    listed = checks.get(key)
-    if not isinstance(listed, dict):
-        return {}
+def _commands(listed: Mapping[str, Any]) -> Mapping[CommandKind, str]:
     return {cast("CommandKind", kind): str(command) for kind, command in listed.items() if command}
 
 
 def _task_text(state: TaskState, request: Request, subtask_id: str | None) -> str:
     if subtask_id is None or state.plan is None:
         return request.prompt
-    return str(state.plan.subtask(subtask_id).get("description", ""))
+    return state.plan.subtask(subtask_id).description
 
 
 def _kind(request: Request, text: str, *, subtask: bool) -> Kind:
@@ -193,9 +190,4 @@ def _kind(request: Request, text: str, *, subtask: bool) -> Kind:
 
 
 def _expected(state: TaskState, subtask_id: str | None) -> tuple[str, ...]:
-    files = state.plan.subtask(subtask_id).get("files_expected") if state.plan and subtask_id is not None else None
-    return tuple(str(path) for path in files) if isinstance(files, list) else ()
-
-
-def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    return state.plan.subtask(subtask_id).files_expected if state.plan and subtask_id is not None else ()

@@ -12,13 +12,13 @@ import asyncio
 import hashlib
 import heapq
 from asyncio import TaskGroup
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple, assert_never
 
 from runner.core.decide import decide
 from runner.core.decide_loop import decide_loop
-from runner.core.state import Request, TaskState
+from runner.core.state import TaskState
 from runner.core.steps import (
     Append,
     AskAgent,
@@ -31,36 +31,36 @@ from runner.core.steps import (
     RunSubtasks,
     Step,
 )
-from runner.core.subtasks import fates, in_dependency_order, summary_of
+from runner.core.subtasks import fates, in_dependency_order, refused, summary_of
 from runner.executors.executor_port import LiveSink
-from runner.isolation.isolation_port import Conflict, Merged
+from runner.isolation.isolation_port import Merged
 from runner.perform import Apart, Changed, Effects, Gate, Ledger, Performer, Place
 from tracer.clock import monotonic
+from tracer.drafts import Draft, chunking_plan, final_summary, iteration_end, quality_judgment, system_rules
 from tracer.errors import PmError
-from tracer.events import Draft, Entry
+from tracer.facts import Entry, Subtask
 from tracer.verification import unverified_in, verification_of
 
 
-async def record_plan(ledger: Ledger, effects: Effects, data: Mapping[str, Any]) -> None:
+async def record_plan(ledger: Ledger, effects: Effects, step: RecordPlan) -> None:
     """Record CHUNKING_PLAN; for a plan that runs, the common start is durable before it."""
-    request = ledger.state.request or Request()
-    planned = dict(data)
-    done, base = planned.pop("done", []), planned.pop("base", None)
-    if planned["subtasks"] and not planned.get("proposed"):
+    request, done, base = ledger.state.request, step.done, step.base
+    more: dict[str, Any] = {"proposed": True} if step.proposed else {}
+    if step.subtasks and not step.proposed:
         apart = effects.apart(ledger.state)
         if not done:  # what lies there under this task's name is of a start that nothing followed, or of another record
             await apart.close(keep_results=False)
         begun = await apart.begin(branch=request.into)
         merged = await apart.merged()
         if done and (merged is None or merged):  # a task that is continued keeps what it has, and where it began
-            planned["done"] = done if merged is None else [one for one in done if one in merged]
+            more["done"] = [one for one in done if merged is None or one in merged]
         else:
             base = None
         base = base or await effects.baseline(f"{ledger.state.task_id}/main/0")
-        planned |= {"base": base, "isolation": begun.isolation}
+        more |= {"base": base, "isolation": begun.isolation}
         if begun.why:
-            planned["why"] = begun.why
-    await ledger.record(Draft("CHUNKING_PLAN", planned))
+            more["why"] = begun.why
+    await ledger.record(chunking_plan(subtasks=step.subtasks, reason=step.reason, mode=step.mode, **more))
 
 
 class Handed(NamedTuple):
@@ -77,7 +77,7 @@ async def hand_over(state: TaskState, effects: Effects, step: Finish) -> Handed:
         ConflictError: they changed the same lines meanwhile.
 
     """
-    request, base = state.request or Request(), state.main.first_base
+    request, base = state.request, state.main.first_base
     if base is None:
         return Handed(Changed(()))
     apart = effects.apart(state)
@@ -138,8 +138,7 @@ class _Crew:
     def __init__(self, ledger: Ledger, apart: Apart, live: LiveSink, sleep: Callable[[float], Awaitable[None]]) -> None:
         self._ledger, self._apart, self._live, self._sleep = ledger, apart, live, sleep
         state = ledger.state
-        self._request = state.request or Request()
-        limits = self._request.limits
+        limits = state.request.limits
         parallel = limits.parallel if apart.parallel else 1
         left_s = None if limits.timeout_s is None else limits.timeout_s - state.totals.spent_ms / 1000
         until = None if left_s is None else monotonic() + left_s
@@ -150,24 +149,23 @@ class _Crew:
         self._refused = False
         self._group = TaskGroup()
         subtasks = state.plan.subtasks if state.plan else ()
-        self._place = {str(item.get("id")): number for number, item in enumerate(subtasks)}
+        self._place = {item.id: number for number, item in enumerate(subtasks)}
         self._ready: list[tuple[bool, int, str]] = []
         self._missing: dict[str, int] = {}
         self._followers: dict[str, list[str]] = {}
         self._look(subtasks)
 
-    def _look(self, subtasks: Iterable[Mapping[str, Any]]) -> None:
-        found = fates(self._ledger.state, self._request)
+    def _look(self, subtasks: Iterable[Subtask]) -> None:
+        found = fates(self._ledger.state, self._ledger.state.request)
         for item in subtasks:
-            subtask_id = str(item.get("id"))
-            match found[subtask_id].kind:
+            match found[item.id].kind:
                 case "run":
-                    self._make_ready(subtask_id)
+                    self._make_ready(item.id)
                 case "wait":
-                    needs = {str(need) for need in item.get("dependencies", ()) if found[str(need)].kind != "done"}
-                    self._missing[subtask_id] = len(needs)
+                    needs = {need for need in item.dependencies if found[need].kind != "done"}
+                    self._missing[item.id] = len(needs)
                     for need in needs:
-                        self._followers.setdefault(need, []).append(subtask_id)
+                        self._followers.setdefault(need, []).append(item.id)
                 case _:
                     continue
 
@@ -195,19 +193,15 @@ class _Crew:
                 self._missing[follower] -= 1
                 if self._missing[follower] == 0:
                     self._make_ready(follower)
-        elif isinstance(end, Finish) and end.reason == "auth" and self._was_refused(subtask_id):
+        elif isinstance(end, Finish) and end.reason == "auth" and refused(self._ledger.state.loop(subtask_id)):
             self._refused = True
         self._start()
-
-    def _was_refused(self, subtask_id: str) -> bool:
-        error = self._ledger.state.loop(subtask_id).answer.get("error")
-        return isinstance(error, dict) and error.get("kind") == "auth"
 
     async def _through(self, subtask_id: str) -> Step:
         """Take one subtask to its rest."""
         place: Place | None = None
         while True:
-            step = decide_loop(self._ledger.state, self._request_now(), subtask_id=subtask_id)
+            step = decide_loop(self._ledger.state, self._ledger.state.request, subtask_id=subtask_id)
             match step:
                 case Finish() | AwaitPerson():
                     return step
@@ -227,9 +221,6 @@ class _Crew:
                 case _:
                     assert_never(step)
 
-    def _request_now(self) -> Request:
-        return self._ledger.state.request or self._request
-
     def _performer(self, place: Place) -> Performer:
         return Performer(
             self._ledger,
@@ -242,31 +233,25 @@ class _Crew:
 
     async def _merge(self, step: Merge) -> None:
         result = await self._apart.merge(step.subtask_id)
+        at: dict[str, Any] = {"iteration_index": step.iteration_index, "subtask_id": step.subtask_id}
         if isinstance(result, Merged):
-            data: dict[str, Any] = {"iteration_index": step.iteration_index, "judgment": "PASS"}
-            if self._apart.parallel:
-                data["merged"] = {"result": result.result, "paths": list(result.paths)}
-            draft = Draft("ITERATION_END", data, step.iteration_index, step.subtask_id)
-        else:
-            judged = self._ledger.state.loop(step.subtask_id).judgment
-            draft = Draft("QUALITY_JUDGMENT", _rejected(judged, result), step.iteration_index, step.subtask_id)
+            merged = {"result": result.result, "paths": list(result.paths)} if self._apart.parallel else None
+            await self._ledger.record(iteration_end("PASS", **at, merged=merged))
+            return
+        # The work is good by itself and does not merge.
+        paths = [place.path for place in result.places]
+        reason = f"other subtasks changed the same lines of {', '.join(paths[:10])} meanwhile"
+        passed = [one.data for one in self._ledger.state.loop(step.subtask_id).judgment.criteria_results]
+        draft = quality_judgment(
+            "REJECT",
+            [*passed, {"id": "MERGE", "name": "Merges Cleanly", "passed": False, "reason": reason}],
+            f"MERGE: {reason}",
+            issues=[{"criterion": "MERGE", "type": "conflict", "path": path} for path in paths],
+            conflict=paths,
+            conflict_text=result.reason(),
+            **at,
+        )
         await self._ledger.record(draft)
-
-
-def _rejected(judgment: Mapping[str, Any], conflict: Conflict) -> dict[str, Any]:
-    """The judgment of work that is good by itself and does not merge."""
-    paths = [place.path for place in conflict.places]
-    reason = f"other subtasks changed the same lines of {', '.join(paths[:10])} meanwhile"
-    results = judgment.get("criteria_results")
-    passed = [result for result in results if isinstance(result, dict)] if isinstance(results, list) else []
-    return {
-        "judgment": "REJECT",
-        "criteria_results": [*passed, {"id": "MERGE", "name": "Merges Cleanly", "passed": False, "reason": reason}],
-        "summary": f"MERGE: {reason}",
-        "issues": [{"criterion": "MERGE", "type": "conflict", "path": path} for path in paths],
-        "conflict": paths,
-        "conflict_text": conflict.reason(),
-    }
 
 
 class TaskLoop:
@@ -304,9 +289,9 @@ class TaskLoop:
                 case RecordRules():
                     rules = await self._effects.rules()
                     digest = hashlib.sha256(rules.encode()).hexdigest()
-                    await ledger.record(Draft("SYSTEM_RULES", {"rules": rules, "sha256": digest}))
-                case RecordPlan(data):
-                    await record_plan(ledger, self._effects, data)
+                    await ledger.record(system_rules(rules=rules, sha256=digest))
+                case RecordPlan():
+                    await record_plan(ledger, self._effects, step)
                 case RunSubtasks():
                     await run_subtasks(ledger, effects=self._effects, live=self._live, sleep=self._sleep)
                 case AskAgent():
@@ -331,41 +316,32 @@ class TaskLoop:
         state = ledger.state
         result = await self._result(state, step)
         totals = state.totals
-        data: dict[str, Any] = {
-            "status": step.status,
-            "total_iterations": state.iterations,
-            "files_modified": list(result.changed.paths),
-            "usage": dict(totals.usage) or None,
-            "cost_usd": round(totals.cost, 6) if totals.cost is not None else None,
-            "duration_ms": totals.spent_ms,
-            "reason": step.reason,
-            "diff_blob": result.changed.diff_blob,
-            "verification": verification_of(state.last_judgments),
-        }
-        if unverified := unverified_in(state.last_judgments):
-            data["not_verified"] = [one._asdict() for one in unverified]
-        if step.detail:
-            data["detail"] = step.detail
-        if _is_chunked(state):
-            data["subtasks"] = summary_of(state, status=step.status)
-        if result.branch:
-            data["branch"] = result.branch
-        await ledger.record(Draft("FINAL_SUMMARY", data))
+        await ledger.record(
+            final_summary(
+                status=step.status,
+                total_iterations=state.iterations,
+                files_modified=list(result.changed.paths),
+                usage=dict(totals.usage) or None,
+                cost_usd=round(totals.cost, 6) if totals.cost is not None else None,
+                duration_ms=totals.spent_ms,
+                reason=step.reason,
+                diff_blob=result.changed.diff_blob,
+                verification=verification_of(state.last_judgments),
+                unverified=unverified_in(state.last_judgments),
+                detail=step.detail,
+                subtasks=summary_of(state, status=step.status) if _is_chunked(state) else None,
+                branch=result.branch,
+            )
+        )
         if _is_chunked(state):
             with suppress(PmError):  # the end is recorded; what is left lying is removed by the next start
                 await self._effects.apart(state).close(keep_results=step.status in {"INCOMPLETE", "ERROR"})
 
-    async def _result(self, state: TaskState, step: Finish) -> _Result:
+    async def _result(self, state: TaskState, step: Finish) -> Handed:
         if _is_chunked(state):
-            handed = await hand_over(state, self._effects, step)
-            return _Result(handed.changed, handed.branch)
+            return await hand_over(state, self._effects, step)
         base = state.main.first_base
-        return _Result(await self._effects.changed(base) if base is not None else Changed(()))
-
-
-class _Result(NamedTuple):
-    changed: Changed
-    branch: str = ""
+        return Handed(await self._effects.changed(base) if base is not None else Changed(()))
 
 
 def _is_chunked(state: TaskState) -> bool:

@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, cast
 
 from runner.core.chunk_plan import PLAN_SCHEMA
 from runner.core.evolve import evolve
-from runner.core.state import Request, TaskState
+from runner.core.request import Request
+from runner.core.state import TaskState
 from runner.core.steps import AskAgent, Judge
-from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink
+from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink, Permissions
 from runner.gate.criterion import Verdict
 from runner.isolation.isolation_port import Conflict, Merged
 from tracer.clock import monotonic
-from tracer.events import Draft, Entry
+from tracer.drafts import Draft, llm_request, llm_response, quality_judgment
+from tracer.facts import Entry, LlmRequest, Subtask
 
 
 class Begun(NamedTuple):
@@ -255,16 +257,18 @@ class Performer:
         waited_ms = await self._wait(step)
         base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
         name, model = _agent_of(self._ledger.state, request, step.subtask_id)
-        asked: dict[str, Any] = {"prompt": step.prompt, "attempt": step.attempt, "executor": name, "model": model}
-        if step.purpose:
-            asked["purpose"] = step.purpose
-        else:
-            asked["base"] = base
-        if step.subtask_id is not None:
-            asked["subtask_id"] = step.subtask_id
-        if waited_ms >= _WORTH_TELLING_MS or (waited_ms and self._time_is_over(waited_ms)):
-            asked["waited_ms"] = waited_ms
-        draft = Draft("LLM_REQUEST", asked, step.iteration_index, step.subtask_id)
+        told = waited_ms >= _WORTH_TELLING_MS or (waited_ms and self._time_is_over(waited_ms))
+        draft = llm_request(
+            step.prompt,
+            attempt=step.attempt,
+            executor=name,
+            model=model,
+            base=base,
+            purpose=step.purpose,
+            waited_ms=waited_ms if told else 0,
+            iteration_index=step.iteration_index,
+            subtask_id=step.subtask_id,
+        )
         if _budget_left(self._ledger.state, request) is not None:
             await self._ask_within(step, draft, base=base)
             return
@@ -296,15 +300,32 @@ class Performer:
         changed = await self._effects.changed(base) if base is not None else Changed(())
         task_id, index, since_ms = self._ledger.state.task_id, step.iteration_index, self._ledger.state.begun_ms
         trace = await self._effects.distilled(answer, task_id=task_id, iteration_index=index, since_ms=since_ms or None)
-        data = _answer_data(answer, changed=changed, duration_ms=duration_ms, agentic_trace=trace)
-        await self._ledger.record(Draft("LLM_RESPONSE", data, step.iteration_index, step.subtask_id))
+        await self._ledger.record(
+            llm_response(
+                extra=answer.extra,
+                output=answer.output,
+                status=answer.status,
+                files_modified=list(changed.paths),
+                usage=answer.usage.to_dict() if answer.usage else None,
+                cost_usd=answer.cost_usd,
+                duration_ms=duration_ms,
+                session_ref=answer.session_ref,
+                agentic_trace=trace,
+                diff_blob=changed.diff_blob,
+                error=answer.error.to_dict() if answer.error else None,
+                model=answer.model,
+                stop_reason=answer.stop_reason,
+                iteration_index=step.iteration_index,
+                subtask_id=step.subtask_id,
+            )
+        )
 
     def _time_is_over(self, waited_ms: int) -> bool:
         left_s = _time_left_s(self._ledger.state, self._request())
         return left_s is not None and waited_ms >= left_s * 1000
 
     def _request(self) -> Request:
-        return self._ledger.state.request or Request()
+        return self._ledger.state.request
 
     def _label(self, step: AskAgent) -> str:
         return f"{self._ledger.state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
@@ -336,7 +357,7 @@ class Performer:
         """The answer to a request that is durable, and how many milliseconds it took."""
         left_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
         limit_s = min(left_s or _PLANNING_S, _PLANNING_S) if step.purpose else left_s
-        ask = self._ask_of(step, str(written.data["prompt"]), timeout_s=limit_s, budget_usd=budget_usd)
+        ask = self._ask_of(step, cast("LlmRequest", written).prompt, timeout_s=limit_s, budget_usd=budget_usd)
         started = monotonic()
         try:
             async with asyncio.timeout(None if limit_s is None else limit_s + _TO_END_S):
@@ -366,13 +387,13 @@ class Performer:
             executor=name,
             model=model,
             rules="" if step.purpose else state.rules or "",
-            permissions="read" if step.purpose else request.executor.get("permissions", "edit"),
+            permissions="read" if step.purpose else cast("Permissions", request.executor.permissions or "edit"),
             session_ref=step.session_ref,
-            history=(*_earlier(request), *state.history.items()),
+            history=(*(request.continues.history if request.continues else ()), *state.history.items()),
             timeout_s=timeout_s,
             budget_usd=budget_usd,
-            thinking=bool(request.executor.get("thinking", True)),
-            options=_options(request),
+            thinking=request.executor.thinking,
+            options=request.executor.options,
             answer_schema=PLAN_SCHEMA if step.purpose else None,
         )
 
@@ -381,39 +402,28 @@ class Performer:
         started = monotonic()
         left_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
         verdict = await self._effects.judge(self._ledger.state, step._replace(left_s=left_s))
-        data: dict[str, Any] = {
-            "judgment": verdict.judgment,
-            "criteria_results": list(verdict.criteria_results),
-            "summary": verdict.summary,
-            "issues": list(verdict.issues),
-            "duration_ms": round((monotonic() - started) * 1000),
-        }
-        if step.whole:
-            data["whole"] = True
-        if verdict.notes:
-            data["notes"] = list(verdict.notes)
-        if verdict.ask_person:
-            data["ask_person"] = True
-        await self._ledger.record(Draft("QUALITY_JUDGMENT", data, step.iteration_index, step.subtask_id))
+        await self._ledger.record(
+            quality_judgment(
+                verdict.judgment,
+                verdict.criteria_results,
+                verdict.summary,
+                issues=list(verdict.issues),
+                duration_ms=round((monotonic() - started) * 1000),
+                whole=step.whole,
+                notes=list(verdict.notes),
+                ask_person=verdict.ask_person,
+                iteration_index=step.iteration_index,
+                subtask_id=step.subtask_id,
+            )
+        )
 
 
-def _agent_of(state: TaskState, request: Request, subtask_id: str | None) -> tuple[Any, Any]:
-    """Who is asked, and which model: the task's own unless the person's plan names another for the subtask."""
-    subtask = state.plan.subtask(subtask_id) if state.plan is not None and subtask_id is not None else {}
-    if subtask.get("executor"):
-        return subtask["executor"], subtask.get("model")  # a model's name belongs to one provider
-    return request.executor.get("name"), subtask.get("model") or request.executor.get("model")
-
-
-def _options(request: Request) -> Mapping[str, Any]:
-    options = request.executor.get("options")
-    return options if isinstance(options, dict) else {}
-
-
-def _earlier(request: Request) -> Sequence[str]:
-    """The session references of the files that this one continues: their script replies are used up too."""
-    history = (request.continues or {}).get("history", ())
-    return tuple(str(ref) for ref in history) if isinstance(history, list) else ()
+def _agent_of(state: TaskState, request: Request, subtask_id: str | None) -> tuple[str | None, str | None]:
+    """Who is asked, and which model: the task's own unless the user's plan names another for the subtask."""
+    subtask = state.plan.subtask(subtask_id) if state.plan is not None and subtask_id is not None else Subtask({})
+    if subtask.executor:
+        return subtask.executor, subtask.model  # a model's name belongs to one provider
+    return request.executor.name or None, subtask.model or request.executor.model
 
 
 def _time_left_s(state: TaskState, request: Request) -> float | None:
@@ -424,32 +434,3 @@ def _time_left_s(state: TaskState, request: Request) -> float | None:
 def _budget_left(state: TaskState, request: Request) -> float | None:
     limit = request.limits.budget_usd
     return None if limit is None else max(0.0, limit - state.totals.cost_usd)
-
-
-def _answer_data(answer: Answer, *, changed: Changed, duration_ms: int, agentic_trace: str | None) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        **answer.extra,
-        "output": answer.output,
-        "status": answer.status,
-        "files_modified": list(changed.paths),
-        "usage": answer.usage.to_dict() if answer.usage else None,
-        "cost_usd": answer.cost_usd,
-        "duration_ms": duration_ms,
-        "session_ref": answer.session_ref,
-        "agentic_trace": agentic_trace,
-        "diff_blob": changed.diff_blob,
-        "error": None,
-    }
-    if answer.model is not None:
-        data["model"] = answer.model
-    if answer.stop_reason is not None:
-        data["stop_reason"] = answer.stop_reason
-    if answer.error is not None:
-        error = answer.error
-        data["error"] = {
-            "kind": error.kind,
-            "message": error.message,
-            "retry_after_s": error.retry_after_s,
-            "next_step": error.next_step,
-        }
-    return data

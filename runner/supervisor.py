@@ -16,14 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from runner.core.evolve import fold, request_of
-from runner.core.state import Request, TaskState
-from runner.core.task import (
-    PersonAction,
-    TaskOutcome,
-    TaskRequest,
-    TaskStatus,
-)
+from runner.core.evolve import fold
+from runner.core.request import Request
+from runner.core.state import TaskState
+from runner.core.task import TaskOutcome
 from runner.executors.composite import Roster
 from runner.executors.executor_port import (
     Executor,
@@ -33,6 +29,7 @@ from runner.executors.executor_port import (
 )
 from tracer.clock import short_token
 from tracer.conversation import ConversationTracer, default_redactor
+from tracer.drafts import Draft, user_answer
 from tracer.errors import (
     ConflictError,
     EndedError,
@@ -44,10 +41,10 @@ from tracer.errors import (
     TraceError,
     UsageError,
 )
-from tracer.events import Draft
 from tracer.journal.record_file import open_records, recover_records
 from tracer.lock import FileLock
 from tracer.lookup import resolve_task, trace_files
+from tracer.names import Action, TaskStatus
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
 from tracer.statedir import StateDir
 
@@ -195,10 +192,10 @@ def _how_it_ended(state_dir: StateDir, task_id: str) -> tuple[Path, str] | None:
         state = fold(ConversationTracer.read_trace(resolve_task(state_dir, task_id).path))
     except (NotFoundError, TraceError):
         return None
-    if state.final is None or state.request is None or not state.request.workspace:
+    if state.final is None or not state.request.workspace:
         return None
     workspace = Path(state.request.workspace)
-    return (workspace, str(state.final.get("status"))) if workspace.is_dir() else None
+    return (workspace, state.final.status) if workspace.is_dir() else None
 
 
 _STOP_POLL_S: Final = 0.2
@@ -298,7 +295,7 @@ class Supervisor:
         statuses = [running.status for running in self._running.values()]
         return {"QUEUED": statuses.count("QUEUED"), "RUNNING": statuses.count("RUNNING")}
 
-    async def submit(self, request: TaskRequest) -> str:
+    async def submit(self, request: Request, *, task_id: str | None = None) -> str:
         """Record the request and start it; returns the task id once USER_REQUEST is durable.
 
         Raises:
@@ -307,22 +304,23 @@ class Supervisor:
 
         """
         self.state_dir.ensure()
-        if request.task_id is not None and trace_files(self.state_dir, request.task_id):
+        if task_id is not None and trace_files(self.state_dir, task_id):
             raise UsageError(
-                f"{request.task_id} is recorded already",
+                f"{task_id} is recorded already",
                 why="a new task of this id would hide it",
-                next_step=f"pm resume {request.task_id}, or leave --task-id out",
+                next_step=f"pm resume {task_id}, or leave --task-id out",
             )
         if request.plan is not None:
             from runner.core.chunk_plan import require_plan  # 20 ms, only where a person gives a plan
 
             require_plan(request.plan)
-        executor = self._make_executor(request_of(request.to_data(continues_sessions=False)))
-        data = request.to_data(
-            continues_sessions=getattr(executor, "continues_sessions", False), plans=getattr(executor, "plans", False)
+        executor = self._make_executor(request)
+        choice = request.executor.changed(
+            continue_session=request.executor.continue_session and getattr(executor, "continues_sessions", False),
+            plans=getattr(executor, "plans", False),
         )
-        task_id = request.task_id or self.state_dir.allot_task_id()
-        return await self._start(task_id, data, executor)
+        draft = request._replace(executor=choice).draft()
+        return await self._start(task_id or self.state_dir.allot_task_id(), draft, executor)
 
     async def wait(self, task_id: str) -> TaskOutcome:
         """The outcome of a task of this process, when it has ended, asks a person or was stopped."""
@@ -330,7 +328,7 @@ class Supervisor:
             return self.look(task_id)
         return await asyncio.shield(outcome)
 
-    async def run(self, request: TaskRequest) -> TaskOutcome:
+    async def run(self, request: Request) -> TaskOutcome:
         """Submit and wait."""
         return await self.wait(await self.submit(request))
 
@@ -363,9 +361,7 @@ class Supervisor:
             tracer, state = await self._take_up(path)
         except EndedError:
             return await self._continue(task_id, path, overrides, into)
-        answer: dict[str, Any] = {"prompt": "", "action": "continue", "limits": overrides}
-        if into is not None:
-            answer["into"] = into
+        answer = user_answer("continue", limits=overrides, into=into)
         return await self._reopen(task_id, tracer, state, answer if overrides or into is not None else None)
 
     async def _continue(self, task_id: str, path: Path, overrides: Mapping[str, Any], into: str | None) -> str:
@@ -373,20 +369,18 @@ class Supervisor:
         entries = await asyncio.to_thread(ConversationTracer.read_trace, path)
         state = fold(entries)
         _require_request(state, task_id)
-        if state.final is not None and state.final.get("status") == "COMPLETE":
+        if state.final is not None and state.final.status == "COMPLETE":
             await remove_leftovers(self.state_dir)
             return task_id
-        from runner.core.outcome import continuation_data  # as in `_outcome`
+        from runner.core.outcome import continuation  # as in `_outcome`
 
-        data = continuation_data(entries, trace_file=path.name, overrides=overrides)
-        if into is not None:
-            data["into"] = into
-        return await self._start(task_id, data, self._make_executor(request_of(data)))
+        draft = continuation(entries, trace_file=path.name, overrides=overrides, into=into)
+        return await self._start(task_id, draft, self._make_executor(state.request))
 
     async def respond(
         self,
         task_id: str,
-        action: PersonAction,
+        action: Action,
         *,
         text: str = "",
         max_iterations: int | None = None,
@@ -408,16 +402,12 @@ class Supervisor:
             tracer, state = await self._take_up(resolve_task(self.state_dir, task_id).path)
         except EndedError as error:
             raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}") from error
-        answer: dict[str, Any] = {"prompt": text, "action": action}
-        if max_iterations is not None:
-            answer["max_iterations"] = max_iterations
         try:
-            if plan is not None:
-                answer["plan"] = dict(plan)
             _check_answer(task_id, state, action, plan)
         except BaseException:
             await tracer.close()
             raise
+        answer = user_answer(action, text, max_iterations=max_iterations, plan=None if plan is None else dict(plan))
         return await self._reopen(task_id, tracer, state, answer)
 
     async def stop(self, task_id: str) -> bool:
@@ -457,27 +447,25 @@ class Supervisor:
             raise
         return tracer, state
 
-    async def _reopen(
-        self, task_id: str, tracer: ConversationTracer, state: TaskState, answer: dict[str, Any] | None
-    ) -> str:
+    async def _reopen(self, task_id: str, tracer: ConversationTracer, state: TaskState, answer: Draft | None) -> str:
         """Record a person's answer if there is one, and go on."""
         recorded = state.facts
         try:
             if answer is not None:
-                state = fold([await tracer.append(Draft("USER_REQUEST", answer))], state)
-            executor = self._make_executor(state.request or Request())
+                state = fold([await tracer.append(answer)], state)
+            executor = self._make_executor(state.request)
         except BaseException:
             await tracer.close()
             raise
         await self._launch(task_id, tracer, state, executor, recorded=recorded)
         return task_id
 
-    async def _start(self, task_id: str, data: dict[str, Any], executor: Executor) -> str:
+    async def _start(self, task_id: str, draft: Draft, executor: Executor) -> str:
         tracer = ConversationTracer(
             state_dir=self.state_dir, session_id=self.session_id, task_id=task_id, redactor=self._redactor()
         )
         try:
-            entry = await tracer.append(Draft("USER_REQUEST", data))
+            entry = await tracer.append(draft)
         except BaseException:
             await tracer.close()
             await executor.close()
@@ -552,7 +540,7 @@ class Supervisor:
     async def _through(self, task_id: str, running: Running, log: TaskLog) -> TaskOutcome:
         running.status = "RUNNING"
         await log.running()
-        request = running.state.request or Request()
+        request = running.state.request
         running.executor = Roster(running.executor, request=request, make=self._make_executor)
         effects = self._make_effects(
             request=request, task_id=task_id, executor=running.executor, state_dir=self.state_dir
@@ -595,14 +583,14 @@ def _outcome(state: TaskState, path: Path, head: str | None) -> TaskOutcome:
 
 
 def _require_request(state: TaskState, task_id: str) -> None:
-    if state.request is None:
+    if not state.requested:
         raise UsageError(f"{task_id!r} has no request to go on with", next_step="pm trace verify " + task_id)
 
 
-def _check_answer(task_id: str, state: TaskState, action: PersonAction, plan: Mapping[str, Any] | None) -> None:
+def _check_answer(task_id: str, state: TaskState, action: Action, plan: Mapping[str, Any] | None) -> None:
     """Refuse an answer that a proposed plan, or a task without one, cannot take."""
     waits = state.plan is not None and state.plan.proposed
-    if waits and action == "hint" and not (state.request and state.request.executor.get("plans")):
+    if waits and action == "hint" and not state.request.executor.plans:
         raise UsageError("nobody can plan again: the executor has no model", next_step=f"pm plan {task_id} --edit")
     if plan is not None:
         if not waits:

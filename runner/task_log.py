@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from runner.core.state import PLAN_SUFFIX
 from runner.core.task import TaskOutcome
 from tracer.conversation import default_redactor
-from tracer.events import Draft, Entry
+from tracer.drafts import Draft
+from tracer.facts import Entry, LlmRequest, LlmResponse, QualityJudgment
+from tracer.names import PLAN_SUFFIX
 from tracer.redaction.redactor import RedactionSettings
 from tracer.statedir import StateDir
 from tracer.tracepack import TracePack
@@ -71,20 +72,19 @@ class TaskLog:
 
     async def _note(self, entry: Entry) -> None:
         where = {"iteration_index": entry.iteration_index, "subtask_id": entry.subtask_id}
-        data = entry.data
-        match entry.event:
-            case "LLM_REQUEST":
-                await self._append("EXECUTOR_CALL", {**where, "executor": data.get("executor")})
-            case "LLM_RESPONSE":
-                await self._append("EXECUTOR_RESULT", {**where, "status": data.get("status")})
+        match entry:
+            case LlmRequest():
+                await self._append("EXECUTOR_CALL", {**where, "executor": entry.executor or None})
+            case LlmResponse():
+                await self._append("EXECUTOR_RESULT", {**where, "status": entry.status})
                 is_plan = str(entry.subtask_id).endswith(PLAN_SUFFIX)
-                if data.get("error") is None and not is_plan:
+                if entry.error is None and not is_plan:
                     await self._verify(where)
-            case "QUALITY_JUDGMENT":
+            case QualityJudgment():
                 if entry.subtask_id not in self._verifying:
                     await self._verify(where)
                 self._verifying.discard(entry.subtask_id)
-                await self._append("VERIFICATION_RESULT", {**where, "judgment": data.get("judgment")})
+                await self._append("VERIFICATION_RESULT", {**where, "judgment": entry.judgment})
             case _:
                 return
 

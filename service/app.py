@@ -14,7 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
 from collector.collector import Collector
-from runner.core.task import TaskRequest
+from runner.core.request import Request as TaskRequest
 from runner.supervisor import Supervisor
 from service import captures, health, tasks
 from service.admission import Admission

@@ -16,7 +16,7 @@ import orjson
 from service.pages.task import diff_reader, explained, render, static_text
 from service.pages.values import IterationView, TaskView, task_view
 from tracer.conversation import ConversationTracer
-from tracer.events import Entry
+from tracer.facts import Entry
 from tracer.lookup import TaskRef, summarize
 from tracer.redaction.engine import ProjectRedactor
 from tracer.redaction.leaks import verify_clean
@@ -69,15 +69,7 @@ def export_task(state_dir: StateDir, ref: TaskRef, *, form: ExportFormat, redact
 def _redacted(entry: Entry, redactor: ProjectRedactor, counts: Counter[str]) -> Entry:
     data, found = redactor.redact_value(entry.data)
     counts.update(found)
-    return Entry(
-        entry.timestamp,
-        entry.event,
-        entry.session_id,
-        entry.task_id,
-        data,
-        entry.subtask_id,
-        entry.iteration_index,
-    )
+    return entry._replace(data=data)
 
 
 def _page(view: TaskView, counts: Counter[str]) -> str:

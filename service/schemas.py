@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from runner.core.task import TaskStatus
+from tracer.names import TaskStatus
 
 
 def _whole(value: object) -> object:

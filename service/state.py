@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.types import Message, Scope, Send
 
 from collector.collector import Collector
-from runner.core.task import TaskRequest
+from runner.core.request import Request as TaskRequest
 from runner.supervisor import Supervisor
 from service.admission import Admission
 from service.schemas import NewTask

@@ -22,10 +22,9 @@ from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from runner.core.evolve import fold
+from runner.core.request import Request as TaskRequest
 from runner.core.subtasks import standings
-from runner.core.task import TaskRequest, TaskStatus
 from runner.supervisor import Supervisor
-from service.pages.values import is_failure
 from service.problems import problem_response, responses
 from service.schemas import (
     Accepted,
@@ -42,10 +41,12 @@ from service.state import ServiceState, state_of
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError
-from tracer.events import Entry, encode
+from tracer.events import encode
+from tracer.facts import Entry
 from tracer.filters import Filter, from_query
 from tracer.journal.follow import follow
 from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
+from tracer.names import TaskStatus
 from tracer.statedir import StateDir
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"])
@@ -254,7 +255,7 @@ def _fits(entry: Entry, wanted: Filter) -> bool:
         event=entry.event,
         iteration=entry.iteration_index,
         subtask=entry.subtask_id,
-        failed=is_failure(entry),
+        failed=entry.failed,
         value=entry.data,
     )
 

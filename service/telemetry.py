@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -21,8 +21,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.state import StatusNoted, route_of
 from tracer.conversation import ConversationTracer
 from tracer.errors import ConfigError, PmError
-from tracer.events import Entry
+from tracer.facts import Entry, FinalSummary, LlmRequest, LlmResponse, QualityJudgment, UserRequest
 from tracer.lookup import resolve_task
+from tracer.names import FINAL_STATUSES
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -39,7 +40,6 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "codex": "openai",
     "gemini": "gcp.gemini",
 }
-_ENDS: Final = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
 
 
 class SpanPlan(NamedTuple):
@@ -61,17 +61,17 @@ def task_spans(entries: Sequence[Entry], *, since: int = 0) -> tuple[SpanPlan, .
     """
     if len(entries) <= since:
         return ()
-    requests: dict[tuple[str | None, int | None], Entry] = {}
+    requests: dict[tuple[str | None, int | None], LlmRequest] = {}
     calls: list[SpanPlan] = []
     open_calls: dict[tuple[str | None, int | None], int] = {}
     for seq, entry in enumerate(entries):
         key = (entry.subtask_id, entry.iteration_index)
-        if entry.event == "LLM_REQUEST":
+        if isinstance(entry, LlmRequest):
             requests[key] = entry
-        elif seq >= since and entry.event == "LLM_RESPONSE" and key in requests:
+        elif seq >= since and isinstance(entry, LlmResponse) and key in requests:
             open_calls[key] = len(calls)
             calls.append(_call(requests[key], entry))
-        elif seq >= since and entry.event == "QUALITY_JUDGMENT" and key in open_calls:
+        elif seq >= since and isinstance(entry, QualityJudgment) and key in open_calls:
             at = open_calls[key]
             calls[at] = calls[at]._replace(events=(_evaluation(entry),))
     return (_task(entries, since), *calls)
@@ -79,8 +79,7 @@ def task_spans(entries: Sequence[Entry], *, since: int = 0) -> tuple[SpanPlan, .
 
 def _task(entries: Sequence[Entry], since: int) -> SpanPlan:
     first, last = entries[0], entries[-1]
-    executor = first.data.get("executor")
-    agent = str(executor.get("name") or "agent") if isinstance(executor, dict) else "agent"
+    agent = (first.executor_name if isinstance(first, UserRequest) else "") or "agent"
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": "pm",
@@ -88,23 +87,20 @@ def _task(entries: Sequence[Entry], since: int) -> SpanPlan:
         "gen_ai.provider.name": _PROVIDERS.get(agent, agent),
         "pm.session_id": first.session_id,
     }
-    status = str(last.data.get("status", "")) if last.event == "FINAL_SUMMARY" else ""
-    if status in _ENDS:
-        attributes |= {"pm.task.status": status, "pm.task.iterations": int(last.data.get("total_iterations") or 0)}
-        attributes |= _cost(last.data) | _usage(last.data)
-        if last.data.get("reason"):
-            attributes["pm.task.reason"] = str(last.data["reason"])
+    status = last.status if isinstance(last, FinalSummary) else ""
+    if isinstance(last, FinalSummary) and status in FINAL_STATUSES:
+        attributes |= {"pm.task.status": status, "pm.task.iterations": last.total_iterations or 0, **_spent(last)}
+        if last.reason:
+            attributes["pm.task.reason"] = last.reason
     error = status if status in {"ERROR", "CANCELLED"} else ""
     name = f"invoke_workflow pm {first.task_id}"
     return SpanPlan(name, "internal", _ns(entries[since]), _ns(last), attributes, (), error)
 
 
-def _call(request: Entry, response: Entry) -> SpanPlan:
-    asked, data = request.data, response.data
-    executor = str(asked.get("executor") or "agent")
+def _call(request: LlmRequest, response: LlmResponse) -> SpanPlan:
+    executor = request.executor or "agent"
     operation = "chat" if executor == "anthropic" else "invoke_agent"
-    model = str(data.get("model") or asked.get("model") or "")
-    status = str(data.get("status", ""))
+    model, status = response.model or request.model, response.status
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": _PROVIDERS.get(executor, executor),
@@ -112,45 +108,36 @@ def _call(request: Entry, response: Entry) -> SpanPlan:
         "gen_ai.conversation.id": response.task_id,
         "gen_ai.response.finish_reasons": [status],
         "pm.iteration": response.iteration_index or 0,
-        **_usage(data),
-        **_cost(data),
+        **_spent(response),
     }
-    if asked.get("model"):
-        attributes["gen_ai.request.model"] = str(asked["model"])
+    if request.model:
+        attributes["gen_ai.request.model"] = request.model
     if model:
         attributes["gen_ai.response.model"] = model
     if response.subtask_id:
         attributes["pm.subtask_id"] = response.subtask_id
-    problem = data.get("error")
-    error = "" if status == "COMPLETE" else str(problem.get("kind") or status) if isinstance(problem, dict) else status
+    error = "" if not response.failed else (response.error.kind if response.error else "") or status
     if error:
         attributes["error.type"] = error
     subject = model if operation == "chat" and model else executor
     return SpanPlan(f"{operation} {subject}", "client", _ns(request), _ns(response), attributes, (), error)
 
 
-def _evaluation(entry: Entry) -> tuple[str, int, Mapping[str, Value]]:
-    data = entry.data
-    results = [each for each in data.get("criteria_results") or [] if isinstance(each, dict)]
-    failed = [str(each.get("id", "")) for each in results if not each.get("passed")]
+def _evaluation(judged: QualityJudgment) -> tuple[str, int, Mapping[str, Value]]:
     told: dict[str, Value] = {
         "gen_ai.evaluation.name": "quality gate",
-        "gen_ai.evaluation.score.label": str(data.get("judgment", "")),
-        "pm.criteria_failed": failed,
+        "gen_ai.evaluation.score.label": judged.judgment,
+        "pm.criteria_failed": [result.id for result in judged.criteria_results if not result.passed],
     }
-    return ("gen_ai.evaluation.result", _ns(entry), told)
+    return ("gen_ai.evaluation.result", _ns(judged), told)
 
 
-def _usage(data: Mapping[str, Any]) -> dict[str, Value]:
-    usage = data.get("usage")
-    names = {"input_tokens": "gen_ai.usage.input_tokens", "output_tokens": "gen_ai.usage.output_tokens"}
-    found = usage if isinstance(usage, dict) else {}
-    return {name: found[key] for key, name in names.items() if isinstance(found.get(key), int)}
-
-
-def _cost(data: Mapping[str, Any]) -> dict[str, Value]:
-    cost = data.get("cost_usd")
-    return {"pm.cost_usd": float(cost)} if isinstance(cost, int | float) else {}
+def _spent(fact: LlmResponse | FinalSummary) -> dict[str, Value]:
+    counts = fact.usage.counts if fact.usage else {}
+    found: dict[str, Value] = {
+        f"gen_ai.usage.{name}": counts[name] for name in ("input_tokens", "output_tokens") if name in counts
+    }
+    return found if fact.cost_usd is None else {**found, "pm.cost_usd": float(fact.cost_usd)}
 
 
 def _ns(entry: Entry) -> int:

@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tracer import clock
+from tracer.drafts import Draft
 from tracer.errors import EndedError, RecordError, TraceError, UsageError
-from tracer.events import CriteriaResult, Draft, Entry, SubtaskPlan, clean_json, clean_text, encode, parse_line
+from tracer.events import clean_json, clean_text, encode, parse_line
+from tracer.facts import Entry, entry_of
 from tracer.journal.reading import entries_of, read_entries
 from tracer.journal.record_file import TornTail
 from tracer.journal.writer import Journal
@@ -177,10 +179,10 @@ class ConversationTracer:
             earlier = value.get("redactions")
             value = {**value, "redactions": _added(earlier if isinstance(earlier, dict) else {}, counts)}
         subtask_id = None if draft.subtask_id is None else clean_text(draft.subtask_id)
-        entry = Entry(
+        made = entry_of(
             clock.now_iso(), draft.event, self.session_id, self.task_id, value, subtask_id, draft.iteration_index
         )
-        return entry, encode(entry)
+        return made, encode(made)
 
     def _rules(self) -> Redactor:
         if self._redactor is None:
@@ -242,7 +244,7 @@ class ConversationTracer:
         return await self.append(Draft("SYSTEM_RULES", {"rules": rules, **(extra or {})}))
 
     async def log_chunking_plan(
-        self, subtasks: Sequence[SubtaskPlan], *, extra: Mapping[str, Any] | None = None
+        self, subtasks: Sequence[Mapping[str, Any]], *, extra: Mapping[str, Any] | None = None
     ) -> Entry:
         """Record CHUNKING_PLAN."""
         return await self.append(Draft("CHUNKING_PLAN", {"subtasks": list(subtasks), **(extra or {})}))
@@ -278,7 +280,7 @@ class ConversationTracer:
     async def log_quality_judgment(
         self,
         judgment: str,
-        criteria_results: Sequence[CriteriaResult],
+        criteria_results: Sequence[Mapping[str, Any]],
         iteration_index: int,
         *,
         summary: str | None = None,

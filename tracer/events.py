@@ -8,12 +8,13 @@ value that needs none of this is returned as the same object.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NotRequired, TypedDict, get_args
+from collections.abc import Mapping
+from typing import Any, Final
 
 import orjson
 
 from tracer.errors import TraceError
+from tracer.facts import Entry, entry_of
 
 _DEPTH: Final = 100
 _TOO_DEEP: Final = f"[left out: nested deeper than {_DEPTH} levels]"
@@ -99,22 +100,8 @@ def _decimal(value: int) -> str:
         return hex(value)
 
 
-EventName = Literal[
-    "USER_REQUEST",
-    "SYSTEM_RULES",
-    "CHUNKING_PLAN",
-    "LLM_REQUEST",
-    "LLM_RESPONSE",
-    "QUALITY_JUDGMENT",
-    "REJECTION_DETAILS",
-    "ITERATION_END",
-    "FINAL_SUMMARY",
-]
-EVENT_NAMES: Final[tuple[str, ...]] = get_args(EventName)
-_ENVELOPE: Final = frozenset({"timestamp", "event", "session_id", "task_id", "subtask_id", "iteration_index", "data"})
-
 # The keys the seed requires in `data`, with their JSON types; a known event without them is damaged.
-_REQUIRED: Final[dict[str, tuple[tuple[str, type | tuple[type, ...]], ...]]] = {
+REQUIRED: Final[Mapping[str, tuple[tuple[str, type], ...]]] = {
     "USER_REQUEST": (("prompt", str),),
     "SYSTEM_RULES": (("rules", str),),
     "CHUNKING_PLAN": (("subtasks", list),),
@@ -125,84 +112,7 @@ _REQUIRED: Final[dict[str, tuple[tuple[str, type | tuple[type, ...]], ...]]] = {
     "ITERATION_END": (("iteration_index", int), ("judgment", str)),
     "FINAL_SUMMARY": (("status", str), ("total_iterations", int), ("files_modified", list)),
 }
-
-
-class CriteriaResult(TypedDict):
-    """One criterion's result (seed 001, 2.3), and ours: what was not verified has `passed` true, `why` and `next`."""
-
-    id: str
-    name: str
-    passed: bool
-    reason: NotRequired[str]
-    outcome: NotRequired[Literal["pass", "fail", "not_verified"]]
-    why: NotRequired[str]
-    next: NotRequired[str]
-
-
-class Issue(TypedDict):
-    """One place where a criterion found something; `path` is relative to the workspace, `line` is 1-based."""
-
-    criterion: str
-    type: str
-    path: NotRequired[str]
-    line: NotRequired[int]
-    excerpt: NotRequired[str]
-    suggestion: NotRequired[str]
-
-
-class SubtaskPlan(TypedDict):
-    """One subtask of a chunking plan; `dependencies` are ids of the same plan."""
-
-    id: str
-    description: str
-    dependencies: list[str]
-    title: NotRequired[str]
-    acceptance: NotRequired[str]
-    files_expected: NotRequired[list[str]]
-    size: NotRequired[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A fact before it has time, session and task: what `decide` asks to append."""
-
-    event: str
-    data: dict[str, Any]
-    iteration_index: int | None = None
-    subtask_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One fact of a conversation trace (seed 001, 2.1). `timestamp` is ISO 8601 UTC with milliseconds and `Z`."""
-
-    timestamp: str
-    event: str
-    session_id: str
-    task_id: str
-    data: dict[str, Any] = field(default_factory=dict)
-    subtask_id: str | None = None
-    iteration_index: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The line's JSON object, keys in the seed's order, absent optional keys left out."""
-        return encode_fields(self)
-
-
-def encode_fields(entry: Entry) -> dict[str, Any]:
-    """The JSON object of `entry` in the seed's key order."""
-    fields: dict[str, Any] = {
-        "timestamp": entry.timestamp,
-        "event": entry.event,
-        "session_id": entry.session_id,
-        "task_id": entry.task_id,
-    }
-    if entry.subtask_id is not None:
-        fields["subtask_id"] = entry.subtask_id
-    if entry.iteration_index is not None:
-        fields["iteration_index"] = entry.iteration_index
-    fields["data"] = entry.data
-    return fields
+_ENVELOPE: Final = frozenset({"timestamp", "event", "session_id", "task_id", "subtask_id", "iteration_index", "data"})
 
 
 def encode(entry: Entry) -> bytes:
@@ -213,7 +123,7 @@ def encode(entry: Entry) -> bytes:
 
     """
     try:
-        return orjson.dumps(encode_fields(entry), option=orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(entry.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError as error:
         raise TraceError(
             f"a {entry.event!r} fact cannot be written as JSON",
@@ -257,11 +167,11 @@ def _entry_of(fields: dict[str, Any]) -> Entry:
         and (iteration is None or (type(iteration) is int and iteration >= 0))
     ):
         raise TraceError(f"an envelope value of {event!r} has the wrong type")
-    required = _REQUIRED.get(event)
+    required = REQUIRED.get(event)
     if required is not None:
         for key, kind in required:
             value = data.get(key)
             if not isinstance(value, kind):
                 problem = "missing" if value is None else "of the wrong type"
                 raise TraceError(f"{event} without a usable {key!r}", why=f"data.{key} is {problem}")
-    return Entry(timestamp, event, session_id, task_id, data, subtask_id, iteration)
+    return entry_of(timestamp, event, session_id, task_id, data, subtask_id, iteration)

@@ -1,19 +1,592 @@
-"""Which recorded answers cost nothing: a provider that refuses to answer charges nothing either. Pure."""
+"""The events of a conversation as typed values: one reader and one constructor each.
+
+An entry holds its line's `data` as it was decoded, so unknown keys and events survive; each event's class reads the
+keys it knows when asked. A value of another type than its key's gives way to the key's default: nothing here raises.
+Every view and the start-up path read facts: imports json and typing alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-_REFUSALS: Final = frozenset({"rate_limit", "overloaded", "auth", "unavailable"})
+from tracer.names import EVENT_NAMES, OVERLOAD, REFUSALS
+
+T = TypeVar("T")
 
 
-def is_unbilled(data: Mapping[str, Any]) -> bool:
-    """Whether an LLM_RESPONSE's `data` tells of a refusal before anything was said, done or counted.
+class Entry(NamedTuple):
+    """One event of a conversation trace (seed 001, 2.1). `timestamp` is ISO 8601 UTC with milliseconds and `Z`.
 
-    Its unknown cost then leaves the sum of a task known; one that was cut off on the way may have cost something.
+    An event that has no class of its own stays a plain `Entry`. Make entries with `entry_of`, which finds the class.
     """
-    error = data.get("error")
-    if not isinstance(error, dict) or error.get("kind") not in _REFUSALS:
+
+    timestamp: str
+    event: str
+    session_id: str
+    task_id: str
+    data: dict[str, Any]
+    subtask_id: str | None = None
+    iteration_index: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line's JSON object, keys in the seed's order, absent optional keys left out."""
+        fields: dict[str, Any] = {
+            "timestamp": self.timestamp,
+            "event": self.event,
+            "session_id": self.session_id,
+            "task_id": self.task_id,
+        }
+        if self.subtask_id is not None:
+            fields["subtask_id"] = self.subtask_id
+        if self.iteration_index is not None:
+            fields["iteration_index"] = self.iteration_index
+        fields["data"] = self.data
+        return fields
+
+    @property
+    def failed(self) -> bool:
+        """Whether it reports that something did not go well."""
+        match self:
+            case LlmResponse() | FinalSummary():
+                return self.status != "COMPLETE"
+            case QualityJudgment() | IterationEnd():
+                return self.judgment != "PASS"
+        return isinstance(self, RejectionDetails)
+
+
+class Part(NamedTuple):
+    """An object inside an event's data; it keeps unknown keys the same way."""
+
+    data: Mapping[str, Any]
+
+
+class Key(Generic[T]):
+    """A typed key of `data`, called as the attribute is unless `name` says otherwise."""
+
+    __slots__ = ("_name", "_read")
+
+    def __init__(self, read: Callable[[Any], T], name: str = "") -> None:
+        self._read = read
+        self._name = name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = self._name or name
+
+    def __get__(self, holder: Entry | Part, owner: type | None = None) -> T:
+        return self._read(holder.data.get(self._name))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _or_none(kind: type[T]) -> Callable[[Any], T | None]:
+    return lambda value: value if isinstance(value, kind) else None
+
+
+_text_or_none = _or_none(str)
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
+
+
+def _number(value: Any) -> float | None:
+    return value if type(value) is float else _whole(value)
+
+
+def _flag(value: Any) -> bool:
+    return value is True
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple([item for item in value if isinstance(item, str)]) if isinstance(value, list | tuple) else ()
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+P = TypeVar("P", bound=Part)
+
+
+def _part(kind: Callable[[Any], P]) -> Callable[[Any], P | None]:
+    return lambda value: kind(value) if isinstance(value, dict) else None
+
+
+def _filled(kind: Callable[[Any], P]) -> Callable[[Any], P]:
+    return lambda value: kind(value if isinstance(value, dict) else {})
+
+
+def _parts(kind: Callable[[Any], P]) -> Callable[[Any], tuple[P, ...]]:
+    def read(value: Any) -> tuple[P, ...]:
+        if not isinstance(value, list | tuple):
+            return ()
+        return tuple([kind(item) for item in value if isinstance(item, dict)])
+
+    return read
+
+
+class Limits(NamedTuple):
+    """When to give up. None means no limit; `on_limit` says whether a user is asked when iterations run out.
+
+    `parallel` is how many subtasks are asked at once.
+    """
+
+    max_iterations: int = 3
+    timeout_s: float | None = None
+    budget_usd: float | None = None
+    on_limit: str = "fail"
+    max_retries: int = 2
+    max_overload_retries: int = 5
+    max_attempts: int = 3
+    parallel: int = 3
+
+    def retries_after(self, kind: str) -> int:
+        """How often in a row the same request is sent again after an error of this `kind`."""
+        return self.max_overload_retries if kind in OVERLOAD else self.max_retries
+
+    def to_dict(self) -> dict[str, Any]:
+        """As USER_REQUEST records it: what a user may set, and of the rest what is not the default."""
+        usual = ("max_iterations", "timeout_s", "budget_usd", "on_limit", "parallel")
+        found = {name: getattr(self, name) for name in usual}
+        return found | {name: value for name, value in self._asdict().items() if value != self._field_defaults[name]}
+
+
+def _usable_limit(name: str, value: object) -> bool:
+    if name == "on_limit":
+        return isinstance(value, str)
+    if isinstance(value, bool):
         return False
-    return not any(data.get(key) for key in ("usage", "output", "tool_call_count"))
+    if name in {"timeout_s", "budget_usd"}:
+        return value is None or (isinstance(value, int | float) and value >= 0)
+    return isinstance(value, int) and value >= (1 if name == "parallel" else 0)
+
+
+class ExecutorChoice(Part):
+    """Who is asked, and with which model and permissions; `plans`: it has a model that can plan."""
+
+    __slots__ = ()
+    name = Key(_text)
+    model = Key(_text_or_none)
+    script = Key(_text_or_none)
+    permissions = Key(_text_or_none)
+    fallback = Key(_texts)
+    options = Key(_mapping)
+    continue_session = Key(_flag)
+    plans = Key(_flag)
+
+    @property
+    def thinking(self) -> bool:
+        """Whether the model may think before it answers; it may unless the record says no."""
+        return bool(self.data.get("thinking", True))
+
+    def changed(self, **values: Any) -> ExecutorChoice:
+        """The same with other values."""
+        return ExecutorChoice({**self.data, **values})
+
+
+class CheckChoice(Part):
+    """What is checked: `given` and `configured` are commands by kind, `detect` whether detected ones may run."""
+
+    __slots__ = ()
+    given = Key(_mapping)
+    configured = Key(_mapping)
+    detect = Key(bool)
+    allow_test_changes = Key(bool)
+    options = Key(_mapping)
+    timeout_s = Key(_number)
+    link = Key(_texts)
+
+    @property
+    def criteria(self) -> list[str] | None:
+        """The ids that were chosen; None means all in force."""
+        chosen = self.data.get("criteria")
+        return chosen if isinstance(chosen, list) else None
+
+
+class Subtask(Part):
+    """One part of a plan; `dependencies` are ids of the same plan."""
+
+    __slots__ = ()
+    description = Key(_text)
+    acceptance = Key(_text)
+    files_expected = Key(_texts)
+    executor = Key(_text)
+    model = Key(_text_or_none)
+
+    @property
+    def id(self) -> str:
+        """The id; numbers in traces from elsewhere count as text."""
+        return str(self.data.get("id"))
+
+    @property
+    def title(self) -> str:
+        """What it is called: its title, else its description."""
+        return str(self.data.get("title") or self.description)
+
+    @property
+    def dependencies(self) -> tuple[str, ...]:
+        """The ids of what must pass before it."""
+        listed = self.data.get("dependencies")
+        return tuple([str(need) for need in listed]) if isinstance(listed, list | tuple) else ()
+
+
+class RecordedPlan(Part):
+    """A plan that an earlier file of the same task ran; `done` names what need not be done again."""
+
+    __slots__ = ()
+    done = Key(_texts)
+    base = Key(_text_or_none)
+
+
+class Continues(Part):
+    """The file that a request follows: why that one ended, what it tried, which script replies are used up."""
+
+    __slots__ = ()
+    reason = Key(_text)
+    tried = Key(_texts)
+    history = Key(_texts)
+    plan = Key(_part(RecordedPlan))
+    subtasks_tried = Key(_mapping)
+
+    def tried_by(self, subtask_id: str | None) -> tuple[str, ...]:
+        """What a loop of the files before this one tried."""
+        return self.tried if subtask_id is None else _texts(self.subtasks_tried.get(subtask_id))
+
+
+class UserRequest(Entry):
+    """What the user asked for, or with an `action` a later answer of theirs."""
+
+    __slots__ = ()
+    prompt = Key(_text)
+    title = Key(_text)
+    kind = Key(_text)
+    action = Key(_text_or_none)
+    max_iterations = Key(_whole)
+    limits_recorded = Key(_mapping, "limits")
+    workspace = Key(_text)
+    executor = Key(_filled(ExecutorChoice))
+    checks = Key(_filled(CheckChoice))
+    plan = Key(_or_none(dict))
+    approve_plan = Key(_flag)
+    into = Key(_text_or_none)
+    partial = Key(_flag)
+    continues = Key(_part(Continues))
+    has_action = Key(lambda value: value is not None, "action")
+
+    @property
+    def chunk(self) -> str:
+        """Whether the request may be split: `auto`, `always` or `never`."""
+        return _text(self.data.get("chunk")) or "never"
+
+    @property
+    def limits_given(self) -> dict[str, Any]:
+        """The usable limits that it names."""
+        limits = self.limits_recorded.items()
+        return {name: value for name, value in limits if name in Limits._fields and _usable_limit(name, value)}
+
+    @property
+    def limits(self) -> Limits:
+        """Its limits, the defaults where it names none."""
+        return Limits(**self.limits_given)
+
+    @property
+    def changes_only_terms(self) -> bool:
+        """Whether an answer gives other limits or another branch, and so says nothing about a plan."""
+        return "limits" in self.data or "into" in self.data
+
+    @property
+    def executor_name(self) -> str:
+        """Who is to be asked; in old traces a bare name."""
+        return _text(self.data.get("executor")) or self.executor.name
+
+
+class SystemRules(Entry):
+    """The mandatory rules as they are sent."""
+
+    __slots__ = ()
+    rules = Key(_text)
+    sha256 = Key(_text)
+
+
+class ChunkingPlan(Entry):
+    """How the request is split; without subtasks it runs in one piece. `proposed`: it waits for the user."""
+
+    __slots__ = ()
+    subtasks = Key(_parts(Subtask))
+    reason = Key(_text)
+    mode = Key(_text)
+    isolation = Key(_text)
+    why = Key(_text)
+    proposed = Key(_flag)
+    base = Key(_text_or_none)
+    done = Key(_texts)
+
+
+class LlmRequest(Entry):
+    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan."""
+
+    __slots__ = ()
+    prompt = Key(_text)
+    attempt = Key(_whole)
+    executor = Key(_text)
+    model = Key(_text)
+    base = Key(_text_or_none)
+    purpose = Key(_text)
+    waited_ms = Key(_whole)
+
+
+class AgentError(Part):
+    """Why an answer is none."""
+
+    __slots__ = ()
+    kind = Key(_text)
+    message = Key(_text)
+    next_step = Key(_text)
+    retry_after_s = Key(_number)
+
+
+class Usage(Part):
+    """Token counts; None is unknown, never 0."""
+
+    __slots__ = ()
+    input_tokens = Key(_whole)
+    output_tokens = Key(_whole)
+    cached_tokens = Key(_whole)
+    thinking_tokens = Key(_whole)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All that is known, by name."""
+        return {name: value for name, value in self.data.items() if type(value) is int}
+
+    @property
+    def total(self) -> int | None:
+        """Input and output together; None where neither is known."""
+        known = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
+        return sum(known) if known else None
+
+
+class LlmResponse(Entry):
+    """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace."""
+
+    __slots__ = ()
+    output = Key(_text)
+    status = Key(_text)
+    files_modified = Key(_texts)
+    usage = Key(_part(Usage))
+    cost_usd = Key(_number)
+    duration_ms = Key(_whole)
+    session_ref = Key(_text_or_none)
+    agentic_trace = Key(_text_or_none)
+    diff_blob = Key(_text_or_none)
+    model = Key(_text)
+    stop_reason = Key(_text_or_none)
+    executor = Key(_text)
+    time_limit = Key(_flag)
+    has_fallback = Key(bool, "fallback_from")
+    tool_call_count = Key(_whole)
+
+    @property
+    def error(self) -> AgentError | None:
+        """What went wrong; a bare text (traces from elsewhere) is its message."""
+        value = self.data.get("error")
+        if isinstance(value, dict):
+            return AgentError(value)
+        return AgentError({"message": value}) if isinstance(value, str) and value else None
+
+    @property
+    def unbilled(self) -> bool:
+        """Whether a provider refused before anything was said, done or counted.
+
+        Its unknown cost leaves the sum of a task known; an answer that was cut off may have cost something.
+        """
+        error = self.error
+        if error is None or error.kind not in REFUSALS:
+            return False
+        return not (self.data.get("usage") or self.data.get("output") or self.data.get("tool_call_count"))
+
+
+class Unverified(NamedTuple):
+    """One criterion that could not be checked: why, and the next step that lets it be checked."""
+
+    criterion: str
+    why: str
+    next: str
+
+
+def _unverified(value: Any) -> tuple[Unverified, ...]:
+    listed = [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else ()
+    return tuple([Unverified(*(_text(item.get(name)) for name in Unverified._fields)) for item in listed])
+
+
+class CriterionResult(Part):
+    """One criterion's result. `outcome` is `pass`, `fail` or `not_verified` (with `why` and `next`); old traces: ""."""
+
+    __slots__ = ()
+    id = Key(_text)
+    name = Key(_text)
+    reason = Key(_text)
+    outcome = Key(_text)
+    why = Key(_text)
+    next = Key(_text)
+    left_out = Key(_whole)
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether it holds; None where the trace does not say."""
+        value = self.data.get("passed")
+        return value if isinstance(value, bool) else None
+
+
+class Issue(Part):
+    """One place where a criterion found something; `path` is relative to the workspace, `line` is 1-based."""
+
+    __slots__ = ()
+    criterion = Key(_text)
+    type = Key(_text)
+    path = Key(_text)
+    line = Key(_whole)
+    excerpt = Key(_text)
+    suggestion = Key(_text)
+    message = Key(_text)
+    preexisting = Key(bool)
+
+    @property
+    def place(self) -> str:
+        """`src/a.py:7`; empty where it names no file."""
+        return f"{self.path}:{self.line}" if self.path and self.line is not None else self.path
+
+
+class QualityJudgment(Entry):
+    """What the criteria say of an answer; `whole`: of the merged result of all subtasks."""
+
+    __slots__ = ()
+    judgment = Key(_text)
+    criteria_results = Key(_parts(CriterionResult))
+    summary = Key(_text)
+    issues = Key(_parts(Issue))
+    duration_ms = Key(_whole)
+    whole = Key(_flag)
+    ask_person = Key(bool)
+    notes = Key(_texts)
+    conflict = Key(_texts)
+    conflict_text = Key(_text)
+
+    @property
+    def failures(self) -> tuple[CriterionResult, ...]:
+        """The criteria that do not hold."""
+        return tuple([result for result in self.criteria_results if result.passed is False])
+
+    @property
+    def damaged_results(self) -> bool:
+        """Whether a result has no id, or does not say whether its criterion holds."""
+        listed = self.data.get("criteria_results")
+        results = self.criteria_results
+        whole = all(type(result.data.get("id")) is str and result.passed is not None for result in results)
+        return not isinstance(listed, list) or len(results) != len(listed) or not whole
+
+    @property
+    def unverified(self) -> tuple[Unverified, ...]:
+        """The criteria that could not be checked."""
+        return tuple(
+            Unverified(result.id or "?", result.why, result.next)
+            for result in self.criteria_results
+            if result.outcome == "not_verified"
+        )
+
+
+class RejectionDetails(Entry):
+    """What failed, and the next prompt."""
+
+    __slots__ = ()
+    criteria_failed = Key(_texts)
+    modification_prompt = Key(_text)
+
+
+class IterationEnd(Entry):
+    """The end of an iteration, RETRY included."""
+
+    __slots__ = ()
+    judgment = Key(_text)
+    stated_index = Key(_whole, "iteration_index")
+
+
+class FinalSummary(Entry):
+    """The end of the task; nothing follows it."""
+
+    __slots__ = ()
+    status = Key(_text)
+    total_iterations = Key(_whole)
+    files_modified = Key(_texts)
+    usage = Key(_part(Usage))
+    cost_usd = Key(_number)
+    duration_ms = Key(_whole)
+    reason = Key(_text)
+    detail = Key(_text)
+    diff_blob = Key(_text_or_none)
+    branch = Key(_text)
+    subtasks = Key(_parts(Part))
+    verification = Key(_text)
+    not_verified = Key(_unverified)
+
+    @property
+    def has_diff(self) -> bool:
+        """Whether it tells the whole task's change (a null says that nothing changed); older traces do not."""
+        return "diff_blob" in self.data
+
+
+_CLASSES = (
+    UserRequest,
+    SystemRules,
+    ChunkingPlan,
+    LlmRequest,
+    LlmResponse,
+    QualityJudgment,
+    RejectionDetails,
+    IterationEnd,
+    FinalSummary,
+)
+KINDS: Final[Mapping[str, type[Entry]]] = dict(zip(EVENT_NAMES, _CLASSES, strict=True))
+
+
+def entry_of(
+    timestamp: str,
+    event: str,
+    session_id: str,
+    task_id: str,
+    data: dict[str, Any],
+    subtask_id: str | None = None,
+    iteration_index: int | None = None,
+) -> Entry:
+    """The entry of its event's own class."""
+    return KINDS.get(event, Entry)(timestamp, event, session_id, task_id, data, subtask_id, iteration_index)
+
+
+def read_fact(fields: object) -> Entry | None:
+    """The entry in a decoded line from anywhere; None where it holds no data. Missing texts are empty."""
+    if not isinstance(fields, dict):
+        return None
+    event, data, index = fields.get("event"), fields.get("data"), fields.get("iteration_index")
+    if not isinstance(data, dict):
+        return None
+    return entry_of(
+        _text(fields.get("timestamp")),
+        _text(event),
+        _text(fields.get("session_id")),
+        _text(fields.get("task_id")),
+        data,
+        _text_or_none(fields.get("subtask_id")),
+        index if type(index) is int and index >= 0 else None,
+    )
+
+
+def fact_in(line: bytes | str) -> Entry | None:
+    """The entry in a stored line from anywhere; None for a damaged one (`pm trace verify` names it)."""
+    try:
+        return read_fact(json.loads(line))
+    except (ValueError, RecursionError):
+        return None

@@ -22,9 +22,8 @@ from tracer.durable import TEMPORARY_SUFFIX, sync_folder
 from tracer.errors import RecordError, TraceError, UsageError
 from tracer.lock import each_unheld
 from tracer.lookup import trace_files
+from tracer.names import FINAL_STATUSES
 from tracer.statedir import StateDir
-
-_FINAL = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
 
 
 class PruneItem(NamedTuple):
@@ -67,7 +66,7 @@ def plan_prune(state_dir: StateDir, *, older_than_ms: int | None = None, keep: i
     items = [
         _item(state_dir, row.task_id, row.title, row.status, row.updated_at)
         for row in rows[max(0, keep or 0) :]
-        if row.status in _FINAL and (before is None or row.updated_at < before)
+        if row.status in FINAL_STATUSES and (before is None or row.updated_at < before)
     ]
     items.sort(key=lambda item: (item.updated_at, item.task_id))
     return PrunePlan(tuple(items), len(rows) - len(items))

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tracer.errors import NotFoundError
+from tracer.facts import Entry, FinalSummary, IterationEnd, QualityJudgment
 from tracer.names import LAST
 from tracer.statedir import StateDir, parse_trace_name
-
-if TYPE_CHECKING:
-    from tracer.events import Entry
 
 
 class Summary(NamedTuple):
@@ -37,14 +35,14 @@ class Summary(NamedTuple):
 
 def summarize(entries: Sequence[Entry]) -> Summary:
     """Count every ITERATION_END (RETRY included); a trace without any (the seed's sample) counts its judgments."""
-    judgments = tuple(str(entry.data["judgment"]) for entry in entries if entry.event == "ITERATION_END")
+    judgments = tuple(entry.judgment for entry in entries if isinstance(entry, IterationEnd))
     if not judgments:
-        judgments = tuple(str(entry.data["judgment"]) for entry in entries if entry.event == "QUALITY_JUDGMENT")
-    final = next((entry for entry in reversed(entries) if entry.event == "FINAL_SUMMARY"), None)
-    total = len(judgments)
-    if final is not None and type(final.data.get("total_iterations")) is int:
-        total = final.data["total_iterations"]
-    return Summary(total, judgments, str(final.data.get("status")) if final else None)
+        judgments = tuple(entry.judgment for entry in entries if isinstance(entry, QualityJudgment))
+    final = next((entry for entry in reversed(entries) if isinstance(entry, FinalSummary)), None)
+    if final is None:
+        return Summary(len(judgments), judgments, None)
+    total = len(judgments) if final.total_iterations is None else final.total_iterations
+    return Summary(total, judgments, final.status)
 
 
 def latest_iteration(entries: Sequence[Entry]) -> list[Entry]:

@@ -6,42 +6,38 @@ bidirectional and other invisible formatting characters are shown as escapes. A 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 from unicodedata import category
 
-from tracer.events import Entry
+from tracer import facts
 from tracer.verification import unverified_in, unverified_text
 
 _NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 
 
-def trace_text(entries: Sequence[Entry], *, task_id: str | None = None) -> str:
+def trace_text(entries: Sequence[facts.Entry], *, task_id: str | None = None) -> str:
     """The whole block, ending in a newline; `task_id` names a task that has no entries."""
     name = entries[0].task_id if entries else task_id or ""
     lines = [f"--- Conversation Trace for {escape_controls(name)} ---"]
     unchanged: dict[str | None, bool] = {}  # a RETRY sends the same prompt again
     for entry in entries:
-        if entry.event == "ITERATION_END":
-            retried = entry.data.get("judgment") == "RETRY"
+        if isinstance(entry, facts.IterationEnd):
+            retried = entry.judgment == "RETRY"
             unchanged[entry.subtask_id] = retried and unchanged.get(entry.subtask_id, True)
         lines.append(fact_line(entry, same_prompt=unchanged.get(entry.subtask_id, False)))
     return "\n".join([*lines, "---", ""])
 
 
-def fact_line(entry: Entry, *, same_prompt: bool = False) -> str:
+def fact_line(entry: facts.Entry, *, same_prompt: bool = False) -> str:
     """`[YYYY-MM-DD HH:MM:SS] EVENT[i]: summary`; a subtask's id stands before its summary.
 
     `same_prompt`: an LLM_REQUEST beyond iteration 0 repeats the first prompt (after RETRY) instead of a modified one.
     """
     stamp = escape_controls(entry.timestamp[:19].replace("T", " "))
     index = "" if entry.iteration_index is None else f"[{entry.iteration_index}]"
-    if entry.event == "LLM_REQUEST":
-        summary = "(modified prompt)" if entry.iteration_index and not same_prompt else "(prompt sent)"
-    else:
-        describe = _SUMMARIES.get(entry.event)
-        summary = describe(entry.data) if describe else ""
+    summary = _summary(entry, same_prompt=same_prompt)
     if entry.subtask_id is not None:
         summary = f"[{entry.subtask_id}] {summary}"
     return f"[{stamp}] {escape_controls(entry.event)}{index}: {escape_controls(summary)}".rstrip()
@@ -65,79 +61,52 @@ def _escaped(character: str) -> str:
     return _NAMED.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
-def _first_line(text: object) -> str:
-    return text.strip().split("\n", 1)[0].rstrip() if isinstance(text, str) else ""
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0].rstrip()
 
 
-def _user_request(data: Mapping[str, Any]) -> str:
-    action, prompt = data.get("action"), data.get("prompt", "")
-    text = str(prompt)
-    if isinstance(action, str):
-        return f"({action}) {text}".rstrip()
-    return text
+def _summary(entry: facts.Entry, *, same_prompt: bool) -> str:
+    match entry:
+        case facts.UserRequest():
+            return entry.prompt if entry.action is None else f"({entry.action}) {entry.prompt}".rstrip()
+        case facts.SystemRules():
+            return "(Mandatory Rules injected)"
+        case facts.ChunkingPlan():
+            count = len(entry.subtasks)
+            if not count:
+                return f"(one task) {_first_line(entry.reason)}".rstrip()
+            return f"({count} subtask{'' if count == 1 else 's'})"
+        case facts.LlmRequest():
+            return "(modified prompt)" if entry.iteration_index and not same_prompt else "(prompt sent)"
+        case facts.LlmResponse():
+            message = _first_line(entry.error.message) if entry.error else ""
+            return _first_line(entry.output) or f"({entry.status}) {message}".rstrip()
+        case facts.QualityJudgment():
+            return _judgment(entry)
+        case facts.RejectionDetails():
+            return _first_line(entry.modification_prompt)
+        case facts.IterationEnd():
+            return entry.judgment
+        case facts.FinalSummary():
+            total = entry.total_iterations
+            return f"{entry.status} ({total} iteration{'' if total == 1 else 's'})"
+    return ""
 
 
-def _llm_response(data: Mapping[str, Any]) -> str:
-    text = _first_line(data.get("output"))
-    if text:
-        return text
-    error = data.get("error")
-    message = _first_line(error.get("message") if isinstance(error, dict) else error)
-    return f"({data.get('status')}) {message}".rstrip()
-
-
-def _quality_judgment(data: Mapping[str, Any]) -> str:
-    judgment = str(data.get("judgment", ""))
-    if judgment == "RETRY":
-        summary = _first_line(data.get("summary"))
+def _judgment(entry: facts.QualityJudgment) -> str:
+    if entry.judgment == "RETRY":
+        summary = _first_line(entry.summary)
         return f"RETRY ({summary})" if summary and summary != "RETRY" else "RETRY"
-    if judgment != "REJECT":
-        unverified = unverified_text(unverified_in([data]))
-        return f"{judgment} ({unverified})" if unverified else judgment
-    results = data.get("criteria_results")
-    failed = [
-        _failure(result, data.get("issues"))
-        for result in (results if isinstance(results, list) else ())
-        if isinstance(result, dict) and result.get("passed") is False
-    ]
+    if entry.judgment != "REJECT":
+        unverified = unverified_text(unverified_in([entry]))
+        return f"{entry.judgment} ({unverified})" if unverified else entry.judgment
+    failed = [_failure(result, entry.issues) for result in entry.failures]
     return f"REJECT ({'; '.join(failed)})" if failed else "REJECT"
 
 
-def _failure(result: Mapping[str, Any], issues: object) -> str:
+def _failure(result: facts.CriterionResult, issues: Sequence[facts.Issue]) -> str:
     """`Q2: TODO found`, and where: the place is added unless the reason names it already."""
-    name, reason = str(result.get("id", "?")), str(result.get("reason") or "failed")
-    places: list[str] = []
-    for issue in issues if isinstance(issues, list) else ():
-        if not isinstance(issue, dict) or issue.get("criterion") != name or not isinstance(issue.get("path"), str):
-            continue
-        line = issue.get("line")
-        place = f"{issue['path']}:{line}" if isinstance(line, int) else issue["path"]
-        if place not in places and place not in reason:
-            places.append(place)
-    return f"{name}: {reason}" + (f" at {', '.join(places)}" if places else "")
-
-
-def _final_summary(data: Mapping[str, Any]) -> str:
-    total = data.get("total_iterations")
-    count = f"{total} iteration" + ("" if total == 1 else "s")
-    return f"{data.get('status', '')} ({count})"
-
-
-def _chunking_plan(data: Mapping[str, Any]) -> str:
-    subtasks = data.get("subtasks")
-    count = len(subtasks) if isinstance(subtasks, list) else 0
-    if not count:
-        return f"(one task) {_first_line(data.get('reason'))}".rstrip()
-    return f"({count} subtask{'' if count == 1 else 's'})"
-
-
-_SUMMARIES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "USER_REQUEST": _user_request,
-    "SYSTEM_RULES": lambda _data: "(Mandatory Rules injected)",
-    "CHUNKING_PLAN": _chunking_plan,
-    "LLM_RESPONSE": _llm_response,
-    "QUALITY_JUDGMENT": _quality_judgment,
-    "REJECTION_DETAILS": lambda data: _first_line(data.get("modification_prompt")),
-    "ITERATION_END": lambda data: str(data.get("judgment", "")),
-    "FINAL_SUMMARY": _final_summary,
-}
+    reason = result.reason or "failed"
+    places = dict.fromkeys(issue.place for issue in issues if issue.criterion == result.id and issue.path)
+    others = [place for place in places if place not in reason]
+    return f"{result.id or '?'}: {reason}" + (f" at {', '.join(others)}" if others else "")

@@ -23,24 +23,12 @@ from tracer.errors import NotFoundError, TraceError, UsageError
 from tracer.events import clean_json
 from tracer.journal.reading import iter_lines
 from tracer.journal.writer import Journal
+from tracer.names import PACK_EVENTS
 from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir, valid_id
 
-EVENTS: Final = (
-    "SESSION_START",
-    "SESSION_END",
-    "TASK_START",
-    "TASK_STATE_CHANGE",
-    "TASK_END",
-    "EXECUTOR_CALL",
-    "EXECUTOR_RESULT",
-    "VERIFICATION_START",
-    "VERIFICATION_RESULT",
-    "ERROR",
-    "WARNING",
-)
 _NAME: Final = re.compile(r"trace-(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:_([1-9]\d*))?\.jsonl")
-_NEEDS_TASK: Final = frozenset(EVENTS[2:9])
+_NEEDS_TASK: Final = frozenset(PACK_EVENTS[2:9])
 
 
 class TracePack:
@@ -66,8 +54,8 @@ class TracePack:
         data: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Record one event; the line's object as written, once it is durable."""
-        if event not in EVENTS:
-            raise UsageError(f"{event!r} is not a TracePack event", why=f"it is one of {', '.join(EVENTS)}")
+        if event not in PACK_EVENTS:
+            raise UsageError(f"{event!r} is not a TracePack event", why=f"it is one of {', '.join(PACK_EVENTS)}")
         if event in _NEEDS_TASK and task_id is None:
             raise UsageError(f"{event} needs a task id")
         if self._redactor is None:

@@ -6,40 +6,26 @@ A criterion's `outcome` is `pass`, `fail` or `not_verified`, the last with `why`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable
 
-Verification = Literal["verified", "not_verified", "failed"]
+from tracer.facts import QualityJudgment, Unverified
+from tracer.names import Verification
+
 _TESTS = "Q7"
 _NAMES = {_TESTS: "tests", "Q8": "lint", "Q9": "type check"}
 
 
-class Unverified(NamedTuple):
-    """One criterion that could not be checked: why, and the next step that lets it be checked."""
-
-    criterion: str
-    why: str
-    next: str
+def unverified_in(judgments: Iterable[QualityJudgment]) -> tuple[Unverified, ...]:
+    """What the judgments could not verify, each thing once, by criterion."""
+    return tuple(sorted({one for judgment in judgments for one in judgment.unverified}))
 
 
-def unverified_in(judgments: Iterable[Mapping[str, Any]]) -> tuple[Unverified, ...]:
-    """What the QUALITY_JUDGMENTs with these `data` could not verify, each thing once, by criterion."""
-    found = {
-        Unverified(str(result.get("id", "?")), str(result.get("why", "")), str(result.get("next", "")))
-        for judgment in judgments
-        for result in _results(judgment)
-        if result.get("outcome") == "not_verified"
-    }
-    return tuple(sorted(found))
-
-
-def verification_of(judgments: Iterable[Mapping[str, Any]]) -> Verification:
-    """How the newest QUALITY_JUDGMENT of a task (of each subtask, before the whole is judged) leaves it."""
+def verification_of(judgments: Iterable[QualityJudgment]) -> Verification:
+    """How the newest judgment of a task (of each subtask, before the whole is judged) leaves it."""
     judged = list(judgments)
-    results = [result for judgment in judged for result in _results(judgment)]
-    if any(result.get("passed") is False for result in results):
+    if any(judgment.failures for judgment in judged):
         return "failed"
-    tested = all(any(result.get("id") == _TESTS for result in _results(judgment)) for judgment in judged)
+    tested = all(any(result.id == _TESTS for result in judgment.criteria_results) for judgment in judged)
     return "verified" if judged and tested and not unverified_in(judged) else "not_verified"
 
 
@@ -61,8 +47,3 @@ def _clause(names: list[str], why: str, following: str, prefix: str) -> str:
         following = prefix + following.removeprefix("pm ")
     text = f"{first} {said}{f': {why}' if why else ''}{f' ({following})' if following else ''}"
     return f"{text}; {' and '.join(others)} likewise" if others else text
-
-
-def _results(judgment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    listed = judgment.get("criteria_results")
-    return [result for result in listed if isinstance(result, dict)] if isinstance(listed, list) else []

@@ -14,8 +14,9 @@ from typing import Any, Final
 from collector.final.replay import Content
 from collector.imports.draft import NO_COMMIT, FileStates, Imported, SessionDraft, stable_uuid
 from collector.patches import PatchError, parse_patch
+from tracer import facts
 from tracer.errors import ConflictError
-from tracer.events import Entry
+from tracer.names import CHECKS
 
 _EXITED: Final = re.compile(r"\bexited (-?\d{1,9})\b")
 _TITLE: Final = 200
@@ -23,11 +24,10 @@ _SHELLS: Final = frozenset(
     {"Bash", "shell", "exec", "exec_command", "local_shell", "run_shell_command", "shell_command"}
 )
 _READERS: Final = frozenset({"Read", "read_file", "read_many_files", "view_image"})
-_CHECKS: Final = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}
 
 
 def imported_task(
-    entries: Sequence[Entry],
+    entries: Sequence[facts.Entry],
     *,
     consent: dict[str, bool],
     read_blob: Callable[[str], bytes | None],
@@ -42,7 +42,9 @@ def imported_task(
     that tree and `bundle` holds it. `read_agentic` answers the lines of a distilled session by the name in the trace.
     """
     first, last = entries[0], entries[-1]
-    if last.event != "FINAL_SUMMARY":
+    if not isinstance(first, facts.UserRequest):
+        raise ConflictError(f"{first.task_id} begins with {first.event}", next_step=f"pm trace verify {first.task_id}")
+    if not isinstance(last, facts.FinalSummary):
         raise ConflictError(
             f"{first.task_id} has not ended", why="a captured session is a finished one", next_step="pm resume"
         )
@@ -51,8 +53,8 @@ def imported_task(
     fold = _Fold(trace_id, first, read_blob, base, read_agentic, whole=whole)
     for entry in entries:
         fold.take(entry)
-    diff = fold.text(last.data.get("diff_blob"))
-    pr = {"title": _title(first), "description": f"{last.data['status']}: {last.data.get('reason') or ''}".rstrip(": ")}
+    diff = fold.text(last.diff_blob)
+    pr = {"title": _title(first), "description": f"{last.status}: {last.reason}".rstrip(": ")}
     return Imported(
         trace_id=trace_id,
         create=_create(trace_id, first, consent=consent, base_commit=base_commit),
@@ -63,22 +65,22 @@ def imported_task(
     )
 
 
-def _create(trace_id: str, first: Entry, *, consent: dict[str, bool], base_commit: str | None) -> dict[str, Any]:
-    executor = first.data.get("executor") or {}
-    workspace = str(first.data.get("workspace") or "")
+def _create(
+    trace_id: str, first: facts.UserRequest, *, consent: dict[str, bool], base_commit: str | None
+) -> dict[str, Any]:
     return {
         "trace_id": trace_id,
         "repo": {
-            "repo_id": workspace.rstrip("/").rsplit("/", 1)[-1] or "unknown",
+            "repo_id": first.workspace.rstrip("/").rsplit("/", 1)[-1] or "unknown",
             "commit_base": base_commit or NO_COMMIT,
         },
         "task": {
             "task_id": first.task_id,
-            "bug_report": {"title": _title(first), "description": str(first.data["prompt"])},
-            "labels": ["pm-task", str(first.data.get("kind") or "auto")],
+            "bug_report": {"title": _title(first), "description": first.prompt},
+            "labels": ["pm-task", first.kind or "auto"],
         },
         "developer": {
-            "developer_id": f"agent:{executor.get('name') or 'unknown'}",
+            "developer_id": f"agent:{first.executor_name or 'unknown'}",
             "experience_level": "unknown",
             "consent_flags": consent,
         },
@@ -87,9 +89,8 @@ def _create(trace_id: str, first: Entry, *, consent: dict[str, bool], base_commi
     }
 
 
-def _title(first: Entry) -> str:
-    text = str(first.data.get("title") or first.data["prompt"])
-    return text.strip().split("\n", 1)[0][:_TITLE] or "task"
+def _title(first: facts.UserRequest) -> str:
+    return (first.title or first.prompt).strip().split("\n", 1)[0][:_TITLE] or "task"
 
 
 class _Fold:
@@ -98,61 +99,60 @@ class _Fold:
     def __init__(
         self,
         trace_id: str,
-        first: Entry,
+        first: facts.UserRequest,
         read_blob: Callable[[str], bytes | None],
         base: Callable[[str], Content],
         read_agentic: Callable[[str], Sequence[dict[str, Any]]],
         *,
         whole: bool,
     ) -> None:
-        workspace = first.data.get("workspace")
-        self.draft = SessionDraft(trace_id, root=workspace if isinstance(workspace, str) else None)
+        self.draft = SessionDraft(trace_id, root=first.workspace or None)
         self.notes: list[str] = []
         self._read = read_blob
         self._files = FileStates(base)
         self._whole = whole
-        self._agent = str((first.data.get("executor") or {}).get("name") or "agent")
-        self._commands = {**((first.data.get("checks") or {}).get("configured") or {})}
-        self._commands |= (first.data.get("checks") or {}).get("given") or {}
+        self._agent = first.executor_name or "agent"
+        self._commands = {**first.checks.configured, **first.checks.given}
         self._answer = ""
         self._read_agentic = read_agentic
         self._told: dict[str, int] = {}
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: facts.Entry) -> None:
         """One fact."""
-        at, data = _ms(entry.timestamp), entry.data
-        match entry.event:
-            case "USER_REQUEST" if data.get("action"):
-                text = f"{data['action']}: {data['prompt']}".rstrip(": ")
+        at = _ms(entry.timestamp)
+        match entry:
+            case facts.UserRequest() if entry.action:
+                text = f"{entry.action}: {entry.prompt}".rstrip(": ")
                 self.draft.think("decision", text, ts_ms=at, actor_id="person", human=True)
-            case "CHUNKING_PLAN":
-                steps = "\n".join(f"{each.get('id')}: {each.get('description')}" for each in data["subtasks"])
+            case facts.ChunkingPlan():
+                steps = "\n".join(f"{each.id}: {each.description}" for each in entry.subtasks)
                 self.draft.think("plan", steps, ts_ms=at, actor_id=self._agent)
-            case "LLM_RESPONSE":
+            case facts.LlmResponse():
                 self._response(entry, at)
-            case "QUALITY_JUDGMENT":
-                self._judgment(data, at)
-            case "REJECTION_DETAILS":
-                self.draft.think("plan", data["modification_prompt"], ts_ms=at, actor_id="pm")
-            case "FINAL_SUMMARY" if self._whole:
-                self._edits(data.get("diff_blob"), at)
+            case facts.QualityJudgment():
+                self._judgment(entry, at)
+            case facts.RejectionDetails():
+                self.draft.think("plan", entry.modification_prompt, ts_ms=at, actor_id="pm")
+            case facts.FinalSummary() if self._whole:
+                self._edits(entry.diff_blob, at)
 
-    def _response(self, entry: Entry, at: int) -> None:
-        data = entry.data
-        told = {"status": data["status"], "iteration_index": entry.iteration_index, "subtask_id": entry.subtask_id}
+    def _response(self, entry: facts.LlmResponse, at: int) -> None:
+        told: dict[str, Any] = {
+            "status": entry.status,
+            "iteration_index": entry.iteration_index,
+            "subtask_id": entry.subtask_id,
+        }
         extra = {key: value for key, value in told.items() if value is not None}
-        self._session(data.get("agentic_trace"), at)
-        self._answer = self.draft.think("interpretation", data["output"], ts_ms=at, actor_id=self._agent, **extra)
-        if data.get("error"):
-            error = data["error"]
-            message = error.get("message") if isinstance(error, dict) else error
-            self.draft.add("error", {"message": str(message), "source": self._agent}, ts_ms=at)
+        self._session(entry.agentic_trace, at)
+        self._answer = self.draft.think("interpretation", entry.output, ts_ms=at, actor_id=self._agent, **extra)
+        if error := entry.error:
+            self.draft.add("error", {"message": error.message, "source": self._agent}, ts_ms=at)
         if not self._whole:
-            self._edits(data.get("diff_blob"), at)
+            self._edits(entry.diff_blob, at)
 
-    def _session(self, name: Any, until: int) -> None:
+    def _session(self, name: str | None, until: int) -> None:
         """What the agent thought, ran and read on the way to its answer; its edits stand in the answer's diff."""
-        if not isinstance(name, str):
+        if name is None:
             return
         since = self._told.get(name, -1)
         for line in self._read_agentic(name):
@@ -182,8 +182,8 @@ class _Fold:
             payload = {"kind": "open", "file_path": line["path"], **told}
             self.draft.add("navigation", payload, ts_ms=at, actor_id=self._agent)
 
-    def _edits(self, blob_id: Any, at: int) -> None:
-        diff = self._read(blob_id) if isinstance(blob_id, str) else None
+    def _edits(self, blob_id: str | None, at: int) -> None:
+        diff = None if blob_id is None else self._read(blob_id)
         if not diff:
             if blob_id:
                 self.notes.append("a diff of the task is not stored here any more")
@@ -206,36 +206,34 @@ class _Fold:
                 payload["reason_ref"] = self._answer
             self.draft.add("file_edit", payload, ts_ms=at, actor_id=self._agent)
 
-    def _judgment(self, data: dict[str, Any], at: int) -> None:
-        for result in data["criteria_results"]:
-            check = _CHECKS.get(str(result.get("id")))
-            command = self._commands.get(check) if check == "test" else None
-            if command is not None and result.get("outcome") != "not_verified":
-                self._test(str(command), result, data, at)
-        if data["judgment"] != "PASS":
-            message = f"{data['judgment']}: {data.get('summary') or ''}".rstrip(": ")
+    def _judgment(self, judged: facts.QualityJudgment, at: int) -> None:
+        for result in judged.criteria_results:
+            command = self._commands.get("test") if CHECKS.get(result.id) == "test" else None
+            if command is not None and result.outcome != "not_verified":
+                self._test(str(command), result, judged, at)
+        if judged.failed:
+            message = f"{judged.judgment}: {judged.summary}".rstrip(": ")
             self.draft.add("error", {"message": message, "source": "judge"}, ts_ms=at, actor_id="pm")
 
-    def _test(self, command: str, result: dict[str, Any], data: dict[str, Any], at: int) -> None:
+    def _test(self, command: str, result: facts.CriterionResult, judged: facts.QualityJudgment, at: int) -> None:
         """Q7 as a test run. The record tells pass or fail and how long all checks took, not the run's own time."""
-        passed = bool(result.get("passed"))
-        reason = str(result.get("reason") or "")
-        exited = _EXITED.search(reason)
+        passed = result.passed is True
+        exited = _EXITED.search(result.reason)
         payload = {
             "command": command,
             "runner": _runner(command),
             "exit_code": 0 if passed else int(exited[1]) if exited else 1,
-            "duration_ms": int(data.get("duration_ms") or 0),
+            "duration_ms": judged.duration_ms or 0,
             "passed": passed,
             "duration_of": "all checks",
         }
-        if reason:
-            payload["report"] = reason
+        if result.reason:
+            payload["report"] = result.reason
         self.draft.add("test_run", payload, ts_ms=at, actor_id="pm")
 
-    def text(self, blob_id: Any) -> str:
+    def text(self, blob_id: str | None) -> str:
         """A blob as text; empty where it is not here."""
-        data = self._read(blob_id) if isinstance(blob_id, str) else None
+        data = None if blob_id is None else self._read(blob_id)
         return "" if data is None else data.decode("utf-8", "replace")
 
 

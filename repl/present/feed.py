@@ -16,13 +16,14 @@ from repl.present.answer import tell_answer
 from repl.present.outcome import outcome_error
 from repl.present.output import Output
 from repl.present.progress import Progress
-from repl.present.text import json_object, one_line
+from repl.present.text import one_line
 from repl.session import Session
 from repl.shell import for_session
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
 from tracer.clock import monotonic
 from tracer.errors import PmError
+from tracer.facts import fact_in
 
 _REPAINT_S = 0.1
 _NARROW = 76
@@ -151,7 +152,7 @@ class Feed:
             await self._may_print.wait()
             known = self._told.get(path, -1)
             progress.narrow = 0 < self.output.columns < _NARROW
-            lines = progress.fact(json_object(line), now=monotonic()) if seq > known else []
+            lines = progress.fact(fact_in(line), now=monotonic()) if seq > known else []
             self._told[path] = max(known, seq)
             if seq <= after:
                 continue  # shown before, perhaps by another skin: counted, not printed again

@@ -12,7 +12,7 @@ from typing import Any
 from repl.present.text import escape
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import PmError
-from tracer.events import Entry
+from tracer.facts import Entry
 
 _INDENT = "      "
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from repl.present.subtasks import SubtaskBoard
-from repl.present.text import cost_text, count_text, escape, one_line, seconds_text, token_count, tokens_text, width_cut
+from repl.present.text import cost_text, count_text, escape, one_line, seconds_text, tokens_text, width_cut
 from runner.core.state import answer_in
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
-from tracer.facts import is_unbilled
-from tracer.verification import Unverified, unverified_in, unverified_text
+from tracer import facts
+from tracer.verification import unverified_in, unverified_text
 
 _TEXT: Final = 6_000
 _THOUGHT: Final = 1_500
@@ -111,11 +111,9 @@ def permissions_text(level: object) -> str:
     return f"permissions {escape(str(level))}" if level not in {None, "edit"} else ""
 
 
-def failed_text(data: Mapping[str, Any]) -> str:
-    """`Q2 TODO left at src/a.py:41; Q3 …`: the failed criteria of a QUALITY_JUDGMENT."""
-    results = [r for r in data.get("criteria_results") or () if isinstance(r, dict) and r.get("passed") is False]
-    failed = [f"{r.get('id', '?')} {one_line(str(r.get('reason', '')), 160)}".strip() for r in results]
-    return "; ".join(failed)
+def failed_text(judged: facts.QualityJudgment) -> str:
+    """`Q2 TODO left at src/a.py:41; Q3 …`: the failed criteria."""
+    return "; ".join(f"{result.id or '?'} {one_line(result.reason, 160)}".strip() for result in judged.failures)
 
 
 class Progress:
@@ -141,7 +139,7 @@ class Progress:
         self.phase = "starting"
         self.since = 0.0
         self.board = SubtaskBoard()
-        self.final: Mapping[str, Any] | None = None
+        self.final: facts.FinalSummary | None = None
         self.answer = ""
         self.answer_told = ""
         self.stream = LiveStream()
@@ -150,22 +148,17 @@ class Progress:
         self._waits_until: float | None = None
         self._mend = ""
 
-    def fact(self, fact: Mapping[str, Any], *, now: float) -> list[str]:
+    def fact(self, fact: facts.Entry | None, *, now: float) -> list[str]:
         """The lines for one stored fact; most facts have one or none. `now` is monotonic seconds."""
-        data = fact.get("data")
-        if not isinstance(data, dict):
-            return []
-        handler = getattr(self, f"_{str(fact.get('event', '')).lower()}", None)
-        if handler is None:
+        if fact is None or type(fact) in {facts.Entry, facts.SystemRules}:
             return []
         self.since, self._waiting = now, None
-        index, subtask = fact.get("iteration_index"), fact.get("subtask_id")
-        if subtask is None:
-            self.iteration = index if isinstance(index, int) else self.iteration
+        if fact.subtask_id is None and fact.iteration_index is not None:
+            self.iteration = fact.iteration_index
         changed = self.board.fact(fact, now=now)
-        lines: list[str] = handler(data, subtask)
+        lines = self._lines(fact)
         if not self.in_place:
-            lines += [self.board.line(one) for one in changed if subtask is not None or one.status != "wait"]
+            lines += [self.board.line(one) for one in changed if fact.subtask_id is not None or one.status != "wait"]
         return lines
 
     def live(self, update: Live) -> None:
@@ -189,7 +182,7 @@ class Progress:
     def tokens_so_far(self) -> int:
         """The tokens of all answers, and of those that are still being given as far as they tell."""
         told = (update.usage for update in self._answering.values() if update.usage is not None)
-        return self.tokens + sum(token_count(usage.to_dict()) or 0 for usage in told)
+        return self.tokens + sum(facts.Usage(usage.to_dict()).total or 0 for usage in told)
 
     @property
     def cost_so_far(self) -> float | None:
@@ -241,47 +234,63 @@ class Progress:
         """`2/6 subtasks`, or an empty text for a task in one piece."""
         return f"{self.board.done}/{len(self.board.standings)} subtasks" if self.board.standings else ""
 
-    def _user_request(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:
-        action = data.get("action")
-        if action:
-            return [f"  you: {escape(str(action))} {one_line(str(data.get('prompt', '')), 100)}".rstrip()]
-        executor, limits = data.get("executor"), data.get("limits")
-        self.executor = escape(str(executor.get("name", ""))) if isinstance(executor, dict) else ""
-        count = limits.get("max_iterations") if isinstance(limits, dict) else None
-        self.max_iterations = count if isinstance(count, int) else 0
+    def _lines(self, fact: facts.Entry) -> list[str]:
+        match fact:
+            case facts.UserRequest():
+                return self._user_request(fact)
+            case facts.ChunkingPlan():
+                return self._chunking_plan(fact)
+            case facts.LlmRequest():
+                return self._llm_request(fact)
+            case facts.LlmResponse():
+                return self._llm_response(fact)
+            case facts.QualityJudgment():
+                return self._quality_judgment(fact)
+            case facts.RejectionDetails():
+                return self._rejection_details(fact)
+            case facts.IterationEnd():
+                following = "preparing the next request" if fact.subtask_id is None else "preparing"
+                self.phase = (self._working() if fact.subtask_id is not None else "") or following
+            case facts.FinalSummary():
+                self.final, self.phase = fact, "ended"
+        return []
+
+    def _user_request(self, fact: facts.UserRequest) -> list[str]:
+        if fact.action:
+            return [f"  you: {escape(fact.action)} {one_line(fact.prompt, 100)}".rstrip()]
+        self.executor = escape(fact.executor_name)
+        self.max_iterations = fact.limits_given.get("max_iterations", 0)
         self.phase = "preparing"
-        self.permissions = permissions_text(executor.get("permissions")) if isinstance(executor, dict) else ""
-        parts = [f"{self.task_id} started", escape(str(data.get("kind") or "")), self.executor, self.permissions]
+        self.permissions = permissions_text(fact.executor.permissions)
+        parts = [f"{self.task_id} started", escape(fact.kind), self.executor, self.permissions]
         if self.max_iterations:
             parts.append(f"up to {count_text(self.max_iterations, 'iteration')}")
         return [" · ".join(part for part in parts if part)]
 
-    def _chunking_plan(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:
-        subtasks = [item for item in data.get("subtasks") or () if isinstance(item, dict)]
-        reason, mode = one_line(str(data.get("reason") or ""), 120), data.get("mode")
+    def _chunking_plan(self, fact: facts.ChunkingPlan) -> list[str]:
+        subtasks, reason = fact.subtasks, one_line(fact.reason, 120)
         self.phase = "preparing"
-        if mode == "repair":
-            return [f"  plan  {one_line(str(item.get('title') or 'repair'), 80)}" for item in subtasks]
+        if fact.mode == "repair":
+            return [f"  plan  {one_line(item.title or 'repair', 80)}" for item in subtasks]
         if not subtasks:
             return [f"  plan  in one piece{f': {reason}' if reason else ''}"]
-        done = data.get("done")
         parts = [count_text(len(subtasks), "subtask")]
-        parts += [f"{len(done)} done before"] if isinstance(done, list) and done else []
-        parts += ["waits for your word"] if data.get("proposed") is True else []
+        parts += [f"{len(fact.done)} done before"] if fact.done else []
+        parts += ["waits for your word"] if fact.proposed else []
         lines = [f"  plan  {', '.join(parts)}"]
-        if data.get("why"):
-            lines.append(f"        one after another: {one_line(str(data['why']), 120)}")
+        if fact.why:
+            lines.append(f"        one after another: {one_line(fact.why, 120)}")
         return lines if self.in_place else [*lines, *self.board.table(most=10_000)]
 
-    def _llm_request(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
-        agent = self.executor or escape(str(data.get("executor", "agent")))
-        if subtask is None:
+    def _llm_request(self, fact: facts.LlmRequest) -> list[str]:
+        agent = self.executor or escape(fact.executor or "agent")
+        if fact.subtask_id is None:
             self.phase = f"asking {agent}"
         else:
             self.phase = self._working() or f"asking {agent} for a plan"
-        if subtask is None or not self.board.standings:
+        if fact.subtask_id is None or not self.board.standings:
             self.stream.reset()
-        self._answering.pop(subtask, None)
+        self._answering.pop(fact.subtask_id, None)
         return []
 
     def _working(self) -> str:
@@ -289,31 +298,26 @@ class Progress:
         numbers = self.board.running
         return f"working on {', '.join(map(str, numbers[:8]))}{'…' if len(numbers) > 8 else ''}" if numbers else ""
 
-    def _llm_response(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
-        self.phase = "judging" if subtask is None else self._working() or "planning"
-        if subtask is None:
+    def _llm_response(self, fact: facts.LlmResponse) -> list[str]:
+        self.phase = "judging" if fact.subtask_id is None else self._working() or "planning"
+        if fact.subtask_id is None:
             self.stream.reset()  # the answered line stands for what was streamed
-        self._answering.pop(subtask, None)
-        self.answer = answer_in(data, subtask) or self.answer
-        tokens = token_count(data.get("usage"))
+        self._answering.pop(fact.subtask_id, None)
+        self.answer = answer_in(fact) or self.answer
+        tokens = fact.usage.total if fact.usage else None
         self.tokens += tokens or 0
-        cost = data.get("cost_usd")
-        if isinstance(cost, int | float) and self.cost is not None:
-            self.cost += cost
-        elif not is_unbilled(data):
+        if fact.cost_usd is not None and self.cost is not None:
+            self.cost += fact.cost_usd
+        elif not fact.unbilled:
             self.cost = None
-        if subtask is not None:
+        if fact.subtask_id is not None:
             return []
-        status = str(data.get("status", ""))
-        word = "answered" if status == "COMPLETE" else f"answered {escape(status)}"
-        if data.get("fallback_from"):
-            word += f" by {escape(str(data.get('executor', 'another')))}"
-        error = data.get("error")
-        if isinstance(error, dict):
-            kind, message = escape(str(error.get("kind", "error"))), one_line(str(error.get("message", "")), 120)
-            return [f"  [{self.iteration}] {kind:<8} {message}"]
-        time = seconds_text(data.get("duration_ms"))
-        files = [str(path) for path in data.get("files_modified") or ()]
+        word = f"answered {escape(fact.status)}" if fact.failed else "answered"
+        if fact.has_fallback:
+            word += f" by {escape(fact.executor or 'another')}"
+        if error := fact.error:
+            return [f"  [{self.iteration}] {escape(error.kind or 'error'):<8} {one_line(error.message, 120)}"]
+        time, files = seconds_text(fact.duration_ms), fact.files_modified
         shown = (
             one_line(files[0], 60) + (f" +{len(files) - 1}" if len(files) > 1 else "") if files else "no file changed"
         )
@@ -322,35 +326,24 @@ class Progress:
             return [f"  [{self.iteration}] {word:<8} {spent}   {shown}"]
         return [f"  [{self.iteration}] {word:<30} {time:>8}   {tokens_text(tokens):>10}   {shown}"]
 
-    def _quality_judgment(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
-        judgment = escape(str(data.get("judgment", "")))
-        results = [r for r in data.get("criteria_results") or () if isinstance(r, dict)]
-        failed, unverified = failed_text(data), self._unverified(unverified_in([data]))
-        if subtask is not None:
+    def _quality_judgment(self, fact: facts.QualityJudgment) -> list[str]:
+        if fact.subtask_id is not None:
             self.phase = self._working() or self.phase
             return []
-        passed = [escape(str(r.get("id"))) for r in results if r.get("passed") and r.get("outcome") != "not_verified"]
-        detail = failed or one_line(str(data.get("summary", "")), 160)
-        if judgment == "PASS":
-            detail = " ".join(passed) + unverified
-        self._mend = _suggestions(data)
-        what = "whole" if data.get("whole") is True else f"[{self.iteration}]"
-        return [f"  {what} {judgment:<8} {detail}".rstrip()]
+        detail = failed_text(fact) or one_line(fact.summary, 160)
+        if fact.judgment == "PASS":
+            passed = [result for result in fact.criteria_results if result.passed and result.outcome != "not_verified"]
+            detail = " ".join(escape(result.id) for result in passed) + self._unverified(unverified_in([fact]))
+        suggestions = (one_line(issue.suggestion, 100) for issue in fact.issues)
+        self._mend = ", ".join(list(dict.fromkeys(filter(None, suggestions)))[:3])
+        what = "whole" if fact.whole else f"[{self.iteration}]"
+        return [f"  {what} {escape(fact.judgment):<8} {detail}".rstrip()]
 
-    def _rejection_details(self, data: Mapping[str, Any], subtask: Any) -> list[str]:
-        if subtask is not None:
+    def _rejection_details(self, fact: facts.RejectionDetails) -> list[str]:
+        if fact.subtask_id is not None:
             return []
-        mend = self._mend or one_line(str(data.get("modification_prompt", "")).removeprefix("Fix: "), 160)
+        mend = self._mend or one_line(fact.modification_prompt.removeprefix("Fix: "), 160)
         return [f"      fix: {mend}"] if mend else []
-
-    def _iteration_end(self, _data: Mapping[str, Any], subtask: Any) -> list[str]:
-        self.phase = "preparing the next request" if subtask is None else self._working() or "preparing"
-        return []
-
-    def _final_summary(self, data: Mapping[str, Any], _subtask: Any) -> list[str]:
-        self.final = data
-        self.phase = "ended"
-        return []
 
     def closing(self, outcome: TaskOutcome) -> str:
         """The last line of a task: `task-015 COMPLETE · 2 iterations · 1 file · 4,750 tok · $0.04 · 7.9 s`.
@@ -368,7 +361,7 @@ class Progress:
         ]
         return " · ".join(part for part in parts if part)
 
-    def _unverified(self, unverified: Iterable[Unverified]) -> str:
+    def _unverified(self, unverified: Iterable[facts.Unverified]) -> str:
         text = one_line(unverified_text(unverified, prefix=self.prefix))
         return f", {text}" if text else ""
 
@@ -381,15 +374,6 @@ class Progress:
         """The commands that show more."""
         short = short_id(self.task_id)
         return f"{self.prefix}diff {short}   {self.prefix}trace {short}"
-
-
-def _suggestions(data: Mapping[str, Any]) -> str:
-    found: list[str] = []
-    for issue in data.get("issues") or ():
-        mend = one_line(str(issue.get("suggestion", "")), 100) if isinstance(issue, dict) else ""
-        if mend and mend not in found:
-            found.append(mend)
-    return ", ".join(found[:3])
 
 
 def fit(parts: Sequence[str], columns: int) -> str:

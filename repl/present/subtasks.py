@@ -6,10 +6,10 @@ outcome say the same. Texts from plans are escaped here. Times are the caller's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from repl.present.text import cost_text, count_text, one_line, width_cut
+from tracer.facts import ChunkingPlan, Entry, LlmRequest, QualityJudgment
 
 if TYPE_CHECKING:
     from runner.core.state import TaskState
@@ -27,7 +27,7 @@ class SubtaskBoard:
     def __init__(self) -> None:
         self.standings: tuple[Standing, ...] = ()
         self.began = 0.0
-        self._early: list[Mapping[str, Any]] = []
+        self._early: list[Entry] = []
         self._open = True
         self._state: TaskState | None = None
         self._since: dict[str, tuple[tuple[Any, ...], float]] = {}
@@ -47,11 +47,13 @@ class SubtaskBoard:
         """The number of a subtask, None for what is none."""
         return next((one.number for one in self.standings if one.subtask_id == subtask_id), None)
 
-    def fact(self, fact: Mapping[str, Any], *, now: float) -> list[Standing]:
+    def fact(self, fact: Entry | None, *, now: float) -> list[Standing]:
         """Take one stored fact; the subtasks whose line says something new, in the plan's order."""
+        if fact is None:
+            return []
         if self._state is None:
             self._keep(fact)
-            if fact.get("event") != "CHUNKING_PLAN":
+            if not isinstance(fact, ChunkingPlan):
                 return []
             self.began = now
         self._take(fact)
@@ -65,25 +67,23 @@ class SubtaskBoard:
                 self._since[one.subtask_id] = (doing, now)
         return [one for one in self.standings if _is_news(before.get(one.subtask_id), one)]
 
-    def _keep(self, fact: Mapping[str, Any]) -> None:
+    def _keep(self, fact: Entry) -> None:
         """Facts before a plan are few; once the task itself is asked, no plan follows and none is needed."""
-        if fact.get("event") == "LLM_REQUEST" and fact.get("subtask_id") is None:
+        if isinstance(fact, LlmRequest) and fact.subtask_id is None:
             self._early, self._open = [], False
         elif self._open and len(self._early) < _EARLY:
             self._early.append(fact)
 
-    def _take(self, fact: Mapping[str, Any]) -> None:
+    def _take(self, fact: Entry) -> None:
         from runner.core.evolve import evolve, fold
 
         if self._state is None:
-            self._state = fold([entry for early in self._early if (entry := _entry(early)) is not None])
+            self._state = fold(self._early)
             self._early.clear()
-        elif (entry := _entry(fact)) is not None:
-            self._state = evolve(self._state, entry)
-        conflict = (fact.get("data") or {}).get("conflict") if isinstance(fact.get("data"), dict) else None
-        if fact.get("event") == "QUALITY_JUDGMENT":
-            paths = [str(path) for path in conflict] if isinstance(conflict, list) else []
-            self._conflicts[str(fact.get("subtask_id"))] = ", ".join(paths[:3])
+        else:
+            self._state = evolve(self._state, fact)
+        if isinstance(fact, QualityJudgment):
+            self._conflicts[str(fact.subtask_id)] = ", ".join(fact.conflict[:3])
 
     def line(self, one: Standing, *, now: float | None = None) -> str:
         """`  run   2 API                           it 1   REJECT Q3, asking again   18 s`; without `now` no time."""
@@ -168,23 +168,3 @@ def _is_news(before: Standing | None, one: Standing) -> bool:
     if before is None or before.status != one.status:
         return True
     return one.phase == "asking again" and before.phase != "asking again"
-
-
-def _entry(fact: Mapping[str, Any]) -> Any:
-    """The fact as the runner reads it; None for a line that is no fact."""
-    from tracer.events import Entry
-
-    texts = [fact.get(name) for name in ("timestamp", "event", "session_id", "task_id")]
-    data, index, subtask = fact.get("data"), fact.get("iteration_index"), fact.get("subtask_id")
-    if not all(isinstance(text, str) for text in texts) or not isinstance(data, dict):
-        return None
-    timestamp, event, session_id, task_id = (str(text) for text in texts)
-    return Entry(
-        timestamp,
-        event,
-        session_id,
-        task_id,
-        data,
-        subtask if isinstance(subtask, str) else None,
-        index if isinstance(index, int) and not isinstance(index, bool) else None,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -92,15 +92,6 @@ def cost_text(dollars: float | None) -> str:
     return "<$0.01" if 0 < dollars < 0.005 else f"${dollars:,.2f}"
 
 
-def token_count(usage: Any) -> int | None:
-    """Input and output tokens of a recorded usage together; None where neither is known."""
-    if not isinstance(usage, Mapping):
-        return None
-    known = [usage.get(key) for key in ("input_tokens", "output_tokens")]
-    numbers = [value for value in known if isinstance(value, int)]
-    return sum(numbers) if numbers else None
-
-
 def tokens_text(count: int | None, *, short: bool = False) -> str:
     """`4,750 tok`, shortened `14.2k tok`, `tokens n/a`."""
     if count is None:
@@ -141,14 +132,3 @@ def size_text(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
-
-
-def json_object(line: bytes) -> dict[str, Any]:
-    """The JSON object in a stored line; empty where it is damaged, which `trace verify` reports."""
-    import json  # 4 ms that help does not pay
-
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

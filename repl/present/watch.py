@@ -15,11 +15,12 @@ from repl.present.answer import tell_answer
 from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.output import Output
 from repl.present.progress import Progress
-from repl.present.text import json_object, width_cut
+from repl.present.text import width_cut
 from repl.session import Session
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
 from tracer.clock import monotonic
+from tracer.facts import fact_in
 
 _REPAINT_S = 0.1
 
@@ -88,7 +89,7 @@ async def watch_task(
         async for seq, line in session.facts(task_id):
             if output.form == "jsonl" and seq > after:
                 output.data(line)
-            lines = progress.fact(json_object(line), now=monotonic())
+            lines = progress.fact(fact_in(line), now=monotonic())
             if seq > after and output.human:
                 if moving and lines:
                     moving.clear()

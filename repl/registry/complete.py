@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from repl.registry.commands import GLOBAL_FLAGS, commands_for, find_command, split_words
 from repl.registry.spec import Command, Flag
 from tracer.errors import PmError
+from tracer.names import EVENT_NAMES, TASK_STATUSES
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -137,23 +138,10 @@ def _ordered(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
     return [candidate for score, candidate in sorted(ranked, key=lambda pair: pair[0]) if score < 4]
 
 
-# The same names as tracer.events.EVENT_NAMES (a test compares): that module costs orjson.
-EVENTS = (
-    "USER_REQUEST",
-    "SYSTEM_RULES",
-    "CHUNKING_PLAN",
-    "LLM_REQUEST",
-    "LLM_RESPONSE",
-    "QUALITY_JUDGMENT",
-    "REJECTION_DETAILS",
-    "ITERATION_END",
-    "FINAL_SUMMARY",
-)
 EXECUTORS = ("auto", "anthropic", "claude", "codex", "gemini", "acp", "scripted", "replay")
-STATUSES = ("QUEUED", "RUNNING", "AWAITING_RESPONSE", "UNFINISHED", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED")
 THEMES = ("auto", "dark", "light", "high-contrast", "mono")
 CRITERIA = ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9")
-_FIXED = {"event": EVENTS, "executor": EXECUTORS, "status": STATUSES, "theme": THEMES, "criterion": CRITERIA}
+_FIXED = {"event": EVENT_NAMES, "executor": EXECUTORS, "status": TASK_STATUSES, "theme": THEMES, "criterion": CRITERIA}
 _MOST = 200
 
 

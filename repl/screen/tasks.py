@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from repl.present.answer import answer_lines
 from repl.present.progress import Progress, short_id
-from repl.present.text import cost_text, json_object, one_line
+from repl.present.text import cost_text, one_line
 from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
@@ -33,6 +33,7 @@ from repl.screen.outside import run_outside
 from repl.screen.pickers import Choice, Question
 from tracer.catalog.tasks import TaskRow
 from tracer.errors import PmError
+from tracer.facts import fact_in
 from tracer.journal.reading import iter_lines
 
 _MAX_FACTS: Final = 5_000
@@ -49,7 +50,7 @@ def read_task(row: TaskRow) -> list[str]:
             if number >= _MAX_FACTS:
                 printed.append(f"  … more than {_MAX_FACTS:,} facts: t shows all")
                 break
-            fact = json_object(line)
+            fact = fact_in(line)
             printed += progress.fact(fact, now=0.0) if fact else ["  ? a line that cannot be read"]
     except (OSError, PmError) as error:
         printed.append(f"  the trace cannot be read: {error}")

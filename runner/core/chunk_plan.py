@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from runner.executors.executor_port import EXECUTOR_NAMES
 from runner.gate.claimed_paths import requested_paths
 from tracer.errors import UsageError
+from tracer.facts import Subtask
 
 _MARKER = re.compile(r"^(?P<indent>[ \t]*)(?:(?P<number>\d{1,4})[.)]|[-*+•])[ \t]+(?P<text>\S.*)$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
@@ -303,32 +304,23 @@ def read_plan(text: str) -> dict[str, Any]:
 _NEXT: Final = 'write {"subtasks": [{"id": 1, "description": "…", "dependencies": []}]} or a numbered list'
 
 
-def plan_text(subtasks: Sequence[Mapping[str, Any]]) -> str:
-    """Subtasks as JSON for a person to edit; `read_plan` reads it back. Ids are their numbers."""
-    numbers = {str(item.get("id")): number for number, item in enumerate(subtasks, 1)}
-    shown = [
-        {
-            **item,
-            "id": numbers[str(item.get("id"))],
-            "dependencies": _numbers(item, numbers),
-        }
-        for item in subtasks
-    ]
+def plan_text(subtasks: Sequence[Subtask]) -> str:
+    """Subtasks as JSON for a user to edit; `read_plan` reads it back. Ids are their numbers."""
+    numbers = {item.id: number for number, item in enumerate(subtasks, 1)}
+    shown = [{**item.data, "id": numbers[item.id], "dependencies": _numbers(item, numbers)} for item in subtasks]
     return json.dumps({"subtasks": shown}, indent=2, ensure_ascii=False) + "\n"
 
 
-def plan_lines(subtasks: Sequence[Mapping[str, Any]]) -> list[str]:
+def plan_lines(subtasks: Sequence[Subtask]) -> list[str]:
     """One line for each subtask: `2 API (after 1)`; titles as they were recorded, not escaped."""
-    numbers = {str(item.get("id")): number for number, item in enumerate(subtasks, 1)}
+    numbers = {item.id: number for number, item in enumerate(subtasks, 1)}
     lines = []
     for item in subtasks:
-        needs = [str(number) for number in _numbers(item, numbers)]
-        title = str(item.get("title") or item.get("description") or "")
-        lines.append(f"{numbers[str(item.get('id'))]} {title}" + (f" (after {', '.join(needs)})" if needs else ""))
+        needs = ", ".join(str(number) for number in _numbers(item, numbers))
+        lines.append(f"{numbers[item.id]} {item.title}" + (f" (after {needs})" if needs else ""))
     return lines
 
 
-def _numbers(item: Mapping[str, Any], numbers: Mapping[str, int]) -> list[int]:
+def _numbers(item: Subtask, numbers: Mapping[str, int]) -> list[int]:
     """The numbers of what a recorded subtask depends on."""
-    listed = item.get("dependencies")
-    return [numbers[str(need)] for need in listed if str(need) in numbers] if isinstance(listed, list) else []
+    return [numbers[need] for need in item.dependencies if need in numbers]

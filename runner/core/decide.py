@@ -7,8 +7,7 @@ without a model an explicit list is split. Every failure to plan ends in one tas
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from runner.core.chunk_plan import (
     PLAN_HEADLINE,
@@ -22,13 +21,8 @@ from runner.core.chunk_plan import (
     preamble,
 )
 from runner.core.decide_loop import decide_loop, over_limit
-from runner.core.state import (
-    PLAN_SUFFIX,
-    LoopState,
-    Plan,
-    Request,
-    TaskState,
-)
+from runner.core.request import Request
+from runner.core.state import LoopState, Plan, TaskState
 from runner.core.steps import (
     AskAgent,
     AwaitPerson,
@@ -38,6 +32,7 @@ from runner.core.steps import (
     Step,
 )
 from runner.core.subtasks import chunk_step
+from tracer.names import PLAN_SUFFIX
 
 _LONG_WORDS: Final = 150
 _INSTRUCTIONS: Final = f"""\
@@ -53,7 +48,7 @@ Answer with one JSON object and nothing else, after this schema:
 
 def wants_plan(request: Request) -> bool:
     """Whether the request is to be split, or at least looked at with that in mind."""
-    if request.plan is not None or _continued(request) is not None:
+    if request.plan is not None or (request.continues is not None and request.continues.plan is not None):
         return True
     if request.chunk == "always":
         return True
@@ -83,22 +78,14 @@ def plan_step(state: TaskState, request: Request) -> Step | None:
 
 
 def _has_model(request: Request) -> bool:
-    return request.executor.get("plans") is True
-
-
-def _continued(request: Request) -> Mapping[str, Any] | None:
-    plan = (request.continues or {}).get("plan")
-    return plan if isinstance(plan, dict) else None
+    return request.executor.plans
 
 
 def _given(state: TaskState, request: Request) -> RecordPlan | None:
     """A plan that is there already: that of the file this one continues, or the person's."""
-    if (earlier := _continued(request)) is not None:
-        data = _data(check_plan(earlier, task_id=state.task_id, by_person=True), "continued")
-        done, base = earlier.get("done"), earlier.get("base")
-        if isinstance(done, list) and isinstance(base, str):
-            data |= {"done": done, "base": base}
-        return RecordPlan(data)
+    if request.continues is not None and (earlier := request.continues.plan) is not None:
+        checked = check_plan(earlier.data, task_id=state.task_id, by_person=True)
+        return _plan(checked, "continued")._replace(done=earlier.done if earlier.base else (), base=earlier.base)
     if request.plan is not None:
         return _recorded(state, request, check_plan(request.plan, task_id=state.task_id, by_person=True), "given")
     return None
@@ -108,9 +95,9 @@ def _approved(state: TaskState, plan: Plan) -> Step:
     if state.action not in {"continue", "accept"}:
         return AwaitPerson("plan")
     if plan.edited is None:
-        return RecordPlan({"subtasks": list(plan.subtasks), "reason": plan.reason, "mode": "approved"})
+        return RecordPlan([subtask.data for subtask in plan.subtasks], plan.reason, "approved")
     checked = check_plan(plan.edited, task_id=state.task_id, by_person=True)
-    return RecordPlan(_data(checked, "edited", single="the person wants it so"))
+    return _plan(checked, "edited", single="the person wants it so")
 
 
 def _by_list(request: Request, task_id: str) -> Checked:
@@ -123,20 +110,17 @@ def _by_list(request: Request, task_id: str) -> Checked:
 
 
 def _recorded(state: TaskState, request: Request, checked: Checked, mode: str) -> RecordPlan:
-    data = _data(checked, mode)
-    if request.into and not data["subtasks"]:  # a branch gets what was done apart from the person's files
+    plan = _plan(checked, mode)
+    if request.into and not plan.subtasks:  # a branch gets what was done apart from the person's files
         whole = {"id": f"{state.task_id}-sub-1", "description": request.prompt, "dependencies": []}
-        return RecordPlan({**data, "subtasks": [whole]})
-    if request.approve_plan and data["subtasks"]:
-        data["proposed"] = True
-    return RecordPlan(data)
+        return plan._replace(subtasks=[whole])
+    return plan._replace(proposed=request.approve_plan and bool(plan.subtasks))
 
 
-def _data(checked: Checked, mode: str, *, single: str = "") -> dict[str, Any]:
+def _plan(checked: Checked, mode: str, *, single: str = "") -> RecordPlan:
     if len(checked.subtasks) > 1:
-        return {"subtasks": list(checked.subtasks), "reason": "", "mode": mode}
-    reason = checked.problem or single or "the plan has fewer than 2 subtasks"
-    return {"subtasks": [], "reason": reason, "mode": "single"}
+        return RecordPlan(checked.subtasks, "", mode)
+    return RecordPlan((), checked.problem or single or "the plan has fewer than 2 subtasks", "single")
 
 
 def _planning(state: TaskState, request: Request) -> Step:
@@ -146,7 +130,7 @@ def _planning(state: TaskState, request: Request) -> Step:
             if loop.attempts >= request.limits.max_attempts:
                 why = f"{loop.attempts} requests for a plan had no answer"
                 return _recorded(state, request, Checked(problem=why), "model")
-            return _ask(state, request, loop, loop.answer.get("output"))
+            return _ask(state, request, loop, loop.answer.output if loop.answer.data else None)
         case "answered":
             return _answered(state, request, loop)
         case _:
@@ -156,28 +140,27 @@ def _planning(state: TaskState, request: Request) -> Step:
 
 
 def _answered(state: TaskState, request: Request, loop: LoopState) -> Step:
-    error = loop.answer.get("error")
-    if isinstance(error, dict):
-        why = f"planning failed: {error.get('kind', 'error')}: {error.get('message', '')}"
+    if error := loop.answer.error:
+        why = f"planning failed: {error.kind or 'error'}: {error.message}"
         return _recorded(state, request, Checked(problem=why), "model")
     checked = _read(state, loop)
     if checked.problem and not loop.counted:
-        return _ask(state, request, loop._replace(iteration_index=loop.iteration_index + 1), loop.answer.get("output"))
+        return _ask(state, request, loop._replace(iteration_index=loop.iteration_index + 1), loop.answer.output)
     if checked.problem:
         checked = Checked(problem=f"the plan could not be used: {checked.problem}")
     return _recorded(state, request, checked, "model")
 
 
 def _read(state: TaskState, loop: LoopState) -> Checked:
-    found = plan_of_text(str(loop.answer.get("output", "")))
+    found = plan_of_text(loop.answer.output)
     if found is None:
         return Checked(problem="the answer holds no plan in JSON")
     return check_plan(found, task_id=state.task_id)
 
 
-def _ask(state: TaskState, request: Request, loop: LoopState, earlier: object) -> AskAgent:
+def _ask(state: TaskState, request: Request, loop: LoopState, earlier: str | None) -> AskAgent:
     parts = [PLAN_HEADLINE, _INSTRUCTIONS]
-    if isinstance(earlier, str):
+    if earlier is not None:
         parts += ["", f"The answer before was no good: {_read(state, loop).problem}. It was:", earlier[:20_000]]
     if state.plan is not None and state.plan.hint:
         parts += ["", f"The person who asked says about the plan before: {state.plan.hint}"]
@@ -187,13 +170,13 @@ def _ask(state: TaskState, request: Request, loop: LoopState, earlier: object) -
         iteration_index=loop.iteration_index,
         attempt=loop.attempts if loop.phase == "requested" else 0,
         subtask_id=state.task_id + PLAN_SUFFIX,
-        purpose="repair" if isinstance(earlier, str) else "plan",
+        purpose="plan" if earlier is None else "repair",
     )
 
 
 def decide(state: TaskState) -> Step | None:
     """The next step; None when the task has ended or has no request yet."""
-    if state.final is not None or state.request is None:
+    if state.final is not None or not state.requested:
         return None
     waits_with_plan = state.plan is not None and state.plan.proposed
     if state.action == "accept" and not waits_with_plan:

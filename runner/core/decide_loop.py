@@ -6,12 +6,14 @@ ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
 
-from runner.core.state import LoopState, Request, TaskState
+from runner.core.request import Request
+from runner.core.state import LoopState, TaskState
 from runner.core.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merge, Step
-from tracer.events import Draft
+from tracer.drafts import iteration_end, quality_judgment, rejection_details
+from tracer.facts import AgentError, CriterionResult, Issue
+from tracer.names import TRANSIENT
 
 # Gravest first: what makes the rest moot stands at the top.
 SEVERITY = ("Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q7", "Q9", "Q8")
@@ -36,8 +38,8 @@ _REQUIRED = {
 def modification_prompt(
     *,
     request: str,
-    criteria_results: Sequence[Mapping[str, Any]],
-    issues: Sequence[Mapping[str, Any]] = (),
+    criteria_results: Sequence[CriterionResult],
+    issues: Sequence[Issue] = (),
     tried: Sequence[str] = (),
     details: str = "",
 ) -> str:
@@ -46,11 +48,11 @@ def modification_prompt(
     `request` is the task's first prompt; `criteria_results` and `issues` are those of the REJECT just recorded;
     `tried` holds one summary for each earlier rejected attempt, oldest first; `details` is shown as it is.
     """
-    failed = sorted((result for result in criteria_results if not result["passed"]), key=_severity)
+    failed = sorted((result for result in criteria_results if result.passed is False), key=_severity)
     parts = [_headline(failed)]
     if failed:
         parts += ["", "What was found:", *_found(failed, issues), "", "What is required:"]
-        parts += [f"- {result['id']} {result['name']}: {_required(result)}" for result in failed]
+        parts += [f"- {result.id} {result.name}: {_required(result)}" for result in failed]
     if details:
         parts += ["", details]
     if tried:
@@ -61,57 +63,51 @@ def modification_prompt(
     return "\n".join(parts)
 
 
-def _severity(result: Mapping[str, Any]) -> tuple[int, str]:
-    name = str(result["id"])
-    return (SEVERITY.index(name) if name in SEVERITY else len(SEVERITY), name)
+def _severity(result: CriterionResult) -> tuple[int, str]:
+    return (SEVERITY.index(result.id) if result.id in SEVERITY else len(SEVERITY), result.id)
 
 
-def _headline(failed: Sequence[Mapping[str, Any]]) -> str:
+def _headline(failed: Sequence[CriterionResult]) -> str:
     """One line for the trace: `Fix: Remove TODO markers by doing the work they stand for.`."""
     if not failed:
         return "Fix: earlier answers to this request were not accepted."
     return f"Fix: {_required(failed[0])}"
 
 
-def _required(result: Mapping[str, Any]) -> str:
-    return _REQUIRED.get(str(result["id"]), f"{result['name']} holds.")
+def _required(result: CriterionResult) -> str:
+    return _REQUIRED.get(result.id, f"{result.name} holds.")
 
 
-def _found(failed: Sequence[Mapping[str, Any]], issues: Sequence[Mapping[str, Any]]) -> list[str]:
+def _found(failed: Sequence[CriterionResult], issues: Sequence[Issue]) -> list[str]:
     lines: list[str] = []
     shown = 0
     for result in failed:
-        own = [issue for issue in issues if issue["criterion"] == result["id"] and not issue.get("preexisting")]
-        lines.append(f"- {result['id']} {result['name']}: {_one_line(str(result.get('reason', '')))}")
+        own = [issue for issue in issues if issue.criterion == result.id and not issue.preexisting]
+        lines.append(f"- {result.id} {result.name}: {_one_line(result.reason)}")
         room = min(_PLACES_EACH, _PLACES_ALL - shown)
         lines += [f"  - {_place(issue)}" for issue in own[:room]]
         shown += min(room, len(own))
-        left_out = result.get("left_out")
-        count = len(own) + (left_out if isinstance(left_out, int) else 0)
+        count = len(own) + (result.left_out or 0)
         if count > room:
             lines.append(f"  - and {count - room} more")
     return lines
 
 
-def _place(issue: Mapping[str, Any]) -> str:
-    where = str(issue.get("path", "your answer"))
-    if issue.get("line"):
-        where += f":{issue['line']}" if issue.get("path") else f", line {issue['line']}"
-    text = where + f": {_one_line(str(issue.get('message', issue['type'])))}"
-    if issue.get("excerpt"):
-        text += f": `{_one_line(str(issue['excerpt']))}`"
-    if issue.get("suggestion"):
-        text += f" -> {_one_line(str(issue['suggestion']))}"
+def _place(issue: Issue) -> str:
+    where = issue.path or "your answer"
+    if issue.line:
+        where += f":{issue.line}" if issue.path else f", line {issue.line}"
+    text = where + f": {_one_line(issue.message or issue.type)}"
+    if issue.excerpt:
+        text += f": `{_one_line(issue.excerpt)}`"
+    if issue.suggestion:
+        text += f" -> {_one_line(issue.suggestion)}"
     return text
 
 
 def _one_line(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= _LINE else flat[: _LINE - 1] + "…"
-
-
-# Error kinds that the same request may survive.
-_TRANSIENT: Final = frozenset({"timeout", "network", "rate_limit", "overloaded"})
 
 
 def decide_loop(state: TaskState, request: Request, *, subtask_id: str | None = None) -> Step:
@@ -143,11 +139,9 @@ def over_limit(state: TaskState, request: Request) -> Finish | None:
 
 
 def _ask(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> AskAgent:
-    goes_on = bool(request.executor.get("continue_session")) and loop.session_ref is not None
+    goes_on = request.executor.continue_session and loop.session_ref is not None
     retrying = loop.retries > 0
-    error = loop.answer.get("error") if retrying else None
-    error = error if isinstance(error, dict) else {}
-    wait = error.get("retry_after_s")
+    error = (loop.answer.error if retrying else None) or AgentError({})
     return AskAgent(
         prompt=prompt_of(state, request, loop, subtask_id, goes_on=goes_on),
         iteration_index=loop.iteration_index,
@@ -156,8 +150,8 @@ def _ask(state: TaskState, request: Request, loop: LoopState, subtask_id: str | 
         session_ref=loop.session_ref if goes_on else None,
         subtask_id=subtask_id,
         retry=loop.retries,
-        retry_after_s=float(wait) if isinstance(wait, int | float) else None,
-        retry_kind=str(error.get("kind", "")),
+        retry_after_s=error.retry_after_s,
+        retry_kind=error.kind,
         fresh=loop.fresh,
     )
 
@@ -167,9 +161,8 @@ def prompt_of(state: TaskState, request: Request, loop: LoopState, subtask_id: s
     task = task_text(state, request, subtask_id)
     if loop.modification:
         body = loop.modification
-    elif request.continues:
-        tried = _tried_before(request.continues, subtask_id)
-        body = modification_prompt(request=task, criteria_results=(), issues=(), tried=tried) if tried else task
+    elif request.continues and (tried := request.continues.tried_by(subtask_id)):
+        body = modification_prompt(request=task, criteria_results=(), tried=tried)
     else:
         body = task
     if state.action == "hint" and state.hint:
@@ -179,26 +172,16 @@ def prompt_of(state: TaskState, request: Request, loop: LoopState, subtask_id: s
     return f"{state.rules.rstrip()}\n\n## Task\n{body}"
 
 
-def _tried_before(continues: Mapping[str, Any], subtask_id: str | None) -> tuple[str, ...]:
-    """What the files before this one tried, each loop its own."""
-    listed = continues.get("tried")
-    if subtask_id is not None:
-        by_subtask = continues.get("subtasks_tried")
-        listed = by_subtask.get(subtask_id) if isinstance(by_subtask, dict) else None
-    return tuple(str(item) for item in listed if item) if isinstance(listed, list) else ()
-
-
 def task_text(state: TaskState, request: Request, subtask_id: str | None) -> str:
     """What is asked for, as the agent reads it: the request, or the subtask with what it must deliver."""
     if subtask_id is None or state.plan is None:
         return request.prompt
     subtask = state.plan.subtask(subtask_id)
-    parts = [str(subtask.get("description", ""))]
-    if subtask.get("acceptance"):
-        parts.append(f"Done when: {subtask['acceptance']}")
-    files = subtask.get("files_expected")
-    if isinstance(files, list) and files:
-        parts.append("Files to deliver: " + ", ".join(str(path) for path in files))
+    parts = [subtask.description]
+    if subtask.acceptance:
+        parts.append(f"Done when: {subtask.acceptance}")
+    if subtask.files_expected:
+        parts.append("Files to deliver: " + ", ".join(subtask.files_expected))
     parts.append("This is one part of a larger request. Others do the other parts: do this one only, and all of it.")
     return "\n\n".join(parts)
 
@@ -211,66 +194,53 @@ def _ask_again(state: TaskState, request: Request, loop: LoopState, subtask_id: 
 
 
 def _after_answer(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
-    error = loop.answer.get("error")
-    kind = str(error.get("kind", "")) if isinstance(error, dict) else ""
-    message = str(error.get("message", "")) if isinstance(error, dict) else ""
-    if kind == "auth" or loop.answer.get("status") == "BLOCKED":
+    error = loop.answer.error
+    kind, message = (error.kind, error.message) if error else ("", "")
+    if kind == "auth" or loop.answer.status == "BLOCKED":
         return Finish("ERROR", "auth", message)
     if kind == "budget":
         return Finish("INCOMPLETE", "budget", message)
     if kind == "unavailable":  # a program that is not there does not come back by waiting
         return Finish("ERROR", "retries", message)
-    if kind in _TRANSIENT:
+    if kind in TRANSIENT:
         over = over_limit(state, request)
         if over is not None:
             return over
         if loop.retries >= request.limits.retries_after(kind):
             return Finish("ERROR", "retries", message)
-        data = {"judgment": "RETRY", "criteria_results": [], "summary": f"{kind}: {message}" if message else kind}
-        return Append(Draft("QUALITY_JUDGMENT", data, loop.iteration_index, subtask_id))
+        why = f"{kind}: {message}" if message else kind
+        return Append(quality_judgment("RETRY", (), why, iteration_index=loop.iteration_index, subtask_id=subtask_id))
     return Judge(loop.iteration_index, loop.answer, loop.first_base, subtask_id)
 
 
 def _after_judgment(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
-    judgment = str(loop.judgment.get("judgment", "REJECT"))
+    judgment = loop.judgment.judgment or "REJECT"
     if judgment == "PASS" and subtask_id is not None:
         return Merge(subtask_id, loop.iteration_index)
     if judgment != "REJECT":
         return end_iteration(loop, subtask_id, judgment)
-    results = _usable(loop.judgment.get("criteria_results"), id=str, name=str, passed=bool)
+    failed = [result for result in loop.judgment.failures if result.id]
     prompt = modification_prompt(
         request=task_text(state, request, subtask_id),
-        criteria_results=results,
-        issues=_usable(loop.judgment.get("issues"), criterion=str, type=str),
+        criteria_results=failed,
+        issues=loop.judgment.issues,
         tried=loop.tried.items(),
-        details=str(loop.judgment.get("conflict_text", "")),
+        details=loop.judgment.conflict_text,
     )
-    failed = [item["id"] for item in results if not item["passed"]]
-    data = {"criteria_failed": failed, "modification_prompt": prompt}
-    return Append(Draft("REJECTION_DETAILS", data, loop.iteration_index, subtask_id))
-
-
-def _usable(value: object, **kinds: type) -> tuple[dict[str, Any], ...]:
-    """The objects of a recorded list that hold these keys with these types: a trace may come from anywhere."""
-    listed = value if isinstance(value, list) else []
-    return tuple(
-        item
-        for item in listed
-        if isinstance(item, dict) and all(isinstance(item.get(key), kind) for key, kind in kinds.items())
-    )
+    names = [result.id for result in failed]
+    return Append(rejection_details(names, prompt, iteration_index=loop.iteration_index, subtask_id=subtask_id))
 
 
 def end_iteration(loop: LoopState, subtask_id: str | None, judgment: str) -> Append:
     """ITERATION_END."""
-    data = {"iteration_index": loop.iteration_index, "judgment": judgment}
-    return Append(Draft("ITERATION_END", data, loop.iteration_index, subtask_id))
+    return Append(iteration_end(judgment, iteration_index=loop.iteration_index, subtask_id=subtask_id))
 
 
 def _after_iteration(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
     if loop.passed:
         return Finish("COMPLETE", "passed")
     asks_person = request.limits.on_limit == "ask" and not state.action
-    if asks_person and loop.retries == 0 and loop.judgment.get("ask_person"):
+    if asks_person and loop.retries == 0 and loop.judgment.ask_person:
         return AwaitPerson("undecided")
     over = over_limit(state, request)
     if over is not None:

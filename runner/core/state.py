@@ -10,6 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
+from runner.core.request import Request
+from tracer.facts import FinalSummary, LlmResponse, QualityJudgment, Subtask
+from tracer.names import PLAN_SUFFIX
+
 T = TypeVar("T")
 
 
@@ -69,52 +73,7 @@ class Sharded(Generic[V]):
             yield from part.values()
 
 
-# The loop that asks for a plan is `<task>-plan`; it has no judgments.
-PLAN_SUFFIX: Final = "-plan"
-_OVERLOAD: Final = frozenset({"rate_limit", "overloaded"})  # the provider's load, which passes
 LoopPhase = Literal["new", "requested", "answered", "judged", "rejected", "ended"]
-
-
-class Limits(NamedTuple):
-    """When to give up. None means no limit; `on_limit` says whether a person is asked when iterations run out.
-
-    `parallel` is how many subtasks are asked at once.
-    """
-
-    max_iterations: int = 3
-    timeout_s: float | None = None
-    budget_usd: float | None = None
-    on_limit: str = "fail"
-    max_retries: int = 2
-    max_overload_retries: int = 5
-    max_attempts: int = 3
-    parallel: int = 3
-
-    def retries_after(self, kind: str) -> int:
-        """How often in a row the same request is sent again after trouble of this `kind`."""
-        return self.max_overload_retries if kind in _OVERLOAD else self.max_retries
-
-
-class Request(NamedTuple):
-    """What the person asked for: USER_REQUEST's data, read once.
-
-    `plan` is one the person gave; `into` names the branch that gets the result (empty: the person's files); `partial`:
-    what was merged is handed over even where the whole is not COMPLETE.
-    """
-
-    prompt: str = ""
-    title: str = ""
-    kind: str = "auto"
-    workspace: str = ""
-    executor: Mapping[str, Any] = {}
-    checks: Mapping[str, Any] = {}
-    chunk: str = "never"
-    limits: Limits = Limits()
-    continues: Mapping[str, Any] | None = None
-    plan: Mapping[str, Any] | None = None
-    approve_plan: bool = False
-    into: str = ""
-    partial: bool = False
 
 
 class Totals(NamedTuple):
@@ -133,6 +92,10 @@ class Totals(NamedTuple):
         return self.cost_usd if self.priced and self.cost_known else None
 
 
+NO_ANSWER: Final = LlmResponse("", "LLM_RESPONSE", "", "", {})
+NO_JUDGMENT: Final = QualityJudgment("", "QUALITY_JUDGMENT", "", "", {})
+
+
 class LoopState(NamedTuple):
     """One loop of ask, judge, reject. `iteration_index` is the current one; `attempts` counts its unanswered requests.
 
@@ -145,8 +108,8 @@ class LoopState(NamedTuple):
     attempts: int = 0
     base: str | None = None
     first_base: str | None = None
-    answer: Mapping[str, Any] = {}
-    judgment: Mapping[str, Any] = {}
+    answer: LlmResponse = NO_ANSWER
+    judgment: QualityJudgment = NO_JUDGMENT
     modification: str = ""
     tried: Trail[str] = EMPTY_TRAIL
     counted: int = 0
@@ -165,7 +128,7 @@ class Plan(NamedTuple):
     by its id.
     """
 
-    subtasks: tuple[Mapping[str, Any], ...] = ()
+    subtasks: tuple[Subtask, ...] = ()
     reason: str = ""
     mode: str = ""
     isolation: str = ""
@@ -174,22 +137,21 @@ class Plan(NamedTuple):
     replan: bool = False
     hint: str = ""
     repairs: int = 0
-    names: Mapping[str, Mapping[str, Any]] = {}
+    names: Mapping[str, Subtask] = {}
 
-    def subtask(self, subtask_id: str) -> Mapping[str, Any]:
+    def subtask(self, subtask_id: str) -> Subtask:
         """The subtask of that id; an empty one where there is none."""
-        return self.names.get(subtask_id, {})
+        return self.names.get(subtask_id, Subtask({}))
 
 
-def answer_in(data: Mapping[str, Any], subtask_id: object) -> str:
+def answer_in(fact: LlmResponse) -> str:
     """The text of an LLM_RESPONSE that answers the request, empty where there is none; a plan answers nothing."""
-    output = data.get("output")
-    is_plan = isinstance(subtask_id, str) and subtask_id.endswith(PLAN_SUFFIX)
-    return output if isinstance(output, str) and output.strip() and not is_plan else ""
+    is_plan = fact.subtask_id is not None and fact.subtask_id.endswith(PLAN_SUFFIX)
+    return fact.output if fact.output.strip() and not is_plan else ""
 
 
 class TaskState(NamedTuple):
-    """A task, folded from its facts. `final` is FINAL_SUMMARY's data once the task has ended.
+    """A task, folded from its facts. `final` is its FINAL_SUMMARY once it has ended.
 
     `granted` is the number of iterations a person added; `action` a person's answer that is not yet acted upon;
     `worked_until_ms` is the end of the last stretch of time that `totals.spent_ms` counts; `begun_ms` is when the first
@@ -199,7 +161,7 @@ class TaskState(NamedTuple):
 
     task_id: str = ""
     session_id: str = ""
-    request: Request | None = None
+    request: Request = Request()
     rules: str | None = None
     plan: Plan | None = None
     main: LoopState = LoopState()
@@ -210,17 +172,22 @@ class TaskState(NamedTuple):
     granted: int = 0
     action: str = ""
     hint: str = ""
-    final: Mapping[str, Any] | None = None
+    final: FinalSummary | None = None
     facts: int = 0
     worked_until_ms: int = 0
     begun_ms: int = 0
     answer: str = ""
 
     @property
-    def last_judgments(self) -> tuple[Mapping[str, Any], ...]:
+    def last_judgments(self) -> tuple[QualityJudgment, ...]:
         """The newest QUALITY_JUDGMENT of the task, or of each of its subtasks while the whole has none."""
-        loops = (self.main,) if self.main.judgment else (loop for _, loop in self.subtasks.items())
-        return tuple(loop.judgment for loop in loops if loop.judgment)
+        loops = (self.main,) if self.main.judgment.data else self.subtasks.values()
+        return tuple(loop.judgment for loop in loops if loop.judgment.data)
+
+    @property
+    def requested(self) -> bool:
+        """Whether the task has its request."""
+        return bool(self.task_id)
 
     @property
     def iterations(self) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tracer.events import Draft
+from tracer.drafts import Draft
+from tracer.facts import LlmResponse
 
 
 class Append(NamedTuple):
@@ -46,7 +47,7 @@ class Judge(NamedTuple):
     """
 
     iteration_index: int
-    answer: Mapping[str, Any]
+    answer: LlmResponse
     first_base: str | None
     subtask_id: str | None = None
     whole: bool = False
@@ -63,7 +64,12 @@ class Merge(NamedTuple):
 class RecordPlan(NamedTuple):
     """Record CHUNKING_PLAN; where it holds subtasks and is not only proposed, take the common start first."""
 
-    data: Mapping[str, Any]
+    subtasks: Sequence[Mapping[str, Any]]
+    reason: str
+    mode: str
+    proposed: bool = False
+    done: Sequence[str] = ()
+    base: str | None = None
 
 
 class RunSubtasks(NamedTuple):

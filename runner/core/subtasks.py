@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from runner.core.decide_loop import decide_loop, over_limit
-from runner.core.state import LoopState, Request, TaskState
+from runner.core.request import Request
+from runner.core.state import NO_ANSWER, LoopState, TaskState
 from runner.core.steps import (
     Append,
     AwaitPerson,
@@ -20,7 +21,8 @@ from runner.core.steps import (
     RunSubtasks,
     Step,
 )
-from tracer.events import Draft
+from tracer.drafts import Draft, chunking_plan
+from tracer.facts import Subtask
 
 _REPAIRS: Final = 1
 _ANSWER: Final = 200_000
@@ -60,39 +62,39 @@ def chunk_step(state: TaskState, request: Request) -> Step | None:
 def _judge_whole(state: TaskState, request: Request, *, repairs: int) -> Step:
     main = state.main
     if main.counted <= repairs:
-        answer = {"output": answer_of_all(state), "status": "COMPLETE"}
+        answer = NO_ANSWER._replace(data={"output": answer_of_all(state), "status": "COMPLETE"})
         return Judge(main.iteration_index, answer, main.first_base, whole=True)
     allowed = _REPAIRS + math.ceil(state.granted / max(1, request.limits.max_iterations))
     if repairs < allowed:
-        return Append(Draft("CHUNKING_PLAN", _repair(state)))
+        return Append(_repair(state))
     if request.limits.on_limit == "ask" and not state.action:
         return AwaitPerson("max_iterations")
-    return Finish("INCOMPLETE", "max_iterations", f"the merged result was rejected: {main.judgment.get('summary', '')}")
+    return Finish("INCOMPLETE", "max_iterations", f"the merged result was rejected: {main.judgment.summary}")
 
 
-def _repair(state: TaskState) -> dict[str, Any]:
+def _repair(state: TaskState) -> Draft:
     subtasks = state.plan.subtasks if state.plan else ()
     hint = f"\n\n## Hint from the person who asked\n{state.hint}" if state.action == "hint" and state.hint else ""
     subtask = {
         "id": f"{state.task_id}-sub-{len(subtasks) + 1}",
         "title": "Repair the merged result",
         "description": state.main.modification + hint,
-        "dependencies": [str(item.get("id")) for item in subtasks],
+        "dependencies": [item.id for item in subtasks],
     }
-    reason = f"the merged result was rejected: {state.main.judgment.get('summary', '')}"
-    return {"subtasks": [subtask], "reason": reason, "mode": "repair"}
+    reason = f"the merged result was rejected: {state.main.judgment.summary}"
+    return chunking_plan(subtasks=[subtask], reason=reason, mode="repair")
 
 
 def answer_of_all(state: TaskState) -> str:
     """What the subtasks answered, one after another: the answer that the whole is judged by."""
-    outputs = (str(state.loop(str(item.get("id"))).answer.get("output", "")) for item in _subtasks(state))
+    outputs = (state.loop(item.id).answer.output for item in _subtasks(state))
     return "\n\n".join(output.strip() for output in outputs if output.strip())[:_ANSWER]
 
 
 def fates(state: TaskState, request: Request) -> dict[str, Fate]:
     """How every subtask stands, in the plan's order."""
     listed = _subtasks(state)
-    subtasks = {str(item.get("id")): item for item in listed}
+    subtasks = {item.id: item for item in listed}
     unstarted = _unstarted(state, request)
     found: dict[str, Fate] = {}
     for subtask_id in in_dependency_order(listed):
@@ -107,15 +109,15 @@ def fates(state: TaskState, request: Request) -> dict[str, Fate]:
 
 def _unstarted(state: TaskState, request: Request) -> Fate:
     """The fate of every subtask that was never asked and that nothing holds back."""
-    if any(_refused(loop) for loop in state.subtasks.values()):
+    if any(refused(loop) for loop in state.subtasks.values()):
         return Fate("skipped", Finish("ERROR", "auth"), "the agent's credentials were refused")
     over = over_limit(state, request)
     return Fate("skipped", over, "the limit of the whole task is reached") if over else Fate("run")
 
 
-def in_dependency_order(subtasks: Sequence[Mapping[str, Any]]) -> list[str]:
+def in_dependency_order(subtasks: Sequence[Subtask]) -> list[str]:
     """The ids, each after all it depends on, else in the plan's order; those of a cycle are left out."""
-    needs = {str(item.get("id")): set(_needs(item)) for item in subtasks}
+    needs = {item.id: set(item.dependencies) for item in subtasks}
     followers: dict[str, list[str]] = {}
     for one, required in needs.items():
         for need in required:
@@ -130,21 +132,14 @@ def in_dependency_order(subtasks: Sequence[Mapping[str, Any]]) -> list[str]:
     return order
 
 
-def _needs(subtask: Mapping[str, Any]) -> tuple[str, ...]:
-    listed = subtask.get("dependencies")
-    return tuple(str(need) for need in listed) if isinstance(listed, list) else ()
-
-
-def _subtasks(state: TaskState) -> tuple[Mapping[str, Any], ...]:
+def _subtasks(state: TaskState) -> tuple[Subtask, ...]:
     return state.plan.subtasks if state.plan else ()
 
 
-def _held_back(
-    subtask: Mapping[str, Any], found: Mapping[str, Fate], subtasks: Mapping[str, Mapping[str, Any]]
-) -> Fate | None:
+def _held_back(subtask: Subtask, found: Mapping[str, Fate], subtasks: Mapping[str, Subtask]) -> Fate | None:
     """What keeps it from starting: a dependency that failed, or one that is not done."""
     waits = False
-    for need in _needs(subtask):
+    for need in subtask.dependencies:
         if need not in subtasks:
             return Fate("skipped", detail=f"it needs {need}, which is not in the plan")
         kind, step, _ = found[need]
@@ -155,10 +150,10 @@ def _held_back(
     return Fate("wait") if waits else None
 
 
-def label(subtasks: Mapping[str, Mapping[str, Any]], subtask_id: str) -> str:
+def label(subtasks: Mapping[str, Subtask], subtask_id: str) -> str:
     """`2 API`: a subtask's number and title."""
     number = list(subtasks).index(subtask_id) + 1
-    return f"{number} {subtasks[subtask_id].get('title') or ''}".strip()
+    return f"{number} {subtasks[subtask_id].title}".strip()
 
 
 def _begun(state: TaskState, request: Request, subtask_id: str) -> Fate:
@@ -176,9 +171,10 @@ def rests(state: TaskState, request: Request, subtask_id: str) -> Finish | Await
     return step if isinstance(step, Finish | AwaitPerson) else None
 
 
-def _refused(loop: LoopState) -> bool:
-    error = loop.answer.get("error")
-    return loop.phase == "answered" and isinstance(error, dict) and error.get("kind") == "auth"
+def refused(loop: LoopState) -> bool:
+    """Whether the agent's credentials were refused."""
+    error = loop.answer.error
+    return loop.phase == "answered" and error is not None and error.kind == "auth"
 
 
 def _failed(state: TaskState, found: Mapping[str, Fate]) -> Finish:
@@ -220,7 +216,7 @@ class Standing(NamedTuple):
 
 def standings(state: TaskState) -> tuple[Standing, ...]:
     """How the subtasks of the plan that runs stand, in its order; empty for a task in one piece."""
-    if state.plan is None or state.request is None or not state.plan.subtasks:
+    if state.plan is None or not state.requested or not state.plan.subtasks:
         return ()
     found = fates(state, state.request)
     numbers = {one: number for number, one in enumerate(state.plan.names, 1)}
@@ -228,9 +224,8 @@ def standings(state: TaskState) -> tuple[Standing, ...]:
 
 
 def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, int]) -> Standing:
-    subtask = state.plan.subtask(subtask_id) if state.plan else {}
+    subtask = state.plan.subtask(subtask_id) if state.plan else Subtask({})
     loop = state.loop(subtask_id)
-    needs = subtask.get("dependencies")
     step = fate.step
     reason = step.reason if isinstance(step, Finish | AwaitPerson) else ""
     if fate.kind == "skipped" and not reason:
@@ -239,16 +234,14 @@ def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, 
     return Standing(
         subtask_id=subtask_id,
         number=numbers[subtask_id],
-        title=str(subtask.get("title") or subtask.get("description") or ""),
+        title=subtask.title,
         status=status,
         iterations=loop.iteration_index,
         phase=_phase(loop) if status == "run" else "",
         verdict=_verdict(loop) if status != "done" else "",
         reason=reason,
         detail=fate.detail or (step.detail if isinstance(step, Finish) else ""),
-        dependencies=tuple(numbers[str(need)] for need in needs if str(need) in numbers)
-        if isinstance(needs, list)
-        else (),
+        dependencies=tuple(numbers[need] for need in subtask.dependencies if need in numbers),
         cost_usd=loop.totals.cost_usd if loop.totals.answers and loop.totals.cost_known else None,
         spent_ms=loop.totals.spent_ms,
         started=loop.phase != "new",
@@ -257,23 +250,20 @@ def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, 
 
 def _phase(loop: LoopState) -> str:
     if loop.phase == "judged":
-        return "merging" if loop.judgment.get("judgment") == "PASS" else "asking again"
+        return "merging" if loop.judgment.judgment == "PASS" else "asking again"
     return _PHASES.get(loop.phase, "asking again")
 
 
 def _verdict(loop: LoopState) -> str:
-    judgment = str(loop.judgment.get("judgment", ""))
+    judgment = loop.judgment.judgment
     if judgment in {"", "PASS"}:
         return ""
-    results = loop.judgment.get("criteria_results")
-    listed = results if isinstance(results, list) else []
-    failed = [str(r.get("id")) for r in listed if isinstance(r, dict) and r.get("passed") is False]
-    return " ".join([judgment, *failed])
+    return " ".join([judgment, *(result.id for result in loop.judgment.failures)])
 
 
 def summary_of(state: TaskState, *, status: str) -> list[dict[str, Any]]:
     """FINAL_SUMMARY's `subtasks`; `status` is that of the whole task. `detail` is there where it says something."""
-    if state.request is None:
+    if not state.requested:
         return []
     return [_summary(state, one, fate, status) for one, fate in fates(state, state.request).items()]
 

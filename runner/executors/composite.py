@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runner.core.state import Request
+from runner.core.request import Request
 from runner.executors.executor_port import (
     Answer,
     Ask,
-    ErrorKind,
     Executor,
     Live,
     LiveSink,
     ignore_live,
 )
 from tracer.errors import CredentialsError, PmError, UnavailableError
+from tracer.names import ErrorKind
 
 
 class FallbackExecutor:
@@ -73,7 +73,7 @@ class Roster:
 
     def __init__(self, first: Executor, *, request: Request, make: Callable[[Request], Executor]) -> None:
         self.name = first.name
-        self._own = str(request.executor.get("name"))
+        self._own = request.executor.name
         self._executors = {self._own: first}
         self._request = request
         self._make = make
@@ -82,7 +82,7 @@ class Roster:
         """An executor that cannot be made is an answer that says so."""
         name = request.executor or self._own
         if name not in self._executors:
-            meant = {**self._request.executor, "name": name, "model": request.model}
+            meant = self._request.executor.changed(name=name, model=request.model)
             try:
                 self._executors[name] = self._make(self._request._replace(executor=meant))
             except PmError as error:

@@ -100,6 +100,10 @@ class AnswerError:
     retry_after_s: float | None = None
     next_step: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """As stored in `LLM_RESPONSE.data.error`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from runner.executors.executor_port import AnswerError, ErrorKind
+from runner.executors.executor_port import AnswerError
 from tracer import clock
+from tracer.names import ErrorKind
 
 KIND_BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "auth",

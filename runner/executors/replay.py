@@ -6,24 +6,15 @@ judge sees is the workspace as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Final
 
-from runner.executors.executor_port import (
-    Answer,
-    AnswerError,
-    AnswerStatus,
-    Ask,
-    ErrorKind,
-    LiveSink,
-    Usage,
-    ignore_live,
-)
+from runner.executors.executor_port import Answer, AnswerError, Ask, LiveSink, Usage, ignore_live
 from tracer.conversation import ConversationTracer
+from tracer.facts import LlmResponse
+from tracer.names import ANSWER_STATUSES, ERROR_KINDS
 
 _PREFIX: Final = "replay:"
-_USAGE: Final = ("input_tokens", "output_tokens", "cached_tokens", "thinking_tokens")
 
 
 class ReplayExecutor:
@@ -34,20 +25,18 @@ class ReplayExecutor:
 
     def __init__(self, trace: Path) -> None:
         entries = ConversationTracer.read_trace(trace)
-        self._answers = [
-            (seq, entry.subtask_id, entry.data) for seq, entry in enumerate(entries) if entry.event == "LLM_RESPONSE"
-        ]
+        self._answers = [(seq, entry) for seq, entry in enumerate(entries) if isinstance(entry, LlmResponse)]
         self._in_flight: set[int] = set()
 
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
         """The next recorded answer of the same subtask; status ERROR when there is none left."""
         del live
         used = {ref for ref in request.history if ref.startswith(_PREFIX)}
-        for seq, subtask_id, data in self._answers:
+        for seq, recorded in self._answers:
             ref = f"{_PREFIX}{seq}"
-            if subtask_id == request.subtask_id and ref not in used and seq not in self._in_flight:
+            if recorded.subtask_id == request.subtask_id and ref not in used and seq not in self._in_flight:
                 self._in_flight.add(seq)
-                return _answer(data, ref)
+                return _answer(recorded, ref)
         message = f"the trace has no answer left ({len(self._answers)} in all)"
         return Answer.failed("replies", message)
 
@@ -55,21 +44,24 @@ class ReplayExecutor:
         """Nothing is held open."""
 
 
-def _answer(data: Mapping[str, Any], ref: str) -> Answer:
-    status = data.get("status")
-    usage, error, cost = data.get("usage"), data.get("error"), data.get("cost_usd")
+def _answer(recorded: LlmResponse, ref: str) -> Answer:
+    usage, error = recorded.usage, recorded.error
     return Answer(
-        output=str(data.get("output", "")),
-        status=cast("AnswerStatus", status) if status in get_args(AnswerStatus) else "ERROR",
-        usage=Usage(**{key: usage.get(key) for key in _USAGE}) if isinstance(usage, dict) else None,
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        output=recorded.output,
+        status=next((status for status in ANSWER_STATUSES if status == recorded.status), "ERROR"),
+        usage=usage
+        and Usage(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            thinking_tokens=usage.thinking_tokens,
+        ),
+        cost_usd=recorded.cost_usd,
         session_ref=ref,
-        stop_reason=data.get("stop_reason") if isinstance(data.get("stop_reason"), str) else None,
-        error=_error(error) if isinstance(error, dict) else None,
+        stop_reason=recorded.stop_reason,
+        error=AnswerError(
+            kind=next((kind for kind in ERROR_KINDS if kind == error.kind), "crash"), message=error.message
+        )
+        if error
+        else None,
     )
-
-
-def _error(error: Mapping[str, Any]) -> AnswerError:
-    kind = error.get("kind")
-    known = cast("ErrorKind", kind) if kind in get_args(ErrorKind) else "crash"
-    return AnswerError(kind=known, message=str(error.get("message", "")))

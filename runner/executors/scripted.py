@@ -16,19 +16,10 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from runner.core.chunk_plan import PLAN_HEADLINE, plan_of_text
-from runner.executors.executor_port import (
-    Answer,
-    AnswerError,
-    AnswerStatus,
-    Ask,
-    ErrorKind,
-    Live,
-    LiveSink,
-    Usage,
-    ignore_live,
-)
+from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink, Usage, ignore_live
 from runner.executors.workspace_files import confined_path
 from tracer.errors import ConfigError, UsageError
+from tracer.names import AnswerStatus, ErrorKind
 
 _PREFIX: Final = "scripted:"
 _KEYS: Final = frozenset({"output", "status", "files", "delay_ms", "usage", "match", "error", "cost_usd", "model"})

@@ -7,14 +7,14 @@ the raw trace is one link away.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from runner.core.evolve import fold
 from runner.core.outcome import outcome_of
 from runner.core.subtasks import Standing
-from tracer.events import Entry
+from tracer.facts import Entry, LlmRequest, LlmResponse, Part, QualityJudgment, RejectionDetails, Usage
 from tracer.filters import Filter
 from tracer.trace_text import escape_controls, fact_line
 from tracer.verification import unverified_text
@@ -137,22 +137,21 @@ def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None])
     state = fold(entries)
     outcome = outcome_of(state, trace_file="", chain_head=None)
     request = state.request
-    usage = outcome.usage or {}
     return TaskView(
         task_id=state.task_id,
-        title=_title(request.title if request else ""),
+        title=_title(request.title),
         status=outcome.status,
         reason=outcome.reason,
         detail=outcome.detail,
         unverified=unverified_text(outcome.not_verified),
-        request=shown(request.prompt if request else ""),
+        request=shown(request.prompt),
         rules=shown(state.rules or ""),
-        executor=str(request.executor.get("name") or "") if request else "",
-        workspace=request.workspace if request else "",
+        executor=request.executor.name,
+        workspace=request.workspace,
         iterations=_iterations(entries, diff_of),
         files=outcome.files_modified,
         cost_usd=outcome.cost_usd,
-        tokens=_tokens(usage),
+        tokens=Usage(outcome.usage or {}).total,
         duration_s=outcome.duration_ms / 1000,
         facts=len(entries),
         started=entries[0].timestamp if entries else "",
@@ -189,9 +188,9 @@ def _iterations(entries: Sequence[Entry], diff_of: Callable[[str], str | None]) 
             continue
         key = (entry.subtask_id, entry.iteration_index)
         fields = grouped.setdefault(key, {"subtask_id": key[0], "index": key[1]})
-        reader = _READERS.get(entry.event)
+        reader = _READERS.get(type(entry))
         if reader is not None:
-            fields |= reader(seq, entry.data, fields)
+            fields |= reader(seq, entry, fields)
     return tuple(IterationView(**_with_diff(fields, diff_of)) for fields in grouped.values())
 
 
@@ -201,67 +200,55 @@ def _with_diff(fields: dict[str, Any], diff_of: Callable[[str], str | None]) -> 
     return {**fields, "diff": diff_lines(text) if text else ()}
 
 
-def _asked(seq: int, data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-    return {"request_seq": seq, "prompt": shown(data.get("prompt")), "attempts": fields.get("attempts", 0) + 1}
+def _asked(seq: int, fact: LlmRequest, fields: dict[str, Any]) -> dict[str, Any]:
+    return {"request_seq": seq, "prompt": shown(fact.prompt), "attempts": fields.get("attempts", 0) + 1}
 
 
-def _answered(seq: int, data: dict[str, Any], _fields: dict[str, Any]) -> dict[str, Any]:
-    usage, error, duration = data.get("usage"), data.get("error"), data.get("duration_ms")
-    files = data.get("files_modified")
+def _answered(seq: int, fact: LlmResponse, _fields: dict[str, Any]) -> dict[str, Any]:
     return {
         "response_seq": seq,
-        "output": shown(data.get("output")),
-        "status": str(data.get("status", "")),
-        "model": str(data.get("model") or ""),
-        "error": str(error.get("message", "")) if isinstance(error, dict) else "",
-        "cost_usd": _number(data.get("cost_usd")),
-        "tokens": _tokens(usage) if isinstance(usage, dict) else None,
-        "duration_s": duration / 1000 if isinstance(duration, int) else None,
-        "files": tuple(str(path) for path in files) if isinstance(files, list) else (),
-        "diff_blob": data.get("diff_blob"),
-        "agentic_trace": str(data.get("agentic_trace") or ""),
+        "output": shown(fact.output),
+        "status": fact.status,
+        "model": fact.model,
+        "error": fact.error.message if fact.error else "",
+        "cost_usd": fact.cost_usd,
+        "tokens": fact.usage.total if fact.usage else None,
+        "duration_s": None if fact.duration_ms is None else fact.duration_ms / 1000,
+        "files": fact.files_modified,
+        "diff_blob": fact.diff_blob,
+        "agentic_trace": fact.agentic_trace or "",
     }
 
 
-def _judged(seq: int, data: dict[str, Any], _fields: dict[str, Any]) -> dict[str, Any]:
+def _judged(seq: int, fact: QualityJudgment, _fields: dict[str, Any]) -> dict[str, Any]:
     return {
         "judgment_seq": seq,
-        "judgment": str(data.get("judgment", "")),
-        "summary": str(data.get("summary", "")),
-        "criteria": _filled(data.get("criteria_results"), ("id", "name", "passed", "reason", "outcome")),
-        "issues": _filled(data.get("issues"), ("criterion", "path", "line", "excerpt", "suggestion")),
+        "judgment": fact.judgment,
+        "summary": fact.summary,
+        "criteria": _filled(fact.criteria_results, ("id", "name", "passed", "reason", "outcome")),
+        "issues": _filled(fact.issues, ("criterion", "path", "line", "excerpt", "suggestion")),
     }
 
 
-def _rejected(_seq: int, data: dict[str, Any], _fields: dict[str, Any]) -> dict[str, Any]:
-    return {"modification": shown(data.get("modification_prompt"))}
+def _rejected(_seq: int, fact: RejectionDetails, _fields: dict[str, Any]) -> dict[str, Any]:
+    return {"modification": shown(fact.modification_prompt)}
 
 
-_READERS: Final[dict[str, Callable[[int, dict[str, Any], dict[str, Any]], dict[str, Any]]]] = {
-    "LLM_REQUEST": _asked,
-    "LLM_RESPONSE": _answered,
-    "QUALITY_JUDGMENT": _judged,
-    "REJECTION_DETAILS": _rejected,
+_READERS: Final[Mapping[type[Entry], Callable[[int, Any, dict[str, Any]], dict[str, Any]]]] = {
+    LlmRequest: _asked,
+    LlmResponse: _answered,
+    QualityJudgment: _judged,
+    RejectionDetails: _rejected,
 }
 
 
-def _filled(value: object, keys: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-    """The objects of a recorded list with these keys, "" where one was not recorded; text as the page may show it."""
-    found = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-    return tuple(
-        {key: shown(item[key]).text if isinstance(item.get(key), str) else item.get(key, "") for key in keys}
-        for item in found
-    )
+def _filled(parts: Sequence[Part], keys: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+    """The parts with these keys, "" where one was not recorded; text as the page may show it."""
+    return tuple({key: _cell(getattr(part, key)) for key in keys} for part in parts)
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _tokens(usage: Any) -> int | None:
-    counts = [usage.get(key) for key in ("input_tokens", "output_tokens")]
-    known = [count for count in counts if isinstance(count, int)]
-    return sum(known) if known else None
+def _cell(value: str | int | None) -> str | int:
+    return "" if value is None else shown(value).text if isinstance(value, str) else value
 
 
 def diff_lines(text: str) -> tuple[DiffLine, ...]:
@@ -286,7 +273,7 @@ def fact_rows(entries: Sequence[Entry], wanted: Filter) -> list[FactRow]:
     rows = []
     for seq, entry in enumerate(entries):
         fields = entry.to_dict()
-        failed = is_failure(entry)
+        failed = entry.failed
         if wanted.accepts(
             event=entry.event,
             iteration=entry.iteration_index,
@@ -309,13 +296,3 @@ def fact_rows(entries: Sequence[Entry], wanted: Filter) -> list[FactRow]:
                 )
             )
     return rows
-
-
-def is_failure(entry: Entry) -> bool:
-    """Whether the fact tells of something that did not go well."""
-    data = entry.data
-    if entry.event == "LLM_RESPONSE":
-        return data.get("status") != "COMPLETE"
-    if entry.event in {"QUALITY_JUDGMENT", "ITERATION_END"}:
-        return data.get("judgment") != "PASS"
-    return entry.event == "REJECTION_DETAILS" or (entry.event == "FINAL_SUMMARY" and data.get("status") != "COMPLETE")

@@ -16,6 +16,7 @@ from tests.repl.support import Ran, pm
 from tests.repl.terminal import CTRL_D, ENTER, Terminal
 from tests.repl.test_trace_commands import check_golden
 from tests.service.support import serving
+from tracer.facts import read_fact
 
 PLAN = {
     "subtasks": [
@@ -270,8 +271,8 @@ def planned(count: int) -> list[dict[str, Any]]:
 def test_a_thousand_subtasks_show_those_that_matter_and_count_the_rest() -> None:
     board = SubtaskBoard()
     for one in planned(1000):
-        board.fact(one, now=0)
-    board.fact(fact("LLM_REQUEST", "task-015-sub-700", 0, prompt="x"), now=1)
+        board.fact(read_fact(one), now=0)
+    board.fact(read_fact(fact("LLM_REQUEST", "task-015-sub-700", 0, prompt="x")), now=1)
     lines = board.table(now=5, most=8)
     assert len(lines) == 8
     assert lines[-1].startswith("  …     993 more: 993 wait")
@@ -283,7 +284,7 @@ def test_a_thousand_subtasks_show_those_that_matter_and_count_the_rest() -> None
 def test_a_conflict_says_where_and_that_it_is_asked_again() -> None:
     progress = Progress("task-015", table=False)
     for one in planned(2):
-        progress.fact(one, now=0)
+        progress.fact(read_fact(one), now=0)
     name = "task-015-sub-2"
     merge = [{"id": "MERGE", "name": "Merges Cleanly", "passed": False}]
     told: list[str] = []
@@ -295,14 +296,14 @@ def test_a_conflict_says_where_and_that_it_is_asked_again() -> None:
         fact("REJECTION_DETAILS", name, 0, criteria_failed=["MERGE"], modification_prompt="merge"),
         fact("ITERATION_END", name, 0, iteration_index=0, judgment="REJECT"),
     ):
-        told += progress.fact(one, now=1)
+        told += progress.fact(read_fact(one), now=1)
     assert [line.split("  ")[-1].strip() for line in told][-1] == "conflict in a.py, asking again"
 
 
 def test_facts_that_are_no_facts_leave_the_board_as_it_was() -> None:
     board = SubtaskBoard()
     for one in planned(2):
-        board.fact(one, now=0)
+        board.fact(read_fact(one), now=0)
     for bad in ({}, {"event": "LLM_REQUEST"}, {"event": 3, "data": []}, fact("LLM_REQUEST", "nobody", 0)):
-        board.fact(bad, now=1)
+        board.fact(read_fact(bad), now=1)
     assert [one.status for one in board.standings] == ["wait", "wait"]

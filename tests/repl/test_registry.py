@@ -20,7 +20,6 @@ from repl.registry.commands import (
     find_command,
 )
 from repl.registry.complete import (
-    EVENTS,
     Candidate,
     candidates,
     rank,
@@ -31,7 +30,6 @@ from repl.registry.spec import Command
 from tests.repl.support import command_line, environment, pm
 from tests.support.tools import need_program
 from tracer.errors import UsageError
-from tracer.events import EVENT_NAMES
 from tracer.settings.declared import SETTINGS
 
 EVERY = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -40,10 +38,6 @@ EVERY = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command
 def test_no_two_commands_share_a_name_or_alias() -> None:
     names = [name for command in COMMANDS for name in (command.name, *command.aliases)]
     assert len(names) == len(set(names))
-
-
-def test_completion_knows_the_same_events_as_the_tracer() -> None:
-    assert EVENTS == EVENT_NAMES
 
 
 @EVERY

@@ -25,6 +25,7 @@ from runner.executors.executor_port import Live, Usage
 from tests.repl.scripts import GOOD, run_scripted
 from tests.repl.support import pm
 from tracer.errors import ConfigError, NotFoundError, UsageError
+from tracer.facts import Entry, read_fact
 
 
 @pytest.mark.parametrize(
@@ -196,10 +197,12 @@ def test_a_toolbar_never_wraps(parts: list[str], columns: int) -> None:
     assert sum(2 if east_asian_width(char) in "WF" else 1 for char in text) <= columns + 1
 
 
-def fact(event: str, subtask: str | None = None, index: int | None = None, **data: object) -> dict[str, object]:
+def fact(event: str, subtask: str | None = None, index: int | None = None, **data: object) -> Entry:
     found = {"timestamp": "2026-01-01T00:00:00.000Z", "event": event, "session_id": "s", "task_id": "task-015"}
     named = {name: value for name, value in (("subtask_id", subtask), ("iteration_index", index)) if value is not None}
-    return {**found, **named, "data": data}
+    made = read_fact({**found, **named, "data": data})
+    assert made is not None
+    return made
 
 
 def chunked() -> Progress:
@@ -227,7 +230,7 @@ def test_subtasks_are_a_table_that_changes_in_place_with_a_bar() -> None:
 def test_the_status_line_says_more_the_longer_it_waits() -> None:
     progress = chunked()
     progress.executor = "claude"
-    progress.fact({"event": "LLM_REQUEST", "iteration_index": 0, "data": {"prompt": "x"}}, now=100)
+    progress.fact(fact("LLM_REQUEST", None, 0, prompt="x"), now=100)
     assert progress.status(105) == "asking claude · 5 s"
     assert progress.status(112) == "asking claude · 12 s · still waiting"
     assert progress.status(170) == "asking claude · 70 s · Esc stops, nothing is lost"

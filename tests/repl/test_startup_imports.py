@@ -108,7 +108,7 @@ def test_the_criteria_are_loaded_while_the_agent_works_and_not_before(project: P
         "from pathlib import Path\n"
         "from runner.effects import TaskEffects\n"
         "from runner.executors.executor_port import Answer, Ask\n"
-        "from runner.core.state import Request\n"
+        "from runner.core.request import Request\n"
         "from tracer.statedir import StateDir\n"
         "class Agent:\n"
         "    async def ask(self, request, *, live):\n"

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runner.core.task import TaskRequest
+from runner.core.request import Request
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
 from tracer.conversation import ConversationTracer
+from tracer.drafts import executor_choice
 from tracer.lookup import task_ids
 from tracer.statedir import StateDir
 
@@ -42,7 +43,7 @@ async def main(workspace: Path, script: Path, where: str, after: int) -> None:
     state_dir = StateDir(workspace / ".pm-orchestrator")
 
     def executor(request: Any) -> ScriptedExecutor:
-        return ScriptedExecutor(Path(request.executor["script"]), state_dir=state_dir.root)
+        return ScriptedExecutor(Path(request.executor.script or ""), state_dir=state_dir.root)
 
     async with Supervisor(state_dir, make_executor=executor, make_effects=make_effects) as supervisor:
         known = task_ids(state_dir)
@@ -50,8 +51,10 @@ async def main(workspace: Path, script: Path, where: str, after: int) -> None:
             task_id = await supervisor.resume(known[0])
         else:
             task_id = await supervisor.submit(
-                TaskRequest(
-                    prompt="Implement login.py", workspace=str(workspace), executor="scripted", script=str(script)
+                Request(
+                    prompt="Implement login.py",
+                    workspace=str(workspace),
+                    executor=executor_choice("scripted", script=str(script)),
                 )
             )
         outcome = await supervisor.wait(task_id)

@@ -12,7 +12,8 @@ from runner.executors.executor_port import Answer, Ask, Live
 from runner.gate.criterion import Verdict
 from runner.loop import TaskLoop
 from runner.perform import Changed
-from tracer.events import Draft, Entry
+from tracer.drafts import Draft
+from tracer.facts import Entry, entry_of
 
 
 class Record:
@@ -22,7 +23,7 @@ class Record:
         self.entries = list(entries)
 
     async def append(self, draft: Draft) -> Entry:
-        entry = Entry(
+        entry = entry_of(
             f"2025-01-23T10:30:00.{len(self.entries):03d}Z",
             draft.event,
             "sess-1",
@@ -83,10 +84,10 @@ async def run(record: Record, world: World) -> TaskState:
 def request(**limits: Any) -> Entry:
     """A first fact with these limits."""
     data = {"prompt": "Implement login feature", "workspace": "/project", "limits": limits, "executor": {"name": "x"}}
-    return Entry("2025-01-23T10:30:00.000Z", "USER_REQUEST", "sess-1", "task-001", data)
+    return entry_of("2025-01-23T10:30:00.000Z", "USER_REQUEST", "sess-1", "task-001", data)
 
 
 def person(action: str, **extra: Any) -> Entry:
     """A person's answer as a fact."""
     data = {"prompt": "", "action": action, **extra}
-    return Entry("2025-01-23T10:31:00.000Z", "USER_REQUEST", "sess-1", "task-001", data)
+    return entry_of("2025-01-23T10:31:00.000Z", "USER_REQUEST", "sess-1", "task-001", data)

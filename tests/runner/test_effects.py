@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.core.state import Request, TaskState
+from runner.core.request import Request
+from runner.core.state import NO_ANSWER, TaskState
 from runner.core.steps import Judge
 from runner.effects import TaskEffects
 from runner.executors.executor_port import Executor
@@ -56,6 +57,7 @@ async def test_the_verdict_says_what_could_not_be_compared(tmp_path: Path) -> No
     )
     base = await effects.baseline("task-001-0")
     (workspace / "a.py").write_text("a = 1\n")
-    step = Judge(answer={"output": "Set a.", "status": "COMPLETE"}, iteration_index=0, first_base=base)
+    answer = NO_ANSWER._replace(data={"output": "Set a.", "status": "COMPLETE"})
+    step = Judge(answer=answer, iteration_index=0, first_base=base)
     verdict = await effects.judge(TaskState(task_id="task-001"), step)
     assert any("git cannot be used here" in note for note in verdict.notes)

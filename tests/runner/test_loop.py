@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runner.core.decide import decide
 from runner.core.evolve import evolve, fold
-from runner.core.outcome import continuation_data, outcome_of
+from runner.core.outcome import continuation, outcome_of
 from runner.core.state import EMPTY
 from runner.executors.executor_port import (
     Answer,
@@ -22,7 +22,8 @@ from runner.executors.executor_port import (
 )
 from runner.loop import TaskLoop
 from tests.runner.memory import Record, World, no_sleep, person, request, run
-from tracer.events import EVENT_NAMES, Entry
+from tracer.facts import Entry, entry_of
+from tracer.names import EVENT_NAMES
 
 GOOD = Answer(output="done", status="COMPLETE", cost_usd=0.01)
 
@@ -53,9 +54,9 @@ async def test_a_rejected_answer_is_sent_back_with_its_reasons_and_then_passes()
         "FINAL_SUMMARY",
     ]
     assert state.final is not None
-    assert state.final["status"] == "COMPLETE"
-    assert state.final["reason"] == "passed"
-    assert state.final["total_iterations"] == 2
+    assert state.final.data["status"] == "COMPLETE"
+    assert state.final.data["reason"] == "passed"
+    assert state.final.data["total_iterations"] == 2
     assert "TODO found" in world.asked[1].prompt
     assert "Implement login feature" in world.asked[1].prompt
 
@@ -64,7 +65,7 @@ async def test_the_limit_ends_a_task_as_incomplete_when_nobody_can_be_asked() ->
     record = Record([request(max_iterations=2)])
     state = await run(record, World([GOOD], ["REJECT"]))
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "max_iterations")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "max_iterations")
     assert names(record).count("LLM_REQUEST") == 2
 
 
@@ -77,7 +78,7 @@ async def test_at_the_limit_a_person_is_asked_and_each_answer_does_what_it_says(
         record.entries.append(person(action))
         state = await run(record, World([GOOD], ["REJECT"]))
         assert state.final is not None
-        assert (state.final["status"], state.final["reason"]) == (status, reason)
+        assert (state.final.data["status"], state.final.data["reason"]) == (status, reason)
 
 
 async def test_a_hint_is_part_of_the_next_request_and_grants_as_many_iterations_as_it_says() -> None:
@@ -112,7 +113,7 @@ async def test_passing_trouble_is_retried_with_the_same_prompt_a_bounded_number_
     assert state.judgments.items() == ("RETRY",) * allowed
     assert len({ask.prompt for ask in world.asked}) == 1
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("ERROR", "retries")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("ERROR", "retries")
 
 
 async def test_after_passing_trouble_the_same_prompt_goes_to_the_agents_own_session() -> None:
@@ -122,7 +123,7 @@ async def test_after_passing_trouble_the_same_prompt_goes_to_the_agents_own_sess
     )
     started = request()
     executor = {"name": "codex", "continue_session": True}
-    record = Record([replace(started, data={**started.data, "executor": executor})])
+    record = Record([started._replace(data={**started.data, "executor": executor})])
     rejected = replace(GOOD, session_ref="codex:1")
     world = World([begun, rejected, begun, rejected], ["PASS", "REJECT", "PASS", "PASS"])
     await run(record, world)
@@ -140,8 +141,8 @@ async def test_a_wait_that_the_time_limit_does_not_allow_is_not_begun() -> None:
     state = await run(record, world)
     assert len(world.asked) == 1
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "timeout")
-    assert "61 s" in state.final["detail"]
+    assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "timeout")
+    assert "61 s" in state.final.data["detail"]
 
 
 async def test_time_spent_waiting_counts_against_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +161,7 @@ async def test_time_spent_waiting_counts_against_the_time_limit(monkeypatch: pyt
         None, 25_000, 25_000,
     ]  # fmt: skip
     assert state.final is not None
-    assert (state.final["reason"], state.final["duration_ms"]) == ("timeout", 50_000)
+    assert (state.final.data["reason"], state.final.data["duration_ms"]) == ("timeout", 50_000)
 
 
 async def test_while_it_waits_it_counts_down_and_says_which_try_comes() -> None:
@@ -184,7 +185,7 @@ async def test_an_agent_that_is_ended_at_the_time_limit_still_tells_what_it_did(
     assert (answer["status"], answer["session_ref"], answer["cost_usd"]) == ("TIMEOUT", "codex:1", 0.01)
     assert answer["error"]["message"] == "the time limit of 0.2 s was reached"
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "timeout")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "timeout")
 
 
 @pytest.mark.parametrize(("status", "refused"), [("BLOCKED", True), ("ERROR", False)])
@@ -208,7 +209,7 @@ async def test_a_retry_does_not_count_against_the_iterations_but_counts_in_the_t
     state = await run(record, world)
     assert state.judgments.items() == ("RETRY", "PASS")
     assert state.final is not None
-    assert state.final["total_iterations"] == 2
+    assert state.final.data["total_iterations"] == 2
     assert [ask.iteration_index for ask in world.asked] == [0, 1]
 
 
@@ -216,7 +217,7 @@ async def test_a_refused_key_ends_the_task_at_once() -> None:
     record, world = Record([request()]), World([failed("auth")], ["PASS"])
     state = await run(record, world)
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("ERROR", "auth")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("ERROR", "auth")
     assert len(world.asked) == 1
 
 
@@ -224,7 +225,7 @@ async def test_an_agent_that_is_not_there_ends_the_task_without_asking_again() -
     record, world = Record([request()]), World([failed("unavailable")], ["PASS"])
     state = await run(record, world)
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("ERROR", "retries")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("ERROR", "retries")
     assert len(world.asked) == 1
 
 
@@ -232,7 +233,7 @@ async def test_the_budget_stops_before_the_next_call() -> None:
     record, world = Record([request(budget_usd=0.01)]), World([GOOD], ["REJECT"])
     state = await run(record, world)
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "budget")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "budget")
     assert len(world.asked) == 1
 
 
@@ -242,38 +243,39 @@ async def test_a_request_that_the_provider_refused_costs_nothing_and_one_that_wa
     for trouble, cost in ((failed("rate_limit"), 0.01), (failed("overloaded"), 0.01), (cut, None), (late, None)):
         state = await run(Record([request()]), World([trouble, GOOD], ["PASS", "PASS"]))
         assert state.final is not None
-        assert state.final["cost_usd"] == cost
+        assert state.final.data["cost_usd"] == cost
     state = await run(Record([request()]), World([failed("auth")], ["PASS"]))
     assert state.final is not None
-    assert state.final["cost_usd"] is None, "nobody told any"
+    assert state.final.data["cost_usd"] is None, "nobody told any"
 
 
 async def test_an_unknown_cost_is_null_in_the_summary_never_zero() -> None:
     unknown = Answer(output="done", status="COMPLETE")
     state = await run(Record([request()]), World([unknown], ["PASS"]))
     assert state.final is not None
-    assert state.final["cost_usd"] is None
+    assert state.final.data["cost_usd"] is None
 
 
 async def test_a_continued_task_names_what_was_tried_and_what_is_used_up() -> None:
     record = Record([request(max_iterations=1)])
     await run(record, World([Answer(output="x", status="COMPLETE", session_ref="scripted:1")], ["REJECT"]))
-    data = continuation_data(record.entries, trace_file="conversation-task-001-a.jsonl", overrides={})
-    again = Record([Entry("2025-01-24T00:00:00.000Z", "USER_REQUEST", "sess-2", "task-001", data)])
+    data = continuation(record.entries, trace_file="conversation-task-001-a.jsonl", overrides={}).data
+    again = Record([entry_of("2025-01-24T00:00:00.000Z", "USER_REQUEST", "sess-2", "task-001", data)])
     world = World([GOOD], ["PASS"])
     state = await run(again, world)
     assert "Q2: TODO found" in world.asked[0].prompt
     assert world.asked[0].history == ("scripted:1",)
     assert state.request is not None
     assert state.request.continues is not None
-    assert state.request.continues["reason"] == "max_iterations"
+    assert state.request.continues.reason == "max_iterations"
 
 
 async def test_a_continued_task_keeps_the_limits_and_the_branch_that_the_person_gave_it_last() -> None:
     record = Record([request(max_iterations=1, budget_usd=1.0)])
     await run(record, World([GOOD], ["REJECT"]))
     record.entries.append(person("continue", limits={"budget_usd": 5.0}, into="b"))
-    data = continuation_data(record.entries, trace_file="conversation-task-001-a.jsonl", overrides={"timeout_s": 9.0})
+    overrides = {"timeout_s": 9.0}
+    data = continuation(record.entries, trace_file="conversation-task-001-a.jsonl", overrides=overrides).data
     assert (data["limits"]["budget_usd"], data["limits"]["timeout_s"], data["into"]) == (5.0, 9.0, "b")
     assert data["limits"]["max_iterations"] == 1
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core.task import TaskRequest
+from runner.core.request import Request
 from runner.gate.request_kind import settled_kind, words_by_language
 
 EXAMPLES = [
@@ -95,15 +95,11 @@ def test_whatever_else_is_a_change(request_: str) -> None:
 @pytest.mark.parametrize("kind", ["change", "question", "investigation"])
 def test_a_kind_that_was_given_stands_and_is_recorded(kind: str) -> None:
     for prompt in ("Why?", "Fix it"):
-        request = TaskRequest(prompt=prompt, workspace="w", kind=kind)  # type: ignore[arg-type]
-        assert request.to_data(continues_sessions=False)["kind"] == kind
+        assert Request(prompt=prompt, workspace="w", kind=kind).draft().data["kind"] == kind
 
 
 def test_the_kind_is_settled_in_the_record() -> None:
-    found = {
-        prompt: TaskRequest(prompt=prompt, workspace="w").to_data(continues_sessions=False)["kind"]
-        for prompt in ("Why?", "login broken")
-    }
+    found = {prompt: Request(prompt=prompt, workspace="w").draft().data["kind"] for prompt in ("Why?", "login broken")}
     assert found == {"Why?": "question", "login broken": "change"}
 
 

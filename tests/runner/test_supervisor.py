@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runner.core.state import Request
-from runner.core.task import TaskRequest
+from runner.core.request import Request
 from runner.effects import make_effects
 from runner.executors.executor_port import (
     Answer,
@@ -26,7 +24,9 @@ from runner.supervisor import Supervisor, request_stop
 from runner.task_log import begin_session
 from tracer.clock import monotonic
 from tracer.conversation import ConversationTracer
+from tracer.drafts import executor_choice
 from tracer.errors import RecordError, UsageError
+from tracer.facts import Limits
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
 from tracer.tracepack import TracePack
@@ -45,14 +45,15 @@ def supervisor(project: Path, **options: Any) -> Supervisor:
     state_dir = StateDir(project / ".pm-orchestrator")
 
     def make(request: Request) -> ScriptedExecutor:
-        return ScriptedExecutor(Path(request.executor["script"]), state_dir=state_dir.root)
+        return ScriptedExecutor(Path(request.executor.script or ""), state_dir=state_dir.root)
 
     options.setdefault("make_executor", make)
     return Supervisor(state_dir, make_effects=make_effects, **options)
 
 
-def asked(project: Path, path: str, **options: Any) -> TaskRequest:
-    return TaskRequest(prompt="Write a.py", workspace=str(project), executor="scripted", script=path, **options)
+def asked(project: Path, path: str, *, kind: str = "auto", **limits: Any) -> Request:
+    executor = executor_choice("scripted", script=path)
+    return Request(prompt="Write a.py", workspace=str(project), kind=kind, executor=executor, limits=Limits(**limits))
 
 
 async def test_a_task_runs_to_its_end_and_says_so(project: Path, tmp_path: Path) -> None:
@@ -188,7 +189,7 @@ async def test_a_task_whose_record_was_removed_meanwhile_can_be_stopped_and_has_
     path = script(tmp_path, {"match": "a.py", **GOOD, "delay_ms": 60_000}, {"match": "b.py", **GOOD, "delay_ms": 500})
     async with supervisor(project) as supervised:
         removed = await supervised.submit(asked(project, path))
-        other = await supervised.submit(replace(asked(project, path), prompt="Write b.py", kind="question"))
+        other = await supervised.submit(asked(project, path)._replace(prompt="Write b.py", kind="question"))
         trace = Path(supervised.look(removed).trace_file)
         before = trace.read_bytes()
         trace.unlink()

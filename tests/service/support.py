@@ -16,8 +16,7 @@ import httpx2
 import uvicorn
 
 from collector.opening import open_collector
-from runner.core.state import Request
-from runner.core.task import TaskRequest
+from runner.core.request import Request
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
@@ -25,6 +24,8 @@ from service.app import create_app
 from service.schemas import NewTask
 from service.security import OneTimeCodes
 from service.server import without_delay
+from tracer.drafts import executor_choice
+from tracer.facts import CheckChoice, Limits
 from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
@@ -67,15 +68,14 @@ def build_app(
     def make_executor(_request: Request) -> ScriptedExecutor:
         return ScriptedExecutor(script, state_dir=state_dir.root)
 
-    def task_request(body: NewTask) -> TaskRequest:
-        return TaskRequest(
+    def task_request(body: NewTask) -> Request:
+        return Request(
             prompt=body.prompt,
             title=body.title or "",
             workspace=str(project),
-            executor="scripted",
-            max_iterations=body.max_iterations or 3,
-            checks={"criteria": body.criteria},
-            **limits,
+            executor=executor_choice("scripted"),
+            checks=CheckChoice({"criteria": body.criteria}),
+            limits=Limits(max_iterations=body.max_iterations or 3, **limits),
         )
 
     supervisor = Supervisor(state_dir, make_executor=make_executor, make_effects=make_effects)

@@ -12,8 +12,9 @@ import pytest
 from tests.tracer.support import NoRedactor
 from tracer import clock
 from tracer.conversation import ConversationTracer
+from tracer.drafts import Draft
 from tracer.errors import LockedError, NotFoundError, TraceError, UsageError
-from tracer.events import Draft, parse_line
+from tracer.events import parse_line
 from tracer.lookup import resolve_task, trace_files
 from tracer.statedir import StateDir
 

@@ -19,13 +19,16 @@ from hypothesis import strategies as st
 from tests.support.tools import need
 from tests.tracer.support import SEED_LINES, NoRedactor, with_traces
 from tracer.conversation import ConversationTracer
+from tracer.drafts import Draft
 from tracer.errors import LockedError, RecordError, TraceError
-from tracer.events import EVENT_NAMES, Draft, Entry, encode, parse_line
+from tracer.events import encode, parse_line
+from tracer.facts import Entry
 from tracer.journal.chain import check_chain
 from tracer.journal.follow import follow
 from tracer.journal.reading import iter_lines, read_entries, scan
 from tracer.journal.record_file import RecordFile
 from tracer.journal.writer import Journal
+from tracer.names import EVENT_NAMES
 from tracer.statedir import StateDir
 
 NAME = "conversation-task-001-2025-01-23T10-30-00.jsonl"

@@ -101,7 +101,7 @@ def test_latest_iteration_is_per_subtask() -> None:
 
 
 def fields(entry: object) -> dict[str, object]:
-    return {name: getattr(entry, name) for name in entry.__slots__}  # type: ignore[attr-defined]
+    return entry._asdict()  # type: ignore[attr-defined, no-any-return]
 
 
 def _allot(root: str, count: int, queue: multiprocessing.Queue[list[str]]) -> None:

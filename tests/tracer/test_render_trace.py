@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tracer.support import SEED_LINES
-from tracer.events import Entry, parse_line
+from tracer.events import parse_line
+from tracer.facts import Entry, entry_of
 from tracer.trace_text import escape_controls, fact_line, trace_text
 
 SEED_BLOCK = """\
@@ -29,7 +30,7 @@ SEED_BLOCK = """\
 
 
 def entry(event: str, data: dict[str, Any], index: int | None = None, subtask: str | None = None) -> Entry:
-    return Entry("2025-01-23T10:30:00.000Z", event, "s", "task-001", data, subtask, index)
+    return entry_of("2025-01-23T10:30:00.000Z", event, "s", "task-001", data, subtask, index)
 
 
 def test_the_seeds_lines_give_the_seeds_block_to_the_byte() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tracer.verification import Unverified, unverified_in, unverified_text, verification_of
+from tracer.facts import QualityJudgment, Unverified
+from tracer.verification import unverified_in, unverified_text, verification_of
 
 UNTRUSTED = ("folder not trusted", "pm config trust")
 
@@ -18,8 +19,13 @@ def result(criterion: str, outcome: str | None = "pass", why: str = "", followin
     return {**told, "why": why, "next": following} if why else told
 
 
-def judgment(*results: dict[str, Any]) -> dict[str, Any]:
-    return {"judgment": "PASS", "criteria_results": list(results)}
+def judged(results: object, judgment: str = "PASS") -> QualityJudgment:
+    data = {"judgment": judgment, "criteria_results": results}
+    return QualityJudgment("", "QUALITY_JUDGMENT", "", "", data)
+
+
+def judgment(*results: dict[str, Any]) -> QualityJudgment:
+    return judged(list(results))
 
 
 @pytest.mark.parametrize(
@@ -32,13 +38,13 @@ def judgment(*results: dict[str, Any]) -> dict[str, Any]:
         ([judgment(result("Q7"), result("Q8", "not_verified", *UNTRUSTED))], "not_verified"),
         ([judgment(result("Q2", "fail"), result("Q7"))], "failed"),
         ([judgment(result("Q7")), judgment(result("Q1"))], "not_verified"),  # one of two subtasks had no tests
-        ([{"judgment": "RETRY", "criteria_results": []}], "not_verified"),
-        ([{"judgment": "PASS", "criteria_results": "damaged"}], "not_verified"),
+        ([judged([], "RETRY")], "not_verified"),
+        ([judged("damaged")], "not_verified"),
         ([], "not_verified"),
     ],
 )
 def test_only_tests_that_passed_with_nothing_left_unchecked_verify(
-    judgments: list[dict[str, Any]], verification: str
+    judgments: list[QualityJudgment], verification: str
 ) -> None:
     assert verification_of(judgments) == verification
 

@@ -15,28 +15,26 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, NamedTuple
 
+from tracer import facts
 from tracer.clock import now_epoch_ms
 from tracer.errors import TraceError
-from tracer.facts import is_unbilled
+from tracer.names import ACTIONS, PLAN_SUFFIX
 from tracer.statedir import StateDir, parse_trace_name
 
 _TITLE = 80
 
 
-def fold_fact(fold: dict[str, Any], fact: Any) -> None:
-    """Add one line's decoded JSON to `fold`, in place."""
-    data = fact.get("data") if isinstance(fact, dict) else None
-    if not isinstance(data, dict):
+def fold_fact(fold: dict[str, Any], fact: facts.Entry | None) -> None:
+    """Add one line's event to `fold`, in place; None is a damaged line."""
+    if fact is None:
         fold["damaged"] = fold.get("damaged", 0) + 1
         return
-    event, stamp = fact.get("event"), fact.get("timestamp")
-    if isinstance(stamp, str):
-        fold.setdefault("created_at", stamp)
-        fold["updated_at"] = stamp
-    fold["last"] = event
-    handler = _HANDLERS.get(event) if isinstance(event, str) else None
-    if handler:
-        handler(fold, fact, data)
+    if fact.timestamp:
+        fold.setdefault("created_at", fact.timestamp)
+        fold["updated_at"] = fact.timestamp
+    fold["last"] = fact.event
+    if handler := _HANDLERS.get(type(fact)):
+        handler(fold, fact)
 
 
 def awaiting(fold: dict[str, Any]) -> bool:
@@ -46,7 +44,7 @@ def awaiting(fold: dict[str, Any]) -> bool:
     if fold.get("on_limit") != "ask" or fold.get("action") or "final" in fold:
         return False
     allowed = fold.get("allowed", 3)
-    loops = [loop for name, loop in fold.get("loops", {}).items() if not name.endswith("-plan")]
+    loops = [loop for name, loop in fold.get("loops", {}).items() if not name.endswith(PLAN_SUFFIX)]
     return all(loop[0] for loop in loops) and any(  # while another subtask is being answered, the task is at work
         ended and not passed and not retries and (counted >= allowed or undecided)
         for ended, passed, retries, counted, undecided in loops
@@ -75,87 +73,77 @@ def iterations_of(fold: dict[str, Any]) -> int:
     return total
 
 
-def _user_request(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
+def _user_request(fold: dict[str, Any], fact: facts.UserRequest) -> None:
     if "title" in fold:
-        action, more = str(data.get("action")), data.get("max_iterations")
+        action, more = fact.action, fact.max_iterations
         if fold.get("proposed"):
-            fold["proposed"] = "limits" in data or "into" in data  # other limits are no word about the plan
+            fold["proposed"] = fact.changes_only_terms
             return
-        if action in {"continue", "hint"} and "into" not in data:
-            given = more if type(more) is int and more > 0 else max(1, fold["limit"])
-            fold["allowed"] += given
-        if action in {"continue", "hint", "accept", "stop"}:
+        if action in {"continue", "hint"} and fact.into is None:
+            fold["allowed"] += more if more is not None and more > 0 else max(1, fold["limit"])
+        if action in ACTIONS:
             fold["action"] = action
         return
-    words = str(data.get("title") or data.get("prompt") or "").strip()
+    words = (fact.title or fact.prompt).strip()
     first_line = words.split("\n", 1)[0].strip()
     fold["title"] = first_line if len(first_line) <= _TITLE else first_line[: _TITLE - 1] + "…"
-    limits, executor = data.get("limits"), data.get("executor")
-    limits = limits if isinstance(limits, dict) else {}
-    most = limits.get("max_iterations")
-    fold["limit"] = fold["allowed"] = most if type(most) is int and most >= 0 else 3
-    fold["on_limit"] = limits.get("on_limit")
-    if isinstance(executor, dict):
-        fold["executor"] = str(executor.get("name") or "")
-        fold["model"] = str(executor.get("model") or "")
-    elif isinstance(executor, str):
-        fold["executor"] = executor
+    fold["limit"] = fold["allowed"] = fact.limits.max_iterations
+    fold["on_limit"] = fact.limits.on_limit
+    fold["executor"], fold["model"] = fact.executor_name, fact.executor.model or ""
 
 
-def _loop(fold: dict[str, Any], fact: dict[str, Any]) -> list[Any]:
+def _loop(fold: dict[str, Any], fact: facts.Entry) -> list[Any]:
     loops = fold.setdefault("loops", {})
-    loop: list[Any] = loops.setdefault(str(fact.get("subtask_id") or ""), [False, False, 0, 0, False])
+    loop: list[Any] = loops.setdefault(fact.subtask_id or "", [False, False, 0, 0, False])
     return loop
 
 
-def _llm_request(fold: dict[str, Any], fact: dict[str, Any], _data: dict[str, Any]) -> None:
+def _llm_request(fold: dict[str, Any], fact: facts.LlmRequest) -> None:
     _loop(fold, fact)[0] = False
     fold["action"] = ""
 
 
-def _chunking_plan(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
-    fold["proposed"] = data.get("proposed") is True
+def _chunking_plan(fold: dict[str, Any], fact: facts.ChunkingPlan) -> None:
+    fold["proposed"] = fact.proposed
 
 
-def _llm_response(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
-    cost = data.get("cost_usd")
-    known = type(cost) in {int, float}
-    if not known and is_unbilled(data):
+def _llm_response(fold: dict[str, Any], fact: facts.LlmResponse) -> None:
+    cost = fact.cost_usd
+    if cost is None and fact.unbilled:
         return
-    fold["cost"] = fold.get("cost", 0.0) + (cost if known else 0.0)
-    fold["cost_known"] = fold.get("cost_known", True) and known
+    fold["cost"] = fold.get("cost", 0.0) + (cost or 0.0)
+    fold["cost_known"] = fold.get("cost_known", True) and cost is not None
 
 
-def _quality_judgment(fold: dict[str, Any], fact: dict[str, Any], data: dict[str, Any]) -> None:
-    fold.setdefault("judged", []).append(str(data.get("judgment", "")))
-    _loop(fold, fact)[4] = bool(data.get("ask_person"))
+def _quality_judgment(fold: dict[str, Any], fact: facts.QualityJudgment) -> None:
+    fold.setdefault("judged", []).append(fact.judgment)
+    _loop(fold, fact)[4] = fact.ask_person
 
 
-def _iteration_end(fold: dict[str, Any], fact: dict[str, Any], data: dict[str, Any]) -> None:
-    judgment, loop = data.get("judgment"), _loop(fold, fact)
-    fold.setdefault("ended", []).append(str(judgment or ""))
+def _iteration_end(fold: dict[str, Any], fact: facts.IterationEnd) -> None:
+    judgment, loop = fact.judgment, _loop(fold, fact)
+    fold.setdefault("ended", []).append(judgment)
     loop[0], loop[1] = True, judgment == "PASS"
     loop[2] = loop[2] + 1 if judgment == "RETRY" else 0
     loop[3] += judgment != "RETRY"
 
 
-def _final_summary(fold: dict[str, Any], _fact: dict[str, Any], data: dict[str, Any]) -> None:
-    fold["final"] = str(data.get("status", ""))
-    fold["reason"] = str(data.get("reason") or "")
-    if type(data.get("total_iterations")) is int:
-        fold["total"] = data["total_iterations"]
-    if type(data.get("cost_usd")) in {int, float}:
-        fold["cost"], fold["cost_known"] = data["cost_usd"], True
+def _final_summary(fold: dict[str, Any], fact: facts.FinalSummary) -> None:
+    fold["final"], fold["reason"] = fact.status, fact.reason
+    if fact.total_iterations is not None:
+        fold["total"] = fact.total_iterations
+    if fact.cost_usd is not None:
+        fold["cost"], fold["cost_known"] = fact.cost_usd, True
 
 
-_HANDLERS = {
-    "USER_REQUEST": _user_request,
-    "CHUNKING_PLAN": _chunking_plan,
-    "LLM_REQUEST": _llm_request,
-    "LLM_RESPONSE": _llm_response,
-    "QUALITY_JUDGMENT": _quality_judgment,
-    "ITERATION_END": _iteration_end,
-    "FINAL_SUMMARY": _final_summary,
+_HANDLERS: dict[type[facts.Entry], Callable[[dict[str, Any], Any], None]] = {
+    facts.UserRequest: _user_request,
+    facts.ChunkingPlan: _chunking_plan,
+    facts.LlmRequest: _llm_request,
+    facts.LlmResponse: _llm_response,
+    facts.QualityJudgment: _quality_judgment,
+    facts.IterationEnd: _iteration_end,
+    facts.FinalSummary: _final_summary,
 }
 
 
@@ -339,7 +327,7 @@ def _trace_row(
                     break
                 seq += 1
                 offset += len(line)
-                fold_fact(fold, _decoded(line))
+                fold_fact(fold, facts.fact_in(line))
                 last = line
             if last:
                 fold["mark"] = last[-_MARK:].hex()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tracer.catalog.store import open_catalog, refresh
+from tracer.names import OPEN_STATUSES
 from tracer.statedir import StateDir
 
 
@@ -85,7 +86,6 @@ where (:failed is null or success = 0) and (:since is null or ts >= :since)
 order by ts desc, name desc
 limit :limit
 """
-_OPEN = frozenset({"RUNNING", "AWAITING_RESPONSE", "UNFINISHED"})
 
 
 def list_tasks(
@@ -116,13 +116,13 @@ def _tasks(
     task_id: str | None,
     limit: int,
 ) -> Iterator[TaskRow]:
-    final = status if status is not None and status not in _OPEN else None
+    final = status if status is not None and status not in OPEN_STATUSES else None
     values = {
         "after": after,
         "task_id": task_id,
         "since": since,
         "final": final,
-        "open": 1 if status in _OPEN else None,
+        "open": 1 if status in OPEN_STATUSES else None,
     }
     for found in connection.execute(TASKS_SQL, values):
         if limit == 0:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from tracer.errors import NotFoundError
+from tracer.facts import QualityJudgment, fact_in
 
 Phase = Literal["think", "read", "edit", "run", "test", "plan", "other"]
 
@@ -234,8 +235,8 @@ def read_agentic(path: Path) -> Trace:
         ) from error
 
 
-def judgments(paths: Iterable[Path], *, since: str | None = None) -> Iterator[dict[str, Any]]:
-    """The data of every QUALITY_JUDGMENT in conversation traces, file by file; from `since` (ISO time) on.
+def judgments(paths: Iterable[Path], *, since: str | None = None) -> Iterator[QualityJudgment]:
+    """Every QUALITY_JUDGMENT in conversation traces, file by file; from `since` (ISO time) on.
 
     A file that vanishes or cannot be read is passed over: it tells nothing.
     """
@@ -243,22 +244,16 @@ def judgments(paths: Iterable[Path], *, since: str | None = None) -> Iterator[di
         try:
             with path.open("rb") as file:
                 for line in _lines(file):
-                    if _JUDGMENT in line and (data := _judgment(line, since)) is not None:
-                        yield data
+                    if _JUDGMENT in line and (judged := _judgment(line, since)) is not None:
+                        yield judged
         except OSError:
             continue
 
 
-def _judgment(line: bytes, since: str | None) -> dict[str, Any] | None:
-    try:
-        fact = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(fact, dict) or fact.get("event") != "QUALITY_JUDGMENT":
-        return None
-    data = fact.get("data")
-    recent = since is None or str(fact.get("timestamp", "")) >= since
-    return data if recent and isinstance(data, dict) else None
+def _judgment(line: bytes, since: str | None) -> QualityJudgment | None:
+    fact = fact_in(line)
+    recent = isinstance(fact, QualityJudgment) and (since is None or fact.timestamp >= since)
+    return fact if isinstance(fact, QualityJudgment) and recent else None
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

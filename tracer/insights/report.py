@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from tracer.facts import QualityJudgment
 from tracer.insights.agentic_trace import Step, Trace
 from tracer.insights.loops import Loop, find_loops, normal_args
 
@@ -86,8 +87,8 @@ class Insights:
         return asdict(self) | rows | {"loops": loops}
 
 
-def insights(traces: Iterable[Trace], judgments: Iterable[Mapping[str, Any]] = ()) -> Insights:
-    """Look at `traces` together, and at `judgments` (the data of QUALITY_JUDGMENT facts, oldest first)."""
+def insights(traces: Iterable[Trace], judgments: Iterable[QualityJudgment] = ()) -> Insights:
+    """Look at `traces` together, and at `judgments` (oldest first)."""
     known = list(traces)
     loops = [(trace.name, loop) for trace in known for loop in find_loops(trace.steps)]
     return Insights(
@@ -178,25 +179,20 @@ def _shared(output: float, steps: Iterable[Step]) -> Counter[str]:
     return Counter({phase: round(output * count / total) for phase, count in written.items()})
 
 
-def rejections(judgments: Iterable[Mapping[str, Any]]) -> tuple[Rejections, ...]:
+def rejections(judgments: Iterable[QualityJudgment]) -> tuple[Rejections, ...]:
     """How often each criterion rejected, most first."""
     judged: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     names: dict[str, str] = {}
     reasons: dict[str, str] = {}
-    for judgment in judgments:
-        results = judgment.get("criteria_results")
-        for result in results if isinstance(results, list) else ():
-            if not isinstance(result, Mapping) or not isinstance(result.get("id"), str):
-                continue
-            if result.get("outcome") == "not_verified":
-                continue
-            criterion = result["id"]
-            judged[criterion] += 1
-            names[criterion] = str(result.get("name", criterion))
-            if result.get("passed") is False:
-                failed[criterion] += 1
-                reasons[criterion] = str(result.get("reason") or "")[:_EXCERPT]
+    for result in (result for judgment in judgments for result in judgment.criteria_results):
+        if not result.id or result.outcome == "not_verified":
+            continue
+        judged[result.id] += 1
+        names[result.id] = result.name or result.id
+        if result.passed is False:
+            failed[result.id] += 1
+            reasons[result.id] = result.reason[:_EXCERPT]
     rows = [Rejections(c, names[c], failed[c], judged[c], reasons.get(c, "")) for c in judged]
     return tuple(sorted(rows, key=lambda row: (-row.rejected, row.criterion)))
 

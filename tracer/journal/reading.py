@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tracer.errors import NotFoundError, TraceError
-from tracer.events import Entry, parse_line
+from tracer.events import parse_line
+from tracer.facts import Entry
 from tracer.journal.record_file import TornTail, require_file, torn_tail
 
 

@@ -11,15 +11,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from tracer import facts
 from tracer.errors import NotFoundError, TraceError
-from tracer.events import Entry
 from tracer.journal.chain import ChainReport, check_chain
 from tracer.journal.reading import Scan, scan
+from tracer.names import ACTIONS, ANSWER_STATUSES, FINAL_STATUSES, JUDGMENTS, TASK_STATUSES
 
-_JUDGMENTS: Final = frozenset({"PASS", "REJECT", "RETRY"})
-_ANSWER_STATES: Final = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT"})
-_FINAL_STATES: Final = frozenset({"COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"})
-_ACTIONS: Final = frozenset({"continue", "hint", "accept", "stop"})
 _START: Final = "start"
 _LOOKS: Final = 5
 _PAUSE_S: Final = 0.02
@@ -133,47 +130,45 @@ def _chain(chain: ChainReport, head: str | None) -> list[Finding]:
     return findings
 
 
-def check_values(facts: Iterable[tuple[int, Entry]]) -> list[Finding]:
+def check_values(facts: Iterable[tuple[int, facts.Entry]]) -> list[Finding]:
     """Result values outside contracts 1: judgments, statuses, actions, iteration numbers that contradict themselves."""
     findings = []
     for seq, entry in facts:
-        problem = _value_problem(entry.event, entry.data, entry.iteration_index)
+        problem = _value_problem(entry)
         if problem:
             findings.append(Finding("damage", seq + 1, f"{entry.event}: {problem}"))
     return findings
 
 
-def _value_problem(event: str, data: Mapping[str, Any], index: int | None) -> str:
-    if event in _BEFORE and index is None:
+def _value_problem(entry: facts.Entry) -> str:
+    if entry.event in _BEFORE and entry.iteration_index is None:
         return "iteration_index is missing"
-    match event:
-        case "LLM_RESPONSE" if data["status"] not in _ANSWER_STATES:
-            return f"status {data['status']!r}"
-        case "QUALITY_JUDGMENT" | "ITERATION_END" if data["judgment"] not in _JUDGMENTS:
-            return f"judgment {data['judgment']!r}"
-        case "QUALITY_JUDGMENT":
-            return _result_problem(data)
-        case "ITERATION_END" if data["iteration_index"] != index:
-            return f"data says iteration {data['iteration_index']}, the envelope {index}"
-        case "FINAL_SUMMARY" if data["status"] not in _FINAL_STATES:
-            return f"status {data['status']!r}"
-        case "USER_REQUEST" if data.get("action") is not None and str(data["action"]) not in _ACTIONS:
-            return f"action {data['action']!r}"
+    match entry:
+        case facts.LlmResponse() if entry.status not in ANSWER_STATUSES:
+            return f"status {entry.status!r}"
+        case facts.QualityJudgment() | facts.IterationEnd() if entry.judgment not in JUDGMENTS:
+            return f"judgment {entry.judgment!r}"
+        case facts.QualityJudgment():
+            return _result_problem(entry)
+        case facts.IterationEnd() if entry.stated_index != entry.iteration_index:
+            return f"data says iteration {entry.stated_index}, the envelope {entry.iteration_index}"
+        case facts.FinalSummary() if entry.status not in FINAL_STATUSES:
+            return f"status {entry.status!r}"
+        case facts.UserRequest() if entry.has_action and entry.action not in ACTIONS:
+            return f"action {entry.action!r}"
     return ""
 
 
-def _result_problem(data: Mapping[str, Any]) -> str:
-    results = data["criteria_results"]
-    for result in results:
-        if not isinstance(result, dict) or type(result.get("passed")) is not bool or type(result.get("id")) is not str:
-            return "a criterion's result has no id or no true/false"
-    failed = [result["id"] for result in results if not result["passed"]]
-    if data["judgment"] == "PASS" and failed:
+def _result_problem(judged: facts.QualityJudgment) -> str:
+    if judged.damaged_results:
+        return "a criterion's result has no id or no true/false"
+    failed = [result.id for result in judged.failures]
+    if judged.judgment == "PASS" and failed:
         return f"PASS although {', '.join(failed)} failed"
     return ""
 
 
-def check_order(facts: Sequence[tuple[int, Entry]]) -> list[Finding]:
+def check_order(facts: Sequence[tuple[int, facts.Entry]]) -> list[Finding]:
     """Facts that cannot stand where they stand; a missing FINAL_SUMMARY is a note (the task is unfinished)."""
     findings: list[Finding] = []
     before: dict[str | None, tuple[str, int]] = {}
@@ -190,11 +185,15 @@ def check_order(facts: Sequence[tuple[int, Entry]]) -> list[Finding]:
     return findings
 
 
-def _order_problem(position: int, entry: Entry, before: Mapping[str | None, tuple[str, int]]) -> str:
+def _order_problem(position: int, entry: facts.Entry, before: Mapping[str | None, tuple[str, int]]) -> str:
     if position == 0:
         return "" if entry.event == "USER_REQUEST" else "stands first: a trace begins with USER_REQUEST"
     if entry.event == "USER_REQUEST":
-        return "" if entry.data.get("action") else "without an action stands after the first line"
+        return (
+            ""
+            if isinstance(entry, facts.UserRequest) and entry.action
+            else "without an action stands after the first line"
+        )
     allowed = _BEFORE.get(entry.event)
     if allowed is None:
         return ""
@@ -208,21 +207,19 @@ def _order_problem(position: int, entry: Entry, before: Mapping[str | None, tupl
     return f"has iteration {now} where {expected} is due" if now != expected else ""
 
 
-def _chunked_order(entry: Entry, last: str) -> bool:
+def _chunked_order(entry: facts.Entry, last: str) -> bool:
     """What only a task in subtasks has: the whole judged without an answer of its own, a conflict after a PASS."""
-    match entry.event:
-        case "QUALITY_JUDGMENT" if entry.data.get("whole") is True:
+    match entry:
+        case facts.QualityJudgment(whole=True):
             return entry.subtask_id is None and last in {_START, "ITERATION_END"}
-        case "QUALITY_JUDGMENT" if entry.data.get("conflict"):
+        case facts.QualityJudgment() if entry.conflict:
             return last == "QUALITY_JUDGMENT"
-        case "LLM_REQUEST":
-            return bool(entry.data.get("purpose")) and last == "LLM_RESPONSE"
+        case facts.LlmRequest():
+            return bool(entry.purpose) and last == "LLM_RESPONSE"
     return False
 
 
-_TASK_STATES: Final = frozenset(
-    {"QUEUED", "RUNNING", "AWAITING_RESPONSE", "UNFINISHED", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED"}
-)
+_TASK_STATES: Final = frozenset(TASK_STATUSES)
 _LEGAL: Final[Mapping[str, frozenset[str]]] = {
     "QUEUED": frozenset({"RUNNING", "CANCELLED", "ERROR", "UNFINISHED"}),
     "RUNNING": _TASK_STATES - {"RUNNING", "QUEUED"},

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from tracer.facts import FinalSummary, Usage, read_fact
 from tracer.rows.row import Row
 from tracer.rows.row_file import RowFile
 
@@ -91,7 +92,9 @@ class Digest:
         end = self._file.peek(row.offset + row.size - size, size)
         found = _USAGE.search(end)
         if found:
-            self._count(_loaded(found.group(1)))
+            usage = _loaded(found.group(1))
+            if isinstance(usage, dict) and (count := Usage(usage).total) is not None:
+                self.totals.tokens = (self.totals.tokens or 0) + count
         told = _COST.search(end)
         cost = _loaded(told.group(1)) if told else None
         if isinstance(cost, int | float):
@@ -99,26 +102,18 @@ class Digest:
         elif found:
             self.totals.cost_unknown = True
 
-    def _count(self, usage: Any) -> None:
-        counts = [usage.get(key) for key in ("input_tokens", "output_tokens")] if isinstance(usage, dict) else []
-        known = [count for count in counts if isinstance(count, int)]
-        if known:
-            self.totals.tokens = (self.totals.tokens or 0) + sum(known)
-
     def _final(self, row: Row) -> None:
-        value = self._file.decode(row).value
-        data = value.get("data") if value else None
-        if not isinstance(data, dict):
+        final = read_fact(self._file.decode(row).value)
+        if not isinstance(final, FinalSummary):
             return
         totals = self.totals
-        totals.status = str(data.get("status") or "")
-        if isinstance(data.get("total_iterations"), int):
-            totals.iterations = data["total_iterations"]
-        if isinstance(data.get("usage"), dict):
-            totals.tokens = None
-            self._count(data["usage"])
-        if isinstance(data.get("cost_usd"), int | float):
-            totals.cost_usd, totals.cost_unknown = float(data["cost_usd"]), False
+        totals.status = final.status
+        if final.total_iterations is not None:
+            totals.iterations = final.total_iterations
+        if final.usage is not None:
+            totals.tokens = final.usage.total
+        if final.cost_usd is not None:
+            totals.cost_usd, totals.cost_unknown = float(final.cost_usd), False
 
 
 def _loaded(raw: bytes) -> Any:

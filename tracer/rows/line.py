@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from calendar import timegm
-from collections.abc import Callable
 from typing import Any, Final, Literal, cast
 
 import orjson
 
+from tracer import facts
+from tracer.names import BAD_STATUSES, PACK_EVENTS
 from tracer.rows.row import (
     NO_GROUP,
     Family,
@@ -54,10 +55,6 @@ _TRACEPACK: Final = re.compile(
 )
 _AGENTIC: Final = re.compile(rb'\{"type":"(meta|thought|message|tool|error)","ts":' + _STRING + rb",")
 _CAPTURE: Final = re.compile(rb'\{"event_id":' + _STRING + rb',"seq":\d+,"ts_ms":(\d{1,17}),"type":' + _STRING + rb",")
-_PACK_EVENTS: Final = frozenset({
-    "SESSION_START", "SESSION_END", "TASK_START", "TASK_STATE_CHANGE", "TASK_END", "EXECUTOR_CALL", "EXECUTOR_RESULT",
-    "VERIFICATION_START", "VERIFICATION_RESULT", "ERROR", "WARNING",
-})  # fmt: skip
 _AGENTIC_TYPES: Final = frozenset({"meta", "thought", "message", "tool", "error"})
 _ISO: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)?")
 
@@ -68,7 +65,7 @@ def head_of(head: bytes) -> Head | None:
         time, event, _session, _task, subtask, iteration = found.groups()
         group = Group(None if subtask is None else _text(subtask), None if iteration is None else int(iteration))
         name = _text(event)
-        family: Family = "tracepack" if name in _PACK_EVENTS else "conversation"
+        family: Family = "tracepack" if name in PACK_EVENTS else "conversation"
         return Head(family, name, _text(time), group, found.end() - 1)
     if found := _TRACEPACK.match(head):
         return Head("tracepack", _text(found.group(2)), _text(found.group(1)), NO_GROUP, found.end() - 1)
@@ -99,7 +96,7 @@ def head_of_fields(fields: dict[str, Any]) -> Head:
             subtask if isinstance(subtask, str) else None,
             iteration if type(iteration) is int and iteration >= 0 else None,
         )
-        pack = event in _PACK_EVENTS or "to_state" in fields
+        pack = event in PACK_EVENTS or "to_state" in fields
         return Head("tracepack" if pack else "conversation", event, cast("str", fields["timestamp"]), group, 0)
     if isinstance(kind, str):
         if "event_id" in fields or "ts_ms" in fields:
@@ -147,7 +144,7 @@ def _text(escaped: bytes) -> str:
 SUMMARY_CHARS: Final = 200
 _LOOKED_AT: Final = 2048
 Mark = Literal["", "x", "v"]
-_BAD_STATUS: Final = frozenset({"INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT", "CANCELLED", "error", "failed"})
+_BAD_STATUS: Final = BAD_STATUSES | {"error", "failed"}
 _FIRST_STRING: Final = re.compile(
     rb'"(?:prompt|output|modification_prompt|rules|summary|text|args_summary|content|command)":"((?:[^"\\]|\\.)*)'
 )
@@ -160,12 +157,9 @@ def mark_and_summary(head: Head, fields: dict[str, Any]) -> tuple[Mark, str]:
     if head.family in {"conversation", "tracepack"}:
         data = fields.get("data")
         body = data if isinstance(data, dict) else {}
-        maker = _SUMMARIES_CONVERSATION.get(head.event)
-        if maker is not None:
-            return maker(body)
-        if head.family == "tracepack":
+        if head.family == "tracepack" and head.event not in facts.KINDS:
             return _tracepack(head.event, fields, body)
-        return "", _pairs(body)
+        return _conversation(facts.entry_of("", head.event, "", "", body))
     if head.family == "agentic":
         return _agentic(head.event, fields)
     if head.family == "capture":
@@ -214,76 +208,39 @@ def _pairs(fields: dict[str, Any]) -> str:
     return _line(" ".join(shown))
 
 
-def _status_mark(status: Any) -> Mark:
-    return "x" if status in _BAD_STATUS else ""
-
-
-def _request(data: dict[str, Any]) -> tuple[Mark, str]:
-    action = data.get("action")
-    prompt = _line(data.get("prompt"))
-    return "", f"{action}: {prompt}".rstrip(": ") if isinstance(action, str) else prompt
-
-
-def _response(data: dict[str, Any]) -> tuple[Mark, str]:
-    status = data.get("status")
-    text = _line(data.get("output"))
-    if status == "COMPLETE" or not isinstance(status, str):
-        return "", text
-    error = data.get("error")
-    reason = error.get("message") if isinstance(error, dict) else None
-    return "x", _line(" ".join(part for part in (status, _line(reason) or text) if part))
-
-
-def _judgment(data: dict[str, Any]) -> tuple[Mark, str]:
-    judgment = data.get("judgment")
-    results = data.get("criteria_results")
-    failed = [
-        f"{result.get('id')} {_line(result.get('reason') or result.get('name'))}".strip()
-        for result in (results if isinstance(results, list) else [])
-        if isinstance(result, dict) and result.get("passed") is False
-    ]
-    mark: Mark = "x" if judgment == "REJECT" else "v" if judgment == "PASS" else ""
-    said = "; ".join(failed) or unverified_text(unverified_in([data]))
-    return mark, _line(f"{judgment}  {said}".strip())
-
-
-def _rejection(data: dict[str, Any]) -> tuple[Mark, str]:
-    failed = data.get("criteria_failed")
-    names = " ".join(str(name) for name in failed) if isinstance(failed, list) else ""
-    return "", _line(f"{names}  {_line(data.get('modification_prompt'))}".strip())
-
-
-def _plan(data: dict[str, Any]) -> tuple[Mark, str]:
-    subtasks = data.get("subtasks")
-    count = len(subtasks) if isinstance(subtasks, list) else 0
-    reason = _line(data.get("reason"))
-    return "", f"{count} subtasks{f': {reason}' if reason else ''}"
-
-
-def _iteration_end(data: dict[str, Any]) -> tuple[Mark, str]:
-    return "", _line(data.get("judgment"))
-
-
-def _final(data: dict[str, Any]) -> tuple[Mark, str]:
-    status, count = data.get("status"), data.get("total_iterations")
-    reason = data.get("reason")
-    text = f"{status}  {count} iteration{'' if count == 1 else 's'}"
-    if isinstance(reason, str) and reason not in {"passed", ""}:
-        text += f"  {reason}"
-    return ("v" if status == "COMPLETE" else _status_mark(status)), _line(text)
-
-
-_SUMMARIES_CONVERSATION: Final[dict[str, Callable[[dict[str, Any]], tuple[Mark, str]]]] = {
-    "USER_REQUEST": _request,
-    "SYSTEM_RULES": lambda data: ("", _line(data.get("rules"))),
-    "CHUNKING_PLAN": _plan,
-    "LLM_REQUEST": lambda data: ("", _line(data.get("prompt"))),
-    "LLM_RESPONSE": _response,
-    "QUALITY_JUDGMENT": _judgment,
-    "REJECTION_DETAILS": _rejection,
-    "ITERATION_END": _iteration_end,
-    "FINAL_SUMMARY": _final,
-}
+def _conversation(fact: facts.Entry) -> tuple[Mark, str]:
+    match fact:
+        case facts.UserRequest():
+            prompt = _line(fact.prompt)
+            return "", f"{fact.action}: {prompt}".rstrip(": ") if fact.action is not None else prompt
+        case facts.SystemRules():
+            return "", _line(fact.rules)
+        case facts.ChunkingPlan():
+            reason = _line(fact.reason)
+            return "", f"{len(fact.subtasks)} subtasks{f': {reason}' if reason else ''}"
+        case facts.LlmRequest():
+            return "", _line(fact.prompt)
+        case facts.LlmResponse():
+            text = _line(fact.output)
+            if not fact.status or not fact.failed:
+                return "", text
+            reason = _line(fact.error.message) if fact.error else ""
+            return "x", _line(" ".join(part for part in (fact.status, reason or text) if part))
+        case facts.QualityJudgment():
+            failed = [f"{result.id} {_line(result.reason or result.name)}".strip() for result in fact.failures]
+            mark: Mark = "x" if fact.judgment == "REJECT" else "v" if fact.judgment == "PASS" else ""
+            said = "; ".join(failed) or unverified_text(unverified_in([fact]))
+            return mark, _line(f"{fact.judgment}  {said}".strip())
+        case facts.RejectionDetails():
+            return "", _line(f"{' '.join(fact.criteria_failed)}  {_line(fact.modification_prompt)}".strip())
+        case facts.IterationEnd():
+            return "", _line(fact.judgment)
+        case facts.FinalSummary():
+            count = fact.total_iterations
+            text = f"{fact.status}  {count} iteration{'' if count == 1 else 's'}"
+            text += f"  {fact.reason}" if fact.reason not in {"passed", ""} else ""
+            return "v" if fact.status == "COMPLETE" else "x" if fact.status in _BAD_STATUS else "", _line(text)
+    return "", _pairs(fact.data)
 
 
 def _tracepack(event: str, fields: dict[str, Any], data: dict[str, Any]) -> tuple[Mark, str]:

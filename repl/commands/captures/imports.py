@@ -14,6 +14,7 @@ from repl.commands.captures.collector import opened_collector
 from repl.commands.look.find_task import find_task
 from repl.present.text import count_text, one_line
 from tracer.errors import TraceError, UsageError
+from tracer.facts import LlmRequest, UserRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,9 +64,9 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
         except (OSError, ValueError):
             return []
 
-    recorded = next((entry.data.get("base") for entry in entries if entry.event == "LLM_REQUEST"), None)
-    workspace = Path(str(entries[0].data.get("workspace") or context.folder))
-    base = task_base(workspace, recorded if isinstance(recorded, str) else None, folder)
+    recorded = next((entry.base for entry in entries if isinstance(entry, LlmRequest)), None)
+    asked = next((entry.workspace for entry in entries if isinstance(entry, UserRequest)), "")
+    base = task_base(Path(asked or context.folder), recorded, folder)
     return imported_task(
         entries,
         consent=consent,

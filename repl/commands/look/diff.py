@@ -11,11 +11,11 @@ from repl.present.output import Output
 from repl.present.text import escape, one_line, width_cut
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import NotFoundError
+from tracer.facts import Entry, FinalSummary, LlmResponse
 from tracer.journal.reading import scan
 
 if TYPE_CHECKING:
     from repl.context import Context
-    from tracer.events import Entry
 
 
 def diff_lines(diff: bytes, output: Output) -> list[str]:
@@ -131,7 +131,7 @@ def _refuse_missing(task_id: str, entries: list[Entry], iteration: int | None, p
     """Raises NotFoundError where an iteration was asked for that has no answer."""
     if iteration is None or parts:
         return
-    last = max((each.iteration_index or 0 for each in entries if each.event == "LLM_RESPONSE"), default=-1)
+    last = max((each.iteration_index or 0 for each in entries if isinstance(each, LlmResponse)), default=-1)
     raise NotFoundError(
         f"{task_id} has no answer {iteration}",
         why=f"its answers are 0 to {last}" if last >= 0 else "it has no answer yet",
@@ -141,28 +141,18 @@ def _refuse_missing(task_id: str, entries: list[Entry], iteration: int | None, p
 
 def _parts(entries: list[Entry], iteration: int | None, *, every: bool = False) -> list[_Part]:
     """The whole task's diff where its end recorded one; else, or for one iteration, those of the answers."""
-    final = next((entry for entry in reversed(entries) if entry.event == "FINAL_SUMMARY"), None)
-    if final is not None and iteration is None and not every and "diff_blob" in final.data:
-        return [_Part("whole task", None, None, _names(final), _blob(final))]
-    answers = [entry for entry in entries if entry.event == "LLM_RESPONSE"]
+    final = next((entry for entry in reversed(entries) if isinstance(entry, FinalSummary)), None)
+    if final is not None and iteration is None and not every and final.has_diff:
+        return [_Part("whole task", None, None, list(final.files_modified), final.diff_blob)]
+    answers = [entry for entry in entries if isinstance(entry, LlmResponse)]
     chosen = [entry for entry in answers if iteration is None or entry.iteration_index == iteration]
     return [
         _Part(
             f"iteration {entry.iteration_index}" + (f" of {entry.subtask_id}" if entry.subtask_id else ""),
             entry.iteration_index,
             entry.subtask_id,
-            _names(entry),
-            _blob(entry),
+            list(entry.files_modified),
+            entry.diff_blob,
         )
         for entry in chosen
     ]
-
-
-def _names(entry: Entry) -> list[str]:
-    listed = entry.data.get("files_modified")
-    return [str(name) for name in listed] if isinstance(listed, list) else []
-
-
-def _blob(entry: Entry) -> str | None:
-    blob = entry.data.get("diff_blob")
-    return blob if isinstance(blob, str) else None

@@ -9,12 +9,12 @@ from repl.present.text import age_text, cost_text, one_line, width_cut
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.clock import from_epoch_ms, now_epoch_ms, parse_duration
 from tracer.errors import UsageError
+from tracer.facts import Entry, LlmResponse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from repl.context import Context
-    from tracer.events import Entry
 
 _TITLE = 44
 
@@ -76,7 +76,7 @@ def show(context: Context, arguments: Namespace) -> int:
     row = list_tasks(context.state_dir, task_id=task.task_id)[0]
     entries = scan(task.path).entries
     state = fold(entries)
-    kind = str(entries[0].data.get("kind") or "") if entries else ""
+    kind = state.request.kind if entries else ""
     outcome = outcome_of(state, trace_file=row.trace_file, chain_head=None)
     files = list(outcome.files_modified) if state.final is not None else _files_so_far(entries)
     output, reason = context.output, f" ({row.reason})" if row.reason else ""
@@ -117,8 +117,7 @@ def show(context: Context, arguments: Namespace) -> int:
 
 def _files_so_far(entries: Sequence[Entry]) -> list[str]:
     """The files of all answers: of a task without an end."""
-    listed = (entry.data.get("files_modified") for entry in entries if entry.event == "LLM_RESPONSE")
-    return list(dict.fromkeys(str(name) for names in listed if isinstance(names, list) for name in names))
+    return list(dict.fromkeys(name for one in entries if isinstance(one, LlmResponse) for name in one.files_modified))
 
 
 def _next(row: TaskRow) -> str:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.commands.look.find_task import find_task
-from repl.present.text import json_object
 from tracer.errors import NotFoundError, UsageError
+from tracer.facts import ChunkingPlan, Entry, fact_in
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from repl.context import Context
-    from tracer.events import Entry
     from tracer.journal.reading import Scan
     from tracer.lookup import TaskRef
 
@@ -46,13 +45,9 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
 def _require_subtask(task: TaskRef, wanted: str) -> None:
     """Refuse a subtask that the trace does not have, instead of showing nothing."""
     with task.path.open("rb") as file:
-        facts = [json_object(line) for line in file]
-    found = [str(name) for fact in facts if (name := fact.get("subtask_id")) is not None]
-    for fact in facts:
-        planned = fact.get("data", {}).get("subtasks") if fact.get("event") == "CHUNKING_PLAN" else None
-        found += (
-            [str(item.get("id")) for item in planned if isinstance(item, dict)] if isinstance(planned, list) else []
-        )
+        facts = [_fact(line) for line in file]
+    found = [fact.subtask_id for fact in facts if fact.subtask_id is not None]
+    found += [item.id for fact in facts if isinstance(fact, ChunkingPlan) for item in fact.subtasks]
     if any(_is_subtask(name, wanted) for name in found):
         return
     numbers = sorted({name.rpartition("-sub-")[2] for name in found if "-sub-" in name}, key=lambda n: (len(n), n))
@@ -92,23 +87,26 @@ def _copy_chosen(context: Context, arguments: Namespace, task: TaskRef) -> int:
     highest: dict[str | None, int] = {}
     with task.path.open("rb") as file:
         lines = [line for line in file if line.endswith(b"\n")]
-    facts = [json_object(line) for line in lines]
+    facts = [_fact(line) for line in lines]
     for fact in facts:
-        index = fact.get("iteration_index")
-        if isinstance(index, int):
-            highest[fact.get("subtask_id")] = max(highest.get(fact.get("subtask_id"), -1), index)
+        if fact.iteration_index is not None:
+            highest[fact.subtask_id] = max(highest.get(fact.subtask_id, -1), fact.iteration_index)
     chosen = _chooser(arguments, highest)
     context.output.data(b"".join(line for line, fact in zip(lines, facts, strict=True) if chosen(fact)))
     context.output.ended = True
     return 0
 
 
-def _chooser(arguments: Namespace, highest: dict[str | None, int] | None) -> Callable[[dict[str, Any]], bool]:
+def _fact(line: bytes) -> Entry:
+    return fact_in(line) or Entry("", "", "", "", {})
+
+
+def _chooser(arguments: Namespace, highest: dict[str | None, int] | None) -> Callable[[Entry], bool]:
     """Whether a fact is wanted; `highest` (iteration by subtask) is what `--latest` needs."""
     events = {name.upper() for name in arguments.event or ()}
 
-    def wanted(fact: dict[str, Any]) -> bool:
-        event, index, subtask = fact.get("event"), fact.get("iteration_index"), fact.get("subtask_id")
+    def wanted(fact: Entry) -> bool:
+        event, index, subtask = fact.event, fact.iteration_index, fact.subtask_id
         if events and event not in events:
             return False
         if arguments.subtask and not _is_subtask(subtask, arguments.subtask):
@@ -122,9 +120,9 @@ def _chooser(arguments: Namespace, highest: dict[str | None, int] | None) -> Cal
     return wanted
 
 
-def _is_subtask(subtask: Any, wanted: str) -> bool:
+def _is_subtask(subtask: str | None, wanted: str) -> bool:
     """`2`, `sub-2` and the whole id name the same subtask."""
-    return isinstance(subtask, str) and (subtask == wanted or subtask.endswith((f"-sub-{wanted}", f"-{wanted}")))
+    return subtask is not None and (subtask == wanted or subtask.endswith((f"-sub-{wanted}", f"-{wanted}")))
 
 
 def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
@@ -134,7 +132,7 @@ def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
     found = scan(task.path)
     wanted = _chooser(arguments, None)
     entries = latest_iteration(found.entries) if arguments.latest else found.entries
-    entries = [entry for entry in entries if wanted(_plain(entry))]
+    entries = [entry for entry in entries if wanted(entry)]
     output = context.output
     if not entries and found.entries:
         output.note("no fact fits; the trace has " + ", ".join(sorted({entry.event for entry in found.entries})))
@@ -153,10 +151,6 @@ def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
         fields["entries"] = [entry.to_dict() for entry in entries]
     output.result("trace", fields)
     return 0
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    return {"event": entry.event, "iteration_index": entry.iteration_index, "subtask_id": entry.subtask_id}
 
 
 def _text(context: Context, arguments: Namespace, task: TaskRef, entries: list[Entry]) -> list[str]:
@@ -212,7 +206,7 @@ async def _follow(context: Context, arguments: Namespace, task: TaskRef) -> int:
     count = 0
     async with aclosing(lines):
         async for _, line in lines:
-            if wanted(json_object(line)):
+            if wanted(_fact(line)):
                 count += 1
                 _print_fact(context, arguments, line)
     if arguments.raw:

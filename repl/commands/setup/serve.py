@@ -9,7 +9,7 @@ from pathlib import Path
 from repl.context import Context
 from repl.task_request import task_request
 from repl.version import VERSION
-from runner.core.task import TaskRequest
+from runner.core.request import Request
 from tracer.errors import UnavailableError, UsageError
 
 _HOST = "127.0.0.1"
@@ -30,7 +30,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
     token_file = Path(arguments.token_file) if arguments.token_file else state_dir.root / "serve-token"
     token = read_or_make_token(token_file, new=arguments.new_token)
 
-    def request_of(body: NewTask) -> TaskRequest:
+    def request_of(body: NewTask) -> Request:
         chosen = {"model": body.model, "max_iterations": body.max_iterations, "title": body.title, "chunk": body.chunk}
         return task_request(
             body.prompt,

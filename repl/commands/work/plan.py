@@ -103,7 +103,7 @@ def _show(context: Context, task: TaskRef, state: TaskState) -> int:
         "mode": found.mode if found else "single",
         "reason": found.reason if found else "",
         "waits": waits,
-        "subtasks": [dict(item) for item in found.subtasks] if found else [],
+        "subtasks": [dict(item.data) for item in found.subtasks] if found else [],
         "standing": [one._asdict() for one in standing],
     }
     output.result("plan", record)

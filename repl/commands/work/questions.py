@@ -6,16 +6,17 @@ import asyncio
 import os
 import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repl.present.progress import short_id
 from repl.present.subtasks import standing_text, subtask_line
 from repl.present.text import one_line
-from runner.core.task import PersonAction
 from tracer.errors import PmError, UsageError
+from tracer.facts import Subtask
 from tracer.journal.reading import read_entries
+from tracer.names import Action
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -70,7 +71,7 @@ _QUESTION = "y run it, e edit it, h TEXT plan again, s stop, Enter later? "
 class PlanAnswer(NamedTuple):
     """What the person wants of a waiting task; `plan` is theirs instead of the proposed one."""
 
-    action: PersonAction
+    action: Action
     text: str = ""
     plan: Mapping[str, Any] | None = None
 
@@ -93,19 +94,18 @@ def edited_plan(before: str, after: str, *, task_id: str) -> Mapping[str, Any] |
         raise
 
 
-def plan_lines(subtasks: tuple[Mapping[str, Any], ...], standing: tuple[Standing, ...]) -> list[str]:
+def plan_lines(subtasks: Sequence[Subtask], standing: Sequence[Standing]) -> list[str]:
     """Each subtask of a plan with how it stands, and what it asks for."""
     lines: list[str] = []
     for item, one in zip(subtasks, standing, strict=True):
         lines.append(subtask_line(one, standing_text(one)))
-        description = one_line(str(item.get("description") or ""), 160)
+        description = one_line(item.description, 160)
         if description and description != one_line(one.title, 160):
             lines.append(f"          {description}")
-        if item.get("acceptance"):
-            lines.append(f"          done when: {one_line(str(item['acceptance']), 140)}")
-        files = item.get("files_expected")
-        if isinstance(files, list) and files:
-            lines.append(f"          files: {one_line(', '.join(map(str, files[:8])), 150)}")
+        if item.acceptance:
+            lines.append(f"          done when: {one_line(item.acceptance, 140)}")
+        if item.files_expected:
+            lines.append(f"          files: {one_line(', '.join(item.files_expected[:8]), 150)}")
     return lines
 
 
@@ -114,19 +114,13 @@ def preview_lines(plan: Mapping[str, Any], *, task_id: str) -> list[str]:
     from runner.core.chunk_plan import check_plan
     from runner.core.subtasks import Standing
 
-    checked = check_plan(plan, task_id=task_id)
-    numbers = {str(item["id"]): number for number, item in enumerate(checked.subtasks, 1)}
-    rows = tuple(
-        Standing(
-            str(item["id"]),
-            numbers[str(item["id"])],
-            str(item["title"]),
-            "wait",
-            dependencies=tuple(numbers[need] for need in item["dependencies"]),
-        )
-        for item in checked.subtasks
-    )
-    return plan_lines(checked.subtasks, rows) if rows else ["  no subtasks: it runs in one piece"]
+    subtasks = [Subtask(item) for item in check_plan(plan, task_id=task_id).subtasks]
+    numbers = {item.id: number for number, item in enumerate(subtasks, 1)}
+    rows = [
+        Standing(one.id, numbers[one.id], one.title, "wait", dependencies=tuple(numbers[it] for it in one.dependencies))
+        for one in subtasks
+    ]
+    return plan_lines(subtasks, rows) if rows else ["  no subtasks: it runs in one piece"]
 
 
 async def ask_letter(context: Context, person: Person, question: str) -> tuple[str, str]:

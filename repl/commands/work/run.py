@@ -19,9 +19,11 @@ from repl.present.progress import Progress, short_id
 from repl.present.text import count_text
 from repl.present.watch import close_task, watch_task
 from repl.session import Session
-from runner.core.task import PersonAction, TaskOutcome
+from runner.core.task import TaskOutcome
 from tracer.errors import LockedError, NotFoundError, UsageError
+from tracer.facts import UserRequest
 from tracer.journal.reading import read_entries
+from tracer.names import Action
 
 if TYPE_CHECKING:
     from tracer.lookup import TaskRef
@@ -87,7 +89,7 @@ async def _follow_elsewhere(context: Context, session: Session, task_id: str, *,
 
 
 async def respond(context: Context, arguments: Namespace) -> int:
-    action: PersonAction = arguments.action
+    action: Action = arguments.action
     text = " ".join(arguments.text)
     if action == "hint" and not text:
         raise UsageError("a hint needs words", next_step="pm respond 15 hint keep the public API")
@@ -100,7 +102,7 @@ async def answer_task(
     context: Context,
     session: Session,
     task: TaskRef,
-    action: PersonAction,
+    action: Action,
     *,
     text: str = "",
     more: int | None = None,
@@ -128,10 +130,10 @@ async def stop(context: Context, arguments: Namespace) -> int:
 async def retry(context: Context, arguments: Namespace) -> int:
     async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
-        first = next((e for e in read_entries(task.path) if e.event == "USER_REQUEST" and "action" not in e.data), None)
+        first = next((e for e in read_entries(task.path) if isinstance(e, UserRequest) and not e.action), None)
         if first is None:
             raise NotFoundError(f"{task.task_id} has no request to repeat", next_step="pm trace verify " + task.task_id)
-        task_id = await session.submit(str(first.data["prompt"]), given=_given(context, arguments))
+        task_id = await session.submit(first.prompt, given=_given(context, arguments))
         return await _watch(context, session, task_id)
 
 
@@ -181,7 +183,7 @@ async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) ->
     last = outcome.judgments[-1] if outcome.judgments else "none"
     context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
     question = "c continue, h TEXT hint, a accept, s stop, Enter later? "
-    words: dict[str, PersonAction] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
+    words: dict[str, Action] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
     while True:
         letter, text = await ask_letter(context, person, question)
         if not letter:

@@ -10,14 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.executors.agents.progress import Progress
-from runner.executors.executor_port import (
-    Answer,
-    AnswerError,
-    AnswerStatus,
-    Ask,
-)
+from runner.executors.executor_port import Answer, AnswerError, Ask
 from runner.executors.provider_errors import classify_message
 from runner.processes.process import Ending
+from tracer.names import AnswerStatus
 from tracer.prices import price_source
 
 _AFTER_RESULT = frozenset({"lingering", "answered"})

@@ -21,7 +21,6 @@ from runner.executors.credentials import ApiKey
 from runner.executors.executor_port import (
     Answer,
     AnswerError,
-    AnswerStatus,
     Ask,
     BudgetSpentError,
     Live,
@@ -32,6 +31,7 @@ from runner.executors.executor_port import (
 from runner.executors.provider_errors import classify_error, is_context_overflow
 from tracer.clock import new_id
 from tracer.errors import ConfigError
+from tracer.names import AnswerStatus
 from tracer.prices import price_source
 
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"

@@ -24,7 +24,7 @@ from repl.cli import main
 from tests.tracer.distill.support import SCENARIOS, unpack
 from tracer.capture.document import trace_schema
 from tracer.distill.locate.find import session_at
-from tracer.events import Entry
+from tracer.facts import Entry, entry_of
 from tracer.redaction.engine import build_redactor
 
 # The beginnings of the sha256 of the files as the sessions really left them.
@@ -185,7 +185,7 @@ def test_whatever_a_tool_was_told_is_read_or_left(arguments: Any) -> None:
 
 def test_what_the_agent_did_on_the_way_to_its_answers_is_taken_once(tmp_path: Path) -> None:
     def entry(event: str, second: int, **data: Any) -> Entry:
-        return Entry(f"2026-01-02T03:04:{second:02}.500Z", event, "s", "task-001", data)
+        return entry_of(f"2026-01-02T03:04:{second:02}.500Z", event, "s", "task-001", data)
 
     def line(kind: str, second: int, **fields: Any) -> dict[str, Any]:
         return {"type": kind, "ts": f"2026-01-02T03:04:{second:02}", **fields}
@@ -222,7 +222,7 @@ def test_what_the_agent_did_on_the_way_to_its_answers_is_taken_once(tmp_path: Pa
 
 def test_of_a_task_split_into_subtasks_the_whole_change_is_taken_at_its_end() -> None:
     def entry(event: str, subtask: str | None = None, **data: Any) -> Entry:
-        return Entry("2026-01-02T03:04:05.000Z", event, "s", "task-001", data, subtask)
+        return entry_of("2026-01-02T03:04:05.000Z", event, "s", "task-001", data, subtask)
 
     part, whole = make_patch("a.py", b"1\n", b"2\n"), make_patch("a.py", b"1\n", b"3\n")
     blobs = {"part": part, "whole": whole}
@@ -241,11 +241,13 @@ def test_of_a_task_split_into_subtasks_the_whole_change_is_taken_at_its_end() ->
 
 def test_a_file_whose_name_is_no_text_is_left_out_and_told() -> None:
     entries = [
-        Entry("2026-01-02T03:04:05.000Z", "USER_REQUEST", "s", "task-001", {"prompt": "do"}),
-        Entry("2026-01-02T03:04:05.000Z", "FINAL_SUMMARY", "s", "task-001", {"status": "COMPLETE", "diff_blob": "it"}),
+        entry_of("2026-01-02T03:04:05.000Z", "USER_REQUEST", "s", "task-001", {"prompt": "do"}),
+        entry_of(
+            "2026-01-02T03:04:05.000Z", "FINAL_SUMMARY", "s", "task-001", {"status": "COMPLETE", "diff_blob": "it"}
+        ),
     ]
     diff = make_patch("a.py", b"1\n", b"2\n") + make_patch("caf\udce9.py", None, b"1\n")
-    said = Entry("2026-01-02T03:04:05.000Z", "LLM_RESPONSE", "s", "task-001",
+    said = entry_of("2026-01-02T03:04:05.000Z", "LLM_RESPONSE", "s", "task-001",
                  {"output": "done", "status": "COMPLETE", "diff_blob": "it"})  # fmt: skip
     told = imported_task(
         [entries[0], said, entries[1]], consent={}, read_blob={"it": diff}.get, base=lambda _path: UNKNOWN

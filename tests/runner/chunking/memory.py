@@ -13,7 +13,7 @@ from runner.gate.criterion import Verdict
 from runner.isolation.isolation_port import Conflict, Merged
 from runner.perform import Begun, Changed, Place
 from tests.runner.memory_isolation import MemoryIsolation
-from tracer.events import Entry
+from tracer.facts import Entry, entry_of
 
 Work = Callable[[Ask, dict[str, bytes]], Answer]
 """What an agent does: it is given the request and the folder, changes the folder and answers."""
@@ -146,7 +146,7 @@ def request(plan: Sequence[Mapping[str, Any]] | None = None, **extra: Any) -> En
     }
     if plan is not None:
         data["plan"] = {"subtasks": list(plan)}
-    return Entry("2025-01-23T10:30:00.000Z", "USER_REQUEST", "sess-1", "task-001", data)
+    return entry_of("2025-01-23T10:30:00.000Z", "USER_REQUEST", "sess-1", "task-001", data)
 
 
 def writes(ask: Ask, folder: dict[str, bytes]) -> Answer:

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from runner.core.state import Request
-from runner.core.task import TaskRequest
+from runner.core.request import Request
 from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
 from tests.runner.workspace.support import git, repository
+from tracer.drafts import executor_choice
+from tracer.facts import CheckChoice, Limits
 from tracer.statedir import StateDir
 
 FILES = {"app.py": 'VALUE = "start"\n', "notes.txt": "n\n", ".gitignore": "*.log\nbuild/\n"}
@@ -60,17 +61,19 @@ def supervisor(project: Path) -> Supervisor:
     state_dir = StateDir(project / ".pm-orchestrator")
 
     def executor(request: Request) -> ScriptedExecutor:
-        return ScriptedExecutor(Path(str(request.executor["script"])), state_dir=state_dir.root)
+        return ScriptedExecutor(Path(request.executor.script or ""), state_dir=state_dir.root)
 
     return Supervisor(state_dir, make_executor=executor, make_effects=make_effects)
 
 
-def request(project: Path, **changes: Any) -> TaskRequest:
+def request(project: Path, **changes: Any) -> Request:
     """The request; its plan is the person's unless told otherwise."""
     fields: dict[str, Any] = {"prompt": "Do all four parts", "plan": PLAN, "kind": "change", **changes}
-    return TaskRequest(
-        workspace=str(project), executor="scripted", script=str(project.parent / "script.jsonl"), **fields
-    )
+    limits = Limits(**{name: fields.pop(name) for name in Limits._fields if name in fields})
+    if "checks" in fields:
+        fields["checks"] = CheckChoice(fields["checks"])
+    executor = executor_choice("scripted", script=str(project.parent / "script.jsonl"))
+    return Request(workspace=str(project), executor=executor, limits=limits, **fields)
 
 
 def files(project: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runner.core.decide import decide
 from runner.core.evolve import evolve, fold
-from runner.core.outcome import continuation_data, outcome_of
+from runner.core.outcome import continuation, outcome_of
 from runner.core.state import EMPTY, TaskState
 from runner.core.steps import AwaitPerson
 from runner.core.subtasks import standings
@@ -27,7 +27,7 @@ from runner.executors.executor_port import (
 from runner.loop import TaskLoop
 from tests.runner.chunking.memory import MemoryEffects, MemoryWorld, request, writes
 from tests.runner.memory import Record, no_sleep, person
-from tracer.events import Entry
+from tracer.facts import Entry, entry_of
 from tracer.journal.verify_trace import check_order, check_values
 
 
@@ -117,13 +117,13 @@ def test_on_any_graph_nothing_starts_early_is_lost_or_done_twice_and_a_failure_s
         assert sum(ask.subtask_id == sub(number) for ask in world.asked) == 1
     assert world.most_asking <= parallel
     if failing:
-        assert state.final["status"] == "INCOMPLETE"
+        assert state.final.data["status"] == "INCOMPLETE"
         assert world.isolation.files == {}
         assert world.handed == []
     else:
-        assert (state.final["status"], state.final["reason"]) == ("COMPLETE", "passed")
+        assert (state.final.data["status"], state.final.data["reason"]) == ("COMPLETE", "passed")
         assert set(world.isolation.files) == {f"{sub(number)}.txt" for number in done}
-    told = {one["id"]: one for one in state.final["subtasks"]}
+    told = {one["id"]: one for one in state.final.data["subtasks"]}
     assert {one for one in told if told[one]["status"] == "COMPLETE"} == {sub(number) for number in done}
     for number in skipped - failing:
         assert (told[sub(number)]["status"], told[sub(number)]["reason"]) == ("NOT_STARTED", "dependency")
@@ -140,7 +140,7 @@ async def test_without_isolation_they_run_one_after_another() -> None:
     world = MemoryWorld(writes, delay_s=0.001, parallel=False)
     state = await run(Record([request(chain([], [], []), limits={"parallel": 3})]), world)
     assert state.final is not None
-    assert (state.final["status"], world.most_asking) == ("COMPLETE", 1)
+    assert (state.final.data["status"], world.most_asking) == ("COMPLETE", 1)
 
 
 def both_write_one_file(ask: Ask, folder: dict[str, bytes]) -> Answer:
@@ -154,7 +154,7 @@ async def test_a_conflict_sends_the_later_one_back_on_the_merged_base_with_the_r
     record = Record([request(chain([], []), limits={"max_iterations": 1})])
     state = await run(record, world)
     assert state.final is not None
-    assert state.final["status"] == "COMPLETE"
+    assert state.final.data["status"] == "COMPLETE"
     assert sorted(world.isolation.files["shared.txt"].decode().split()) == [sub(1), sub(2)]
     (conflict,) = [entry for entry in record.entries if entry.data.get("conflict")]
     assert conflict.data["criteria_results"][-1]["id"] == "MERGE"
@@ -177,7 +177,7 @@ async def test_the_whole_is_judged_once_more_and_repaired_by_a_subtask_of_its_ow
     record = Record([request(chain([], []))])
     state = await run(record, world)
     assert state.final is not None
-    assert (state.final["status"], judged) == ("COMPLETE", [0, 1])
+    assert (state.final.data["status"], judged) == ("COMPLETE", [0, 1])
     assert world.asked[-1].subtask_id == sub(3)
     assert "the parts do not fit" in world.asked[-1].prompt
     assert set(world.isolation.files) == {f"{sub(n)}.txt" for n in (1, 2, 3)}
@@ -189,8 +189,8 @@ async def test_a_whole_that_stays_rejected_ends_incomplete_and_hands_nothing_ove
     world = MemoryWorld(writes, reject=lambda step: "never good" if step.whole else "")
     state = await run(Record([request(chain([], []))]), world)
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "max_iterations")
-    assert "never good" in state.final["detail"]
+    assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "max_iterations")
+    assert "never good" in state.final.data["detail"]
     assert (world.isolation.files, world.closed[-1]) == ({}, True)
 
 
@@ -198,7 +198,7 @@ async def test_partial_results_are_handed_over_only_when_asked_for() -> None:
     world = MemoryWorld(writes, reject=lambda step: "no" if step.subtask_id == sub(2) else "")
     state = await run(Record([request(chain([], []), partial=True)]), world)
     assert state.final is not None
-    assert state.final["status"] == "INCOMPLETE"
+    assert state.final.data["status"] == "INCOMPLETE"
     assert set(world.isolation.files) == {f"{sub(1)}.txt"}
 
 
@@ -206,7 +206,7 @@ async def test_a_result_for_a_branch_leaves_the_files_alone() -> None:
     world = MemoryWorld(writes)
     state = await run(Record([request(chain([], []), into="result")]), world)
     assert state.final is not None
-    assert (state.final["branch"], world.isolation.files) == ("result", {})
+    assert (state.final.data["branch"], world.isolation.files) == ("result", {})
     assert set(world.isolation.branches["result"]) == {f"{sub(1)}.txt", f"{sub(2)}.txt"}
 
 
@@ -217,7 +217,7 @@ async def test_refused_credentials_start_nothing_more() -> None:
     world = MemoryWorld(work)
     state = await run(Record([request(chain(*[[]] * 20), limits={"parallel": 1})]), world)
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("ERROR", "auth")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("ERROR", "auth")
     assert len(world.asked) <= 3
 
 
@@ -248,7 +248,7 @@ async def test_when_the_money_is_spent_nothing_more_starts() -> None:
     world = MemoryWorld(lambda ask, folder: replace(writes(ask, folder), cost_usd=0.02))
     state = await run(Record([request(chain(*[[]] * 8), limits={"budget_usd": 0.05, "parallel": 1})]), world)
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "budget")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "budget")
     assert len(world.asked) == 3
 
 
@@ -256,10 +256,10 @@ async def test_when_the_time_is_over_everything_ends_as_incomplete_and_nothing_m
     world = MemoryWorld(writes, delay_s=0.05)
     state = await run(Record([request(chain(*[[]] * 30), limits={"timeout_s": 0.12, "parallel": 2})]), world)
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("INCOMPLETE", "timeout")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "timeout")
     assert len(world.asked) < 12
     assert world.isolation.files == {}
-    reasons = {one["reason"] for one in state.final["subtasks"]}
+    reasons = {one["reason"] for one in state.final.data["subtasks"]}
     assert reasons <= {"passed", "timeout"}
 
 
@@ -268,9 +268,9 @@ async def test_time_that_passes_side_by_side_counts_once() -> None:
     for number in (1, 2):
         data = {"output": "", "status": "COMPLETE", "duration_ms": 4000}
         stamp = f"2025-01-23T10:30:0{4 + number}.000Z"
-        state = evolve(state, Entry(stamp, "LLM_RESPONSE", "s", "task-001", data, sub(number), 0))
+        state = evolve(state, entry_of(stamp, "LLM_RESPONSE", "s", "task-001", data, sub(number), 0))
     assert state.totals.spent_ms == 5000
-    assert state.loop(sub(1)).answer["duration_ms"] == 4000
+    assert state.loop(sub(1)).answer.duration_ms == 4000
 
 
 async def test_a_person_who_grants_one_more_iteration_gets_one_more_repair_of_the_whole() -> None:
@@ -287,14 +287,16 @@ async def test_a_person_who_grants_one_more_iteration_gets_one_more_repair_of_th
     record.entries.append(person("continue", max_iterations=1))
     state = await run(record, world)
     assert state.final is not None
-    assert (state.final["status"], judged) == ("COMPLETE", [0, 1, 2])
+    assert (state.final.data["status"], judged) == ("COMPLETE", [0, 1, 2])
 
 
 async def test_time_counts_on_where_the_clock_was_set_back_meanwhile() -> None:
     state = fold([request(chain([], [], []))])
     for number, stamp in enumerate(("10:30:05", "09:30:05", "09:30:10"), 1):
         data = {"output": "", "status": "COMPLETE", "duration_ms": 4000}
-        state = evolve(state, Entry(f"2025-01-23T{stamp}.000Z", "LLM_RESPONSE", "s", "task-001", data, sub(number), 0))
+        state = evolve(
+            state, entry_of(f"2025-01-23T{stamp}.000Z", "LLM_RESPONSE", "s", "task-001", data, sub(number), 0)
+        )
     assert state.totals.spent_ms == 12_000
 
 
@@ -310,7 +312,7 @@ async def test_a_person_is_asked_about_the_subtask_at_its_limit_when_nothing_els
     record.entries.append(person("hint", prompt="look again"))
     state = await run(record, world)
     assert state.final is not None
-    assert state.final["status"] == "COMPLETE"
+    assert state.final.data["status"] == "COMPLETE"
     assert any("look again" in ask.prompt for ask in world.asked if ask.subtask_id == sub(1))
 
 
@@ -321,7 +323,7 @@ async def test_accepting_hands_over_what_there_is() -> None:
     record.entries.append(person("accept"))
     state = await run(record, world)
     assert state.final is not None
-    assert (state.final["status"], state.final["reason"]) == ("COMPLETE", "accepted")
+    assert (state.final.data["status"], state.final.data["reason"]) == ("COMPLETE", "accepted")
     assert set(world.isolation.files) == {f"{sub(1)}.txt", f"{sub(2)}.txt"}
 
 
@@ -332,7 +334,7 @@ async def test_stopping_for_good_hands_nothing_over_and_leaves_nothing() -> None
     record.entries.append(person("stop"))
     state = await run(record, world)
     assert state.final is not None
-    assert (state.final["status"], world.isolation.files, world.closed[-1]) == ("CANCELLED", {}, False)
+    assert (state.final.data["status"], world.isolation.files, world.closed[-1]) == ("CANCELLED", {}, False)
 
 
 async def test_a_continued_task_does_again_only_what_was_not_done() -> None:
@@ -343,11 +345,11 @@ async def test_a_continued_task_does_again_only_what_was_not_done() -> None:
     assert record.entries[-1].data["status"] == "INCOMPLETE"
     bad.clear()
     before = len(world.asked)
-    data = continuation_data(record.entries, trace_file="first.jsonl", overrides={})
-    again = Record([Entry("2025-01-23T11:00:00.000Z", "USER_REQUEST", "s", "task-001", data)])
+    data = continuation(record.entries, trace_file="first.jsonl", overrides={}).data
+    again = Record([entry_of("2025-01-23T11:00:00.000Z", "USER_REQUEST", "s", "task-001", data)])
     state = await run(again, world)
     assert state.final is not None
-    assert state.final["status"] == "COMPLETE"
+    assert state.final.data["status"] == "COMPLETE"
     assert [ask.subtask_id for ask in world.asked[before:]] == [sub(2), sub(3)]
     assert "no" in world.asked[before].prompt
     assert set(world.isolation.files) == {f"{sub(n)}.txt" for n in (1, 2, 3)}
@@ -392,7 +394,7 @@ async def test_invariant_03_after_a_crash_at_every_prefix_subtasks_end_the_same(
         state = await run(record, world)
         assert record.entries[: len(kept)] == kept
         assert state.final is not None
-        assert state.final["status"] == "COMPLETE"
+        assert state.final.data["status"] == "COMPLETE"
         lines = world.isolation.files["shared.txt"].decode().split()
         assert {sub(n) for n in (1, 2, 3, 4, 5)} == set(lines), after
         assert set(passed_at(record)) == {None, *(sub(n) for n in (1, 2, 3, 4, 5))}
@@ -426,7 +428,7 @@ def test_invariant_12_a_chunked_task_has_one_step_for_a_state_and_any_order_of_f
 )
 def test_a_plan_of_any_shape_in_a_trace_breaks_no_reader(value: Any) -> None:
     data = {"subtasks": value, "mode": "model", "base": "b"}
-    state = fold([request(), Entry("2025-01-23T10:30:01.000Z", "CHUNKING_PLAN", "s", "task-001", data)])
+    state = fold([request(), entry_of("2025-01-23T10:30:01.000Z", "CHUNKING_PLAN", "s", "task-001", data)])
     state = state._replace(rules="r")
     decide(state)
     json.dumps([one._asdict() for one in standings(state)])

@@ -17,6 +17,7 @@ from runner.core.chunk_plan import (
     read_plan,
 )
 from tracer.errors import UsageError
+from tracer.facts import Subtask
 
 
 def test_subtasks_get_the_tasks_ids_and_dependencies_follow_them() -> None:
@@ -62,9 +63,10 @@ def test_what_is_shown_for_editing_reads_back_as_the_same_plan() -> None:
         [{"description": "a"}, {"description": "b", "dependencies": [1], "files_expected": ["b.py"]}],
         task_id="task-001",
     )
-    again = check_plan(read_plan(plan_text(plan.subtasks)), task_id="task-001")
+    recorded = tuple(map(Subtask, plan.subtasks))
+    again = check_plan(read_plan(plan_text(recorded)), task_id="task-001")
     assert again == plan
-    assert plan_lines(plan.subtasks) == ["1 a", "2 b (after 1)"]
+    assert plan_lines(recorded) == ["1 a", "2 b (after 1)"]
 
 
 def test_a_persons_plan_may_be_a_plain_list_and_a_faulty_one_names_the_fault() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runner.core.decide import wants_plan
-from runner.core.evolve import fold, request_of
+from runner.core.evolve import fold
 from runner.core.outcome import outcome_of
 from runner.core.state import TaskState
 from runner.core.subtasks import standings
@@ -150,7 +150,9 @@ async def test_a_small_request_leaves_no_trace_of_planning() -> None:
     ],
 )
 def test_what_is_looked_at_for_splitting(changes: dict[str, Any], wanted: bool) -> None:
-    assert wants_plan(request_of(request(**{"plan": None, **changes}).data | _plan(changes))) is wanted
+    asked = request(**{"plan": None, **changes})
+    state = fold([asked._replace(data=asked.data | _plan(changes))])
+    assert wants_plan(state.request) is wanted
 
 
 def _plan(changes: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from runner.judging import check_paths
 from runner.processes.command import ProcessResult
 from tracer.clock import monotonic
 from tracer.errors import NotFoundError, RecordError
+from tracer.facts import CriterionResult, Issue
 
 
 @dataclass
@@ -461,7 +462,8 @@ def test_any_bytes_in_any_language_get_a_verdict(path: str, content: bytes) -> N
 @given(st.text(max_size=200))
 def test_the_modification_prompt_ends_with_the_request_as_it_was(request: str) -> None:
     verdict = verdict_on(Evidence(request=request, answer=""))
-    prompt = modification_prompt(request=request, criteria_results=verdict.criteria_results, issues=verdict.issues)
+    results, issues = map(CriterionResult, verdict.criteria_results), map(Issue, verdict.issues)
+    prompt = modification_prompt(request=request, criteria_results=tuple(results), issues=tuple(issues))
     assert prompt.endswith(request)
 
 

@@ -10,6 +10,7 @@ from runner.gate.criterion import (
     Finding,
 )
 from runner.gate.verdict import criteria_in_force, judge
+from tracer.facts import CriterionResult, Issue
 
 
 def evidence(answer: str, *, request: str = "Implement login feature", **more: object) -> Evidence:
@@ -84,8 +85,8 @@ def test_the_modification_prompt_names_place_requirement_history_and_request_as_
     verdict = judge(evidence("Added it.", request=request, files=files), criteria_in_force())
     prompt = modification_prompt(
         request=request,
-        criteria_results=verdict.criteria_results,
-        issues=verdict.issues,
+        criteria_results=tuple(map(CriterionResult, verdict.criteria_results)),
+        issues=tuple(map(Issue, verdict.issues)),
         tried=("Q2: FIXME found",),
     )
     assert prompt.startswith("Fix: Remove TODO markers")

@@ -17,6 +17,7 @@ from runner.gate.criterion import (
 )
 from runner.gate.verdict import criteria_in_force, judge
 from runner.workspace.changes import Changes
+from tracer.facts import CriterionResult, Issue
 
 MANY = 700
 
@@ -92,5 +93,6 @@ def test_what_a_list_leaves_out_is_said_in_the_verdict_and_in_the_next_prompt() 
     assert len(verdict.issues) == 200
     assert result["left_out"] == MANY - 200
     assert str(result["reason"]).endswith(f"and {MANY - 3} more")
-    prompt = modification_prompt(request="x", criteria_results=verdict.criteria_results, issues=verdict.issues)
+    results, issues = map(CriterionResult, verdict.criteria_results), map(Issue, verdict.issues)
+    prompt = modification_prompt(request="x", criteria_results=tuple(results), issues=tuple(issues))
     assert f"and {MANY - 8} more" in prompt

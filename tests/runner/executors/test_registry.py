@@ -17,7 +17,6 @@ from runner.executors.executor_port import (
     Answer,
     AnswerError,
     Ask,
-    ErrorKind,
     ExecutorSettings,
     Live,
     LiveSink,
@@ -27,6 +26,7 @@ from runner.executors.registry import make_executor
 from tests.support import fake_agent
 from tests.support.model_server import ModelServer, Turn
 from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
+from tracer.names import ErrorKind
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.insights import score, score_second
 from tests.tracer.insights.loop_cases import CASES, Case
 from tracer.errors import NotFoundError
+from tracer.facts import QualityJudgment
 from tracer.insights.agentic_trace import Step, judgments, parse_trace, read_agentic
 from tracer.insights.loops import find_loops
 from tracer.insights.report import insights
@@ -27,6 +28,10 @@ HARD = {
 def test_loops_are_found_where_a_person_sees_them_and_nowhere_else(case: Case) -> None:
     found = [(loop.kind, loop.lines[0], loop.lines[-1]) for loop in find_loops(case.steps())]
     assert found == list(case.loops)
+
+
+def judged(results: object) -> QualityJudgment:
+    return QualityJudgment("", "QUALITY_JUDGMENT", "", "", {"criteria_results": results})
 
 
 def test_precision_and_recall_on_the_labelled_set_hold() -> None:
@@ -150,7 +155,7 @@ def test_criteria_are_ranked_by_how_often_they_rejected() -> None:
         {"id": "Q2", "name": "No TODO/FIXME", "passed": False, "reason": "TODO in a.py"},
         {"id": "Q7", "name": "Test Passed", "passed": True, "outcome": "not_verified", "why": "folder not trusted"},
     ]
-    told = insights([], [{"criteria_results": results}, {"criteria_results": results}, {"criteria_results": "broken"}])
+    told = insights([], [judged(results), judged(results), judged("broken")])
     assert [(row.criterion, row.rejected, row.judged) for row in told.rejections] == [("Q2", 2, 2), ("Q1", 0, 2)]
     assert told.rejections[0].last_reason == "TODO in a.py"
 
@@ -174,5 +179,5 @@ def test_judgments_come_from_conversations_by_time(tmp_path: Path) -> None:
                        fact("2026-01-03", "QUALITY_JUDGMENT"))) + b"torn QUALITY_JUDGMENT"
     )  # fmt: skip
     paths = [path, tmp_path / "gone.jsonl"]
-    assert [data["at"] for data in judgments(paths)] == ["2026-01-01", "2026-01-03"]
-    assert [data["at"] for data in judgments(paths, since="2026-01-02")] == ["2026-01-03"]
+    assert [judgment.data["at"] for judgment in judgments(paths)] == ["2026-01-01", "2026-01-03"]
+    assert [judgment.data["at"] for judgment in judgments(paths, since="2026-01-02")] == ["2026-01-03"]

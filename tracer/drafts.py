@@ -1,0 +1,166 @@
+"""One constructor for each event of a conversation: the keys and their order as the record holds them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tracer.facts import ExecutorChoice, Unverified, UserRequest
+from tracer.names import EventName
+
+
+class Draft(NamedTuple):
+    """An event before it has time, session and task: what `decide` asks to append."""
+
+    event: EventName
+    data: dict[str, Any]
+    iteration_index: int | None = None
+    subtask_id: str | None = None
+
+
+def system_rules(*, rules: str, sha256: str) -> Draft:
+    """SYSTEM_RULES."""
+    return Draft("SYSTEM_RULES", {"rules": rules, "sha256": sha256})
+
+
+def chunking_plan(*, subtasks: Iterable[Mapping[str, Any]], reason: str, mode: str, **more: Any) -> Draft:
+    """CHUNKING_PLAN; `more`: proposed, done, base, isolation, why."""
+    return Draft("CHUNKING_PLAN", {"subtasks": list(subtasks), "reason": reason, "mode": mode, **more})
+
+
+def quality_judgment(
+    judgment: str,
+    criteria_results: Iterable[Mapping[str, Any]],
+    summary: str,
+    *,
+    iteration_index: int,
+    subtask_id: str | None,
+    **more: Any,
+) -> Draft:
+    """QUALITY_JUDGMENT; `more`: issues, duration_ms, whole, notes, ask_person, conflict, conflict_text.
+
+    What is None, False or empty is left out, but for issues and duration_ms.
+    """
+    data: dict[str, Any] = {"judgment": judgment, "criteria_results": list(criteria_results), "summary": summary}
+    data |= {key: value for key, value in more.items() if value or key in {"issues", "duration_ms"}}
+    return Draft("QUALITY_JUDGMENT", data, iteration_index, subtask_id)
+
+
+def rejection_details(
+    criteria_failed: Sequence[str], modification_prompt: str, *, iteration_index: int, subtask_id: str | None
+) -> Draft:
+    """REJECTION_DETAILS."""
+    data = {"criteria_failed": list(criteria_failed), "modification_prompt": modification_prompt}
+    return Draft("REJECTION_DETAILS", data, iteration_index, subtask_id)
+
+
+def iteration_end(
+    judgment: str, *, iteration_index: int, subtask_id: str | None, merged: Mapping[str, Any] | None = None
+) -> Draft:
+    """ITERATION_END; `merged` is what a subtask's PASS added to the common result."""
+    data: dict[str, Any] = {"iteration_index": iteration_index, "judgment": judgment}
+    if merged is not None:
+        data["merged"] = merged
+    return Draft("ITERATION_END", data, iteration_index, subtask_id)
+
+
+def user_request(
+    prompt: str, *, plan: Mapping[str, Any] | None, approve_plan: bool, into: str, partial: bool, **keys: Any
+) -> Draft:
+    """USER_REQUEST; `keys` in the record's order: title, kind, workspace, limits, executor, checks, chunk."""
+    told = {"plan": plan, "approve_plan": approve_plan, "into": into, "partial": partial}
+    given = {key: value for key, value in told.items() if value or value == {}}
+    return Draft("USER_REQUEST", {"prompt": prompt, "trace_version": "1.0", **keys, **given})
+
+
+def continued_request(
+    first: UserRequest, *, limits: Mapping[str, Any], continues: Mapping[str, Any], into: str
+) -> Draft:
+    """USER_REQUEST of a new file that follows the one `first` began; keys that nobody knows are handed on too."""
+    kept = {key: value for key, value in first.data.items() if key not in {"redactions", "action", "into"}}
+    branch = {"into": into} if into else {}
+    given = {**first.limits_recorded, **limits}
+    return Draft("USER_REQUEST", {**kept, **branch, "limits": given, "continues": dict(continues)})
+
+
+def user_answer(action: str, prompt: str = "", **more: Any) -> Draft:
+    """USER_REQUEST that answers a waiting task; `more`: max_iterations, limits, plan, into, left out where None."""
+    given = {key: value for key, value in more.items() if value is not None}
+    return Draft("USER_REQUEST", {"prompt": prompt, "action": action, **given})
+
+
+def llm_request(
+    prompt: str,
+    *,
+    base: str | None,
+    purpose: str,
+    waited_ms: int,
+    iteration_index: int,
+    subtask_id: str | None,
+    **keys: Any,
+) -> Draft:
+    """LLM_REQUEST; `keys`: attempt, executor, model. One with a `purpose` has no base."""
+    data: dict[str, Any] = {"prompt": prompt, **keys, **({"purpose": purpose} if purpose else {"base": base})}
+    if subtask_id is not None:
+        data["subtask_id"] = subtask_id
+    if waited_ms:
+        data["waited_ms"] = waited_ms
+    return Draft("LLM_REQUEST", data, iteration_index, subtask_id)
+
+
+def llm_response(
+    *,
+    extra: Mapping[str, Any],
+    model: str | None,
+    stop_reason: str | None,
+    iteration_index: int,
+    subtask_id: str | None,
+    **keys: Any,
+) -> Draft:
+    """LLM_RESPONSE; `keys` are written in their order, None too, and `extra` (the executor's own) before them.
+
+    output, status, files_modified, usage, cost_usd, duration_ms, session_ref, agentic_trace, diff_blob, error.
+    """
+    told = {key: value for key, value in (("model", model), ("stop_reason", stop_reason)) if value is not None}
+    return Draft("LLM_RESPONSE", {**extra, **keys, **told}, iteration_index, subtask_id)
+
+
+def final_summary(
+    *,
+    unverified: Sequence[Unverified],
+    detail: str,
+    subtasks: Sequence[Mapping[str, Any]] | None,
+    branch: str,
+    **keys: Any,
+) -> Draft:
+    """FINAL_SUMMARY; `keys` are written in their order, None too; the others where they say something.
+
+    status, total_iterations, files_modified, usage, cost_usd, duration_ms, reason, diff_blob, verification.
+    """
+    listed = [one._asdict() for one in unverified]
+    told = {"not_verified": listed, "detail": detail, "subtasks": subtasks, "branch": branch}
+    return Draft("FINAL_SUMMARY", keys | {key: value for key, value in told.items() if value})
+
+
+def executor_choice(
+    name: str,
+    *,
+    model: str | None = None,
+    script: str | None = None,
+    permissions: str = "edit",
+    thinking: bool = True,
+    continue_session: bool = True,
+    fallback: Sequence[str] = (),
+) -> ExecutorChoice:
+    """USER_REQUEST's `executor`."""
+    data: dict[str, Any] = {
+        "name": name,
+        "model": model,
+        "script": script,
+        "permissions": permissions,
+        "thinking": thinking,
+        "continue_session": continue_session,
+        "options": {},
+        "plans": False,
+    }
+    return ExecutorChoice({**data, "fallback": list(fallback)} if fallback else data)

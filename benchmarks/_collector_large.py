@@ -64,7 +64,7 @@ async def main(folder: Path, step: str) -> None:
     """Do one step."""
     state = StateDir(folder / ".pm-orchestrator")
     settings = load_settings(project=state.root, environ=os.environ)
-    async with open_collector(state, settings) as collector:
+    async with open_collector(state, settings, environ=os.environ) as collector:
         told = await {"fill": _fill, "page": _page, "materialize": _materialize}[step](collector)
     sys.stdout.buffer.write(orjson.dumps(told))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from tracer.statedir import StateDir
 
 @asynccontextmanager
 async def open_collector(
-    state_dir: StateDir, settings: Settings, *, environ: Mapping[str, str] = os.environ
+    state_dir: StateDir, settings: Settings, *, environ: Mapping[str, str]
 ) -> AsyncIterator[Collector]:
     """The collector of a state directory, while the block runs.
 

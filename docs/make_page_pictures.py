@@ -48,7 +48,7 @@ async def captured(served: Served) -> str:
     served.client.post(f"/traces/{trace_id}/events", json={"events": events()}).raise_for_status()
     state_dir = StateDir(served.project / ".pm-orchestrator")
     settings = load_settings(project=state_dir.root, environ=os.environ)
-    async with open_collector(state_dir, settings) as collector:
+    async with open_collector(state_dir, settings, environ=os.environ) as collector:
         await checked(collector, trace_id)
     return trace_id
 

@@ -12,7 +12,6 @@ import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import orjson
@@ -42,6 +41,7 @@ from tracer.export.otlp import otlp_pieces
 from tracer.export.pieces import Audit, Leaf, LookedAt, Many, Piece, as_it_is, pieces_of, written
 from tracer.export.steps import ExportedTrace, Steps
 from tracer.redaction.leaks import LeakError
+from tracer.redaction.rule_set import gitleaks_data
 
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor
@@ -131,7 +131,6 @@ def inline_text(uri: str) -> str:
 
 ExportFormat = Literal["atif", "chat", "otlp", "json"]
 FORMATS: Final[tuple[ExportFormat, ...]] = ("atif", "chat", "otlp", "json")
-_GITLEAKS: Final = Path(__file__).parents[2] / "tracer" / "redaction" / "rules" / "gitleaks.json"
 
 
 def export_pieces(row: TraceRow, form: ExportFormat, *, store: TraceStore, contents: Contents) -> AsyncGenerator[Piece]:
@@ -218,7 +217,7 @@ def fields_of(row: TraceRow, qa: Qa | None) -> dict[str, Any]:
 
 def redaction_version() -> str:
     """The version of the rules that are not our own: ours come with the program's."""
-    return f"gitleaks {json.loads(_GITLEAKS.read_bytes())['version']}"
+    return f"gitleaks {gitleaks_data()['version']}"
 
 
 async def _without_outputs(events: AsyncIterator[Event]) -> AsyncIterator[Event]:

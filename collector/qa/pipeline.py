@@ -1,8 +1,8 @@
 """The QA pipeline of a finalized trace: schema, checkout, tests, judge, final document; each step a fact.
 
 A step is keyed by the hash of its inputs, so a killed run goes on where it was and running twice does nothing twice.
-Tests run on base and head repeatedly. A run that the sandbox could not make is retried, then recorded as such and never
-as a failure; later steps are done all the same, and the trace ends `qa_failed` instead of `complete`.
+A run that the sandbox could not make is retried, then recorded as such and never as a failure; later steps are done
+all the same, and the trace ends `qa_failed` instead of `complete`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def not_testable(runner: str, refusal: Refusal, *, detail: Mapping[str, JsonValu
 
 @dataclass(frozen=True, kw_only=True)
 class TestsStep:
-    """A prepared step: `run` does it. `folder` is for the trees."""
+    """A prepared step; `folder` is for the trees."""
 
     __test__ = False  # the name is the step's: no class of tests for pytest
 
@@ -409,7 +409,7 @@ class _Run:
             await self._refused(Refusal("too_large", error.line))
 
     async def judge(self, judge: Judge | None, no_judge: str) -> None:
-        """Ask the judge, unless this packet was judged before."""
+        """Ask the judge, unless it judged this packet before."""
         step = await prepared_step(
             self._row,
             collector=self._collector,
@@ -525,14 +525,14 @@ class _Run:
         await self._store("tests", key, {"tests": await step.run()})
 
     async def _refused(self, refusal: Refusal) -> None:
-        """Write down why nothing is tested: a result like any other."""
+        """Note why nothing is tested: a result like any other."""
         self._progress(f"tests: not testable: {refusal.reason}: {refusal.detail}")
         key = key_of("tests", list(refusal), self._facts.marker("tests"))
         if self._facts.done("tests", key) is None:
             await self._store("tests", key, {"tests": not_testable(self._runner, refusal)})
 
     async def _trouble(self, step: Step, refusal: Refusal, error: PmError) -> None:
-        """Write down that nothing could be tested; never under the inputs' own key, so the next run tries again."""
+        """Note that nothing could be tested, under a key of its own: the next run tries again."""
         self.trouble = error
         self._progress(f"{step}: {refusal.reason}: {refusal.detail}")
         part = not_testable(self._runner, refusal)
@@ -546,7 +546,7 @@ class _Run:
         self._facts.add(fact)
 
     def _cleaned(self, result: dict[str, Any]) -> dict[str, Any]:
-        """What programs named (tests, files) may hold a secret too; raw traces keep it."""
+        """Names of tests and files may hold a secret too; raw traces keep it."""
         if self._row.metadata.get("store") == "raw":
             return result
         cleaned = self._collector.redactors.for_root(None).redact_value(result).value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -90,7 +91,7 @@ def view_stored(state_dir: StateDir, settings: Settings, trace_id: str) -> Path:
 async def _write_events(state_dir: StateDir, settings: Settings, trace_id: str, file: Any) -> None:
     from collector.opening import open_collector
 
-    async with open_collector(state_dir, settings) as collector:
+    async with open_collector(state_dir, settings, environ=os.environ) as collector:
         after = 0
         while page := (await collector.events_page(trace_id, after=after)).events:
             after = page[-1].seq
@@ -128,7 +129,7 @@ def _stored(state_dir: StateDir, settings: Settings) -> list[dict[str, Any]]:
 async def _listing(state_dir: StateDir, settings: Settings) -> list[dict[str, Any]]:
     from collector.opening import open_collector  # pydantic models, the store and the intake: 150 ms
 
-    async with open_collector(state_dir, settings) as collector:
+    async with open_collector(state_dir, settings, environ=os.environ) as collector:
         traces, _following = await collector.listing(limit=_MOST)
         return [trace if trace["status"] == "open" else await collector.metadata(trace["trace_id"]) for trace in traces]
 

@@ -68,7 +68,7 @@ async def captured(served: Served, *, note: str = "", finished: bool = True, **m
     if finished:
         state_dir = StateDir(served.project / ".pm-orchestrator")
         settings = load_settings(project=state_dir.root, environ=os.environ)
-        async with open_collector(state_dir, settings) as collector:
+        async with open_collector(state_dir, settings, environ=os.environ) as collector:
             await checked(collector, trace_id, note=note)
     return trace_id
 

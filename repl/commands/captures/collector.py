@@ -79,7 +79,7 @@ async def gc(context: Context, arguments: Namespace) -> int:
     from collector.opening import open_collector
 
     del arguments
-    async with open_collector(context.state_dir, context.settings()) as collector:
+    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
         gone = await collector.collect_garbage()
     removed = f"{count_text(gone.blobs, 'blob')} and {count_text(gone.leftovers, 'leftover')} removed"
     context.output.line(f"{removed}, {gone.freed:,} bytes freed")
@@ -90,7 +90,7 @@ async def gc(context: Context, arguments: Namespace) -> int:
 async def new(context: Context, arguments: Namespace) -> int:
     from collector.opening import open_collector  # pydantic models and the intake: 150 ms
 
-    async with open_collector(context.state_dir, context.settings()) as collector:
+    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
         if arguments.trace:
             trace_id = (await find_row(collector.store, arguments.trace)).trace_id
             issued = await collector.tokens.new_ingest(trace_id, arguments.label or "")
@@ -105,7 +105,7 @@ async def new(context: Context, arguments: Namespace) -> int:
 async def listed(context: Context, arguments: Namespace) -> int:
     from collector.opening import open_collector
 
-    async with open_collector(context.state_dir, context.settings()) as collector:
+    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
         rows = await collector.tokens.listed()
     shown = [row for row in rows if arguments.all or (row.kind == "admin" and row.revoked_at_ms is None)]
     for row in shown:
@@ -138,7 +138,7 @@ async def listed(context: Context, arguments: Namespace) -> int:
 async def revoke(context: Context, arguments: Namespace) -> int:
     from collector.opening import open_collector
 
-    async with open_collector(context.state_dir, context.settings()) as collector:
+    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
         done = await collector.tokens.revoke(arguments.token)
     context.output.line(f"{arguments.token} is revoked" if done else f"{arguments.token} was revoked before")
     context.output.result("tokens revoke", {"token_id": arguments.token, "revoked": True})

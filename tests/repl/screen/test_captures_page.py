@@ -109,7 +109,7 @@ def in_collector(project: Path) -> str:
 
     async def fill() -> str:
         state = StateDir(project / ".pm-orchestrator").ensure()
-        async with open_collector(state, load_settings(project=state.root, environ={})) as collector:
+        async with open_collector(state, load_settings(project=state.root, environ={}), environ={}) as collector:
             made = await collector.create({**create_request(), "trace_id": new_id()})
             event = {
                 "event_id": new_id(), "seq": 1, "ts_ms": 1, "type": "thought", "actor": {"kind": "human"},

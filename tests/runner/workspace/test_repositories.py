@@ -515,6 +515,7 @@ _AS_NOBODY = """
 import asyncio, json, os, sys
 import concurrent.futures.thread, encodings.idna, signal, subprocess, tempfile, threading
 from pathlib import Path
+import runner.workspace.manifest
 from runner.workspace.workspace import open_workspace
 from tests.runner.workspace.support import MemoryBlobs
 os.setgroups([]); os.setgid(65534); os.setuid(65534)  # after the imports: the interpreter may be root's alone

@@ -1,4 +1,4 @@
-"""The labelled corpus: reads `cases/<half>/*.cases` into evidence.
+"""The labelled corpus: reads `corpus/<part>/<language>/<family>.cases` into evidence.
 
 A case is `=== EXPECT PATH | why it is hard`, then the file's content, or sections `--- request`, `--- before`,
 `--- after`, `--- file PATH`, `--- answer` and `--- kind` (else the request's words settle it). EXPECT is PASS or the
@@ -18,7 +18,7 @@ from runner.gate.request_kind import settled_kind
 
 __all__ = ["CASES", "Case", "load"]
 
-CASES = Path(__file__).parent / "cases"
+CASES = Path(__file__).parents[2] / "corpus"
 _HEADER = re.compile(r"^=== (?P<expect>PASS|Q[1-9](?:/Q[1-9])*) (?P<path>\S+) \| (?P<why>.+)$")
 _SECTION = re.compile(r"^--- (?P<name>request|before|after|answer|file|stop|kind)(?: (?P<arg>\S+))?$")
 _LANGUAGES = {
@@ -44,11 +44,11 @@ class Case:
 def load(half: str) -> tuple[Case, ...]:
     """All cases of a part (`test`, `dev` or `later`), in the order of files and lines."""
     cases: list[Case] = []
-    for file in sorted((CASES / half).glob("*.cases")):
+    for file in sorted((CASES / half).rglob("*.cases")):
         lines = file.read_text(encoding="utf-8").split("\n")
         starts = [index for index, line in enumerate(lines) if _HEADER.match(line)]
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-            cases.append(_case(f"{half}/{file.name}:{start + 1}", lines[start], lines[start + 1 : end]))
+            cases.append(_case(f"{file.relative_to(CASES)}:{start + 1}", lines[start], lines[start + 1 : end]))
     return tuple(cases)
 
 

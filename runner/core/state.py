@@ -1,6 +1,6 @@
 """The state of a task: frozen values that `evolve` folds from its events. Pure.
 
-`FrozenList` and `FrozenMap` (persistent collections) keep folds over millions of events linear. NamedTuples rather
+`Trail` and `Sharded` (persistent collections) keep folds over millions of events linear. NamedTuples rather
 than dataclasses: `_replace` costs a third of `dataclasses.replace`.
 """
 

@@ -14,7 +14,7 @@ SettingKind = Literal["text", "integer", "number", "duration", "switch", "list",
 class Setting(NamedTuple):
     """One setting. A key that ends in `.*` is a family of text values named freely (`executors.claude.command`).
 
-    `default` None means unset. `minimum` is inclusive. `flag` is the flag of `pm run`, `short_name` its placeholder.
+    `default` None means unset. `minimum` is inclusive. `flag` is the flag of `pm run`, `placeholder` its argument.
     """
 
     key: str

@@ -71,7 +71,7 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
     needle: reactive[str] = reactive("", init=False)
 
     class Moved(Message):
-        """The cursor is on another row; `by_user` unless following moved it."""
+        """The cursor is on another row."""
 
         def __init__(self, index: int) -> None:
             super().__init__()

@@ -70,6 +70,16 @@ class StateDir:
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
+        self.project = self.root.parent  # the folder that holds the state dir
+        self.traces = self.root / "traces"  # conversation traces
+        self.tracepack = self.root / "tracepack"  # session transition logs
+        self.blobs = self.root / "blobs"  # the content-addressed store
+        self.catalog = self.root / "catalog.sqlite"  # the catalogue's database: a projection, safe to delete
+        self.locks = self.root / "locks"  # one lock file per task that is being written now
+        self.control = self.root / "control"  # requests to the process that runs a task (stop), and its processes
+        self.config = self.root / "config.toml"  # the project's configuration file
+        self.rules = self.root / "rules.md"  # the project's mandatory rules
+        self.task_counter = self.root / "task-counter"  # the highest task number given out
 
     def __fspath__(self) -> str:
         return os.fspath(self.root)
@@ -102,21 +112,6 @@ class StateDir:
         return cls(place)
 
     @property
-    def project(self) -> Path:
-        """The folder that holds the state dir."""
-        return self.root.parent
-
-    @property
-    def traces(self) -> Path:
-        """Conversation traces."""
-        return self.root / "traces"
-
-    @property
-    def tracepack(self) -> Path:
-        """Session transition logs."""
-        return self.root / "tracepack"
-
-    @property
     def agentic_traces(self) -> Path:
         """Distilled native sessions; in `.pdd/agentic-traces` where the project has a `.pdd`."""
         pdd = self.project / ".pdd"
@@ -130,41 +125,6 @@ class StateDir:
             return None
         place = Path(os.path.realpath(self.root))
         return user / "records" / f"{place.parent.name}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}"
-
-    @property
-    def blobs(self) -> Path:
-        """The content-addressed store."""
-        return self.root / "blobs"
-
-    @property
-    def catalog(self) -> Path:
-        """The catalogue's database: a projection, safe to delete."""
-        return self.root / "catalog.sqlite"
-
-    @property
-    def locks(self) -> Path:
-        """One lock file per task that is being written now."""
-        return self.root / "locks"
-
-    @property
-    def control(self) -> Path:
-        """Requests from one process to the one that runs a task (stop, respond)."""
-        return self.root / "control"
-
-    @property
-    def config(self) -> Path:
-        """The project's configuration file."""
-        return self.root / "config.toml"
-
-    @property
-    def rules(self) -> Path:
-        """The project's mandatory rules."""
-        return self.root / "rules.md"
-
-    @property
-    def task_counter(self) -> Path:
-        """The highest task number given out."""
-        return self.root / "task-counter"
 
     def ensure(self) -> StateDir:
         """Make the folders (0700) and their `.gitignore`; existing ones stay as they are.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -181,31 +181,14 @@ class Gate:
         wanting: Callable[[], int] = lambda: 1,
     ) -> None:
         self._parallel = parallel or 1
-        self._slots = asyncio.Semaphore(parallel) if parallel else None
+        # One's turn to ask: first come, first served.
+        self.slot = asyncio.Semaphore(parallel) if parallel else nullcontext()
         # A few requests are durable before their turn comes, so that where many ask no turn waits for the disk.
-        self._line = asyncio.Semaphore(parallel + parallel // 4) if parallel else None
+        self.line = asyncio.Semaphore(parallel + parallel // 4) if parallel else nullcontext()
         self._until = until
         self._wanting = wanting
         self._spending = 0
         self._reserved = 0.0
-
-    @asynccontextmanager
-    async def line(self) -> AsyncGenerator[None]:
-        """The place before the turn to ask."""
-        if self._line is None:
-            yield
-            return
-        async with self._line:
-            yield
-
-    @asynccontextmanager
-    async def slot(self) -> AsyncGenerator[None]:
-        """One's turn to ask; first come, first served."""
-        if self._slots is None:
-            yield
-            return
-        async with self._slots:
-            yield
 
     def time_left(self, left_s: float | None) -> float | None:
         """Seconds an answer may take."""
@@ -253,7 +236,7 @@ class Performer:
 
     async def ask(self, step: AskAgent) -> None:
         """Record the request, ask, record the answer."""
-        request = self._request()
+        request = self._ledger.state.request
         waited_ms = await self._wait(step)
         base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
         name, model = _agent_of(self._ledger.state, request, step.subtask_id)
@@ -269,20 +252,20 @@ class Performer:
             iteration_index=step.iteration_index,
             subtask_id=step.subtask_id,
         )
-        if _budget_left(self._ledger.state, request) is not None:
+        if _budget_left(self._ledger.state) is not None:
             await self._ask_within(step, draft, base=base)
             return
-        async with self._gate.line():
+        async with self._gate.line:
             written = await self._ledger.record(draft)
-            async with self._gate.slot():
+            async with self._gate.slot:
                 answer, duration_ms = await self._answer(step, written, budget_usd=None)
         await asyncio.sleep(0)  # whoever waits for the slot is asked before this answer is written down
         await self._write_down(step, answer, base=base, duration_ms=duration_ms)
 
     async def _ask_within(self, step: AskAgent, draft: Draft, *, base: str | None) -> None:
         """Ask for a share of the money that is left; nothing is recorded where nothing is."""
-        async with self._gate.slot():
-            left = _budget_left(self._ledger.state, self._request())
+        async with self._gate.slot:
+            left = _budget_left(self._ledger.state)
             if left == 0.0 and self._may_end(step):
                 return  # spent by others while this one waited for its turn: its loop ends
             with self._gate.share(left) as share:
@@ -321,11 +304,8 @@ class Performer:
         )
 
     def _time_is_over(self, waited_ms: int) -> bool:
-        left_s = _time_left_s(self._ledger.state, self._request())
+        left_s = _time_left_s(self._ledger.state)
         return left_s is not None and waited_ms >= left_s * 1000
-
-    def _request(self) -> Request:
-        return self._ledger.state.request
 
     def _label(self, step: AskAgent) -> str:
         return f"{self._ledger.state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
@@ -334,7 +314,7 @@ class Performer:
         """Wait before the same request is sent again, counting down; returns milliseconds."""
         began = monotonic()
         left = backoff_s(step, spread=random.random())  # noqa: S311 - jitter is no secret
-        ends_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
+        ends_s = self._gate.time_left(_time_left_s(self._ledger.state))
         least_ms = 0
         if ends_s is not None and ends_s <= left:  # the time is over before the wait is, and must count as used up
             left, least_ms = ends_s, math.ceil(ends_s * 1000)
@@ -342,7 +322,7 @@ class Performer:
             kind="waiting",
             text=step.retry_kind,
             attempt=step.retry,
-            attempts=self._request().limits.retries_after(step.retry_kind),
+            attempts=self._ledger.state.request.limits.retries_after(step.retry_kind),
             task_id=self._ledger.state.task_id,
             subtask_id=step.subtask_id,
         )
@@ -355,7 +335,7 @@ class Performer:
 
     async def _answer(self, step: AskAgent, written: Entry, *, budget_usd: float | None) -> tuple[Answer, int]:
         """The answer to a request that is durable, and how many milliseconds it took."""
-        left_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
+        left_s = self._gate.time_left(_time_left_s(self._ledger.state))
         limit_s = min(left_s or _PLANNING_S, _PLANNING_S) if step.purpose else left_s
         ask = self._ask_of(step, cast("LlmRequest", written).prompt, timeout_s=limit_s, budget_usd=budget_usd)
         started = monotonic()
@@ -366,7 +346,11 @@ class Performer:
             answer = Answer(output="", status="TIMEOUT")
         took = monotonic() - started
         if limit_s is not None and answer.status == "TIMEOUT" and took >= limit_s - _SAME_TIME_S:
-            limit = f"{self._request().limits.timeout_s:g} s" if limit_s == left_s else f"{limit_s:g} s for a plan"
+            limit = (
+                f"{self._ledger.state.request.limits.timeout_s:g} s"
+                if limit_s == left_s
+                else f"{limit_s:g} s for a plan"
+            )
             error = AnswerError(kind="timeout", message=f"the time limit of {limit} was reached")
             over = {"time_limit": True} if limit_s == left_s else {}
             answer = replace(answer, error=error, extra={**answer.extra, **over})
@@ -375,7 +359,7 @@ class Performer:
 
     def _ask_of(self, step: AskAgent, prompt: str, *, timeout_s: float | None, budget_usd: float | None) -> Ask:
         """What the executor is given. `prompt` is what the trace holds: secrets in it are replaced already."""
-        state, request = self._ledger.state, self._request()
+        state, request = self._ledger.state, self._ledger.state.request
         name, model = _agent_of(state, request, step.subtask_id)
         return Ask(
             task_id=state.task_id,
@@ -400,7 +384,7 @@ class Performer:
     async def judge(self, step: Judge) -> None:
         """Gather evidence, judge, record QUALITY_JUDGMENT."""
         started = monotonic()
-        left_s = self._gate.time_left(_time_left_s(self._ledger.state, self._request()))
+        left_s = self._gate.time_left(_time_left_s(self._ledger.state))
         verdict = await self._effects.judge(self._ledger.state, step._replace(left_s=left_s))
         await self._ledger.record(
             quality_judgment(
@@ -426,11 +410,11 @@ def _agent_of(state: TaskState, request: Request, subtask_id: str | None) -> tup
     return request.executor.name or None, subtask.model or request.executor.model
 
 
-def _time_left_s(state: TaskState, request: Request) -> float | None:
-    limit = request.limits.timeout_s
+def _time_left_s(state: TaskState) -> float | None:
+    limit = state.request.limits.timeout_s
     return None if limit is None else max(0.001, limit - state.totals.spent_ms / 1000)
 
 
-def _budget_left(state: TaskState, request: Request) -> float | None:
-    limit = request.limits.budget_usd
+def _budget_left(state: TaskState) -> float | None:
+    limit = state.request.limits.budget_usd
     return None if limit is None else max(0.0, limit - state.totals.cost_usd)

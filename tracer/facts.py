@@ -388,7 +388,6 @@ class LlmResponse(Entry):
     executor = Key(_text)
     time_limit = Key(_flag)
     has_fallback = Key(bool, "fallback_from")
-    tool_call_count = Key(_whole)
 
     @property
     def error(self) -> AgentError | None:

@@ -17,6 +17,7 @@ from tracer.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tracer.lookup import TaskRef
     from tracer.redaction.engine import ProjectRedactor
     from tracer.redaction.redactor import RedactionSettings
     from tracer.settings.layers import Settings
@@ -87,6 +88,15 @@ class Context:
         from tracer.statedir import StateDir
 
         return StateDir(self.state_root)
+
+    def task(self, selector: str | None) -> TaskRef:
+        """The task an argument means; None is the current or newest one. Raises NotFoundError: none, or several."""
+        if self.session is not None:
+            found: TaskRef = self.session.resolve(selector)
+            return found
+        from tracer.lookup import resolve_task
+
+        return resolve_task(self.state_dir, selector)
 
     def _setting_flags(self) -> dict[str, Any]:
         """The arguments but for the command's own: `pm think --kind` and `pm export 1 md` are no `run.kind`."""

@@ -5,25 +5,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
 from collector.collector import Collector
 from runner.core.request import Request as TaskRequest
 from runner.supervisor import Supervisor
-from service import captures, health, tasks
+from service import captures, tasks
 from service.admission import Admission
 from service.ingest import LaneApp
 from service.pages import capture, insights, task
 from service.problems import Problem, add_problem_handlers, responses
-from service.schemas import NewTask
+from service.schemas import Health, NewTask
 from service.security import Gate, OneTimeCodes
-from service.state import ServiceState
+from service.state import ServiceState, state_of
+from tracer.errors import UnavailableError
 from tracer.extras import needs_extra
 from tracer.statedir import StateDir
 
@@ -33,6 +35,25 @@ if TYPE_CHECKING:
 _TITLE: Final = "PM Orchestrator"
 _SUMMARY: Final = "Tasks put to coding agents, judged, and recorded; captured sessions of people, proved and scored."
 _WAITING_BATCHES: Final = 8  # so many bodies of the largest size may be held at once
+
+
+health = APIRouter(tags=["health"])
+
+
+@health.get("/healthz", responses=responses(403, 429))
+async def healthz() -> Health:
+    """The process is alive."""
+    return Health(status="ok")
+
+
+@health.get("/readyz", responses=responses(403, 429, 503))
+async def readyz(request: Request) -> Health:
+    """The state directory and the collector's store can be used."""
+    state = state_of(request)
+    await state.collector.store.pending_traces(limit=1)
+    if not await asyncio.to_thread(state.state_dir.traces.is_dir):
+        raise UnavailableError("the state directory is not there", next_step="pm doctor")
+    return Health(status="ok")
 
 
 def create_app(
@@ -73,8 +94,8 @@ def create_app(
 
     app = LaneApp(title=_TITLE, version=version, summary=_SUMMARY, lifespan=lifespan, docs_url=None, redoc_url=None)
     add_problem_handlers(app)
-    for module in (tasks, captures, health, task, insights, capture):
-        app.include_router(module.router)
+    for router in (tasks.router, captures.router, health, task.router, insights.router, capture.router):
+        app.include_router(router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     if telemetry is not None:
         _add(app, telemetry.middleware, telemetry=telemetry)

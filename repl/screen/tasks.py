@@ -22,6 +22,7 @@ from textual.strip import Strip
 from textual.widgets import Static
 from typing_extensions import override
 
+from repl.commands.look.tasks import next_steps
 from repl.present.answer import answer_lines
 from repl.present.progress import Progress, short_id
 from repl.present.text import cost_text, one_line
@@ -71,23 +72,7 @@ def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list
         lines += ["", f"  {row.damaged} damaged lines: /trace verify {short_id(row.task_id)}"]
     if row.status == "UNFINISHED":
         lines += ["", f"  unfinished after {one_line(row.last_event)}"]
-    return [*lines, "", f"  next:  {next_steps(row)}"]
-
-
-def next_steps(row: TaskRow) -> str:
-    """The commands that make sense now."""
-    short = short_id(row.task_id)
-    match row.status:
-        case "RUNNING" | "QUEUED":
-            return f"/trace {short} --follow   /stop {short}"
-        case "AWAITING_RESPONSE" if row.last_event == "CHUNKING_PLAN":
-            return f"/plan {short} --approve | --edit | --again TEXT"
-        case "AWAITING_RESPONSE":
-            return f"/respond {short} continue | hint TEXT | accept | stop"
-        case "COMPLETE":
-            return f"/diff {short}   /trace {short}"
-        case _:
-            return f"/resume {short}   /trace {short}"
+    return [*lines, "", f"  next:  {next_steps(row, '/')}"]
 
 
 _WORDS = {

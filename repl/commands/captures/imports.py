@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.commands.captures.collector import opened_collector
-from repl.commands.look.find_task import find_task
 from repl.present.text import count_text, one_line
 from tracer.errors import TraceError, UsageError
 from tracer.facts import LlmRequest, UserRequest
@@ -29,7 +28,7 @@ _BATCH = 500
 
 async def from_task(context: Context, arguments: Namespace) -> int:
     consent = _consent(arguments.consent)
-    ref = find_task(context, arguments.task)
+    ref = context.task(arguments.task)
     with tempfile.TemporaryDirectory(prefix="pm-import-") as folder:
         imported = await asyncio.to_thread(_read_task, context, ref.path, consent, Path(folder))
     return await _store(context, imported, "capture from-task")

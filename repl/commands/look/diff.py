@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from repl.commands.look.find_task import find_task
 from repl.present.output import Output
 from repl.present.text import escape, one_line, width_cut
 from tracer.blobs import DirectoryBlobs
@@ -94,7 +93,7 @@ class _Part(NamedTuple):
 
 
 def diff(context: Context, arguments: Namespace) -> int:
-    task = find_task(context, arguments.task)
+    task = context.task(arguments.task)
     entries = scan(task.path).entries
     parts = _parts(entries, arguments.iteration)
     _refuse_missing(task.task_id, entries, arguments.iteration, parts)
@@ -114,7 +113,7 @@ def diff(context: Context, arguments: Namespace) -> int:
 
 
 def files(context: Context, arguments: Namespace) -> int:
-    task = find_task(context, arguments.task)
+    task = context.task(arguments.task)
     entries = scan(task.path).entries
     parts = _parts(entries, arguments.iteration, every=True)
     _refuse_missing(task.task_id, entries, arguments.iteration, parts)

@@ -7,7 +7,6 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from repl.commands.look.find_task import find_task
 from repl.context import Context
 from tracer.durable import output_file
 from tracer.errors import RecordError
@@ -16,7 +15,7 @@ from tracer.errors import RecordError
 async def export(context: Context, arguments: Namespace) -> int:
     from service.export import ExportFormat, export_task  # jinja2: 100 ms, paid by this command alone
 
-    ref = find_task(context, arguments.task)
+    ref = context.task(arguments.task)
     redactor = context.redactor(project_root=context.folder, rewrite_paths=True, truncate=False)
     form: ExportFormat = arguments.format or arguments.kind or "md"
     exported = await asyncio.to_thread(export_task, context.state_dir, ref, form=form, redactor=redactor)

@@ -64,7 +64,6 @@ def _record(row: TaskRow) -> dict[str, Any]:
 
 
 def show(context: Context, arguments: Namespace) -> int:
-    from repl.commands.look.find_task import find_task
     from repl.present.answer import answer_lines
     from repl.present.outcome import result_fields
     from runner.core.evolve import fold
@@ -72,7 +71,7 @@ def show(context: Context, arguments: Namespace) -> int:
     from tracer.journal.reading import scan
     from tracer.verification import unverified_text
 
-    task = find_task(context, arguments.task)
+    task = context.task(arguments.task)
     row = list_tasks(context.state_dir, task_id=task.task_id)[0]
     entries = scan(task.path).entries
     state = fold(entries)
@@ -103,7 +102,7 @@ def show(context: Context, arguments: Namespace) -> int:
         output.line(f"  damaged     {row.damaged} lines: pm trace verify {row.task_id}")
     if outcome.answer and output.human:
         output.lines(["", *answer_lines(outcome.answer, columns=output.columns, styled=output.colour)])
-    output.note(f"  next:  {_next(row)}")
+    output.note(f"  next:  {next_steps(row)}")
     record = {
         **_record(row),
         **result_fields(outcome),
@@ -120,19 +119,21 @@ def _files_so_far(entries: Sequence[Entry]) -> list[str]:
     return list(dict.fromkeys(name for one in entries if isinstance(one, LlmResponse) for name in one.files_modified))
 
 
-def _next(row: TaskRow) -> str:
+def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
+    """The commands that make sense for a task now, begun with `prefix`."""
     short = row.task_id.removeprefix("task-").lstrip("0") or row.task_id
     match row.status:
-        case "RUNNING":
-            return f"pm trace {short} --follow   or   pm stop {short}"
+        case "RUNNING" | "QUEUED":
+            steps = [f"trace {short} --follow", f"stop {short}"]
         case "AWAITING_RESPONSE" if row.last_event == "CHUNKING_PLAN":
-            return f"pm plan {short} --approve | --edit | --again TEXT"
+            steps = [f"plan {short} --approve | --edit | --again TEXT"]
         case "AWAITING_RESPONSE":
-            return f"pm respond {short} continue | hint TEXT | accept | stop"
+            steps = [f"respond {short} continue | hint TEXT | accept | stop"]
         case "COMPLETE":
-            return f"pm diff {short}   pm trace {short}"
+            steps = [f"diff {short}", f"trace {short}"]
         case _:
-            return f"pm resume {short}   pm trace {short}"
+            steps = [f"resume {short}", f"trace {short}"]
+    return "   ".join(prefix + step for step in steps)
 
 
 def epoch_ms_of(stamp: str) -> int:

@@ -11,8 +11,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.commands.look.find_task import find_task
-from tracer.errors import NotFoundError, UsageError
+from repl.present.text import escape
+from tracer.errors import NotFoundError, PmError, UsageError
 from tracer.facts import ChunkingPlan, Entry, fact_in
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from tracer.lookup import TaskRef
 
 _CHUNK = 1 << 20
+_FULL = "      "
 
 
 def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
-    task = find_task(context, arguments.task)
+    task = context.task(arguments.task)
     if arguments.subtask and not arguments.follow:
         _require_subtask(task, arguments.subtask)
     if arguments.screen:
@@ -158,12 +159,10 @@ def _text(context: Context, arguments: Namespace, task: TaskRef, entries: list[E
 
     if not arguments.full:
         return trace_text(entries, task_id=task.task_id).rstrip("\n").split("\n")
-    from repl.present.full_fact import full_lines
-
     lines = [f"--- Conversation Trace for {task.task_id} ---"]
     for entry in entries:
         lines.append(fact_line(entry))
-        lines.extend(full_lines(entry, blobs=context.state_dir.blobs))
+        lines.extend(_full_lines(entry, blobs=context.state_dir.blobs))
     return [*lines, "---"]
 
 
@@ -233,7 +232,41 @@ def _print_fact(context: Context, arguments: Namespace, line: bytes) -> None:
         return
     output.line(fact_line(entry))
     if arguments.full and output.human:
-        from repl.present.full_fact import full_lines
-
-        for text in full_lines(entry, blobs=context.state_dir.blobs):
+        for text in _full_lines(entry, blobs=context.state_dir.blobs):
             output.line(text)
+
+
+def _full_lines(entry: Entry, *, blobs: Path) -> list[str]:
+    """Everything a fact holds, below its own line: texts in full, other values as JSON, blobs opened.
+
+    Every line is escaped and indented by six blanks, so that nothing recorded can look like a line of the trace itself.
+    """
+    lines: list[str] = []
+    for key, value in entry.data.items():
+        if value is None or value in ([], {}, ""):
+            continue
+        lines.extend(_field_lines(key, value))
+        if isinstance(value, str) and value.startswith("sha256:") and key.endswith("blob"):
+            lines.extend(_blob_lines(value, blobs))
+    return lines
+
+
+def _field_lines(key: str, value: Any) -> list[str]:
+    import json
+
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    parts = escape(text).split("\n")
+    name = escape(key)
+    if len(parts) == 1 and len(parts[0]) < 100:
+        return [f"{_FULL}{name}: {parts[0]}"]
+    return [f"{_FULL}{name}:", *(f"{_FULL}  {part}" for part in parts)]
+
+
+def _blob_lines(blob_id: str, blobs: Path) -> list[str]:
+    from tracer.blobs import DirectoryBlobs
+
+    try:
+        content = DirectoryBlobs(blobs).read(blob_id)
+    except (PmError, OSError) as error:
+        return [f"{_FULL}  (not readable: {escape(str(error))})"]
+    return [f"{_FULL}  {part}" for part in escape(content.decode("utf-8", "backslashreplace")).split("\n")]

@@ -7,7 +7,6 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.commands.look.find_task import find_task
 from repl.present.text import escape
 from tracer.errors import TraceError, UsageError
 from tracer.journal.verify_trace import Finding, check_session, verify_trace
@@ -24,7 +23,7 @@ def verify(context: Context, arguments: Namespace) -> int:
         return _session(context, arguments.session)
     if arguments.head and not _HEX.fullmatch(arguments.head):
         raise UsageError(f"{arguments.head!r} is no chain head", why="a head is 64 hexadecimal digits")
-    task = find_task(context, arguments.task)
+    task = context.task(arguments.task)
     damaged: list[Finding] = []
     records: list[dict[str, Any]] = []
     for number, path in enumerate(task.files):

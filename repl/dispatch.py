@@ -118,7 +118,7 @@ def run_command(command: Command, context: Context) -> int:
 
 
 def refuse_to_agents(command: Command, environ: Mapping[str, str]) -> None:
-    """What only a person may do is not for an agent to do to its own run.
+    """What only a user may do is not for an agent to do to its own run.
 
     Raises UsageError: this process was started by an agent that pm runs.
     """

@@ -13,7 +13,7 @@ from tracer.errors import UnavailableError
 
 
 def edit_text(text: str, environ: Mapping[str, str], *, suffix: str = ".md") -> str:
-    """`text` as the person left it; blocks while the editor has the terminal.
+    """`text` as the user left it; blocks while the editor has the terminal.
 
     Raises UnavailableError: the editor cannot be started, or ended with an error.
     """
@@ -34,7 +34,7 @@ def edit_text(text: str, environ: Mapping[str, str], *, suffix: str = ".md") -> 
 
 
 def kept_aside(text: str, *, suffix: str) -> Path:
-    """A private file that holds `text`, for a person to mend what was refused."""
+    """A private file that holds `text`, for a user to mend what was refused."""
     handle, name = tempfile.mkstemp(prefix="pm-", suffix=suffix)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
@@ -63,7 +63,7 @@ class Pastes:
         return mark
 
     def expand(self, line: str) -> str:
-        """`line` with every mark replaced by what was pasted; marks a person typed stay."""
+        """`line` with every mark replaced by what was pasted; marks a user typed stay."""
         for mark, text in self._folded.items():
             line = line.replace(mark, text, 1)
         return line

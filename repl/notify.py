@@ -1,4 +1,4 @@
-"""Calls the person back when a task rests: a bell, an OSC 9 notice or a command of theirs; never for subtasks.
+"""Calls the user back when a task rests: a bell, an OSC 9 notice or a command of theirs; never for subtasks.
 
 Rings when the terminal has lost the focus or the task took over 30 seconds, at most once in 5 seconds.
 """
@@ -36,7 +36,7 @@ class Notifier:
             self._call(outcome.task_id, outcome.status)
 
     def needs_answer(self, task_id: str) -> None:
-        """An agent asks leave for something, and its task stands still until then."""
+        """An agent asks permission for something, and its task stands still until then."""
         self._call(task_id, "AWAITING_RESPONSE")
 
     def _call(self, task_id: str, status: str) -> None:

@@ -1,7 +1,7 @@
-"""What agents ask leave for and a person has to answer: questions wait here, whichever skin shows them.
+"""What agents ask permission for and a user has to answer: questions wait here, whichever skin shows them.
 
-An executor asks through `PermissionDesk.ask` and gets an answer in any case: the person's, or `no` once `wait_s` has
-passed. A question whose task is stopped disappears. Nothing a person typed before a question stood can answer it.
+An executor asks through `PermissionDesk.ask` and gets an answer in any case: the user's, or `no` once `wait_s` has
+passed. A question whose task is stopped disappears. Nothing a user typed before a question stood can answer it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PermissionDesk:
         self._came = asyncio.Event()
 
     async def ask(self, question: PermissionQuestion) -> PermissionAnswer:
-        """The person's answer; `no` where none comes in time. The executors' `ask_person`."""
+        """The user's answer; `no` where none comes in time. The executors' `ask_person`."""
         waiting = Waiting(question, asyncio.get_running_loop().create_future())
         self.waiting.append(waiting)
         self._came.set()
@@ -81,7 +81,7 @@ def answer_of(text: str) -> PermissionAnswer | None:
 
 
 def question_text(question: PermissionQuestion) -> str:
-    """`task-015: goose asks leave: Run make deploy`, on one line and harmless to a terminal."""
+    """`task-015: goose asks permission: Run make deploy`, on one line and harmless to a terminal."""
     subtask = f" {one_line(question.subtask_id, 40)}" if question.subtask_id else ""
     return f"{question.task_id}{subtask}: {one_line(question.agent, 40)} asks leave: {one_line(question.title, 200)}"
 

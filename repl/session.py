@@ -61,8 +61,8 @@ class Session:
     """The state every view of one sitting shares; an async context manager that leaves nothing running.
 
     `choices` are this session's own `run.*` values, `queue` the inputs waiting behind the running task, `current` the
-    running or last task, `rows` the task ids of the last list shown (`#3`), `asking` the tasks that wait for a person,
-    `permissions` what agents ask leave for, `started` every task this session began, `view` the skin at hand (a
+    running or last task, `rows` the task ids of the last list shown (`#3`), `asking` the tasks that wait for a user,
+    `permissions` what agents ask permission for, `started` every task this session began, `view` the skin at hand (a
     `repl.shell.View`), `seen` the last sequence shown of each trace file, so that a change of skin repeats nothing,
     `printed` what line mode printed since the full screen was last shown.
     """
@@ -186,7 +186,7 @@ class Session:
         return choose_executor(self.settings, self.environ, asked=self.choices.get("executor"))
 
     def resolve(self, selector: str | None) -> TaskRef:
-        """The task that a person means: `#3` is a row of the last list, nothing is the current or newest one.
+        """The task that a user means: `#3` is a row of the last list, nothing is the current or newest one.
 
         Raises NotFoundError: nothing, or more than one thing, answers.
         """

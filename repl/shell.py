@@ -54,7 +54,7 @@ class View(Protocol):
         """Show a task's trace in full screen and come back."""
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
-        """`text` as the person left it in their editor; None where the editor failed, which has been told."""
+        """`text` as the user left it in their editor; None where the editor failed, which has been told."""
 
 
 class Typed(NamedTuple):
@@ -88,7 +88,7 @@ def interpret(line: str) -> Typed:
     if whole is not None:
         return whole
     if command.name == "run" and rest.strip() and not rest.lstrip().startswith("-"):
-        return Typed("task", rest.strip())  # as typed: apostrophes and quotes are the person's own
+        return Typed("task", rest.strip())  # as typed: apostrophes and quotes are the user's own
     words = _split(rest, command)
     base = name if name in {command.name, *command.aliases} else _one_word(command)
     full, left = split_words([base, *words])

@@ -117,7 +117,7 @@ class NewTask(BaseModel):
 
 
 class PersonAnswer(BaseModel):
-    """A person's answer to a waiting task; `text` is the hint."""
+    """A user's answer to a waiting task; `text` is the hint."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"action": "hint", "text": "the validator is in forms.py"}]}

@@ -129,7 +129,7 @@ class RateLimit:
 
 
 class OneTimeCodes:
-    """Codes that open `/login?code=…` once, for the person who started the service."""
+    """Codes that open `/login?code=…` once, for the user who started the service."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()

@@ -226,7 +226,7 @@ async def submit(request: Request, body: NewTask) -> Accepted:
 
 @router.post("/{task_id}/respond", status_code=202, responses=responses(401, 403, 404, 409, 413, 422, 429, 500))
 async def respond(request: Request, ref: Found, body: PersonAnswer) -> Accepted:
-    """Record a person's answer and go on with the task."""
+    """Record a user's answer and go on with the task."""
     answered = await _supervisor(request).respond(
         ref.task_id, body.action, text=body.text, max_iterations=body.max_iterations
     )

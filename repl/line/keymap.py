@@ -1,4 +1,4 @@
-"""The keys of line mode by action id: defaults, what the person rebound, and the table that `?` and docs print.
+"""The keys of line mode by action id: defaults, what the user rebound, and the table that `?` and docs print.
 
 A binding is one or more keys in prompt_toolkit's names (`c-t`, `escape enter`); alternatives are separated by commas.
 `repl.keys.<id>` in the settings replaces all keys of an action. The table is pure data; no terminal is touched here.

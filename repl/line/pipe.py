@@ -18,7 +18,7 @@ from tracer.errors import UsageError
 
 
 class PipeView:
-    """A `repl.shell.View` without a person."""
+    """A `repl.shell.View` without a user."""
 
     name: Literal["line", "screen", "pipe"] = "pipe"
 

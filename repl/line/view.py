@@ -281,7 +281,7 @@ class LineView:
         return prompt
 
     async def run(self, *, greeting: list[str]) -> str:
-        """Prompt until the person leaves; what comes next."""
+        """Prompt until the user leaves; what comes next."""
         width = self.size.columns - (3 if self.output.plain else 1)  # the mark of a cut is three letters in ASCII
         self.output.lines([width_cut(line, max(width, 20)) for line in greeting])
         ticker = asyncio.create_task(self._tick())

@@ -109,7 +109,7 @@ class Feed:
         self._changed()
 
     def _tell_questions(self) -> None:
-        """Print what agents ask leave for, and how each question ended."""
+        """Print what agents ask permission for, and how each question ended."""
         waiting = self.session.permissions.waiting
         for one in [told for told in self._questions if told not in waiting]:
             self._questions.remove(one)

@@ -11,7 +11,7 @@ from tracer.errors import CredentialsError, LimitError, PmError, TraceError, Una
 
 
 class NotAcceptedError(PmError):
-    """The work ended without being accepted: ERROR, or stopped by the person."""
+    """The work ended without being accepted: ERROR, or stopped by the user."""
 
     code = "not_accepted"
 

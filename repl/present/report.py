@@ -1,4 +1,4 @@
-"""A defect of ours, written down so that a person can report it: one redacted file, mode 0600, and exit 10."""
+"""A defect of ours, written down so that a user can report it: one redacted file, mode 0600, and exit 10."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _REPAINT_S = 0.1
 
 
 class Answers(Protocol):
-    """Where a person's lines come from (`repl.commands.work.questions.Person`)."""
+    """Where a user's lines come from (`repl.commands.work.questions.Person`)."""
 
     async def line(self) -> str | None:
         """The next line, None at the end of the input; safe to cancel."""
@@ -50,7 +50,7 @@ class _MovingLines:
             self._shown = cut
 
     def forget(self) -> None:
-        """What stands there stays: the person's Enter has ended the line."""
+        """What stands there stays: the user's Enter has ended the line."""
         self._shown = []
 
     def clear(self) -> None:
@@ -77,7 +77,7 @@ async def watch_task(
     progress: Progress | None = None,
     person: Answers | None = None,
 ) -> TaskOutcome:
-    """Show the task until it rests, and return how it stands; `person` answers what agents ask leave for."""
+    """Show the task until it rests, and return how it stands; `person` answers what agents ask permission for."""
     progress = progress or Progress(task_id)
     progress.in_place = output.interactive and not output.quiet
     moving = _MovingLines(output) if output.interactive and not output.quiet else None
@@ -144,7 +144,7 @@ async def _paint(moving: _MovingLines, progress: Progress) -> None:
 
 
 async def _answer_questions(session: Session, output: Output, moving: _MovingLines, person: Answers) -> None:
-    """Put each question to the person, one at a time; at the end of the input everything is refused."""
+    """Put each question to the user, one at a time; at the end of the input everything is refused."""
     while True:
         waiting = await session.permissions.first()
         await person.forget_typed()

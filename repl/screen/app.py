@@ -258,7 +258,7 @@ class PmApp(Themed):
             self._next_queued()
 
     def _asked(self, task_id: str) -> None:
-        """An agent asks leave: the question stands above the prompt, and is told wherever the person is."""
+        """An agent asks permission: the question stands above the prompt, and is told wherever the user is."""
         self.notifier.needs_answer(task_id)
         if self.screen is not self.home:
             self.notify(f"{task_id} asks leave for something: answer at pm>", severity="warning", markup=False)
@@ -388,7 +388,7 @@ class PmApp(Themed):
 
 
 async def run_screen(session: Session, *, greeting: list[str] | None = None) -> str:
-    """Show the full screen until the person leaves it; `line` or an empty text is what comes next."""
+    """Show the full screen until the user leaves it; `line` or an empty text is what comes next."""
     app = PmApp(session, greeting=greeting)
     loop = asyncio.get_running_loop()
     ended: list[bool] = []

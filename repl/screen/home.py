@@ -322,7 +322,7 @@ class HomeScreen(TaskKeys):
             self.prompt.focus()
 
     def edit_prompt(self) -> None:
-        """Write the input in the person's own editor; it is submitted by Enter, not by leaving the editor."""
+        """Write the input in the user's own editor; it is submitted by Enter, not by leaving the editor."""
         text = edit_outside(self.app, self.prompt.whole)
         if text is not None:
             self.prompt.put(text.rstrip("\n"))

@@ -1,4 +1,4 @@
-"""Programs of the person's own, in place of the screen for a while: editor and pager.
+"""Programs of the user's own, in place of the screen for a while: editor and pager.
 
 The text goes into a private temporary file that is removed afterwards. Control sequences are escaped for the pager.
 """
@@ -23,7 +23,7 @@ def open_outside(app: App[Any], text: str, *, program: str) -> None:
 
 
 def edit_outside(app: App[Any], text: str, *, suffix: str = ".md") -> str | None:
-    """`text` as the person left it in the editor; None where the editor could not be run or failed."""
+    """`text` as the user left it in the editor; None where the editor could not be run or failed."""
     return _with_text(app, text, _command("editor"), suffix=suffix)
 
 

@@ -128,7 +128,7 @@ class Completions(OptionList, can_focus=False):
 
     @property
     def chosen(self) -> Candidate | None:
-        """The candidate the person moved to, if any."""
+        """The candidate the user moved to, if any."""
         if not self.moved or self.highlighted is None:
             return None
         return self.candidates[self.highlighted]
@@ -153,14 +153,14 @@ class Prompt(TextArea):
     )
 
     class Submitted(Message):
-        """The person submitted `text`."""
+        """The user submitted `text`."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class Left(Message):
-        """Esc: the person wants to leave the prompt for the list."""
+        """Esc: the user wants to leave the prompt for the list."""
 
     class Interrupted(Message):
         """Ctrl+C on an empty line."""
@@ -193,7 +193,7 @@ class Prompt(TextArea):
 
     @classmethod
     def keys_of(cls, changes: Mapping[str, str]) -> dict[str, str]:
-        """The action of each key of the prompt, with the person's `changes` by binding id."""
+        """The action of each key of the prompt, with the user's `changes` by binding id."""
         found: dict[str, str] = {}
         for binding in cls.BINDINGS:
             if isinstance(binding, Binding) and binding.id:
@@ -202,7 +202,7 @@ class Prompt(TextArea):
         return found
 
     def rebind(self, changes: Mapping[str, str]) -> None:
-        """Take the person's keys."""
+        """Take the user's keys."""
         self._own_keys = self.keys_of(changes)
 
     # -- text -------------------------------------------------------------------------------------------------------

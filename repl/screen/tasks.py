@@ -249,7 +249,7 @@ class TaskKeys(Screen[None]):
 
     @work
     async def _answer(self, row: TaskRow) -> None:
-        """Answer a task that waits for its person."""
+        """Answer a task that waits for its user."""
         if row.last_event == "CHUNKING_PLAN":
             await self._answer_plan(row)
             return

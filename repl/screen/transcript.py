@@ -1,7 +1,7 @@
 """Everything the session prints, oldest first: what line mode leaves in the terminal's scrollback.
 
 Lines are kept whole and wrapped when drawn anew; the newest `MAX_LINES` stay. The view stays at the end until the
-person scrolls up, and then says how many lines wait below. Writing is safe from any thread.
+user scrolls up, and then says how many lines wait below. Writing is safe from any thread.
 """
 
 from __future__ import annotations

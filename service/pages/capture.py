@@ -86,7 +86,7 @@ class Step(NamedTuple):
 
 
 def plain_terminal(text: str) -> str:
-    """Terminal output as a person would see it: colours gone, an overwritten line as it was last, tabs as blanks."""
+    """Terminal output as a user would see it: colours gone, an overwritten line as it was last, tabs as blanks."""
     lines = _COLOURS.sub("", text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rpartition("\r")[2].expandtabs(8) for line in lines)
 

@@ -32,7 +32,7 @@ def can_ask(context: Context) -> bool:
 
 
 def ask_line(context: Context, question: str) -> str:
-    """A line of the person's; empty where they just pressed Enter."""
+    """A line of the user's; empty where they just pressed Enter."""
     sys.stderr.write(f"{question} ")
     sys.stderr.flush()
     line = sys.stdin.readline()

@@ -63,7 +63,7 @@ def set_(context: Context, arguments: Namespace) -> int:
     vouched = name in PROJECT_FILES and (not before or trusted_file(store, project, name, before))
     value = set_value(file, arguments.key, arguments.value)
     if vouched:
-        # The person changed it, so their trust in the file goes on; a file nobody vouched for stays untrusted.
+        # The user changed it, so their trust in the file goes on; a file nobody vouched for stays untrusted.
         trust_files(store, project, (name,), folder=False)
     context.output.line(f"{arguments.key} = {_text(value)}   {file}")
     context._settings = None  # noqa: SLF001 - what was read is out of date

@@ -85,6 +85,6 @@ async def _run(session: Session, inner: Context) -> tuple[TaskOutcome, Progress]
 
 
 def _quiet_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The environment without the person's own pm settings: the demo shows the same to everyone."""
+    """The environment without the user's own pm settings: the demo shows the same to everyone."""
     kept = {name: value for name, value in environ.items() if not name.startswith("PM_")}
     return {**kept, "XDG_CONFIG_HOME": str(folder / ".config")}

@@ -69,7 +69,7 @@ _QUESTION = "y run it, e edit it, h TEXT plan again, s stop, Enter later? "
 
 
 class PlanAnswer(NamedTuple):
-    """What the person wants of a waiting task; `plan` is theirs instead of the proposed one."""
+    """What the user wants of a waiting task; `plan` is theirs instead of the proposed one."""
 
     action: Action
     text: str = ""

@@ -179,7 +179,7 @@ async def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> 
 
 
 async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
-    """What the person at the terminal wants; None leaves the task waiting (`pm respond`)."""
+    """What the user at the terminal wants; None leaves the task waiting (`pm respond`)."""
     last = outcome.judgments[-1] if outcome.judgments else "none"
     context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
     question = "c continue, h TEXT hint, a accept, s stop, Enter later? "

@@ -254,7 +254,7 @@ class Workspace:
                     left.unlink()
 
     def _known_index(self, tree: str) -> Snapshot | None:
-        """Our index of a baseline, where nobody touched it since."""
+        """Our index of a baseline, if nobody touched it since."""
         if tree not in self._indexes:
             return None
         made, stamp = self._indexes[tree]
@@ -288,7 +288,6 @@ class _Budget:
         return Side(kept, cut=len(content) > room)
 
     def cut(self, diff: bytes) -> bytes:
-        """As much of the diff as there is room for."""
         kept = diff[: max(self.diff, 0)]
         self.diff -= len(kept)
         if len(kept) < len(diff):
@@ -475,7 +474,6 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
 
 
 def _entries_of(look: Look, overlay: Overlay, maker: SnapshotMaker) -> dict[bytes, Entry]:
-    """What the baseline holds of the paths that may differ."""
     changed = {entry.path: entry for entry in look.changed}
     known: dict[bytes, Entry | None] = {
         path: None if entry.modes[0] == ABSENT else Entry(entry.modes[0].encode(), entry.ids[0].encode())

@@ -33,7 +33,7 @@ class AgentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeSession:
-    """One session as its provider stores it. `root` is the provider's folder, below which no link is followed."""
+    """One session as its provider stores it."""
 
     provider: Provider
     session_id: str
@@ -43,6 +43,22 @@ class NativeSession:
     modified_ms: int = 0
     size: int = 0
     agents: tuple[AgentFile, ...] = ()
+
+    @classmethod
+    def at(
+        cls, path: Path, provider: Provider, session_id: str, *, cwd: str | None = None, cli_version: str | None = None
+    ) -> NativeSession:
+        """The session in the file `path`, with its present time and size."""
+        status = path.stat()
+        return cls(
+            provider=provider,
+            session_id=session_id,
+            path=path,
+            cwd=cwd,
+            cli_version=cli_version,
+            modified_ms=status.st_mtime_ns // 1_000_000,
+            size=status.st_size,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

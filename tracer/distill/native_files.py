@@ -184,6 +184,7 @@ def epoch_ms(value: Any) -> int | None:
 
 
 _HEAD: Final = 64 * 1024
+_JSON_FILE: Final = 1 << 20
 
 
 def entries(folder: Path, *, folders: bool = False) -> Iterator[os.DirEntry[str]]:
@@ -210,6 +211,15 @@ def head_of(path: Path, size: int = _HEAD) -> bytes:
             return stream.read(size) or b""
     except (PmError, OSError):
         return b""
+
+
+def json_file(path: Path) -> dict[str, Any]:
+    """The object in a small JSON file; an empty one where it cannot be read or holds something else."""
+    try:
+        loaded = orjson.loads(head_of(path, _JSON_FILE) or b"{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return loaded if isinstance(loaded, dict) else {}
 
 
 def text_field(head: bytes, key: str) -> str | None:

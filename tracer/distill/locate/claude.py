@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,7 +32,7 @@ def sessions(root: Path) -> Iterator[NativeSession]:
             if entry.name.endswith(".jsonl") and not _AGENT_FILE.fullmatch(entry.name):
                 head = head_of(Path(entry.path))
                 if b'"user"' in head or b'"assistant"' in head:
-                    yield _session(Path(entry.path), head, entry.stat(follow_symlinks=False))
+                    yield _session(Path(entry.path), head)
 
 
 def by_id(root: Path, session_id: str, cwd: Path | None) -> NativeSession | None:
@@ -49,20 +48,14 @@ def by_id(root: Path, session_id: str, cwd: Path | None) -> NativeSession | None
 
 def describe(path: Path) -> NativeSession:
     """The session in `path`, without its agents."""
-    return _session(path, head_of(path), path.stat())
+    return _session(path, head_of(path))
 
 
-def _session(path: Path, head: bytes, status: os.stat_result) -> NativeSession:
-    return NativeSession(
-        provider="claude",
-        # The name comes first: a session that went on from another may begin with the other's records.
-        session_id=path.stem if _UUID.fullmatch(path.stem) else text_field(head, "sessionId") or path.stem,
-        path=path,
-        cwd=text_field(head, "cwd"),
-        cli_version=text_field(head, "version"),
-        modified_ms=status.st_mtime_ns // 1_000_000,
-        size=status.st_size,
-    )
+def _session(path: Path, head: bytes) -> NativeSession:
+    # The name comes first: a session that went on from another may begin with the other's records.
+    session_id = path.stem if _UUID.fullmatch(path.stem) else text_field(head, "sessionId") or path.stem
+    cwd, version = text_field(head, "cwd"), text_field(head, "version")
+    return NativeSession.at(path, "claude", session_id, cwd=cwd, cli_version=version)
 
 
 def with_agents(session: NativeSession) -> NativeSession:

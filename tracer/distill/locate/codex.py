@@ -52,16 +52,10 @@ def describe(path: Path) -> NativeSession:
 
 
 def _session(path: Path, head: bytes) -> NativeSession:
-    named, status = _NAME.fullmatch(path.name), path.stat()
-    return NativeSession(
-        provider="codex",
-        session_id=named.group(1) if named else text_field(head, "id") or path.stem,
-        path=path,
-        cwd=text_field(head, "cwd"),
-        cli_version=text_field(head, "cli_version"),
-        modified_ms=status.st_mtime_ns // 1_000_000,
-        size=status.st_size,
-    )
+    named = _NAME.fullmatch(path.name)
+    session_id = named.group(1) if named else text_field(head, "id") or path.stem
+    cwd, version = text_field(head, "cwd"), text_field(head, "cli_version")
+    return NativeSession.at(path, "codex", session_id, cwd=cwd, cli_version=version)
 
 
 def _parent_of(head: bytes, path: Path) -> str | None:

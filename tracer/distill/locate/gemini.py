@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from tracer.distill.native import AgentFile, NativeSession
 from tracer.distill.native_files import (
     entries,
     head_of,
     is_plain_folder,
+    json_file,
     text_field,
 )
 
@@ -41,26 +40,14 @@ def sessions(root: Path) -> Iterator[NativeSession]:
 
 def by_id(root: Path, session_id: str, _cwd: Path | None) -> NativeSession | None:
     """The file whose header holds `session_id`; its name holds only the first eight characters."""
-    for session in sessions(root):
-        if session.session_id == session_id:
-            return session
-    return None
+    return next((session for session in sessions(root) if session.session_id == session_id), None)
 
 
 def describe(path: Path) -> NativeSession:
     """The session in `path`, without its agents."""
     parents = path.parents
     session = _session(path, _projects(parents[3]) if len(parents) > 3 else {})
-    if session is not None:
-        return session
-    status = path.stat()
-    return NativeSession(
-        provider="gemini",
-        session_id=path.stem,
-        path=path,
-        modified_ms=status.st_mtime_ns // 1_000_000,
-        size=status.st_size,
-    )
+    return session or NativeSession.at(path, "gemini", path.stem)
 
 
 def _session(path: Path, projects: dict[str, str]) -> NativeSession | None:
@@ -68,15 +55,7 @@ def _session(path: Path, projects: dict[str, str]) -> NativeSession | None:
     session_id = text_field(head[:4096], "sessionId")
     if session_id is None:
         return None
-    status = path.stat()
-    return NativeSession(
-        provider="gemini",
-        session_id=session_id,
-        path=path,
-        cwd=_cwd(path, head, projects),
-        modified_ms=status.st_mtime_ns // 1_000_000,
-        size=status.st_size,
-    )
+    return NativeSession.at(path, "gemini", session_id, cwd=_cwd(path, head, projects))
 
 
 def _cwd(path: Path, head: bytes, projects: dict[str, str]) -> str | None:
@@ -108,11 +87,7 @@ def _mentioned(head: bytes) -> list[str]:
 
 def _projects(gemini: Path) -> dict[str, str]:
     """Short project name -> working directory, from `projects.json`."""
-    try:
-        listed = orjson.loads(head_of(gemini / "projects.json", 1 << 20) or b"{}")
-    except orjson.JSONDecodeError:
-        return {}
-    projects = listed.get("projects") if isinstance(listed, dict) else None
+    projects = json_file(gemini / "projects.json").get("projects")
     if not isinstance(projects, dict):
         return {}
     return {name: path for path, name in projects.items() if isinstance(name, str) and isinstance(path, str)}

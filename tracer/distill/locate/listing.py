@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from tracer.clock import now_epoch_ms
 from tracer.distill.locate.find import find_sessions, provider_root
 from tracer.distill.native import PROVIDER_NAMES, NativeSession, Provider
-from tracer.distill.native_files import head_of
+from tracer.distill.native_files import json_file
 from tracer.distill.stored import stored_traces
 
 _DAY_MS: Final = 86_400_000
@@ -21,7 +19,6 @@ _DEFAULT_DAYS: Final = 30
 _SPAN: Final = re.compile(r"(\d{1,5})\s*([hdwm])")
 # Gemini's own grammar, in which `m` is a month.
 _SPAN_DAYS: Final = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
-_SETTINGS_BYTES: Final = 1 << 20
 
 
 class NativeRow(NamedTuple):
@@ -86,10 +83,10 @@ def retention_days(provider: Provider, environ: Mapping[str, str] | None = None)
     if provider == "codex":
         return None
     if provider == "claude":
-        settings = _settings(provider_root("claude", environ).parent / "settings.json")
+        settings = json_file(provider_root("claude", environ).parent / "settings.json")
         days = settings.get("cleanupPeriodDays", _DEFAULT_DAYS)
         return float(days) if isinstance(days, int | float) and not isinstance(days, bool) else float(_DEFAULT_DAYS)
-    general = _settings(provider_root("gemini", environ).parent / "settings.json").get("general")
+    general = json_file(provider_root("gemini", environ).parent / "settings.json").get("general")
     retention = general.get("sessionRetention") if isinstance(general, dict) else None
     if not isinstance(retention, dict):
         return float(_DEFAULT_DAYS)
@@ -97,11 +94,3 @@ def retention_days(provider: Provider, environ: Mapping[str, str] | None = None)
         return None
     span = _SPAN.fullmatch(str(retention.get("maxAge", f"{_DEFAULT_DAYS}d")))
     return int(span.group(1)) * _SPAN_DAYS[span.group(2)] if span else float(_DEFAULT_DAYS)
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    try:
-        settings = orjson.loads(head_of(path, _SETTINGS_BYTES) or b"{}")
-    except orjson.JSONDecodeError:
-        return {}
-    return settings if isinstance(settings, dict) else {}

@@ -117,6 +117,15 @@ def publish(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> Non
         os.close(descriptor)
 
 
+def ignored_folder(folder: str | os.PathLike[str], patterns: bytes) -> None:
+    """Make `folder` and in it a `.gitignore` of `patterns`; one that is there stays as it is."""
+    ensure_folder(folder)
+    target = os.path.join(folder, ".gitignore")
+    if not os.path.exists(target):
+        with contextlib.suppress(FileExistsError):  # another process was first
+            publish(target, patterns, 0o644)
+
+
 def _own_descriptor(path: str | os.PathLike[str]) -> int | None:
     """The number of this process's descriptor that `path` names (`/dev/stdout`, `/dev/fd/3`), or None."""
     name = os.path.abspath(path)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tracer.durable import ensure_folder, publish, replace
+from tracer.durable import ensure_folder, ignored_folder, replace
 from tracer.errors import ConfigError, RecordError, TraceError
 from tracer.lock import FileLock, Holder, holder_of
 
@@ -144,21 +144,12 @@ class StateDir:
                 self.control,
             ):
                 ensure_folder(folder)
-            self._ignore(self.root, _IGNORE_STATE)
+            ignored_folder(self.root, _IGNORE_STATE)
             if self.agentic_traces.parent != self.root:
-                self._ignore(self.agentic_traces, _IGNORE_ALL)
+                ignored_folder(self.agentic_traces, _IGNORE_ALL)
         except OSError as error:
             raise self._unwritable(error) from error
         return self
-
-    @staticmethod
-    def _ignore(folder: Path, text: bytes) -> None:
-        target = folder / ".gitignore"
-        if not target.exists():
-            try:
-                publish(target, text, 0o644)
-            except FileExistsError:
-                return  # another process was first
 
     def _unwritable(self, error: OSError) -> RecordError:
         why = error.strerror or str(error)

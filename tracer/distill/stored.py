@@ -19,7 +19,7 @@ import orjson
 
 from tracer.distill.native import Distilled
 from tracer.distill.native_files import entries, head_of
-from tracer.durable import create_aside, ensure_folder, link_new, publish, sync_file, sync_folder, write_all
+from tracer.durable import create_aside, ignored_folder, link_new, sync_file, sync_folder, write_all
 from tracer.errors import RecordError
 from tracer.lock import FileLock
 
@@ -52,10 +52,7 @@ def _part(text: str) -> str:
 def prepare_folder(folder: Path) -> None:
     """Make `folder` (0700) with a `.gitignore` of its own."""
     try:
-        ensure_folder(folder)
-        if not (folder / ".gitignore").exists():
-            with contextlib.suppress(FileExistsError):
-                publish(folder / ".gitignore", b"*\n", 0o644)
+        ignored_folder(folder, b"*\n")
     except OSError as error:
         raise RecordError(
             f"cannot write to {str(folder)!r}", why=error, next_step="make it writable, or name another folder with -o"

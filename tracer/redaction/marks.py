@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from pathlib import Path
 
-from tracer.clock import short_token
+from tracer.durable import ensure_folder, publish
 from tracer.errors import RecordError
 
 KEY_NAME = "redaction.key"
@@ -50,24 +49,9 @@ def load_key(state_dir: Path) -> bytes:
 
 
 def _create(path: Path) -> None:
-    """Write a fresh key aside and link it in; another process that was quicker wins."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{short_token()}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(aside, path)
-    finally:
-        aside.unlink()
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    ensure_folder(path.parent)
+    with contextlib.suppress(FileExistsError):  # another process was quicker
+        publish(path, secrets.token_bytes(_KEY_BYTES))
 
 
 MARKER = b"[REDACTED:"

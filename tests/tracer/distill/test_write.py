@@ -261,7 +261,7 @@ def test_what_much_to_read_has_loaded_beforehand_serves_every_project(tmp_path):
 
 async def test_the_runner_gets_the_path_to_link_and_never_an_exception(native, tmp_path):
     state_dir = StateDir(tmp_path / ".pm-orchestrator")
-    common = {"workspace": "/home/dev/proj", "state_dir": state_dir, "task_id": "task-001", "redactor": NoRedactor()}
+    common = {"workspace": "/home/dev/proj", "state_dir": state_dir, "task_id": "task-001"}
     found = await distill_after_run(
         executor="claude",
         session_ref=f"claude:{native.truth['session_id']}",

@@ -262,15 +262,7 @@ def _fits(entry: Entry, wanted: Filter) -> bool:
 
 def _row(row: TaskRow, state: ServiceState) -> TaskRowModel:
     status: Any = state.supervisor.status(row.task_id) or row.status
-    return TaskRowModel(
-        task_id=row.task_id,
-        title=row.title,
-        status=status,
-        iterations=row.iterations,
-        cost_usd=row.cost_usd,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    return TaskRowModel.model_validate({**row._asdict(), "status": status})
 
 
 def _subtasks(path: Path) -> list[SubtaskModel]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Figure", "heading", "median_s", "show"]
+__all__ = ["Figure", "heading", "median_s", "scratch_repository", "show"]
 
 
 class Figure(NamedTuple):
@@ -37,6 +39,14 @@ def median_s(work: Callable[[], object], *, rounds: int = 5) -> float:
         work()
         times.append(time.perf_counter() - started)
     return statistics.median(times)
+
+
+def scratch_repository(folder: Path) -> None:
+    """A git repository of one commit in `folder`, which exists."""
+    (folder / "a.txt").write_text("a\n")
+    git = ["git", "-c", "user.name=b", "-c", "user.email=b@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
 
 
 def heading(text: str) -> None:

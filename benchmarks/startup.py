@@ -1,11 +1,13 @@
 """How long `pm version`, `pm tasks` with 10,000 tasks and `pm trace --raw` take, in starts of an empty interpreter.
 
-Measured from this tree with the interpreter that runs the benchmark. An editable install adds a finder hook of two
-interpreter starts, so only a wheel shows what users feel; the ratios here are of our code alone.
+And how much of our code `pm run` executes until the request is durable: that is counted, so it is the same on every
+machine. All run by the launcher, from this tree, with the interpreter that runs the benchmark. An editable install adds
+a finder hook of two interpreter starts, so only a wheel shows what users feel; the ratios here are of our code alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -14,12 +16,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.harness import Figure, heading, show
+from benchmarks.harness import Figure, heading, scratch_repository, show
 from tracer.statedir import StateDir
 
 _TASKS = 10_000
 _ROUNDS = 15
-_PM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from repl.cli import main; sys.exit(main())"
+_PM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pm_orchestrator.launch import main; sys.exit(main())"
 
 
 def _make_tasks(state_dir: StateDir) -> None:
@@ -51,8 +53,25 @@ def _seconds(command: list[str], folder: Path) -> float:
     return time.perf_counter() - started
 
 
+def _count_until_request() -> None:
+    """Print what of ours `pm run` executes until its first line is durable."""
+    heading("pm run until the request is durable")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        scratch_repository(folder)
+        script = folder / "script.jsonl"
+        script.write_text('{"output":"Done"}\n')
+        words = ["run", "--executor", "scripted", "--script", str(script), "add a.txt"]
+        command = [sys.executable, str(Path(__file__).with_name("_count_until_request.py")), *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    counts = json.loads(done.stdout.splitlines()[-1])
+    show(Figure("modules of ours executed", counts["modules"], 110))
+    show(Figure("functions of ours entered", counts["functions"], 500, note=f"{counts['calls']:,} calls"))
+
+
 def main() -> None:
-    """Print each command's median time as a multiple of `python -c pass` in the same rounds."""
+    """Print what `pm run` executes, and each command's median time as a multiple of `python -c pass`."""
+    _count_until_request()
     heading("start-up, in starts of an empty interpreter")
     root = str(Path(__file__).parent.parent)
     commands = {

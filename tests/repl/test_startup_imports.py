@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ _HEAVY = {
 _START = """
 import atexit, sys
 atexit.register(lambda: sys.stderr.write("MODULES" + " ".join(sorted(sys.modules))))
-from repl.cli import main
+from pm_orchestrator.launch import main
 sys.exit(main())
 """
 
@@ -128,3 +129,24 @@ def test_the_criteria_are_loaded_while_the_agent_works_and_not_before(project: P
         [sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=True, env=environment()
     )
     assert done.stdout == "False True\n"
+
+
+def test_a_request_is_durable_before_most_of_the_product_is_loaded(project: Path) -> None:
+    script = project / "script.jsonl"
+    script.write_text('{"output":"Done"}\n')
+    counting = Path(__file__).parents[2] / "benchmarks" / "_count_until_request.py"
+    words = ["run", "--executor", "scripted", "--script", str(script), "add a.txt"]
+    done = subprocess.run(
+        [sys.executable, str(counting), *words],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+        env=environment(),
+    )
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert 0 < counts["modules"] <= 110
+    assert 0 < counts["functions"] <= 500
+    [trace] = (project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+    assert [json.loads(line)["event"] for line in trace.read_text().splitlines()] == ["USER_REQUEST"]

@@ -16,21 +16,17 @@ import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
-_find_and_load = _frozen_importlib._find_and_load
-_opened = 0
+_find_and_load = _frozen_importlib._find_and_load  # noqa: SLF001 - nothing public sees both kinds of import
+_opened: list[Path] = []
 _importing = {"depth": 0, "seconds": 0.0}
 _blocked = [0.0]
 
 
 def _count_open(event: str, arguments: tuple[object, ...]) -> None:
-    global _opened
     if event == "open" and isinstance(arguments[0], (str, bytes, os.PathLike)):
         place = Path(os.fsdecode(arguments[0]))
-        _opened += (
-            place.parent.name == "traces"
-            and place.parent.parent.name == ".pm-orchestrator"
-            and (place.suffix == ".jsonl")
-        )
+        if place.suffix == ".jsonl" and place.parent.name == "traces":
+            _opened.append(place)
 
 
 def _timed_import(name: str, importer: Callable[..., object]) -> object:
@@ -71,11 +67,11 @@ def _ticking(run: Callable[..., int]) -> Callable[..., int]:
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # in place of this folder, whose names are those of packages
 asyncio.run = _ticking(asyncio.run)
-_frozen_importlib._find_and_load = _timed_import
+_frozen_importlib._find_and_load = _timed_import  # noqa: SLF001
 sys.addaudithook(_count_open)
 
 from pm_orchestrator.launch import main  # noqa: E402 - as the launcher itself is imported
 
 code = main()
-sys.stdout.write("\n" + json.dumps({"opens": _opened, "blocked_ms": max(_blocked) * 1000}) + "\n")
+sys.stdout.write("\n" + json.dumps({"opens": len(_opened), "blocked_ms": max(_blocked) * 1000}) + "\n")
 sys.exit(code)

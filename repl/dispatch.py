@@ -124,7 +124,7 @@ def refuse_to_agents(command: Command, environ: Mapping[str, str]) -> None:
     """
     if command.person_only and environ.get(INSIDE_RUN):
         raise UsageError(
-            f"{command.name} is for the person, and this runs inside an agent's work",
+            f"{command.name} is for the user, and this runs inside an agent's work",
             why=f"{INSIDE_RUN} is set by the pm that started the agent",
             next_step="run it in a terminal of your own",
         )

@@ -29,7 +29,7 @@ class ExitCode(IntEnum):
 
 MEANINGS: dict[ExitCode, str] = {
     ExitCode.OK: "done; for run, resume and qa: accepted",
-    ExitCode.NOT_ACCEPTED: "ended ERROR, stopped by the person, QA tests failed, or a check found something",
+    ExitCode.NOT_ACCEPTED: "ended ERROR, stopped by the user, QA tests failed, or a check found something",
     ExitCode.USAGE: "bad flag, missing argument, or a question was needed under --no-input",
     ExitCode.CONFIG: "invalid or untrusted configuration",
     ExitCode.CREDENTIALS: "no credentials found, or refused",

@@ -81,9 +81,10 @@ def answer_of(text: str) -> PermissionAnswer | None:
 
 
 def question_text(question: PermissionQuestion) -> str:
-    """`task-015: goose asks leave: Run make deploy`, on one line and harmless to a terminal."""
+    """`task-015: goose asks for permission: Run make deploy`, on one line and harmless to a terminal."""
     subtask = f" {one_line(question.subtask_id, 40)}" if question.subtask_id else ""
-    return f"{question.task_id}{subtask}: {one_line(question.agent, 40)} asks leave: {one_line(question.title, 200)}"
+    asks = f"{one_line(question.agent, 40)} asks for permission: {one_line(question.title, 200)}"
+    return f"{question.task_id}{subtask}: {asks}"
 
 
 def choices_text(question: PermissionQuestion) -> str:

@@ -56,7 +56,9 @@ def load_rules(state_dir: Path) -> str:
     except FileNotFoundError:
         return BUILT_IN_RULES
     except OSError as error:
-        raise ConfigError(f"cannot read {str(path)!r}", why=str(error), next_step="mend or remove the file") from error
+        raise ConfigError(
+            f"cannot read {str(path)!r}", why=str(error), next_step="correct or remove the file"
+        ) from error
     if len(raw) > _MAX_BYTES:
         raise ConfigError(f"{str(path)!r} is too large", why="rules may have 256 kB", next_step="shorten it")
     try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from service.telemetry import Telemetry
 
 _TITLE: Final = "PM Orchestrator"
-_SUMMARY: Final = "Tasks put to coding agents, judged, and recorded; captured sessions of people, proved and scored."
+_SUMMARY: Final = "Tasks put to coding agents, judged, and recorded; captured bug-fix sessions, proved and scored."
 _WAITING_BATCHES: Final = 8  # so many bodies of the largest size may be held at once
 
 

@@ -89,7 +89,7 @@ def refusal(status: int, body: bytes, *, address: str, doing: str) -> PmError:
         )
     if status in {400, 405, 415, 422}:
         return UsageError(
-            f"{what}: it is not valid", why=why, next_step=given or "mend what is named, and send it again"
+            f"{what}: it is not valid", why=why, next_step=given or "correct what is named, and send it again"
         )
     if status in {429, 503}:
         return UnavailableError(f"the collector at {address} is busy", why=f"{why}; {_SAFE}", next_step=given or _LATER)

@@ -23,7 +23,7 @@ from repl.registry.spec import Command, Flag
 GROUPS: dict[str, str] = {
     "task": "Give and follow work",
     "trace": "Read what happened",
-    "sessions": "Sessions of other agents and people",
+    "sessions": "Sessions of other agents, and captured ones",
     "session": "This session",
     "settings": "Set up and help",
 }

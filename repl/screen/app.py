@@ -261,7 +261,7 @@ class PmApp(Themed):
         """An agent asks permission: the question stands above the prompt, and is told wherever the user is."""
         self.notifier.needs_answer(task_id)
         if self.screen is not self.home:
-            self.notify(f"{task_id} asks leave for something: answer at pm>", severity="warning", markup=False)
+            self.notify(f"{task_id} asks for permission: answer at pm>", severity="warning", markup=False)
 
     @work(group="lines")
     async def _next_queued(self) -> None:

@@ -253,7 +253,7 @@ class CaptureScreen(TraceScreen):
     """Shows `capture`, whose events are in `path`; `temporary` removes that file when the screen is left."""
 
     HELP = (
-        "A captured session as a timeline: the selected event in full beside it, and below it what the person\n"
+        "A captured session as a timeline: the selected event in full beside it, and below it what the user\n"
         "thought about it. T goes to the next thought. The other keys are the trace viewer's."
     )
     BINDINGS = KEYS["capture"]

@@ -214,7 +214,7 @@ class CapturesPage(Page):
     widths = (7, 10, 7, 26)
     empty = ("no captured sessions in this project", "next: pm record makes one, /capture new begins one by hand")
     HELP = (
-        "Captured sessions of people, newest first. Enter opens one: its timeline, and thoughts beside actions.\n"
+        "Captured bug-fix sessions, newest first. Enter opens one: its timeline, and thoughts beside actions.\n"
         "States: recording, paused, cut off (pm record resume or upload), not sent, sent, collected (from elsewhere)."
     )
 

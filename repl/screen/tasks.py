@@ -49,7 +49,7 @@ def read_task(row: TaskRow) -> list[str]:
     try:
         for number, (_seq, line) in enumerate(iter_lines(Path(row.trace_file))):
             if number >= _MAX_FACTS:
-                printed.append(f"  … more than {_MAX_FACTS:,} facts: t shows all")
+                printed.append(f"  … more than {_MAX_FACTS:,} events: t shows all")
                 break
             fact = fact_in(line)
             printed += progress.fact(fact, now=0.0) if fact else ["  ? a line that cannot be read"]
@@ -317,7 +317,7 @@ class TaskScreen(TaskKeys):
             return
         self._row = fresh
         self._shown = await asyncio.to_thread(read_task, fresh)
-        path = [f"trace  {Path(fresh.trace_file)}   {fresh.facts} facts"]
+        path = [f"trace  {Path(fresh.trace_file)}   {fresh.facts} events"]
         self.query_one("#task-lines", Static).update("\n".join(shown(line) for line in [*self._shown, *path]))
         self.refresh_bindings()
 

@@ -200,7 +200,9 @@ def require_plan(plan: Mapping[str, Any]) -> None:
     """
     checked = check_plan(plan, task_id="task", by_person=True)
     if checked.problem:
-        raise UsageError("the plan cannot be carried out", why=checked.problem, next_step="mend it and give it again")
+        raise UsageError(
+            "the plan cannot be carried out", why=checked.problem, next_step="correct it and give it again"
+        )
 
 
 def _name(given: object, number: int) -> str:

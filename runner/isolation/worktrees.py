@@ -324,7 +324,7 @@ class GitWorktrees:
             raise ComparisonError(
                 f"the subtasks of {self._names.task_id!r} cannot be kept apart in {str(self._workspace)!r}",
                 why=str(error),
-                next_step="mend the repository (`git fsck`), then `pm resume`, or run with --chunk never",
+                next_step="repair the repository (`git fsck`), then `pm resume`, or run with --chunk never",
             ) from error
 
     def _begin(self, git: Git) -> str:

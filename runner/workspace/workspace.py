@@ -153,7 +153,7 @@ class Workspace:
             raise ComparisonError(
                 f"the workspace {str(self.folder)!r} cannot be recorded",
                 why=str(error),
-                next_step="free disk space or mend the permissions, then `pm resume`",
+                next_step="free disk space or correct the permissions, then `pm resume`",
             ) from error
         self._manifests[blob_id] = manifest
         self.notes = tuple(notes)
@@ -185,7 +185,7 @@ class Workspace:
             raise ComparisonError(
                 f"the workspace {str(self.folder)!r} cannot be compared with its baseline git:{tree}",
                 why=str(error),
-                next_step="mend the repository (`git fsck`), then `pm resume`",
+                next_step="repair the repository (`git fsck`), then `pm resume`",
             ) from error
         return Changes.of(found.changes, diff=found.diff, protected=undone.names, notes=(*notes, *found.notes))
 

@@ -88,23 +88,23 @@ _PAGE_FACTS: Final = 500
 _STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": "text/javascript; charset=utf-8"}
 _REASONS: Final = {
     "passed": "every criterion in force passed",
-    "accepted": "accepted by a person",
+    "accepted": "accepted by a user",
     "max_iterations": "the limit of iterations was reached",
     "budget": "the budget was used up",
     "timeout": "the time limit was reached",
     "retries": "the agent could not be reached, or gave no answer, several times in a row",
     "auth": "the agent refused the credentials or the request",
-    "cancelled": "stopped for good by a person",
+    "cancelled": "stopped for good by a user",
     "dependency": "something it depends on failed",
     "record": "the record could not be written",
-    "undecided": "a person has to decide whether nothing was to be changed",
+    "undecided": "a user has to decide whether nothing was to be changed",
 }
 
 
 def explained(status: str, reason: str) -> str:
     """Why a task stands as it does, in words."""
     if status == "AWAITING_RESPONSE":
-        return f"waits for a person: {_REASONS.get(reason, reason)}"
+        return f"waits for a user: {_REASONS.get(reason, reason)}"
     return _REASONS.get(reason, reason)
 
 

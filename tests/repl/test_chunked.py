@@ -153,7 +153,7 @@ def test_an_unchanged_plan_does_not_run_and_a_broken_one_is_kept_aside(project: 
     assert (same.code, same.err.strip()) == (0, "the plan is as it was   pm plan --approve runs it")
     broken = pm("plan", "--edit", cwd=project, **known, EDITOR=editor(project, 'echo "{broken" > "$1"'))
     assert broken.code == 2
-    kept = Path(broken.err.split("mend ")[1].split(",")[0])
+    kept = Path(broken.err.split("correct ")[1].split(",")[0])
     assert kept.read_text() == "{broken\n"
     kept.unlink()
     assert pm("plan", "--edit", cwd=project, **known, EDITOR="false").code == 5

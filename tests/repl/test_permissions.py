@@ -1,4 +1,4 @@
-"""An agent asks leave and a person answers: on the command line, in line mode, in full screen, and where nobody is."""
+"""An agent asks for permission and a user answers: on the command line, in line mode, in full screen, with nobody."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_pm_run_asks_on_a_terminal_and_does_what_is_answered(
     project: Path, typed: bytes, word: str, *, made: bool
 ) -> None:
     with Terminal(project, "run", "look around", **prepared(project)) as terminal:
-        terminal.wait_for("task-001: fake asks leave: Run touch made.txt")
+        terminal.wait_for("task-001: fake asks for permission: Run touch made.txt")
         terminal.wait_for("y allow once · a always this · n refuse?")
         terminal.send(b"what" + ENTER)
         terminal.pump(0.3)
@@ -123,7 +123,7 @@ def test_an_interrupt_at_the_question_stops_the_run_and_leaves_it_resumable(proj
 def test_without_a_terminal_it_is_refused_at_once(project: Path) -> None:
     ran = pm_process("run", "look around", cwd=project, **prepared(project))
     assert ran.code == 0, ran.err
-    assert "asks leave" not in ran.err
+    assert "asks for permission" not in ran.err
     assert responses(project)[0]["denied_calls"] == 1
 
 
@@ -134,7 +134,7 @@ def test_line_mode_shows_the_question_above_the_prompt_and_takes_the_answer_as_a
     with Terminal(project, "--line", **prepared(project)) as terminal:
         terminal.wait_for("pm>")
         terminal.send(b"look around" + ENTER)
-        terminal.wait_for("task-001: fake asks leave: Run touch made.txt")
+        terminal.wait_for("task-001: fake asks for permission: Run touch made.txt")
         terminal.wait_for("y allow once · a always this · n refuse, then Enter")
         terminal.send(typed + ENTER)
         terminal.wait_for("allowed once")

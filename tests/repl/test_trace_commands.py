@@ -157,7 +157,7 @@ def test_a_torn_tail_is_one_line_on_stderr_and_verify_ends_8(project: Path) -> N
     path.write_bytes(b"".join(lines[:-1]) + lines[-1][:41])
     ran = pm("trace", cwd=project)
     assert ran.code == 0
-    assert f"line {len(lines)} incomplete (41 bytes), {len(lines) - 1} facts read" in ran.err
+    assert f"line {len(lines)} incomplete (41 bytes), {len(lines) - 1} events read" in ran.err
     assert "unfinished after ITERATION_END[0]   pm resume task-001" in ran.err
     assert pm("trace", "verify", cwd=project).code == 8
     assert pm("resume", "1", cwd=project).code == 0
@@ -206,7 +206,7 @@ def test_a_head_that_is_no_hash_is_a_usage_error_and_no_fact_that_fits_is_said(s
     assert pm("trace", "verify", "1", "--head", "zz", cwd=shop).code == 2
     shown = pm("trace", "1", "--event", "NOPE", cwd=shop)
     assert shown.code == 0
-    assert "no fact fits; the trace has" in shown.err
+    assert "no event fits; the trace has" in shown.err
 
 
 def test_files_of_an_answer_that_is_not_there_are_not_found(shop: Path) -> None:

@@ -105,10 +105,10 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         settings = json.loads(text or "{}")
     except ValueError as error:
         raise ConfigError(
-            f"{str(path)!r} is not valid JSON", why=str(error), next_step="mend it first; nothing was changed"
+            f"{str(path)!r} is not valid JSON", why=str(error), next_step="correct it first; nothing was changed"
         ) from error
     if not isinstance(settings, dict):
-        raise ConfigError(f"{str(path)!r} holds no JSON object", next_step="mend it first; nothing was changed")
+        raise ConfigError(f"{str(path)!r} holds no JSON object", next_step="correct it first; nothing was changed")
     return text, settings
 
 

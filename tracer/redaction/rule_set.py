@@ -354,7 +354,7 @@ def build_rules(extra: Mapping[str, str]) -> list[Rule]:
             raise ConfigError(
                 f"the redaction rule {name!r} is not a valid RE2 pattern",
                 why=reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason),
-                next_step="RE2 has no look-around and no back references; mend the pattern or remove the rule",
+                next_step="RE2 has no look-around and no back references; correct the pattern or remove the rule",
             ) from error
         if matches_nothing:
             raise ConfigError(

@@ -122,7 +122,7 @@ _RUN: tuple[Setting, ...] = (
     Setting(
         "run.permission_wait",
         "duration",
-        "what an agent asks leave for is refused after this long without an answer",
+        "what an agent asks permission for is refused after this long without an answer",
         300,
         flag="--permission-wait",
         placeholder="TIME",
@@ -200,7 +200,7 @@ _RUN: tuple[Setting, ...] = (
     Setting(
         "run.on_limit",
         "text",
-        "at the iteration limit: ask a person, or stop; auto asks where one is watching",
+        "at the iteration limit: ask the user, or stop; auto asks where one is watching",
         "auto",
         ("auto", "ask", "stop"),
         "--on-limit",

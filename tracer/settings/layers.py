@@ -186,9 +186,11 @@ def read_file(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path.name} is not valid TOML", why=f"{path}: {error}", next_step=f"mend {path}") from error
+        raise ConfigError(
+            f"{path.name} is not valid TOML", why=f"{path}: {error}", next_step=f"correct {path}"
+        ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path.name} is not UTF-8", why=str(path), next_step=f"mend {path}") from error
+        raise ConfigError(f"{path.name} is not UTF-8", why=str(path), next_step=f"correct {path}") from error
     except OSError as error:
         raise ConfigError(f"{path.name} cannot be read", why=f"{path}: {error.strerror}") from error
 
@@ -269,7 +271,9 @@ def set_value(path: Path, key: str, raw: str | None) -> Any:
         document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
         _place(document, key.split("."), _stored(setting, raw, value))
     except (TOMLKitError, TypeError) as error:
-        raise ConfigError(f"{key!r} cannot be set in {path.name}", why=str(error), next_step=f"mend {path}") from error
+        raise ConfigError(
+            f"{key!r} cannot be set in {path.name}", why=str(error), next_step=f"correct {path}"
+        ) from error
     _write(path, tomlkit.dumps(document))
     return value
 

@@ -44,7 +44,7 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
 
     entries = ConversationTracer.read_trace(path)
     if not entries:
-        raise TraceError(f"{str(path)!r} holds no facts")
+        raise TraceError(f"{str(path)!r} holds no events")
     blobs = DirectoryBlobs(context.state_dir.blobs)
 
     def read_blob(blob_id: str) -> bytes | None:

@@ -139,13 +139,13 @@ def _print_calibration(context: Context, told: Calibration) -> None:
     from collector.judge.calibrate import FEW
 
     output = context.output
-    output.line(f"{count_text(told.sessions, 'session')}; quadratically weighted kappa, judge minus person")
+    output.line(f"{count_text(told.sessions, 'session')}; quadratically weighted kappa, judge minus people")
     output.line(f"  {'dimension':<27}{'n':>4}{'none':>6}{'kappa':>8}{'diff':>8}{'by length':>11}{'per doubling':>14}")
     for row in told.agreements:
         output.line(_agreement_line(row))
     if told.sessions < FEW:
         output.note(f"  fewer than {FEW} sessions: these figures say little")
-    output.note("  by length: rank correlation of (judge - person) with the packet's length; 0 is fair")
+    output.note("  by length: rank correlation of (judge - people) with the packet's length; 0 is fair")
 
 
 def _agreement_line(row: Agreement) -> str:

@@ -92,7 +92,7 @@ async def record_into(
         context.output.note("the shell gave no sign of its commands: does its start-up file start another shell?")
     if ended.failed is not None:
         short = spool.trace_id[:8]
-        ended.failed.next_step = f"free space or mend what is wrong; then pm record resume {short} goes on"
+        ended.failed.next_step = f"free space or repair what is wrong; then pm record resume {short} goes on"
         context.output.note(
             f"recorded until then: {count_text(spool.last_event(), 'event')} · pm record upload {short} sends that"
         )

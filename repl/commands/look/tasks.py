@@ -86,7 +86,7 @@ def show(context: Context, arguments: Namespace) -> int:
     output.line(f"  kind        {one_line(kind) or 'n/a'}")
     output.line(f"  iterations  {row.iterations}" + (f"   {', '.join(row.judgments)}" if row.judgments else ""))
     output.line(f"  cost        {cost_text(row.cost_usd).removeprefix('cost ')}")
-    output.line(f"  started     {row.created_at}   last fact {row.updated_at}")
+    output.line(f"  started     {row.created_at}   last event {row.updated_at}")
     shown = ", ".join(one_line(path) for path in files[:8]) + (f" … {len(files) - 8} more" if len(files) > 8 else "")
     output.line(f"  files       {shown or 'none changed'}")
     subtasks = outcome.subtasks
@@ -95,7 +95,7 @@ def show(context: Context, arguments: Namespace) -> int:
 
         output.line(f"  subtasks    {sum(one.status == 'done' for one in subtasks)} of {len(subtasks)} done")
         output.lines([f"  {subtask_line(one, standing_text(one))}" for one in subtasks])
-    output.line(f"  trace       {row.trace_file}   {row.facts} facts")
+    output.line(f"  trace       {row.trace_file}   {row.facts} events")
     for older in task.older:
         output.line(f"  earlier     {older}")
     if row.damaged:

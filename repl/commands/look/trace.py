@@ -136,7 +136,7 @@ def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
     entries = [entry for entry in entries if wanted(entry)]
     output = context.output
     if not entries and found.entries:
-        output.note("no fact fits; the trace has " + ", ".join(sorted({entry.event for entry in found.entries})))
+        output.note("no event fits; the trace has " + ", ".join(sorted({entry.event for entry in found.entries})))
     output.lines(_text(context, arguments, task, entries))
     _remarks(context, task, found)
     if output.form == "jsonl":
@@ -176,7 +176,9 @@ def _remarks(context: Context, task: TaskRef, found: Scan) -> None:
         note(f"… {len(found.problems) - 5} more damaged lines   pm trace verify {task.task_id}")
     if found.torn is not None:
         line = facts + len(found.problems) + 1
-        note(f"line {line} incomplete ({found.torn.length} bytes), {facts} facts read   pm trace verify {task.task_id}")
+        note(
+            f"line {line} incomplete ({found.torn.length} bytes), {facts} events read   pm trace verify {task.task_id}"
+        )
     entries = found.entries
     if entries and entries[-1].event != "FINAL_SUMMARY":
         last = entries[-1]
@@ -185,7 +187,7 @@ def _remarks(context: Context, task: TaskRef, found: Scan) -> None:
         if holder is None:
             note(f"unfinished after {last.event}{index}   pm resume {task.task_id}")
         else:
-            note(f"running, last fact {last.event}{index}   pm trace {task.task_id} --follow")
+            note(f"running, last event {last.event}{index}   pm trace {task.task_id} --follow")
     for older in task.older:
         note(f"earlier trace: {_relative(context, older)}")
 

@@ -30,7 +30,7 @@ def verify(context: Context, arguments: Namespace) -> int:
         report = verify_trace(path, head=arguments.head if number == 0 else None, task_id=task.task_id)
         chain = report.chain
         context.output.line(
-            f"{path.name}   {report.facts} facts, chain {chain.state}, {'ok' if report.ok else 'DAMAGED'}"
+            f"{path.name}   {report.facts} events, chain {chain.state}, {'ok' if report.ok else 'DAMAGED'}"
         )
         _say(context, report.findings)
         if number == 0:

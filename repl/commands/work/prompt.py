@@ -147,7 +147,7 @@ def permit(context: Context, arguments: Namespace) -> int:
     desk = context.session.permissions
     waiting = desk.open_question()
     if waiting is None:
-        raise NotFoundError("no agent asks leave for anything", next_step="/status")
+        raise NotFoundError("no agent asks for permission", next_step="/status")
     if arguments.answer:
         desk.answer(arguments.answer)
     else:

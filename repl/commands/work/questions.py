@@ -90,7 +90,7 @@ def edited_plan(before: str, after: str, *, task_id: str) -> Mapping[str, Any] |
         return read_plan(after)
     except UsageError as error:
         path = kept_aside(after, suffix=".json")
-        error.next_step = f"mend {path}, then pm plan {short_id(task_id)} --file {path}"
+        error.next_step = f"correct {path}, then pm plan {short_id(task_id)} --file {path}"
         raise
 
 

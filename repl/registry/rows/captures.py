@@ -197,7 +197,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "capture export", "sessions", "hand captured sessions on: one, or a set chosen by a condition",
+        "capture export", "sessions", "export captured sessions: one, or a set chosen by a condition",
         "repl.commands.captures.export:export",
         "pm capture export --where 'qa.final_passed and overall >= 4' --format chat -o set-1",
         arguments=(Argument("trace", "one trace's id, or its beginning", required=False),),

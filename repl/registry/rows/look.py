@@ -10,16 +10,16 @@ from repl.registry.spec import Argument, Command, Flag
 
 TRACE_COMMANDS: tuple[Command, ...] = (
     Command(
-        "trace", "trace", "show what happened in a task, fact by fact", "repl.commands.look.trace:trace",
+        "trace", "trace", "show what happened in a task, event by event", "repl.commands.look.trace:trace",
         "pm trace 15 --latest", arguments=(TASK._replace(required=False),),
         flags=(
             Flag("--latest", "only the last iteration (of each subtask) and the end"),
             Flag("--raw", "the stored bytes"),
-            Flag("--follow", "go on as facts are recorded, until the task ends"),
+            Flag("--follow", "go on as events are recorded, until the task ends"),
             Flag("--subtask", "only this subtask", "S"),
             Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer"),
             Flag("--event", "only this event (may be repeated)", "E", repeat=True, values="event"),
-            Flag("--full", "everything each fact holds"),
+            Flag("--full", "everything each event holds"),
             Flag("--screen", "in the full-screen viewer"),
         ),
         exits=(7, 8),

@@ -34,7 +34,7 @@ SESSION_COMMANDS: tuple[Command, ...] = (
         exits=(7,),
     ),
     Command(
-        "permit", "session", "answer what an agent asks leave for", "repl.commands.work.prompt:permit", "/permit yes",
+        "permit", "session", "answer an agent that asks permission", "repl.commands.work.prompt:permit", "/permit yes",
         surfaces=("slash",),
         arguments=(
             Argument("answer", "yes (this once), always, or no", required=False, choices=("yes", "always", "no")),

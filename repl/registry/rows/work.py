@@ -1,4 +1,4 @@
-"""Registry rows: give work, follow it, look at what came of it."""
+"""Registry rows: give work, follow it, look at the results."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         arguments=(Argument("filter", "only tasks whose id, title or status holds this", required=False),),
         flags=(
             Flag("--status", "only this status", "S", values="status", choices=STATUSES),
-            Flag("--since", "only tasks with facts since then: 7d, 2h or 2026-01-31", "D"),
+            Flag("--since", "only tasks with events since then: 7d, 2h or 2026-01-31", "D"),
             Flag("--limit", "at most so many (200)", "N", kind="integer"),
         ),
         exits=(8,),
@@ -112,7 +112,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "tasks prune", "task", "delete the traces of old finished tasks; shows them first",
         "repl.commands.look.prune:prune", "pm tasks prune --older-than 30d --keep 50",
         flags=(
-            Flag("--older-than", "only tasks without a fact since then: 30d, 12h", "AGE"),
+            Flag("--older-than", "only tasks without an event since then: 30d, 12h", "AGE"),
             Flag("--keep", "keep so many of the newest", "N", kind="integer"),
         ),
         exits=(8,), description="Nothing is deleted without --yes. Unfinished tasks are never deleted.",
@@ -163,7 +163,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         description="For hooks and CI: exit 1 when something was found. check.exclude names what is left out.",
     ),
     Command(
-        "demo", "task", "watch a bad answer be rejected and mended; needs no key and no network",
+        "demo", "task", "watch a bad answer be rejected and corrected; needs no key and no network",
         "repl.commands.work.demo:demo", "pm demo", flags=(Flag("--keep", "keep the folder to look around in"),),
         exits=(1, 8),
     ),

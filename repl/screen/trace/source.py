@@ -388,7 +388,7 @@ def follow_text(*, following: bool, waiting: int) -> str:
     """`FOLLOW`, `+12 facts (end to follow)`, or nothing."""
     if following:
         return "FOLLOW"
-    return f"+{waiting:,} fact{'' if waiting == 1 else 's'} (end to follow)" if waiting > 0 else ""
+    return f"+{waiting:,} event{'' if waiting == 1 else 's'} (end to follow)" if waiting > 0 else ""
 
 
 def filter_text(model: TraceModel) -> str:
@@ -397,11 +397,11 @@ def filter_text(model: TraceModel) -> str:
     torn = f"   line {count} incomplete ({model.file.torn:,} bytes)" if model.file.torn else ""
     grouping = "" if model.file.index.runs_whole else "   too many groups: shown flat"
     if model.scan is None:
-        return f"filter: none   {count:,} fact{'' if count == 1 else 's'}{torn}{grouping}"
+        return f"filter: none   {count:,} event{'' if count == 1 else 's'}{torn}{grouping}"
     scan = model.scan
     going = f"   looking, {scan.done * 100 // max(count, 1)} %" if scan.done < count and not scan.full else ""
     full = "   stopped at the first matches" if scan.full else ""
-    return f"filter: {describe(model)}   {len(scan.matches):,} of {count:,} facts{going}{full}{torn}"
+    return f"filter: {describe(model)}   {len(scan.matches):,} of {count:,} events{going}{full}{torn}"
 
 
 def describe(model: TraceModel) -> str:

@@ -184,7 +184,7 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _group(self, group: Group, run: int) -> list[Segment]:
         folded = group in self.model.timeline.folded
-        count = f"  {self.model.timeline.run_length(run):,} facts" if folded else ""
+        count = f"  {self.model.timeline.run_length(run):,} events" if folded else ""
         return [Segment(f"{'>' if folded else 'v'} {group_name(group)}{count}", self._style("group"))]
 
     def _fact(self, position: int, width: int) -> list[Segment]:

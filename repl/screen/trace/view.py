@@ -51,7 +51,7 @@ class TraceScreen(Screen[None]):
     """Shows the trace at `path`. `follow` starts at the end and stays there; `wanted` is a filter to begin with."""
 
     HELP = (
-        "A trace as a timeline: facts grouped by iteration and subtask, the selected one in full beside it.\n"
+        "A trace as a timeline: events grouped by iteration and subtask, the selected one in full beside it.\n"
         "Filter with &: event:NAME,… it:0,2-3 sub:2 text:word failed. The letter j shows stored JSON here;\n"
         "move with the arrows, J and K, ctrl+d and ctrl+u, Home and End."
     )
@@ -410,7 +410,7 @@ class TraceScreen(Screen[None]):
         found = await asyncio.to_thread(self.model.previous_like, row) if row is not None else None
         position = self.model.position_of(found.seq) if found is not None and found.seq is not None else None
         if position is None:
-            self.notify("no such fact before this one", severity="information")
+            self.notify("no such event before this one", severity="information")
         else:
             self.facts.go_to(position)
 

@@ -65,7 +65,7 @@ async def test_the_title_says_how_the_task_ended_and_what_it_cost(tmp_path: Path
     async with viewing(write_seed(tmp_path)) as (screen, pilot):
         wanted = "task-015 · COMPLETE · 2 iterations · REJECT, PASS · 7.9 s · 4,750 tok · $0.04"
         await until(pilot, lambda: line(screen, "#trace-title").strip() == wanted)
-        assert line(screen, "#trace-filter").strip() == "filter: none   12 facts"
+        assert line(screen, "#trace-filter").strip() == "filter: none   12 events"
 
 
 async def test_facts_are_grouped_by_iteration_with_relative_times_and_marks(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_long_values_are_folded_with_the_hidden_count_and_x_shows_them(tmp
 async def test_space_and_arrows_fold_and_unfold_a_group(tmp_path: Path) -> None:
     async with viewing(write_seed(tmp_path)) as (screen, pilot):
         await pilot.press("down", "down", "down", "space")
-        assert timeline(screen)[2] == ">> iteration 0  5 facts"
+        assert timeline(screen)[2] == ">> iteration 0  5 events"
         await pilot.press("right")
         assert len(screen.model.timeline) == 14
         await pilot.press("left")
@@ -126,7 +126,7 @@ async def test_space_and_arrows_fold_and_unfold_a_group(tmp_path: Path) -> None:
 async def test_l_leaves_only_the_latest_iteration_open(tmp_path: Path) -> None:
     async with viewing(write_seed(tmp_path)) as (screen, pilot):
         await pilot.press("l")
-        assert timeline(screen)[2] == " > iteration 0  5 facts"
+        assert timeline(screen)[2] == " > iteration 0  5 events"
         assert event(screen) == "LLM_REQUEST"
         await pilot.press("l")
         assert len(screen.model.timeline) == 14
@@ -154,7 +154,7 @@ async def test_s_shows_one_subtask_alone(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, Choice))
         await pilot.press("down", "down", "enter")
         await until(pilot, lambda: len(screen.model.timeline) == 2)
-        assert "sub:task-015-sub-2   1 of 3 facts" in line(screen, "#trace-filter")
+        assert "sub:task-015-sub-2   1 of 3 events" in line(screen, "#trace-filter")
 
 
 async def test_a_trace_without_subtasks_says_so(tmp_path: Path) -> None:
@@ -171,11 +171,11 @@ def notices(pilot: Pilot[Any]) -> str:
 async def test_filter_keeps_what_fits_and_esc_takes_it_away(tmp_path: Path) -> None:
     async with viewing(write_seed(tmp_path)) as (screen, pilot):
         await pilot.press("ampersand", *"event:QUALITY_JUDGMENT,REJECTION_DETAILS", "enter")
-        await until(pilot, lambda: "3 of 12 facts" in line(screen, "#trace-filter"))
+        await until(pilot, lambda: "3 of 12 events" in line(screen, "#trace-filter"))
         assert line(screen, "#trace-filter").strip().startswith("filter: event:QUALITY_JUDGMENT,REJECTION_DETAILS")
         assert [text[1:6].strip() for text in timeline(screen) if "iteration" not in text] == ["4", "5", "9"]
         await pilot.press("escape")
-        await until(pilot, lambda: "12 facts" in line(screen, "#trace-filter"))
+        await until(pilot, lambda: "12 events" in line(screen, "#trace-filter"))
 
 
 async def test_a_wrong_filter_is_explained_and_stays_open_for_mending(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ async def test_follow_is_visible_and_stops_when_the_person_moves_away(tmp_path: 
         await pilot.press("up", "up")
         assert line(screen, "#trace-follow") == ""
         append(path, SEED[7] + SEED[8])
-        await until(pilot, lambda: line(screen, "#trace-follow") == "+2 facts (end to follow)")
+        await until(pilot, lambda: line(screen, "#trace-follow") == "+2 events (end to follow)")
         await pilot.press("end")
         assert line(screen, "#trace-follow") == "FOLLOW"
         assert event(screen) == "LLM_RESPONSE"
@@ -315,7 +315,7 @@ async def test_a_click_selects_and_a_click_on_a_header_folds(tmp_path: Path) -> 
         await pilot.click("#facts", offset=(5, 6))
         assert screen.facts.cursor == 5
         await pilot.click("#facts", offset=(5, 3))
-        assert timeline(screen)[2] == ">> iteration 0  5 facts"
+        assert timeline(screen)[2] == ">> iteration 0  5 events"
 
 
 async def test_help_lists_every_key_from_the_live_bindings(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ async def test_an_empty_file_is_shown_as_empty(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.write_bytes(b"")
     async with viewing(path) as (screen, pilot):
-        assert "0 facts" in line(screen, "#trace-filter")
+        assert "0 events" in line(screen, "#trace-filter")
         await pilot.press("down", "end", "space", "j", "y", "p", "x", "l", "n")
         append(path, SEED[0])
         await until(pilot, lambda: event(screen) == "USER_REQUEST" if len(screen.model.timeline) else False)

@@ -11,8 +11,7 @@ from collector.config import collector_settings
 from collector.store.blobs import CollectorBlobs, FolderBlobs
 from collector.store.port import TraceStore
 from collector.store.sqlite.store import open_sqlite
-from tracer.errors import ConfigError
-from tracer.extras import needs_extra
+from tracer.errors import ConfigError, needs_extra
 from tracer.redaction.engine import build_redactor
 from tracer.settings.layers import Settings
 from tracer.statedir import StateDir

@@ -25,8 +25,7 @@ from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
 from service.security import Gate, OneTimeCodes
 from service.state import ServiceState, state_of
-from tracer.errors import UnavailableError
-from tracer.extras import needs_extra
+from tracer.errors import UnavailableError, needs_extra
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:

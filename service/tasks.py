@@ -43,10 +43,10 @@ from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError
 from tracer.events import encode
 from tracer.facts import Entry
-from tracer.filters import Filter, from_query
 from tracer.journal.follow import follow
 from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
 from tracer.names import TaskStatus
+from tracer.rows.filters import Filter, from_query
 from tracer.statedir import StateDir
 
 router = APIRouter(prefix="/api/tasks", tags=["tasks"])

@@ -21,7 +21,9 @@ line turns into an exit status and the HTTP service into a problem document; it 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Literal
 
 
 class PmError(Exception):
@@ -109,3 +111,19 @@ class InternalError(PmError):
     """A state that can never happen: please report it."""
 
     code = "internal"
+
+
+@contextmanager
+def needs_extra(extra: Literal["acp", "postgres", "s3", "telemetry"], *, wanted_by: str) -> Iterator[None]:
+    """Wrap the imports that `extra` brings; `wanted_by` is what the user chose (a setting, an executor).
+
+    Raises `ConfigError` where one of them is not installed or cannot be loaded.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(
+            f"{wanted_by} needs a package that is not installed",
+            why=str(error),
+            next_step=f"pip install 'pm-orchestrator[{extra}]'",
+        ) from error

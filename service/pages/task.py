@@ -19,10 +19,10 @@ from tracer.catalog.tasks import list_agentic, list_tasks
 from tracer.clock import from_epoch_ms
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError, PmError, UsageError
-from tracer.filters import NO_FILTER, parse
 from tracer.insights.agentic_trace import Step, read_agentic
 from tracer.insights.loops import Loop, find_loops
 from tracer.lookup import TaskRef, resolve_task
+from tracer.rows.filters import NO_FILTER, parse
 from tracer.statedir import StateDir
 
 _STEPS: Final = 5_000

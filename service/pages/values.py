@@ -15,7 +15,7 @@ from runner.core.evolve import fold
 from runner.core.outcome import outcome_of
 from runner.core.subtasks import Standing
 from tracer.facts import Entry, LlmRequest, LlmResponse, Part, QualityJudgment, RejectionDetails, Usage
-from tracer.filters import Filter
+from tracer.rows.filters import Filter
 from tracer.trace_text import escape_controls, fact_line
 from tracer.verification import unverified_text
 

@@ -18,7 +18,6 @@ _HEAVY = {
     "textual",
     "prompt_toolkit",
     "pydantic",
-    "aiosqlite",
     "asyncio",
     "rich",
     "orjson",

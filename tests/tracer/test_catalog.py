@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import subprocess
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from tests.tracer.support import SEED_LINES, NoRedactor, fact, with_traces
 from tracer.catalog.tasks import list_agentic, list_tasks, rebuild
-from tracer.catalog_async import Catalog
 from tracer.conversation import ConversationTracer
 from tracer.statedir import StateDir
 
@@ -192,23 +190,11 @@ def test_distilled_sessions_are_listed_by_outcome_and_operation(tmp_path: Path) 
     assert [row.success for row in list_agentic(state_dir, operation="sync", limit=2)] == [None, False]
 
 
-async def test_the_event_loops_view_gives_the_same_rows(tmp_path: Path) -> None:
-    state_dir = with_traces(tmp_path, "task-001", "task-002")
-    async with Catalog(state_dir) as catalog:
-        assert await catalog.tasks() == list_tasks(state_dir)
-        with_traces(tmp_path, "task-003")
-        assert [row.task_id for row in await catalog.tasks(limit=2)] == ["task-003", "task-002"]
-        assert [row.task_id for row in await catalog.tasks(after="task-002")] == ["task-001"]
-        found = await asyncio.gather(*(catalog.task(f"task-00{number}") for number in (1, 3, 9)))
-        assert [row.task_id if row else None for row in found] == ["task-001", "task-003", None]
-        assert await catalog.tasks(status="ERROR") == []
-
-
 def test_listing_tasks_loads_neither_asyncio_nor_orjson(tmp_path: Path) -> None:
     state_dir = with_traces(tmp_path, "task-001")
     code = (
         "import sys; from tracer.catalog.tasks import list_tasks; assert list_tasks(sys.argv[1]);"
-        "print(sorted({'asyncio','orjson','dataclasses','logging','pydantic','aiosqlite'} & set(sys.modules)))"
+        "print(sorted({'asyncio','orjson','dataclasses','logging','pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, os.fspath(state_dir)], capture_output=True, text=True, check=True, cwd=Path.cwd()

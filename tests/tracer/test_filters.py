@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer.errors import UsageError
-from tracer.filters import NO_FILTER, Filter, complete, from_query, parse
+from tracer.rows.filters import NO_FILTER, Filter, complete, from_query, parse
 
 
 def accepts(text: str, **fact: object) -> bool:

@@ -1,8 +1,7 @@
 """The catalogue as commands read it: tasks and distilled sessions, newest first, on json and sqlite3 alone.
 
 `list_tasks` brings the projection up to the files first, so what it says is never older than the call. With 10,000
-tasks it stays below ten interpreter starts: nothing here imports asyncio, orjson, dataclasses or logging. The event
-loop's view of the same rows is `tracer.catalog_async`.
+tasks it stays below ten interpreter starts: nothing here imports asyncio, orjson, dataclasses or logging.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import Final, Literal
 import orjson
 
 from tracer.clock import monotonic
-from tracer.filters import Filter
 from tracer.rows.digest import Digest
+from tracer.rows.filters import Filter
 from tracer.rows.line import head_of, load_object
 from tracer.rows.row import Row
 from tracer.rows.row_file import MAX_DECODE, RowFile

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tracer.errors import ConfigError, UnavailableError
-from tracer.extras import needs_extra
+from tracer.errors import ConfigError, UnavailableError, needs_extra
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection

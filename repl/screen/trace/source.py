@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from repl.present.text import cost_text, seconds_text, tokens_text
 from repl.screen.cells import shown
-from tracer.filters import Filter
 from tracer.rows.digest import Digest
+from tracer.rows.filters import Filter
 from tracer.rows.row import NO_GROUP, Decoded, Group, Row
 from tracer.rows.row_file import RowFile
 from tracer.rows.search import Background, FilterScan, find

@@ -22,9 +22,9 @@ from repl.screen.outside import open_outside
 from repl.screen.trace.detail import Detail, plain_text
 from repl.screen.trace.source import TraceModel, filter_text, follow_text, index_text, title_text
 from repl.screen.trace.timeline import FactList
-from tracer import filters
 from tracer.errors import UsageError
-from tracer.filters import Filter
+from tracer.rows import filters
+from tracer.rows.filters import Filter
 from tracer.rows.row import Row
 
 _TICK_S = 0.1

@@ -30,8 +30,7 @@ from runner.executors.provider_errors import classify_message
 from runner.processes import bubblewrap
 from runner.processes.environment import Provider, agent_environment
 from runner.processes.process import Process
-from tracer.errors import ConfigError, SandboxError
-from tracer.extras import needs_extra
+from tracer.errors import ConfigError, SandboxError, needs_extra
 
 if TYPE_CHECKING:
     from runner.executors.acp.client import WorkspaceClient

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer import filters
 from tracer.errors import NotFoundError, TraceError
+from tracer.rows import filters
 from tracer.rows import row_file as index_module
 from tracer.rows.line import epoch_ms, head_of, head_of_fields
 from tracer.rows.row import Group

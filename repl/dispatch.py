@@ -83,7 +83,6 @@ def _refuse_two_forms(arguments: Namespace) -> None:
 
 
 def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespace]]) -> tuple[Command, Namespace]:
-    """The command of `words`; none at all opens the session, `--help` alone is `help`."""
     from repl.registry.commands import find_command
     from repl.registry.parse import leading_globals
 
@@ -101,7 +100,6 @@ def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespa
 
 
 def run_command(command: Command, context: Context) -> int:
-    """Run `command` with the context's arguments; async handlers get a loop of their own."""
     if getattr(context.arguments, "help", False):
         from repl.commands.setup.about import show_help
 
@@ -131,7 +129,6 @@ def refuse_to_agents(command: Command, environ: Mapping[str, str]) -> None:
 
 
 def load_handler(command: Command) -> Callable[[Context, Namespace], Any]:
-    """The function that runs `command`, imported now."""
     from importlib import import_module  # already loaded by the interpreter
 
     module, _, function = command.handler.partition(":")
@@ -167,7 +164,6 @@ def _run_async(work: Coroutine[Any, Any, int]) -> int:
 
 
 def report_end(context: Context, ending: BaseException) -> int:
-    """Say why a command did not end well, in people's words and as the closing record; the exit code."""
     output = context.output
     if isinstance(ending, PmError):
         error, code = ending, int(code_of(ending.code))

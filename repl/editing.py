@@ -69,5 +69,4 @@ class Pastes:
         return line
 
     def clear(self) -> None:
-        """Forget all: the line was submitted or thrown away."""
         self._folded.clear()

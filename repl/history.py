@@ -107,7 +107,6 @@ class HistorySearch:
         self._index = 0
 
     def matches(self, query: str) -> list[str]:
-        """What holds the query, newest first, each once."""
         wanted = query.lower()
         return list(dict.fromkeys(text for text in reversed(self._entries(self.scope)) if wanted in text.lower()))
 

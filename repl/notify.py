@@ -31,7 +31,6 @@ class Notifier:
         self._started: subprocess.Popen[bytes] | None = None
 
     def task_rests(self, outcome: TaskOutcome, seconds: float) -> None:
-        """A task ended, failed or waits for an answer after `seconds`."""
         if not self.focused or seconds >= _LONG_S:
             self._call(outcome.task_id, outcome.status)
 

@@ -102,7 +102,6 @@ def _last(row: TaskRow) -> str:
 
 
 def resume_hints(unfinished: list[str]) -> list[str]:
-    """The line that leaving prints for tasks which could be resumed."""
     if not unfinished:
         return []
     return [f"{len(unfinished)} unfinished: {', '.join(unfinished)}   pm resume {short_id(unfinished[-1])}"]

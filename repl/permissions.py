@@ -63,7 +63,6 @@ class PermissionDesk:
             await asyncio.sleep(0)  # the one that was just answered has not left yet
 
     def open_question(self) -> Waiting | None:
-        """The oldest question without an answer."""
         return next((waiting for waiting in self.waiting if not waiting.answer.done()), None)
 
     def answer(self, answer: PermissionAnswer) -> PermissionQuestion | None:
@@ -94,7 +93,6 @@ def choices_text(question: PermissionQuestion) -> str:
 
 
 def answered_text(waiting: Waiting) -> str:
-    """How a question ended."""
     if waiting.answer.cancelled() or not waiting.answer.done():
         return "not answered: refused"
     return _TOLD[waiting.answer.result()]

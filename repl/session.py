@@ -124,7 +124,6 @@ class Session:
 
     @property
     def running(self) -> list[str]:
-        """The tasks of this session that have not come to rest, oldest first."""
         return [task_id for task_id, waiting in self._waits.items() if not waiting.done()]
 
     @property
@@ -290,7 +289,6 @@ class Session:
                 await resting
 
     def unfinished(self) -> list[str]:
-        """The tasks of this session that could be resumed."""
         return [task_id for task_id in self._waits if not self._ended(task_id)]
 
     def _ended(self, task_id: str) -> bool:

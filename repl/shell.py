@@ -245,7 +245,6 @@ class Shell:
         return True
 
     def status_line(self) -> str:
-        """The idle toolbar: executor, limits, criteria, tasks."""
         try:
             executor = self.session.executor_name()
         except PmError:

@@ -42,7 +42,6 @@ class Metrics:
         )
 
     async def answer(self, request: Request) -> Response:
-        """The exposition, with what is true at this moment."""
         state = state_of(request)
         due = len(await state.collector.store.pending_traces(limit=1000))
         snapshot = _Snapshot(state, due)
@@ -60,7 +59,6 @@ class _Snapshot:
         self._due = due
 
     def collect(self) -> Iterator[Metric]:
-        """The families."""
         state, counters = self._state, self._state.counters
         tasks = GaugeMetricFamily("pm_tasks", "Tasks of this process by status.", labels=["status"])
         for status, count in state.supervisor.counts().items():
@@ -85,7 +83,6 @@ class Measured:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and note what became of it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -61,7 +61,6 @@ def problem_response(
 
 
 def problem_of(error: PmError) -> JSONResponse:
-    """The problem document of an error of the tree."""
     detail = error.what if not error.why or error.why in error.what else f"{error.what}: {error.why}"
     headers: dict[str, str] = {}
     errors: list[dict[str, Any]] = []
@@ -90,7 +89,6 @@ def problem_of(error: PmError) -> JSONResponse:
 
 
 def http_problem(error: HTTPException, **headers: str) -> JSONResponse:
-    """The problem document of a refusal that names its status."""
     codes = {404: "not_found", 405: "usage", 413: "limit", 429: "limit", 401: "credentials", 403: "credentials"}
     code = codes.get(error.status_code, "usage")
     given = {name.lower(): value for name, value in (error.headers or {}).items()}

@@ -118,7 +118,6 @@ class RateLimit:
         self._at = monotonic()
 
     def take(self) -> float:
-        """Take one request out of the bucket."""
         now = monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
         self._at = now
@@ -135,7 +134,6 @@ class OneTimeCodes:
         self._open: set[str] = set()
 
     def new(self) -> str:
-        """A fresh code."""
         code = secrets.token_urlsafe(24)
         self._open.add(code)
         return code

@@ -31,7 +31,6 @@ class StatusNoted:
         self.status = 500
 
     async def __call__(self, message: Message) -> None:
-        """Pass `message` on."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         await self._send(message)
@@ -55,7 +54,6 @@ class Counters:
     batches: int = 0
 
     def appended(self, accepted: int, duplicates: int, size: int) -> None:
-        """Count one batch of `size` bytes."""
         self.events_accepted += accepted
         self.events_duplicate += duplicates
         self.event_bytes += size
@@ -104,5 +102,4 @@ class ServiceState:
 
 
 def state_of(request: Request) -> ServiceState:
-    """The application's shared state."""
     return cast("ServiceState", request.app.state.service)

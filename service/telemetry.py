@@ -196,7 +196,6 @@ class Telemetry:
         self._provider.shutdown()
 
     def send_rested(self, state_dir: StateDir, supervisor: Supervisor) -> None:
-        """Send the tasks that rest now, each fact once."""
         for task_id in supervisor.known():
             if supervisor.status(task_id) is None:
                 with suppress(PmError):  # a trace that cannot be read has no spans; its task says so itself
@@ -237,7 +236,6 @@ class Traced:
         self._tracer = telemetry.tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on within its span."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

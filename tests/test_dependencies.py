@@ -112,7 +112,6 @@ def test_the_pinned_list_is_made_from_the_base_and_every_extra() -> None:
     ("extra", "words", "environ"),
     [
         ("postgres", ["serve", "--port", "0"], {"PM_COLLECTOR_DATABASE": "postgresql://nobody@127.0.0.1:1/none"}),
-        ("postgres", ["queued"], {"PM_COLLECTOR_DATABASE": "postgresql://nobody@127.0.0.1:1/none"}),
         ("postgres", ["worker"], {"PM_COLLECTOR_DATABASE": "postgresql://nobody@127.0.0.1:1/none"}),
         ("s3", ["serve", "--port", "0"], {"PM_COLLECTOR_BLOBS": "s3://bucket/prefix"}),
         ("telemetry", ["serve", "--port", "0"], {"PM_SERVICE_METRICS": "true"}),

@@ -69,7 +69,6 @@ _COMPLETER_MOST = 50
 
 
 def slash_candidates(text: str, sources: Sources) -> tuple[str, list[Candidate]]:
-    """(the word being typed, what can replace it) for a line that begins with `/`."""
     body = text[1:]
     try:
         words = shlex.split(body)

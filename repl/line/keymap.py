@@ -67,7 +67,6 @@ def keymap(changes: Mapping[str, str]) -> dict[str, tuple[tuple[str, ...], ...]]
 
 
 def shown(sequence: tuple[str, ...]) -> str:
-    """`Ctrl+X Ctrl+E` for `c-x c-e`, `Alt+Enter` for `escape enter`."""
     if len(sequence) == 2 and sequence[0] == "escape":
         return f"Alt+{shown(sequence[1:])}"
     parts = []

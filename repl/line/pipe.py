@@ -30,7 +30,6 @@ class PipeView:
         self._feed = Feed(session, output, changed=lambda: None, ended=self._rests)
 
     async def run(self, lines: AsyncIterator[str]) -> int:
-        """Run every line; the highest exit code."""
         try:
             self._feed.adopt()
             await self._feed.drain()

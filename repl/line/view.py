@@ -68,7 +68,6 @@ class KeptStream:
         self._stream.flush()
 
     def close(self) -> None:
-        """Write what waits to be drawn above a prompt."""
         if isinstance(self._stream, StdoutProxy):
             self._stream.close()
 
@@ -79,7 +78,7 @@ def kept_stream(stdout: Stream, lines: deque[str]) -> KeptStream:
 
 
 class Remembered(PromptHistory):
-    """The project's inputs, newest first."""
+    """The inputs of the project, newest first."""
 
     def __init__(self, history: History) -> None:
         super().__init__()
@@ -98,7 +97,6 @@ _PROMPT = ("class:prompt", "pm> ")
 
 
 def message(view: LineView) -> FormattedText:
-    """The prompt; while a search or a question is open, that instead."""
     if view.done:
         return FormattedText([_PROMPT])
     if view.search is not None:
@@ -252,7 +250,6 @@ class LineView:
 
     @property
     def buffer(self) -> Buffer:
-        """The line being edited."""
         return self._prompt.default_buffer
 
     def _make_prompt(self, model: Output) -> PromptSession[str]:
@@ -281,7 +278,6 @@ class LineView:
         return prompt
 
     async def run(self, *, greeting: list[str]) -> str:
-        """Prompt until the user leaves; what comes next."""
         width = self.size.columns - (3 if self.output.plain else 1)  # the mark of a cut is three letters in ASCII
         self.output.lines([width_cut(line, max(width, 20)) for line in greeting])
         ticker = asyncio.create_task(self._tick())
@@ -320,7 +316,6 @@ class LineView:
             await self._interruptible(line)
 
     async def _interruptible(self, line: str) -> None:
-        """Run a command; Ctrl+C ends it and nothing else."""
         command = asyncio.create_task(self.shell.run(line))
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, command.cancel)
@@ -345,21 +340,17 @@ class LineView:
 
     @property
     def done(self) -> bool:
-        """Whether the line was submitted: then only the prompt and the line stay."""
         return self._prompt.app.is_done
 
     @property
     def size(self) -> Size:
-        """The terminal's rows and columns now."""
         return self._prompt.app.output.get_size()
 
     @property
     def hint(self) -> str:
-        """The hint of the last two seconds, or an empty text."""
         return self._hint if monotonic() < self._hint_until else ""
 
     def redraw(self) -> None:
-        """Draw again soon, if a prompt is on the screen."""
         if self._prompt.app.is_running:
             self._prompt.app.invalidate()
 
@@ -375,7 +366,6 @@ class LineView:
                 self._end("")
 
     def _tell(self, text: str) -> None:
-        """A hint for two seconds."""
         self._hint, self._hint_until = text, monotonic() + _HINT_S
         asyncio.get_running_loop().call_later(_HINT_S + 0.05, self.redraw)
         if self.output.plain:
@@ -409,7 +399,6 @@ class LineView:
             self._tell(f"{shown(self.keys['stop'][0])} again to stop {progress.task_id}")
 
     def interrupt(self) -> None:
-        """Ctrl+C and SIGINT alike: clear the line; an empty one says how to leave, or works like Esc."""
         if self.leaving:
             self.answer_leaving("c")
         elif self.search is not None:

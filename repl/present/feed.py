@@ -70,12 +70,10 @@ class Feed:
         return self.progress.get(current or "")
 
     async def drain(self) -> None:
-        """Wait until everything that was followed has been printed."""
         while followers := [task for task in self._followers.values() if not task.done()]:
             await asyncio.gather(*followers, return_exceptions=True)
 
     async def close(self) -> None:
-        """Stop following."""
         self._unlisten()
         for follower in self._followers.values():
             follower.cancel()
@@ -109,7 +107,6 @@ class Feed:
         self._changed()
 
     def _tell_questions(self) -> None:
-        """Print what agents ask permission for, and how each question ended."""
         waiting = self.session.permissions.waiting
         for one in [told for told in self._questions if told not in waiting]:
             self._questions.remove(one)

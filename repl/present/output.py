@@ -96,7 +96,6 @@ class Output:
             self._write(self.stdout, text + "\n")
 
     def lines(self, texts: list[str]) -> None:
-        """Several lines in one write."""
         if self.human and texts:
             self._write(self.stdout, "\n".join(texts) + "\n")
 
@@ -151,11 +150,9 @@ class Output:
         self._write(self.stderr, without_secrets("\n".join(error_lines(error)), self.redaction) + "\n")
 
     def bold(self, text: str) -> str:
-        """`text` in bold where colour is on."""
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text
 
     def dim(self, text: str) -> str:
-        """`text` dimmed where colour is on."""
         return f"\x1b[2m{text}\x1b[0m" if self.colour else text
 
     def tinted(self, text: str, *, good: bool) -> str:

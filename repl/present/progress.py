@@ -31,12 +31,10 @@ class LiveStream:
         self._speaker: str | None = None
 
     def reset(self) -> None:
-        """A new request begins."""
         self.text = self.thought = ""
         self.tools.clear()
 
     def feed(self, update: Live) -> None:
-        """Take one update."""
         if update.kind in {"text", "thinking", "tool_started"} and update.subtask_id != self._speaker:
             self._speaker = update.subtask_id
             self.reset()
@@ -112,7 +110,6 @@ def permissions_text(level: object) -> str:
 
 
 def failed_text(judged: facts.QualityJudgment) -> str:
-    """`Q2 TODO left at src/a.py:41; Q3 …`: the failed criteria."""
     return "; ".join(f"{result.id or '?'} {one_line(result.reason, 160)}".strip() for result in judged.failures)
 
 
@@ -180,7 +177,6 @@ class Progress:
 
     @property
     def tokens_so_far(self) -> int:
-        """The tokens of all answers, and of those that are still being given as far as they tell."""
         told = (update.usage for update in self._answering.values() if update.usage is not None)
         return self.tokens + sum(facts.Usage(usage.to_dict()).total or 0 for usage in told)
 
@@ -223,7 +219,6 @@ class Progress:
         return f"{word}, next try in {max(1, math.ceil(left))} s{count}"
 
     def table(self, now: float | None = None, *, most: int = 12) -> list[str]:
-        """One line for each subtask and how it stands, in the plan's order; `most` lines at most."""
         return self.board.table(now=now, most=most) if self.in_place else []
 
     def bar(self, now: float | None = None) -> str:
@@ -231,7 +226,6 @@ class Progress:
         return self.board.bar(now=now)
 
     def subtasks_text(self) -> str:
-        """`2/6 subtasks`, or an empty text for a task in one piece."""
         return f"{self.board.done}/{len(self.board.standings)} subtasks" if self.board.standings else ""
 
     def _lines(self, fact: facts.Entry) -> list[str]:
@@ -294,7 +288,6 @@ class Progress:
         return []
 
     def _working(self) -> str:
-        """`working on 2, 3`, empty where no subtask is at work."""
         numbers = self.board.running
         return f"working on {', '.join(map(str, numbers[:8]))}{'…' if len(numbers) > 8 else ''}" if numbers else ""
 
@@ -367,11 +360,9 @@ class Progress:
 
     @property
     def whole_by(self) -> str:
-        """The command that shows the whole answer."""
         return f"{self.prefix}show {short_id(self.task_id)}"
 
     def hints(self) -> str:
-        """The commands that show more."""
         short = short_id(self.task_id)
         return f"{self.prefix}diff {short}   {self.prefix}trace {short}"
 

@@ -35,12 +35,10 @@ class SubtaskBoard:
 
     @property
     def done(self) -> int:
-        """How many subtasks are done."""
         return sum(one.status == "done" for one in self.standings)
 
     @property
     def running(self) -> tuple[int, ...]:
-        """The numbers of those at work."""
         return tuple(one.number for one in self.standings if one.status == "run")
 
     def numbered(self, subtask_id: str | None) -> int | None:

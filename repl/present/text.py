@@ -69,7 +69,6 @@ def width_cut(text: str, columns: int) -> str:
 
 
 def count_text(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

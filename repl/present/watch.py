@@ -108,7 +108,6 @@ async def watch_task(
 
 
 async def close_task(output: Output, command: str, outcome: TaskOutcome, progress: Progress) -> int:
-    """The task's answer, its last line and its closing record; the exit code."""
     from repl.exit_codes import code_of
 
     error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix=progress.prefix)

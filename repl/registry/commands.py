@@ -72,7 +72,6 @@ _BY_NAME: dict[str, Command] = {name: command for command in COMMANDS for name i
 
 
 def find_command(name: str) -> Command | None:
-    """The command called `name` (its aliases too): `tasks`, `trace verify`; without the slash."""
     return _BY_NAME.get(name)
 
 

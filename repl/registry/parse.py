@@ -50,7 +50,6 @@ def duration_seconds(text: str) -> float:
 
 
 def nearest(word: str, names: list[str]) -> str:
-    """The name most like `word`, or an empty string."""
     from difflib import get_close_matches  # 10 ms, only after a typing mistake
 
     found = get_close_matches(word, names, n=1, cutoff=0.6)
@@ -89,7 +88,6 @@ def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
 
 
 def unknown_command(word: str, *, second: str = "", prefix: str) -> UsageError:
-    """The error for a name nobody answers to, with the nearest one, or all that begin with it (`pm capture`)."""
     family = [command.name for command in COMMANDS if not command.hidden and command.name.startswith(f"{word} ")]
     if family:
         known = ", ".join(name.removeprefix(f"{word} ") for name in family)

@@ -151,7 +151,6 @@ class PmApp(Themed):
     # -- lines ------------------------------------------------------------------------------------------------------
 
     def run_line(self, text: str, *, typed: bool = True) -> None:
-        """Run what was typed; its output goes to the transcript."""
         if typed:
             first, *rest = text.split("\n")
             self.home.transcript.take([f"pm> {first}", *(f"    {line}" for line in rest)])
@@ -185,23 +184,19 @@ class PmApp(Themed):
         return True
 
     def put(self, text: str) -> None:
-        """Text for the prompt, to be gone on with there."""
         self.home.prompt.put(text)
         self.home.prompt.focus()
 
     def printed(self, lines: list[str]) -> None:
-        """Lines for the transcript; errors are kept for the log page too."""
         self.home.transcript.take(lines)
         self.log_lines += [line for line in lines if line.startswith("pm: ")]
 
     def past(self) -> list[str]:
-        """Earlier inputs of this project, oldest first."""
         if self._past is None:
             self._past = self.history.entries("project")
         return self._past
 
     def completions(self, before: str) -> list[Candidate]:
-        """What can stand at the cursor after `before`."""
         context = Context(
             output=self.output, environ=self.session.environ, arguments=self.nothing, session=self.session
         )
@@ -231,18 +226,15 @@ class PmApp(Themed):
 
     @property
     def rows(self) -> list[TaskRow]:
-        """The tasks of the project as read last."""
         return self.home.all_rows
 
     def executor_text(self) -> str:
-        """The executor the next task gets."""
         try:
             return self.session.executor_name()
         except PmError:
             return "no executor"
 
     def changed(self) -> None:
-        """Something started, moved or rests."""
         if self.home.is_mounted and self.is_running:
             self.home.show_status()
             self.home.show_top()
@@ -272,7 +264,6 @@ class PmApp(Themed):
     # -- screens ----------------------------------------------------------------------------------------------------
 
     def show_trace(self, path: Path, *, follow: bool = False) -> None:
-        """The trace viewer over `path`."""
         from repl.screen.trace.view import TraceScreen
 
         try:
@@ -282,7 +273,6 @@ class PmApp(Themed):
 
     @work(exclusive=True, group="diff")
     async def show_diff(self, task_id: str) -> None:
-        """What a task changed, as the diff command gives it."""
         from repl.screen.diff import DiffScreen, from_unified
         from repl.shell import captured
 
@@ -355,7 +345,6 @@ class PmApp(Themed):
         return {key: str(value) for key, value in self.session.settings.family("repl.keys").items() if "." in key}
 
     def choose_theme(self, wanted: str) -> None:
-        """Change colours; without colour it stays `mono`."""
         from repl.screen.themes import theme_for
 
         self.theme = theme_for(wanted, no_colour=self.no_color)
@@ -369,7 +358,6 @@ class PmApp(Themed):
         self.notifier.focused = False
 
     def set_title(self) -> None:
-        """The terminal's title says what runs."""
         running = len(self.session.running)
         self.write_terminal(f"\x1b]2;pm · {self.session.folder.name}{f' · {running} running' if running else ''}\x07")
 
@@ -380,7 +368,6 @@ class PmApp(Themed):
             self._driver.flush()
 
     def show_too_small(self, *, too_small: bool) -> None:
-        """One message with the needed size, and back."""
         if too_small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall(*_SMALLEST))
         elif not too_small and isinstance(self.screen, TooSmall):

@@ -102,7 +102,6 @@ async def _write_events(state_dir: StateDir, settings: Settings, trace_id: str, 
 
 
 async def _with_contents(collector: Collector, trace_id: str, payload: dict[str, Any]) -> dict[str, Any]:
-    """The payload with short contents in the place of their blobs' ids."""
     shown = dict(payload)
     for name, blob_id in payload.items():
         if not name.endswith("_blob_id") or not isinstance(blob_id, str):

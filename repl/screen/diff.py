@@ -34,7 +34,6 @@ class DiffLine(NamedTuple):
 
 
 def compare(old: str, new: str) -> list[DiffLine]:
-    """`old` and `new` line by line."""
     before, after = old.split("\n"), new.split("\n")
     if old == new:
         return [DiffLine("note", "the two are the same", ""), *(DiffLine("same", line, line) for line in before)]
@@ -118,7 +117,6 @@ class DiffView(ScrollView, can_focus=True):
         self.lay_out()
 
     def lay_out(self) -> None:
-        """Make the displayed rows anew."""
         self.wide = self.size.width >= _WIDE if self.side_by_side is None else self.side_by_side
         rows: list[tuple[str, str, str]] = []
         for line in self.lines:
@@ -134,7 +132,6 @@ class DiffView(ScrollView, can_focus=True):
         self.refresh()
 
     def jump(self, *, backwards: bool) -> None:
-        """Scroll to the next (previous) change."""
         here = self.scroll_offset.y
         starts = [
             number

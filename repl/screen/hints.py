@@ -49,7 +49,6 @@ def key_rows(screen: Screen[Any]) -> list[KeyRow]:
 
 
 def key_table(rows: list[KeyRow]) -> str:
-    """The rows as aligned text."""
     width = max((cell_len(" ".join(row.keys)) for row in rows), default=0)
     return "\n".join(
         f"{' '.join(row.keys).ljust(width)}  {row.what}{'' if row.enabled else '  (not now)'}" for row in rows

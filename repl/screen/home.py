@@ -49,7 +49,6 @@ def status_text(progress: Progress, *, now: float, budget: float | None = None) 
 
 
 def head_text(left: str, parts: Iterable[str], width: int) -> str:
-    """`left` and the joined parts at both ends of a line of `width` cells; parts drop from the right."""
     kept = [part for part in parts if part]
     while kept and cell_len(left) + cell_len(" · ".join(kept)) + 3 > width:
         kept.pop()
@@ -58,7 +57,6 @@ def head_text(left: str, parts: Iterable[str], width: int) -> str:
 
 
 def session_cost(rows: Sequence[TaskRow], started: Iterable[str]) -> str:
-    """What this session's tasks cost; empty before the first."""
     mine = set(started)
     costs = [row.cost_usd for row in rows if row.task_id in mine]
     known = [cost for cost in costs if cost is not None]
@@ -169,7 +167,6 @@ class HomeScreen(TaskKeys):
             self.show_task()
 
     def show_rows(self) -> None:
-        """The rows that fit the filter."""
         wanted = self.filter_text.lower()
         rows = [row for row in self.all_rows if wanted in f"{row.task_id} {row.title} {row.status}".lower()]
         self.tasks.show(rows)
@@ -178,7 +175,6 @@ class HomeScreen(TaskKeys):
         self.desk.session.rows = [row.task_id for row in rows]
 
     def show_top(self) -> None:
-        """`pm · shop-api … claude · $0.31 · 2 running`."""
         running = len(self.desk.session.running)
         unfinished = sum(row.status in {"UNFINISHED", "AWAITING_RESPONSE"} for row in self.all_rows)
         parts = [
@@ -191,7 +187,6 @@ class HomeScreen(TaskKeys):
         self._write("#home-top", head_text(f" pm · {shown(self.desk.session.folder.name)}", parts, self.size.width))
 
     def show_status(self) -> None:
-        """One line for each running task; no line and no repaint where nothing runs."""
         known = self.desk.feed.progress
         running = [known[task_id] for task_id in self.desk.session.running if task_id in known]
         now, budget = monotonic(), self.desk.session.chosen("budget_usd")[0]
@@ -223,7 +218,6 @@ class HomeScreen(TaskKeys):
 
     @work(exclusive=True, group="task")
     async def show_task(self) -> None:
-        """Show the selected task beside the list."""
         row = self.tasks.selected
         pane = self.query_one("#home-task", Static)
         if row is None or not self.has_class("-listing"):

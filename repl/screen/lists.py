@@ -126,7 +126,6 @@ class Page(Screen[None]):
         self.open(self._found[event.option_index].value)
 
     def selected(self) -> PageRow | None:
-        """The highlighted row."""
         at = self.query_one(OptionList).highlighted
         return self._found[at] if at is not None and at < len(self._found) else None
 

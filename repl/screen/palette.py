@@ -39,7 +39,6 @@ class Entry:
 
 
 def palette_entries(desk: Desk) -> list[Entry]:
-    """Everything that can be done by name, commands first."""
     entries: list[Entry] = []
     for command in commands_for("slash"):
         needs = any(argument.required for argument in command.arguments)

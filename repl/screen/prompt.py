@@ -119,7 +119,6 @@ class Completions(OptionList, can_focus=False):
         self.display = bool(candidates)
 
     def move(self, step: int) -> None:
-        """Highlight the next candidate; from then on Enter takes the highlighted one."""
         if self.candidates:
             start = -1 if self.highlighted is None else self.highlighted
             start = len(self.candidates) if self.highlighted is None and step < 0 else start
@@ -193,7 +192,6 @@ class Prompt(TextArea):
 
     @classmethod
     def keys_of(cls, changes: Mapping[str, str]) -> dict[str, str]:
-        """The action of each key of the prompt, with the user's `changes` by binding id."""
         found: dict[str, str] = {}
         for binding in cls.BINDINGS:
             if isinstance(binding, Binding) and binding.id:
@@ -202,13 +200,11 @@ class Prompt(TextArea):
         return found
 
     def rebind(self, changes: Mapping[str, str]) -> None:
-        """Take the user's keys."""
         self._own_keys = self.keys_of(changes)
 
     # -- text -------------------------------------------------------------------------------------------------------
 
     def put(self, text: str) -> None:
-        """Replace the whole input; the cursor goes to its end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 

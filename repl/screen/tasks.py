@@ -59,7 +59,6 @@ def read_task(row: TaskRow) -> list[str]:
 
 
 def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list[str]:
-    """The lines of the task pane: title, standing, facts, next steps."""
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part)) or "executor n/a"
     standing = [row.status + (f" ({one_line(row.reason)})" if row.reason else ""), agent, cost_text(row.cost_usd)]
     lines = [one_line(row.title), " · ".join(standing)]
@@ -83,7 +82,6 @@ _MARKS = {"COMPLETE": "good", "ERROR": "bad", "INCOMPLETE": "bad", "AWAITING_RES
 
 
 def status_word(status: str) -> str:
-    """The short word of a status: `run`, `done`, `stop` and so on."""
     return _WORDS.get(status, shown(status).lower())
 
 
@@ -115,7 +113,6 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         self.rows: Sequence[TaskRow] = ()
 
     def show(self, rows: Sequence[TaskRow]) -> None:
-        """Show other rows; the selected task stays selected while it is among them."""
         selected = self.selected
         if rows == self.rows:
             return
@@ -129,7 +126,6 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def selected(self) -> TaskRow | None:
-        """The task under the cursor."""
         return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
 
     def validate_cursor(self, cursor: int) -> int:
@@ -184,7 +180,6 @@ class TaskKeys(Screen[None]):
         self.desk = desk
 
     def subject(self) -> TaskRow | None:
-        """The task that the keys act on."""
         raise NotImplementedError
 
     # -- why not ----------------------------------------------------------------------------------------------------
@@ -242,14 +237,12 @@ class TaskKeys(Screen[None]):
 
     @work
     async def ask_to_stop(self, task_id: str) -> None:
-        """Ask, and stop on `y`."""
         text = f"Stop {task_id} at the next safe point?\nNothing is lost: /resume goes on.\n\n y stop   Esc go on"
         if await self.app.push_screen_wait(Question(text, "y")) == "y":
             self.desk.run_line(f"/stop {task_id}", typed=False)
 
     @work
     async def _answer(self, row: TaskRow) -> None:
-        """Answer a task that waits for its user."""
         if row.last_event == "CHUNKING_PLAN":
             await self._answer_plan(row)
             return
@@ -264,7 +257,6 @@ class TaskKeys(Screen[None]):
             self.desk.run_line(f"/respond {row.task_id} {action}")
 
     async def _answer_plan(self, row: TaskRow) -> None:
-        """Answer a task whose plan waits."""
         options = ["approve: run it", "edit: change it in the editor", "again: plan with other words", "stop: end it"]
         chosen = await self.app.push_screen_wait(Choice(f"{row.task_id}: its plan waits for your word", options))
         short = short_id(row.task_id)
@@ -311,7 +303,6 @@ class TaskScreen(TaskKeys):
 
     @work(exclusive=True)
     async def look(self) -> None:
-        """Read the task again where the list says it changed."""
         fresh = next((row for row in self.desk.rows if row.task_id == self._row.task_id), self._row)
         if fresh == self._row and self._shown:
             return

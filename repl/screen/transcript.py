@@ -89,7 +89,6 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
         self._following = True
 
     def take(self, lines: list[str]) -> None:
-        """Print lines."""
         dropped = len(self.kept) + len(lines) > MAX_LINES
         self.kept.extend(lines)
         if dropped:
@@ -100,7 +99,6 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
             self._resized()
 
     def show_live(self, lines: list[str]) -> None:
-        """Replace the lines that move."""
         if lines != self.live:
             self.live = lines
             self._live_rows = [row for line in lines for row in _rows_of(line, self._width)] if self._width else []
@@ -156,7 +154,6 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def text(self) -> str:
-        """Everything printed, as lines."""
         return "\n".join(self.kept)
 
     @override

@@ -214,7 +214,6 @@ _SUBJECTS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
 
 
 def _badge(kind: str, payload: Mapping[str, Any]) -> tuple[str, str]:
-    """A word and its tone; empty where nothing is to be said."""
     if kind == "test_run":
         return ("passed", "good") if payload.get("passed") else (f"failed, exit {payload.get('exit_code')}", "bad")
     if kind == "error":
@@ -223,7 +222,6 @@ def _badge(kind: str, payload: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _facts(event: Mapping[str, Any]) -> list[str]:
-    """What else is worth a word."""
     payload, kind = event["payload"], event["type"]
     told = [str(payload[name]) for name in ("runner", "snapshot_reason", "source", "url") if payload.get(name)]
     if kind == "test_run":
@@ -504,7 +502,6 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _head(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Who, what and when; the bug report with its empty parts left out."""
     report, developer = metadata["task"]["bug_report"], metadata["developer"]
     consent = developer.get("consent_flags") or {}
     final = metadata["final_state"] or {}

@@ -50,7 +50,6 @@ class BarChart(NamedTuple):
 
 
 def bar_chart(title: str, rows: Sequence[tuple[str, float, str]]) -> BarChart:
-    """A chart of (label, value, value as text); the longest bar fills the space."""
     most = max((value for _, value, _ in rows), default=0.0) or 1.0
     room = _WIDTH - _LABEL - _VALUE
     bars = tuple(

@@ -102,7 +102,6 @@ _REASONS: Final = {
 
 
 def explained(status: str, reason: str) -> str:
-    """Why a task stands as it does, in words."""
     if status == "AWAITING_RESPONSE":
         return f"waits for a user: {_REASONS.get(reason, reason)}"
     return _REASONS.get(reason, reason)
@@ -128,7 +127,6 @@ def _visible(value: object) -> object:
 
 
 def render(template: str, **values: Any) -> str:
-    """The page `template` with `values`, everything escaped."""
     return _templates().get_template(template).render(**values)
 
 

@@ -243,7 +243,6 @@ _READERS: Final[Mapping[type[Entry], Callable[[int, Any, dict[str, Any]], dict[s
 
 
 def _filled(parts: Sequence[Part], keys: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-    """The parts with these keys, "" where one was not recorded; text as the page may show it."""
     return tuple({key: _cell(getattr(part, key)) for key in keys} for part in parts)
 
 

@@ -149,7 +149,6 @@ async def new(context: Context, arguments: Namespace) -> int:
 
 
 def _checked(model: type[Model], value: object) -> Model:
-    """`value` as `model`; what does not fit is refused in the collector's words."""
     from pydantic import ValidationError
 
     from collector.intake.parse import refusal
@@ -161,7 +160,6 @@ def _checked(model: type[Model], value: object) -> Model:
 
 
 def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
-    """The create request from a file, checked against the schema."""
     from tracer.capture.wire import CreateTrace
 
     found = _json_file(context, getattr(arguments, "from"))
@@ -202,7 +200,6 @@ async def finalize(context: Context, arguments: Namespace) -> int:
 
 
 def _checked_state(state: Any, spool: Spool, context: Context) -> Mapping[str, Any] | None:
-    """The final state, checked and redacted."""
     from tracer.capture.wire import SentFinalState
 
     if state is None:
@@ -277,7 +274,6 @@ def _local(context: Context, selector: str) -> tuple[Spool | None, str]:
 
 
 async def _to_file(path: Path, pieces: Any) -> int:
-    """Write whole or not at all; the size."""
     size = 0
     try:
         with output_file(path, 0o666) as file:  # less the umask

@@ -32,7 +32,6 @@ def can_ask(context: Context) -> bool:
 
 
 def ask_line(context: Context, question: str) -> str:
-    """A line of the user's; empty where they just pressed Enter."""
     sys.stderr.write(f"{question} ")
     sys.stderr.flush()
     line = sys.stdin.readline()
@@ -43,7 +42,6 @@ def ask_line(context: Context, question: str) -> str:
 
 
 def ask_yes(context: Context, question: str, *, default: bool) -> bool:
-    """Yes or no; Enter means `default`, and `--yes` answers by itself."""
     if getattr(context.arguments, "yes", False):
         return True
     while True:
@@ -117,7 +115,6 @@ _WIDTH = 100
 
 
 def preview_fields(spool: Spool) -> dict[str, Any]:
-    """The facts of the preview, for programs."""
     types: Counter[str] = Counter()
     marks: Counter[str] = Counter()
     files: Counter[str] = Counter()
@@ -156,7 +153,6 @@ def preview_fields(spool: Spool) -> dict[str, Any]:
 
 
 def preview_lines(spool: Spool) -> list[str]:
-    """The preview for people."""
     facts = preview_fields(spool)
     total = sum(facts["events"].values())
     lines = [f"recording {spool.trace_id[:8]}: {count_text(total, 'event')}, {facts['bytes']:,} bytes"]

@@ -85,7 +85,6 @@ async def _one(context: Context, arguments: Namespace) -> int:
 
 
 async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) -> None:
-    """The whole export to stdout, once it is known to be clean."""
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         await write(file)  # type: ignore[arg-type]  # a spooled file has every method of BinaryIO
         file.seek(0)

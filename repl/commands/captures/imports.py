@@ -107,7 +107,6 @@ def _session(context: Context, arguments: Namespace) -> NativeSession:
 
 
 def _consent(text: str | None) -> dict[str, bool]:
-    """What `--consent` allows; nothing without it."""
     from collector.recorder.consent import parse_consent
 
     return parse_consent(text or "none").flags()
@@ -137,7 +136,6 @@ async def _store(context: Context, imported: Imported, command: str) -> int:
 
 
 async def _send(collector: Collector, imported: Imported) -> bool:
-    """Create, append, finalize; False where the trace was whole already."""
     there = await collector.store.get_trace(imported.trace_id)
     if there is not None and there.status != "open":
         return False

@@ -206,7 +206,6 @@ def _running(context: Context) -> Spool:
 
 
 def _chosen(context: Context, arguments: Namespace) -> Spool:
-    """The recording that was named, else the running one, else the newest."""
     if getattr(arguments, "trace", None):
         return find_spool(context.state_root, arguments.trace)
     spool = running_here(context)
@@ -385,7 +384,6 @@ async def upload(context: Context, arguments: Namespace) -> int:
 
 
 def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
-    """Ask before what is nowhere else is deleted."""
     if context.arguments.yes:
         return
     left = state["events"] - state["sent"]

@@ -43,7 +43,6 @@ async def _of_trace(context: Context, selector: str, target: Path | None) -> Rep
 
 
 async def _of_file(context: Context, path: Path, target: Path | None) -> Report:
-    """A final document; blobs that are not in it are looked for in this project's collector, if there is one."""
     from collector.final.trace_source import DocumentSource, load_document
     from collector.final.verify_session import document_hash_agrees, verify_source
 

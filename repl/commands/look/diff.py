@@ -139,7 +139,6 @@ def _refuse_missing(task_id: str, entries: list[Entry], iteration: int | None, p
 
 
 def _parts(entries: list[Entry], iteration: int | None, *, every: bool = False) -> list[_Part]:
-    """The whole task's diff where its end recorded one; else, or for one iteration, those of the answers."""
     final = next((entry for entry in reversed(entries) if isinstance(entry, FinalSummary)), None)
     if final is not None and iteration is None and not every and final.has_diff:
         return [_Part("whole task", None, None, list(final.files_modified), final.diff_blob)]

@@ -140,7 +140,6 @@ def compare_runs(context: Context, arguments: Namespace) -> int:
 
 
 def _side(context: Context, name: str) -> list[Trace]:
-    """The runs `name` means: those of a prompt by its hash, else traces by file or name."""
     match = _SHA.fullmatch(name)
     if match is not None and not (context.folder / name).is_file():
         paths = sorted(context.state_dir.agentic_traces.glob("trace_*.jsonl"))

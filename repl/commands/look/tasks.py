@@ -115,12 +115,10 @@ def show(context: Context, arguments: Namespace) -> int:
 
 
 def _files_so_far(entries: Sequence[Entry]) -> list[str]:
-    """The files of all answers: of a task without an end."""
     return list(dict.fromkeys(name for one in entries if isinstance(one, LlmResponse) for name in one.files_modified))
 
 
 def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
-    """The commands that make sense for a task now, begun with `prefix`."""
     short = row.task_id.removeprefix("task-").lstrip("0") or row.task_id
     match row.status:
         case "RUNNING" | "QUEUED":

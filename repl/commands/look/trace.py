@@ -44,7 +44,6 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
 
 
 def _require_subtask(task: TaskRef, wanted: str) -> None:
-    """Refuse a subtask that the trace does not have, instead of showing nothing."""
     with task.path.open("rb") as file:
         facts = [_fact(line) for line in file]
     found = [fact.subtask_id for fact in facts if fact.subtask_id is not None]

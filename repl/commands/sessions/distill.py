@@ -120,7 +120,6 @@ def _report(context: Context, made: Distilled) -> None:
 
 
 def _trace(context: Context, made: Distilled) -> None:
-    """One trace: a line for people, an object for programs (contracts 5)."""
     output, fields = context.output, made.to_dict()
     thoughts, tools = count_text(fields["thoughts"], "thought"), count_text(fields["tools"] or 0, "tool call")
     share = f" · {made.reduction:.1%} of the native size" if made.reduction is not None else ""

@@ -45,7 +45,6 @@ def help_command(context: Context, arguments: Namespace) -> int:
 
 
 def show_help(context: Context, command: Command) -> int:
-    """The page of one command."""
     surface = "cli" if context.session is None else "slash"
     return _say(context, help_lines(command, surface), {"help": _row(command)})
 
@@ -91,7 +90,6 @@ def overview_lines(surface: str) -> list[str]:
 
 
 def help_lines(command: Command, surface: str) -> list[str]:
-    """The page of one command: usage, what it does, arguments, flags, example, exit codes."""
     mark = "pm " if surface == "cli" else "/"
     lines = [f"usage: {mark}{command.usage}", "", f"  {command.summary}"]
     if command.description:

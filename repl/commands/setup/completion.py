@@ -64,7 +64,6 @@ complete -c pm -f -a '(__pm_complete)'
 
 
 def script_for(shell: str) -> str:
-    """The script of `bash`, `zsh` or `fish`."""
     return {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}[shell]
 
 

@@ -59,7 +59,6 @@ async def plan(context: Context, arguments: Namespace) -> int:
 async def _chosen(
     context: Context, session: Session, arguments: Namespace, waiting: Plan, task: TaskRef
 ) -> Mapping[str, Any] | None:
-    """The plan the user wants instead; None where they changed nothing."""
     if arguments.file:
         return await asyncio.to_thread(plan_file, context.folder, arguments.file)
     text = plan_text(waiting.subtasks)

@@ -108,7 +108,6 @@ async def answer_task(
     more: int | None = None,
     plan: Mapping[str, Any] | None = None,
 ) -> int:
-    """Record the answer, go on with the task and show it."""
     task_id = await session.respond(task.task_id, action, text=text, more=more, plan=plan)
     return await _watch(context, session, task_id, after=session.supervisor.recorded(task_id) - 1)
 
@@ -179,7 +178,6 @@ async def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> 
 
 
 async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
-    """What the user at the terminal wants; None leaves the task waiting (`pm respond`)."""
     last = outcome.judgments[-1] if outcome.judgments else "none"
     context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
     question = "c continue, h TEXT hint, a accept, s stop, Enter later? "
@@ -220,7 +218,6 @@ def _one_of(context: Context, arguments: Namespace) -> None:
 
 
 def _prompt(words: list[str], context: Context) -> str:
-    """The request: the words, stdin for `-`, a file for `@FILE`."""
     if words == ["-"]:
         raw = sys.stdin.buffer.read(_MOST_INPUT + 1)
         source = "stdin"

@@ -271,13 +271,11 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
         return self.mode
 
     def toggle_unfolded(self) -> None:
-        """Unfold every folded value, or fold them all again."""
         paths = frozenset(line.path for line in self._lines if line.path)
         self.unfolded = frozenset() if self.unfolded else paths
         self.layout_lines()
 
     def layout_lines(self) -> None:
-        """Make the lines anew for the present width."""
         self._width = self.scrollable_content_region.width
         if self.row is None or self.decoded is None or not self._width:
             self._lines = []

@@ -49,7 +49,6 @@ class Timeline:
 
     @property
     def runs(self) -> int:
-        """How many runs have been fed."""
         return len(self._starts)
 
     def feed(self, position: int, group: Group) -> None:
@@ -65,7 +64,6 @@ class Timeline:
         self._place(len(self._starts) - 2)
 
     def grow(self, count: int) -> None:
-        """There are `count` facts now."""
         if count != self.count:
             if not self._starts and count:
                 self.feed(0, NO_GROUP)
@@ -73,7 +71,6 @@ class Timeline:
             self.count = count
 
     def fold(self, group: Group, *, folded: bool) -> None:
-        """Fold or unfold every run of `group`."""
         if group == NO_GROUP:
             return
         if folded:
@@ -83,18 +80,15 @@ class Timeline:
         self._place(0)
 
     def fold_all_but(self, kept: set[Group]) -> None:
-        """Fold everything except `kept`."""
         self.folded.clear()
         self.folded.update(group for group in self._groups if group not in kept and group != NO_GROUP)
         self._place(0)
 
     def unfold_all(self) -> None:
-        """Show every fact."""
         self.folded.clear()
         self._place(0)
 
     def groups(self) -> list[Group]:
-        """The groups in order of their first appearance."""
         return list(dict.fromkeys(self._groups))
 
     def _length(self, run: int) -> int:
@@ -177,7 +171,6 @@ class TraceModel:
         self.refresh()
 
     def close(self) -> None:
-        """End the background thread and let go of the file."""
         self.background.stop()
         self.file.close()
 
@@ -267,7 +260,6 @@ class TraceModel:
         return self.timeline.item(index)
 
     def decode(self, row: Row) -> Decoded:
-        """The row's line in full."""
         return self.file.decode(row)
 
     # -- the end, before the index knows it -------------------------------------------------------------------------

@@ -109,7 +109,6 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
 
     def draw_line(self, y: int) -> None:
-        """Draw one visible line anew."""
         if 0 <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
@@ -147,7 +146,6 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
             self.cursor = self.model.timeline.index_of(item.position)
 
     def toggle_fold(self) -> None:
-        """Fold an open group, open a folded one."""
         if len(self.model.timeline):
             self.fold(folded=self.model.item(self.cursor).group not in self.model.timeline.folded)
 

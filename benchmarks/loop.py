@@ -46,7 +46,7 @@ async def _task(folder: Path, script: Path) -> tuple[float, Path]:
             kind="change",
         )
         started = time.perf_counter()
-        outcome = await supervisor.run(request)
+        outcome = await supervisor.wait(await supervisor.submit(request))
         return time.perf_counter() - started, Path(outcome.trace_file)
 
 

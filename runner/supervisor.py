@@ -21,12 +21,7 @@ from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.task import TaskOutcome
 from runner.executors.composite import Roster
-from runner.executors.executor_port import (
-    Executor,
-    Live,
-    LiveSink,
-    ignore_live,
-)
+from runner.executors.executor_port import Executor, Live, LiveSink, ignore_live
 from tracer.clock import short_token
 from tracer.conversation import ConversationTracer, default_redactor
 from tracer.drafts import Draft, user_answer
@@ -45,7 +40,7 @@ from tracer.journal.record_file import open_records, recover_records
 from tracer.lock import FileLock
 from tracer.lookup import resolve_task, trace_files
 from tracer.names import Action, TaskStatus
-from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
+from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
@@ -89,12 +84,7 @@ _PREFIX: Final = "stop-"
 
 
 def request_stop(state_dir: StateDir, task_id: str) -> bool:
-    """Ask the process that runs `task_id` to stop it; False if no process does.
-
-    Raises:
-        RecordError: the state directory cannot be written.
-
-    """
+    """Ask the process that runs `task_id` to stop it; False if no process does."""
     if state_dir.writer_of(task_id) is None:
         return False
     try:
@@ -112,11 +102,10 @@ def request_stop(state_dir: StateDir, task_id: str) -> bool:
 def stop_requests(state_dir: StateDir) -> tuple[str, ...]:
     """The tasks that some process wants stopped."""
     try:
-        return tuple(
-            path.name.removeprefix(_PREFIX) for path in state_dir.control.iterdir() if path.name.startswith(_PREFIX)
-        )
+        names = [path.name for path in state_dir.control.iterdir()]
     except OSError:
         return ()
+    return tuple(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
 
 
 def forget_earlier_stop(state_dir: StateDir, task_id: str) -> None:
@@ -124,44 +113,30 @@ def forget_earlier_stop(state_dir: StateDir, task_id: str) -> None:
 
     The lock file was written when the lock was taken: what is older was not meant for whoever holds it now.
     """
-    try:
+    with suppress(OSError):  # nobody asked
         asked = (state_dir.control / f"{_PREFIX}{task_id}").stat().st_mtime_ns
         if asked < state_dir.task_lock(task_id).stat().st_mtime_ns:
             clear_stop(state_dir, task_id)
-    except OSError:
-        return  # nobody asked
 
 
 def clear_stop(state_dir: StateDir, task_id: str) -> None:
     """Forget a request that was carried out or came too late."""
-    try:
+    with suppress(OSError):  # a read-only state directory has stopped the task already
         (state_dir.control / f"{_PREFIX}{task_id}").unlink(missing_ok=True)
-    except OSError:
-        return  # a read-only state directory has stopped the task already
 
 
-async def remove_leftovers(state_dir: StateDir) -> tuple[str, ...]:
-    """Remove what ended tasks left behind; the ids of those tasks. Costs one look at a folder where there is nothing.
-
-    Raises:
-        PmError: the repository cannot be used.
-
-    """
+async def remove_leftovers(state_dir: StateDir) -> None:
+    """Remove what ended tasks left behind. Costs one look at a folder where there is nothing."""
     await asyncio.to_thread(_remove_locks, state_dir)
-    cleaned = []
     for task_id in await asyncio.to_thread(_left, state_dir):
         ended = await asyncio.to_thread(_how_it_ended, state_dir, task_id)
         if ended is None:
             continue
-        from runner.isolation.worktrees import (
-            GitWorktrees,  # 100 ms of git: every start of pm passes here, few find something
-        )
+        from runner.isolation.worktrees import GitWorktrees  # 100 ms: every start passes here, few find something
 
         workspace, status = ended
         isolation = GitWorktrees(workspace, state_dir=state_dir.root, task_id=task_id)
         await isolation.close(keep_results=status in {"INCOMPLETE", "ERROR"})
-        cleaned.append(task_id)
-    return tuple(cleaned)
 
 
 def _remove_locks(state_dir: StateDir) -> None:
@@ -185,9 +160,6 @@ def _how_it_ended(state_dir: StateDir, task_id: str) -> tuple[Path, str] | None:
     """The workspace and final status of a task that has ended and that nobody runs; None for others."""
     if state_dir.writer_of(task_id) is not None:
         return None
-    from runner.core.evolve import fold  # 20 ms each, as above
-    from tracer.conversation import ConversationTracer
-
     try:
         state = fold(ConversationTracer.read_trace(resolve_task(state_dir, task_id).path))
     except (NotFoundError, TraceError):
@@ -206,7 +178,6 @@ class MakeEffects(Protocol):
 
     def __call__(self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> Effects:
         """Effects bound to one task."""
-        ...
 
 
 class Supervisor:
@@ -296,13 +267,7 @@ class Supervisor:
         return {"QUEUED": statuses.count("QUEUED"), "RUNNING": statuses.count("RUNNING")}
 
     async def submit(self, request: Request, *, task_id: str | None = None) -> str:
-        """Record the request and start it; returns the task id once USER_REQUEST is durable.
-
-        Raises:
-            UsageError: the id that was asked for is another task's.
-            PmError: the executor cannot be made, or the record cannot be written.
-
-        """
+        """Record the request and start it; returns the task id once USER_REQUEST is durable."""
         self.state_dir.ensure()
         if task_id is not None and trace_files(self.state_dir, task_id):
             raise UsageError(
@@ -328,17 +293,8 @@ class Supervisor:
             return self.look(task_id)
         return await asyncio.shield(outcome)
 
-    async def run(self, request: Request) -> TaskOutcome:
-        """Submit and wait."""
-        return await self.wait(await self.submit(request))
-
     def look(self, task_id: str) -> TaskOutcome:
-        """How the newest file of a task says that it stands, whoever runs it.
-
-        Raises:
-            NotFoundError: there is no such task.
-
-        """
+        """How the newest file of a task says that it stands, whoever runs it."""
         path = resolve_task(self.state_dir, task_id).path
         return _outcome(fold(ConversationTracer.read_trace(path)), path, None)
 
@@ -347,11 +303,6 @@ class Supervisor:
 
         `overrides` are limits (max_iterations, timeout_s, budget_usd, on_limit, parallel); `into` is another branch for
         the result of subtasks. Returns the task id; `wait` for it.
-
-        Raises:
-            NotFoundError: there is no such task.
-            LockedError: another process runs it.
-
         """
         if task_id in self._running:
             return task_id
@@ -389,12 +340,6 @@ class Supervisor:
         """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
 
         `plan` is what a person made of a proposed plan; without subtasks the task runs in one piece.
-
-        Raises:
-            ConflictError: the task has ended, or runs right now.
-            UsageError: the plan cannot be carried out, or none was proposed.
-            LockedError: another process runs it.
-
         """
         if task_id in self._running:
             raise ConflictError(f"{task_id} is running", next_step=f"pm stop {task_id}")
@@ -429,15 +374,10 @@ class Supervisor:
         return await self.wait(await self.respond(task_id, "stop"))
 
     async def _take_up(self, path: Path) -> tuple[ConversationTracer, TaskState]:
-        """Become the writer of an unfinished trace, opened once and read in a thread: the writer, and how it stands.
-
-        Raises:
-            EndedError: it has its FINAL_SUMMARY.
-            LockedError: another process runs the task.
-
-        """
+        """Become the writer of an unfinished trace (EndedError for others), opened once and read in a thread."""
+        redactor = default_redactor(self.state_dir, self.redaction)
         tracer = await ConversationTracer.open_existing(
-            path, state_dir=self.state_dir, session_id=self.session_id, redactor=self._redactor()
+            path, state_dir=self.state_dir, session_id=self.session_id, redactor=redactor
         )
         try:
             state = await asyncio.to_thread(fold, await tracer.recorded())
@@ -461,8 +401,9 @@ class Supervisor:
         return task_id
 
     async def _start(self, task_id: str, draft: Draft, executor: Executor) -> str:
+        redactor = default_redactor(self.state_dir, self.redaction)
         tracer = ConversationTracer(
-            state_dir=self.state_dir, session_id=self.session_id, task_id=task_id, redactor=self._redactor()
+            state_dir=self.state_dir, session_id=self.session_id, task_id=task_id, redactor=redactor
         )
         try:
             entry = await tracer.append(draft)
@@ -472,9 +413,6 @@ class Supervisor:
             raise
         await self._launch(task_id, tracer, fold([entry]), executor)
         return task_id
-
-    def _redactor(self) -> Redactor:
-        return default_redactor(self.state_dir, self.redaction)
 
     async def _launch(
         self, task_id: str, tracer: ConversationTracer, state: TaskState, executor: Executor, *, recorded: int = 0

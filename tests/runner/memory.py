@@ -6,14 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.core.evolve import fold
+from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
+from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Answer, Ask, Live
 from runner.gate.criterion import Verdict
 from runner.loop import TaskLoop
 from runner.perform import Changed
+from runner.supervisor import Supervisor
 from tracer.drafts import Draft
 from tracer.facts import Entry, entry_of
+
+
+async def run_task(supervisor: Supervisor, request: Request) -> TaskOutcome:
+    """Submit and wait."""
+    return await supervisor.wait(await supervisor.submit(request))
 
 
 class Record:
@@ -65,9 +73,7 @@ class World:
             result["reason"] = "TODO found"
         return Verdict(judgment="PASS" if passed else "REJECT", criteria_results=(result,), summary="Q2: TODO found")
 
-    async def distilled(
-        self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None
-    ) -> str | None:
+    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
         return None
 
 

@@ -22,6 +22,7 @@ from runner.executors.executor_port import (
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor, request_stop
 from runner.task_log import begin_session
+from tests.runner.memory import run_task
 from tracer.clock import monotonic
 from tracer.conversation import ConversationTracer
 from tracer.drafts import executor_choice
@@ -58,7 +59,7 @@ def asked(project: Path, path: str, *, kind: str = "auto", **limits: Any) -> Req
 
 async def test_a_task_runs_to_its_end_and_says_so(project: Path, tmp_path: Path) -> None:
     async with supervisor(project) as supervised:
-        outcome = await supervised.run(asked(project, script(tmp_path, BAD, GOOD)))
+        outcome = await run_task(supervised, asked(project, script(tmp_path, BAD, GOOD)))
     assert (outcome.task_id, outcome.status, outcome.judgments) == ("task-001", "COMPLETE", ("REJECT", "PASS"))
     assert outcome.files_modified == ("a.py",)
     assert outcome.chain_head is not None
@@ -222,7 +223,7 @@ async def test_resume_of_a_failed_task_goes_on_in_a_new_file_and_of_a_complete_o
 ) -> None:
     path = script(tmp_path, BAD, GOOD)
     async with supervisor(project) as supervised:
-        first = await supervised.run(asked(project, path, max_iterations=1))
+        first = await run_task(supervised, asked(project, path, max_iterations=1))
         assert (first.status, first.reason) == ("INCOMPLETE", "max_iterations")
         second = await supervised.wait(await supervised.resume(first.task_id))
         assert second.status == "COMPLETE"
@@ -242,7 +243,7 @@ async def test_resume_of_a_failed_task_goes_on_in_a_new_file_and_of_a_complete_o
 async def test_a_person_is_asked_at_the_limit_and_accepts(project: Path, tmp_path: Path) -> None:
     path = script(tmp_path, BAD, GOOD)
     async with supervisor(project) as supervised:
-        first = await supervised.run(asked(project, path, max_iterations=1, on_limit="ask"))
+        first = await run_task(supervised, asked(project, path, max_iterations=1, on_limit="ask"))
         assert first.status == "AWAITING_RESPONSE"
         second = await supervised.wait(await supervised.respond(first.task_id, "accept"))
         assert (second.status, second.reason) == ("COMPLETE", "accepted")
@@ -253,7 +254,7 @@ async def test_a_person_is_asked_at_the_limit_and_accepts(project: Path, tmp_pat
 async def test_a_person_gives_a_hint_and_the_task_goes_on(project: Path, tmp_path: Path) -> None:
     path = script(tmp_path, BAD, GOOD)
     async with supervisor(project) as supervised:
-        first = await supervised.run(asked(project, path, max_iterations=1, on_limit="ask"))
+        first = await run_task(supervised, asked(project, path, max_iterations=1, on_limit="ask"))
         second = await supervised.wait(await supervised.respond(first.task_id, "hint", text="VALUE is 1"))
     assert second.status == "COMPLETE"
 
@@ -269,12 +270,12 @@ async def test_cancel_ends_the_task_for_good(project: Path, tmp_path: Path) -> N
 async def test_invariant_07_live_updates_are_never_facts(project: Path, tmp_path: Path) -> None:
     seen: list[Live] = []
     async with supervisor(project, live=seen.append) as supervised:
-        outcome = await supervised.run(asked(project, script(tmp_path, GOOD)))
+        outcome = await run_task(supervised, asked(project, script(tmp_path, GOOD)))
     assert [update.text for update in seen if update.kind == "text"] == ["Implemented a.py"]
     silent = tmp_path / "silent"
     silent.mkdir()
     async with supervisor(silent) as supervised:
-        unseen = await supervised.run(asked(silent, script(tmp_path, GOOD)))
+        unseen = await run_task(supervised, asked(silent, script(tmp_path, GOOD)))
     events = [[entry.event for entry in ConversationTracer.read_trace(each.trace_file)] for each in (outcome, unseen)]
     assert events[0] == events[1]
 
@@ -314,7 +315,7 @@ async def test_invariant_09_a_failure_to_record_stops_the_task_before_the_next_c
 async def test_the_time_limit_of_a_task_ends_it_as_incomplete(project: Path, tmp_path: Path) -> None:
     path = script(tmp_path, {**GOOD, "delay_ms": 30_000})
     async with supervisor(project) as supervised:
-        outcome = await supervised.run(asked(project, path, timeout_s=0.2))
+        outcome = await run_task(supervised, asked(project, path, timeout_s=0.2))
     assert (outcome.status, outcome.reason) == ("INCOMPLETE", "timeout")
 
 
@@ -322,14 +323,14 @@ async def test_waiting_to_ask_again_ends_with_the_time_of_the_task(project: Path
     trouble = {"error": {"kind": "overloaded", "message": "busy"}}
     began = monotonic()
     async with supervisor(project) as supervised:
-        outcome = await supervised.run(asked(project, script(tmp_path, *[trouble] * 6), timeout_s=2.0))
+        outcome = await run_task(supervised, asked(project, script(tmp_path, *[trouble] * 6), timeout_s=2.0))
     assert (outcome.status, outcome.reason) == ("INCOMPLETE", "timeout")
     assert monotonic() - began < 3.4
 
 
 async def test_running_out_of_replies_is_an_error_answer_and_not_a_pass(project: Path, tmp_path: Path) -> None:
     async with supervisor(project) as supervised:
-        outcome = await supervised.run(asked(project, script(tmp_path, BAD)))
+        outcome = await run_task(supervised, asked(project, script(tmp_path, BAD)))
     entries = ConversationTracer.read_trace(outcome.trace_file)
     statuses = [entry.data["status"] for entry in entries if entry.event == "LLM_RESPONSE"]
     assert statuses == ["COMPLETE", "ERROR", "ERROR"]

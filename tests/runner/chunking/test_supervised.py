@@ -14,6 +14,7 @@ from runner.isolation.worktrees import GitWorktrees
 from runner.workspace.git.refs import release_baselines
 from tests.runner.chunking import project as support
 from tests.runner.chunking.project import DONE, FILES, PLAN, files, left_over, replies, request, supervisor
+from tests.runner.memory import run_task
 from tests.runner.workspace.support import git
 from tracer.clock import monotonic
 from tracer.errors import ConflictError, UsageError
@@ -36,7 +37,7 @@ async def test_four_parts_two_of_them_on_one_line_end_as_one_clean_result(projec
     git(project, "status")
     index, head = (project / ".git" / "index").read_bytes(), git(project, "rev-parse", "HEAD")
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project))
+        outcome = await run_task(tasks, request(project))
     assert (outcome.status, outcome.reason) == ("COMPLETE", "passed")
     assert outcome.files_modified == ("alpha.py", "app.py", "delta.py")
     assert files(project) == {**DONE, "notes.txt": "the person's own\n", "mine.txt": "untracked\n"}
@@ -52,7 +53,7 @@ async def test_four_parts_two_of_them_on_one_line_end_as_one_clean_result(projec
 
 async def test_a_result_for_a_branch_leaves_every_file_alone(project: Path) -> None:
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project, into="result"))
+        outcome = await run_task(tasks, request(project, into="result"))
     assert outcome.status == "COMPLETE"
     assert files(project) == FILES
     assert git(project, "show", "result:app.py") == DONE["app.py"]
@@ -75,7 +76,7 @@ async def test_without_git_subtasks_run_one_after_another_in_the_folder(tmp_path
     gamma = {"match": "to gamma", "output": "Changed app.py", "files": {"app.py": DONE["app.py"]}}
     support.write_script(project, [*script, gamma])
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project))
+        outcome = await run_task(tasks, request(project))
     assert outcome.status == "COMPLETE"
     assert files(project) == DONE
     plan = next(fact["data"] for fact in facts(outcome.trace_file) if fact["event"] == "CHUNKING_PLAN")
@@ -104,7 +105,7 @@ async def test_what_the_person_changed_on_the_same_line_meanwhile_is_never_overw
 
 async def test_a_plan_waits_and_an_impossible_one_is_refused_with_nothing_recorded(project: Path) -> None:
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project, approve_plan=True))
+        outcome = await run_task(tasks, request(project, approve_plan=True))
         assert (outcome.status, outcome.reason) == ("AWAITING_RESPONSE", "plan")
         before = facts(outcome.trace_file)
         bad = {"subtasks": [{"description": "a", "dependencies": [1]}]}
@@ -144,7 +145,7 @@ async def test_an_incomplete_task_hands_nothing_over_and_a_resume_keeps_what_was
     lazy = {"match": "delta", "output": "TODO: create it"}
     support.write_script(project, [*script, lazy])
     async with supervisor(project) as tasks:
-        first = await tasks.run(request(project, max_iterations=1))
+        first = await run_task(tasks, request(project, max_iterations=1))
         assert (first.status, first.reason) == ("INCOMPLETE", "max_iterations")
         assert files(project) == FILES
         assert git(project, "worktree", "list").count("\n") == 1
@@ -160,7 +161,7 @@ async def test_an_incomplete_task_hands_nothing_over_and_a_resume_keeps_what_was
 
 async def test_what_a_killed_process_left_of_an_ended_task_goes_with_the_next_start(project: Path) -> None:
     async with supervisor(project) as tasks:
-        await tasks.run(request(project))
+        await run_task(tasks, request(project))
     apart = GitWorktrees(project, state_dir=project / ".pm-orchestrator", task_id="task-001")
     await apart.begin()
     await apart.open("task-001-sub-1")
@@ -183,13 +184,13 @@ UNFINISHED = {"files": {"alpha.py": "# TODO\n"}}
 async def test_two_worktrees_of_one_repository_never_share_a_task_of_the_same_id(project: Path) -> None:
     support.write_script(project, two_parts(**UNFINISHED))
     async with supervisor(project) as tasks:
-        first = await tasks.run(request(project, plan=TWO, max_iterations=1))
+        first = await run_task(tasks, request(project, plan=TWO, max_iterations=1))
     assert first.status == "INCOMPLETE"
     other = project.parent / "elsewhere" / "other"
     git(project, "worktree", "add", "-q", str(other))
     support.write_script(other, two_parts(files={"alpha.py": "ALPHA = 2\n"}))
     async with supervisor(other) as tasks:
-        second = await tasks.run(request(other, plan=TWO))
+        second = await run_task(tasks, request(other, plan=TWO))
     assert (second.task_id, second.status) == (first.task_id, "COMPLETE")
     assert (other / "alpha.py").read_text() == "ALPHA = 2\n"
     release_baselines(other, [second.task_id], state_dir=other / ".pm-orchestrator")
@@ -205,14 +206,14 @@ async def test_two_worktrees_of_one_repository_never_share_a_task_of_the_same_id
 async def test_a_task_takes_up_nothing_of_an_earlier_one_whose_record_was_removed(project: Path) -> None:
     support.write_script(project, two_parts(**UNFINISHED))
     async with supervisor(project) as tasks:
-        assert (await tasks.run(request(project, plan=TWO, max_iterations=1))).status == "INCOMPLETE"
+        assert (await run_task(tasks, request(project, plan=TWO, max_iterations=1))).status == "INCOMPLETE"
     shutil.rmtree(project / ".pm-orchestrator")
     (project / "notes.txt").write_text("changed since\n")
     alpha = two_parts(files={"alpha.py": "ALPHA = 1\n"})[1]
     beta = {"match": "to beta", "output": "Changed app.py", "files": {"app.py": 'VALUE = "new"\n'}}
     support.write_script(project, [alpha, beta])
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project, plan=TWO))
+        outcome = await run_task(tasks, request(project, plan=TWO))
     assert outcome.status == "COMPLETE"
     assert outcome.files_modified == ("alpha.py", "app.py")
     assert (project / "app.py").read_text() == 'VALUE = "new"\n'
@@ -223,7 +224,7 @@ async def test_a_task_of_which_nothing_is_done_is_continued_on_the_files_as_they
     script = [{"match": "Create alpha.py", **refused}, {"match": "to beta", **refused}]
     support.write_script(project, script)
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project, plan=TWO))
+        outcome = await run_task(tasks, request(project, plan=TWO))
         assert (outcome.status, outcome.reason) == ("ERROR", "auth")
         (project / "notes.txt").write_text("changed since\n")
         support.write_script(project, [*script, *two_parts(files={"alpha.py": "ALPHA = 1\n"})])
@@ -237,7 +238,7 @@ async def test_the_test_command_judges_each_part_and_the_whole(project: Path) ->
     seen = project.parent / "seen.txt"
     command = f"sh -c 'pwd >> {seen}; test ! -e alpha.py || grep -q . alpha.py'"
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project, checks={"given": {"test": command}}))
+        outcome = await run_task(tasks, request(project, checks={"given": {"test": command}}))
     assert outcome.status == "COMPLETE"
     places = {Path(line).name for line in seen.read_text().split()}
     assert places == {*(f"task-001--task-001-sub-{n}" for n in (1, 2, 3, 4)), "task-001--whole"}
@@ -249,8 +250,8 @@ async def test_a_check_ends_with_the_tasks_time_and_is_on_record_for_the_next_pm
     checks = {"given": {"test": command}}
     async with supervisor(project) as tasks:
         began = monotonic()
-        outcome = await tasks.run(
-            request(project, prompt="Create alpha.py", plan=None, chunk="never", timeout_s=1.0, checks=checks)
+        outcome = await run_task(
+            tasks, request(project, prompt="Create alpha.py", plan=None, chunk="never", timeout_s=1.0, checks=checks)
         )
         took = monotonic() - began
     assert (outcome.status, outcome.reason) == ("INCOMPLETE", "timeout")
@@ -261,12 +262,12 @@ async def test_a_check_ends_with_the_tasks_time_and_is_on_record_for_the_next_pm
 async def test_a_persons_plan_may_give_a_subtask_to_another_agent_and_a_models_plan_may_not(project: Path) -> None:
     parts = [{**PLAN["subtasks"][0], "executor": "replay", "model": "m2"}, PLAN["subtasks"][1]]
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project, plan={"subtasks": parts}))
+        outcome = await run_task(tasks, request(project, plan={"subtasks": parts}))
         asked = [fact["data"] for fact in facts(outcome.trace_file) if fact["event"] == "LLM_REQUEST"]
         assert [(one["executor"], one["model"]) for one in asked] == [("replay", "m2"), ("scripted", None)]
         with pytest.raises(UsageError, match="cannot be carried out"):
             await tasks.submit(request(project, plan={"subtasks": [{**parts[0], "executor": "nobody"}, parts[1]]}))
     support.write_script(project, [{"output": json.dumps({"subtasks": parts})}, *replies()])
     async with supervisor(project) as tasks:
-        outcome = await tasks.run(request(project, plan=None, chunk="always"))
+        outcome = await run_task(tasks, request(project, plan=None, chunk="always"))
     assert {f["data"]["executor"] for f in facts(outcome.trace_file) if f["event"] == "LLM_REQUEST"} == {"scripted"}

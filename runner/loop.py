@@ -156,7 +156,7 @@ class _Crew:
         self._look(subtasks)
 
     def _look(self, subtasks: Iterable[Subtask]) -> None:
-        found = fates(self._ledger.state, self._ledger.state.request)
+        found = fates(self._ledger.state)
         for item in subtasks:
             match found[item.id].kind:
                 case "run":
@@ -201,7 +201,7 @@ class _Crew:
         """Take one subtask to its rest."""
         place: Place | None = None
         while True:
-            step = decide_loop(self._ledger.state, self._ledger.state.request, subtask_id=subtask_id)
+            step = decide_loop(self._ledger.state, subtask_id=subtask_id)
             match step:
                 case Finish() | AwaitPerson():
                     return step

@@ -55,39 +55,35 @@ def wants_plan(request: Request) -> bool:
     if request.chunk != "auto" or request.kind in {"question", "investigation"}:
         return False
     return is_work_list(list_items(request.prompt)) or (
-        _has_model(request) and len(request.prompt.split()) >= _LONG_WORDS
+        request.executor.plans and len(request.prompt.split()) >= _LONG_WORDS
     )
 
 
-def plan_step(state: TaskState, request: Request) -> Step | None:
+def plan_step(state: TaskState) -> Step | None:
     """The next step towards a plan; None once there is one, or where none is wanted."""
     plan = state.plan
     if plan is not None and not plan.proposed:
         return None
     if plan is not None and not plan.replan:
         return _approved(state, plan)
-    if plan is None and (state.main.phase != "new" or not (wants_plan(request) or request.into)):
+    if plan is None and (state.main.phase != "new" or not (wants_plan(state.request) or state.request.into)):
         return None
-    if plan is None and (given := _given(state, request)) is not None:
+    if plan is None and (given := _given(state)) is not None:
         return given
-    if plan is None and not wants_plan(request):
-        return _recorded(state, request, Checked(problem="the result goes to a branch"), "single")
-    if _has_model(request):
-        return _planning(state, request)
-    return _recorded(state, request, _by_list(request, state.task_id), "list")
+    if plan is None and not wants_plan(state.request):
+        return _recorded(state, Checked(problem="the result goes to a branch"), "single")
+    if state.request.executor.plans:
+        return _planning(state)
+    return _recorded(state, _by_list(state), "list")
 
 
-def _has_model(request: Request) -> bool:
-    return request.executor.plans
-
-
-def _given(state: TaskState, request: Request) -> RecordPlan | None:
+def _given(state: TaskState) -> RecordPlan | None:
     """A plan that is there already: that of the file this one continues, or the person's."""
-    if request.continues is not None and (earlier := request.continues.plan) is not None:
+    if state.request.continues is not None and (earlier := state.request.continues.plan) is not None:
         checked = check_plan(earlier.data, task_id=state.task_id, by_person=True)
         return _plan(checked, "continued")._replace(done=earlier.done if earlier.base else (), base=earlier.base)
-    if request.plan is not None:
-        return _recorded(state, request, check_plan(request.plan, task_id=state.task_id, by_person=True), "given")
+    if state.request.plan is not None:
+        return _recorded(state, check_plan(state.request.plan, task_id=state.task_id, by_person=True), "given")
     return None
 
 
@@ -100,21 +96,21 @@ def _approved(state: TaskState, plan: Plan) -> Step:
     return _plan(checked, "edited", single="the person wants it so")
 
 
-def _by_list(request: Request, task_id: str) -> Checked:
-    items = list_items(request.prompt)
+def _by_list(state: TaskState) -> Checked:
+    items = list_items(state.request.prompt)
     if not items:
         return Checked(problem="the request holds no explicit list, and the executor has no model that could plan")
-    if request.chunk != "always" and not is_work_list(items):
+    if state.request.chunk != "always" and not is_work_list(items):
         return Checked(problem="the request's list does not name pieces of work")
-    return check_plan(listed_plan(items, context=preamble(request.prompt)), task_id=task_id)
+    return check_plan(listed_plan(items, context=preamble(state.request.prompt)), task_id=state.task_id)
 
 
-def _recorded(state: TaskState, request: Request, checked: Checked, mode: str) -> RecordPlan:
+def _recorded(state: TaskState, checked: Checked, mode: str) -> RecordPlan:
     plan = _plan(checked, mode)
-    if request.into and not plan.subtasks:  # a branch gets what was done apart from the person's files
-        whole = {"id": f"{state.task_id}-sub-1", "description": request.prompt, "dependencies": []}
+    if state.request.into and not plan.subtasks:  # a branch gets what was done apart from the person's files
+        whole = {"id": f"{state.task_id}-sub-1", "description": state.request.prompt, "dependencies": []}
         return plan._replace(subtasks=[whole])
-    return plan._replace(proposed=request.approve_plan and bool(plan.subtasks))
+    return plan._replace(proposed=state.request.approve_plan and bool(plan.subtasks))
 
 
 def _plan(checked: Checked, mode: str, *, single: str = "") -> RecordPlan:
@@ -123,32 +119,32 @@ def _plan(checked: Checked, mode: str, *, single: str = "") -> RecordPlan:
     return RecordPlan((), checked.problem or single or "the plan has fewer than 2 subtasks", "single")
 
 
-def _planning(state: TaskState, request: Request) -> Step:
+def _planning(state: TaskState) -> Step:
     loop = state.loop(state.task_id + PLAN_SUFFIX)
     match loop.phase:
         case "requested":
-            if loop.attempts >= request.limits.max_attempts:
+            if loop.attempts >= state.request.limits.max_attempts:
                 why = f"{loop.attempts} requests for a plan had no answer"
-                return _recorded(state, request, Checked(problem=why), "model")
-            return _ask(state, request, loop, loop.answer.output if loop.answer.data else None)
+                return _recorded(state, Checked(problem=why), "model")
+            return _ask(state, loop, loop.answer.output if loop.answer.data else None)
         case "answered":
-            return _answered(state, request, loop)
+            return _answered(state, loop)
         case _:
-            if over_limit(state, request) is not None:
-                return _recorded(state, request, Checked(problem="there is nothing left for a plan"), "model")
-            return _ask(state, request, loop, None)
+            if over_limit(state) is not None:
+                return _recorded(state, Checked(problem="there is nothing left for a plan"), "model")
+            return _ask(state, loop, None)
 
 
-def _answered(state: TaskState, request: Request, loop: LoopState) -> Step:
+def _answered(state: TaskState, loop: LoopState) -> Step:
     if error := loop.answer.error:
         why = f"planning failed: {error.kind or 'error'}: {error.message}"
-        return _recorded(state, request, Checked(problem=why), "model")
+        return _recorded(state, Checked(problem=why), "model")
     checked = _read(state, loop)
     if checked.problem and not loop.counted:
-        return _ask(state, request, loop._replace(iteration_index=loop.iteration_index + 1), loop.answer.output)
+        return _ask(state, loop._replace(iteration_index=loop.iteration_index + 1), loop.answer.output)
     if checked.problem:
         checked = Checked(problem=f"the plan could not be used: {checked.problem}")
-    return _recorded(state, request, checked, "model")
+    return _recorded(state, checked, "model")
 
 
 def _read(state: TaskState, loop: LoopState) -> Checked:
@@ -158,13 +154,13 @@ def _read(state: TaskState, loop: LoopState) -> Checked:
     return check_plan(found, task_id=state.task_id)
 
 
-def _ask(state: TaskState, request: Request, loop: LoopState, earlier: str | None) -> AskAgent:
+def _ask(state: TaskState, loop: LoopState, earlier: str | None) -> AskAgent:
     parts = [PLAN_HEADLINE, _INSTRUCTIONS]
     if earlier is not None:
         parts += ["", f"The answer before was no good: {_read(state, loop).problem}. It was:", earlier[:20_000]]
     if state.plan is not None and state.plan.hint:
         parts += ["", f"The person who asked says about the plan before: {state.plan.hint}"]
-    parts += ["", "The request:", "", request.prompt]
+    parts += ["", "The request:", "", state.request.prompt]
     return AskAgent(
         prompt="\n".join(parts),
         iteration_index=loop.iteration_index,
@@ -186,7 +182,7 @@ def decide(state: TaskState) -> Step | None:
     if state.rules is None:
         return RecordRules()
     for next_step in (plan_step, chunk_step):
-        step = next_step(state, state.request)
+        step = next_step(state)
         if step is not None:  # a step without fields is an empty tuple, and false
             return step
-    return decide_loop(state, state.request)
+    return decide_loop(state)

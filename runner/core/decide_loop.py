@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.core.request import Request
 from runner.core.state import LoopState, TaskState
 from runner.core.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merge, Step
 from tracer.drafts import iteration_end, quality_judgment, rejection_details
@@ -110,27 +109,27 @@ def _one_line(text: str) -> str:
     return flat if len(flat) <= _LINE else flat[: _LINE - 1] + "…"
 
 
-def decide_loop(state: TaskState, request: Request, *, subtask_id: str | None = None) -> Step:
+def decide_loop(state: TaskState, *, subtask_id: str | None = None) -> Step:
     """The next step of one loop, whichever fact came last."""
     loop = state.loop(subtask_id)
     match loop.phase:
         case "new":
-            return over_limit(state, request) or _ask(state, request, loop, subtask_id)
+            return over_limit(state) or _ask(state, loop, subtask_id)
         case "requested":
-            return _ask_again(state, request, loop, subtask_id)
+            return _ask_again(state, loop, subtask_id)
         case "answered":
-            return _after_answer(state, request, loop, subtask_id)
+            return _after_answer(state, loop, subtask_id)
         case "judged":
-            return _after_judgment(state, request, loop, subtask_id)
+            return _after_judgment(state, loop, subtask_id)
         case "rejected":
             return end_iteration(loop, subtask_id, "REJECT")
         case "ended":
-            return _after_iteration(state, request, loop, subtask_id)
+            return _after_iteration(state, loop, subtask_id)
 
 
-def over_limit(state: TaskState, request: Request) -> Finish | None:
+def over_limit(state: TaskState) -> Finish | None:
     """The end that the task's shared limits of money and time call for, if they are reached."""
-    limits, totals = request.limits, state.totals
+    limits, totals = state.request.limits, state.totals
     if limits.budget_usd is not None and totals.answers and totals.cost_usd >= limits.budget_usd:
         return Finish("INCOMPLETE", "budget")
     if limits.timeout_s is not None and totals.spent_ms >= limits.timeout_s * 1000:
@@ -138,12 +137,12 @@ def over_limit(state: TaskState, request: Request) -> Finish | None:
     return None
 
 
-def _ask(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> AskAgent:
-    goes_on = request.executor.continue_session and loop.session_ref is not None
+def _ask(state: TaskState, loop: LoopState, subtask_id: str | None) -> AskAgent:
+    goes_on = state.request.executor.continue_session and loop.session_ref is not None
     retrying = loop.retries > 0
     error = (loop.answer.error if retrying else None) or AgentError({})
     return AskAgent(
-        prompt=prompt_of(state, request, loop, subtask_id, goes_on=goes_on),
+        prompt=prompt_of(state, loop, subtask_id, goes_on=goes_on),
         iteration_index=loop.iteration_index,
         attempt=loop.attempts,
         base=None if loop.fresh else loop.base,
@@ -156,12 +155,12 @@ def _ask(state: TaskState, request: Request, loop: LoopState, subtask_id: str | 
     )
 
 
-def prompt_of(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None, *, goes_on: bool) -> str:
+def prompt_of(state: TaskState, loop: LoopState, subtask_id: str | None, *, goes_on: bool) -> str:
     """The full text of the next request: rules and task first; in the agent's own session the correction alone."""
-    task = task_text(state, request, subtask_id)
+    task = task_text(state, subtask_id)
     if loop.modification:
         body = loop.modification
-    elif request.continues and (tried := request.continues.tried_by(subtask_id)):
+    elif state.request.continues and (tried := state.request.continues.tried_by(subtask_id)):
         body = modification_prompt(request=task, criteria_results=(), tried=tried)
     else:
         body = task
@@ -172,10 +171,10 @@ def prompt_of(state: TaskState, request: Request, loop: LoopState, subtask_id: s
     return f"{state.rules.rstrip()}\n\n## Task\n{body}"
 
 
-def task_text(state: TaskState, request: Request, subtask_id: str | None) -> str:
+def task_text(state: TaskState, subtask_id: str | None) -> str:
     """What is asked for, as the agent reads it: the request, or the subtask with what it must deliver."""
     if subtask_id is None or state.plan is None:
-        return request.prompt
+        return state.request.prompt
     subtask = state.plan.subtask(subtask_id)
     parts = [subtask.description]
     if subtask.acceptance:
@@ -186,14 +185,14 @@ def task_text(state: TaskState, request: Request, subtask_id: str | None) -> str
     return "\n\n".join(parts)
 
 
-def _ask_again(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
+def _ask_again(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
     """Ask once more: a request without an answer means that its outcome is unknown."""
-    if loop.attempts >= request.limits.max_attempts:
+    if loop.attempts >= state.request.limits.max_attempts:
         return Finish("ERROR", "retries", f"{loop.attempts} requests of one iteration had no answer")
-    return _ask(state, request, loop, subtask_id)
+    return _ask(state, loop, subtask_id)
 
 
-def _after_answer(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
+def _after_answer(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
     error = loop.answer.error
     kind, message = (error.kind, error.message) if error else ("", "")
     if kind == "auth" or loop.answer.status == "BLOCKED":
@@ -203,17 +202,17 @@ def _after_answer(state: TaskState, request: Request, loop: LoopState, subtask_i
     if kind == "unavailable":  # a program that is not there does not come back by waiting
         return Finish("ERROR", "retries", message)
     if kind in TRANSIENT:
-        over = over_limit(state, request)
+        over = over_limit(state)
         if over is not None:
             return over
-        if loop.retries >= request.limits.retries_after(kind):
+        if loop.retries >= state.request.limits.retries_after(kind):
             return Finish("ERROR", "retries", message)
         why = f"{kind}: {message}" if message else kind
         return Append(quality_judgment("RETRY", (), why, iteration_index=loop.iteration_index, subtask_id=subtask_id))
     return Judge(loop.iteration_index, loop.answer, loop.first_base, subtask_id)
 
 
-def _after_judgment(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
+def _after_judgment(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
     judgment = loop.judgment.judgment or "REJECT"
     if judgment == "PASS" and subtask_id is not None:
         return Merge(subtask_id, loop.iteration_index)
@@ -221,7 +220,7 @@ def _after_judgment(state: TaskState, request: Request, loop: LoopState, subtask
         return end_iteration(loop, subtask_id, judgment)
     failed = [result for result in loop.judgment.failures if result.id]
     prompt = modification_prompt(
-        request=task_text(state, request, subtask_id),
+        request=task_text(state, subtask_id),
         criteria_results=failed,
         issues=loop.judgment.issues,
         tried=loop.tried.items(),
@@ -236,25 +235,25 @@ def end_iteration(loop: LoopState, subtask_id: str | None, judgment: str) -> App
     return Append(iteration_end(judgment, iteration_index=loop.iteration_index, subtask_id=subtask_id))
 
 
-def _after_iteration(state: TaskState, request: Request, loop: LoopState, subtask_id: str | None) -> Step:
+def _after_iteration(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
     if loop.passed:
         return Finish("COMPLETE", "passed")
-    asks_person = request.limits.on_limit == "ask" and not state.action
+    asks_person = state.request.limits.on_limit == "ask" and not state.action
     if asks_person and loop.retries == 0 and loop.judgment.ask_person:
         return AwaitPerson("undecided")
-    over = over_limit(state, request)
+    over = over_limit(state)
     if over is not None:
         return over
-    allowed = request.limits.max_iterations + state.granted
+    allowed = state.request.limits.max_iterations + state.granted
     if loop.retries == 0 and loop.counted >= allowed:
         return AwaitPerson("max_iterations") if asks_person else Finish("INCOMPLETE", "max_iterations")
-    ask = _ask(state, request, loop, subtask_id)
-    return _waits_too_long(state, request, ask) or ask
+    ask = _ask(state, loop, subtask_id)
+    return _waits_too_long(state, ask) or ask
 
 
-def _waits_too_long(state: TaskState, request: Request, ask: AskAgent) -> Finish | None:
+def _waits_too_long(state: TaskState, ask: AskAgent) -> Finish | None:
     """The end of a task whose time would be over before the provider wants to be asked again."""
-    limit_s, wait_s = request.limits.timeout_s, ask.retry_after_s
+    limit_s, wait_s = state.request.limits.timeout_s, ask.retry_after_s
     if limit_s is None or wait_s is None or state.totals.spent_ms / 1000 + wait_s < limit_s:
         return None
     return Finish("INCOMPLETE", "timeout", f"the provider asks to wait for {wait_s:g} s, which is more than is left")

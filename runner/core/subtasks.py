@@ -11,16 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from runner.core.decide_loop import decide_loop, over_limit
-from runner.core.request import Request
 from runner.core.state import NO_ANSWER, LoopState, TaskState
-from runner.core.steps import (
-    Append,
-    AwaitPerson,
-    Finish,
-    Judge,
-    RunSubtasks,
-    Step,
-)
+from runner.core.steps import Append, AwaitPerson, Finish, Judge, RunSubtasks, Step
 from tracer.drafts import Draft, chunking_plan
 from tracer.facts import Subtask
 
@@ -28,27 +20,39 @@ _REPAIRS: Final = 1
 _ANSWER: Final = 200_000
 
 
+SubtaskStatus = Literal["wait", "run", "done", "failed", "skipped", "ask"]
+
+
 class Fate(NamedTuple):
-    """How a subtask stands. `step` is what it rests with (Finish, AwaitPerson); `detail`: why it was not started."""
+    """What comes of a subtask. `step` is what it rests with; `unstarted`: why it was not started."""
 
-    kind: Literal["done", "run", "wait", "ask", "failed", "skipped"]
-    step: Step | None = None
-    detail: str = ""
+    kind: SubtaskStatus
+    step: Finish | AwaitPerson | None = None
+    unstarted: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it rests, in one word."""
+        if self.step is not None:
+            return self.step.reason
+        return "dependency" if self.kind == "skipped" else ""
+
+    @property
+    def detail(self) -> str:
+        """Why it rests, for a reader."""
+        return self.unstarted or (self.step.detail if isinstance(self.step, Finish) else "")
 
 
-_DONE: Final = Fate("done")
-
-
-def chunk_step(state: TaskState, request: Request) -> Step | None:
+def chunk_step(state: TaskState) -> Step | None:
     """The next step; None where the task runs in one piece."""
     plan = state.plan
     if plan is None or not plan.subtasks:
         return None
     if state.main.phase in {"judged", "rejected"}:
-        return decide_loop(state, request)
+        return decide_loop(state)
     if state.main.phase == "ended" and state.main.passed:
         return Finish("COMPLETE", "passed")
-    found = fates(state, request)
+    found = fates(state)
     kinds = {fate.kind for fate in found.values()}
     if "run" in kinds:
         return RunSubtasks()
@@ -56,18 +60,18 @@ def chunk_step(state: TaskState, request: Request) -> Step | None:
         return next(fate.step for fate in found.values() if fate.kind == "ask")
     if kinds - {"done"}:
         return _failed(state, found)
-    return _judge_whole(state, request, repairs=plan.repairs)
+    return _judge_whole(state, repairs=plan.repairs)
 
 
-def _judge_whole(state: TaskState, request: Request, *, repairs: int) -> Step:
+def _judge_whole(state: TaskState, *, repairs: int) -> Step:
     main = state.main
     if main.counted <= repairs:
         answer = NO_ANSWER._replace(data={"output": answer_of_all(state), "status": "COMPLETE"})
         return Judge(main.iteration_index, answer, main.first_base, whole=True)
-    allowed = _REPAIRS + math.ceil(state.granted / max(1, request.limits.max_iterations))
+    allowed = _REPAIRS + math.ceil(state.granted / max(1, state.request.limits.max_iterations))
     if repairs < allowed:
         return Append(_repair(state))
-    if request.limits.on_limit == "ask" and not state.action:
+    if state.request.limits.on_limit == "ask" and not state.action:
         return AwaitPerson("max_iterations")
     return Finish("INCOMPLETE", "max_iterations", f"the merged result was rejected: {main.judgment.summary}")
 
@@ -91,27 +95,27 @@ def answer_of_all(state: TaskState) -> str:
     return "\n\n".join(output.strip() for output in outputs if output.strip())[:_ANSWER]
 
 
-def fates(state: TaskState, request: Request) -> dict[str, Fate]:
+def fates(state: TaskState) -> dict[str, Fate]:
     """How every subtask stands, in the plan's order."""
     listed = _subtasks(state)
     subtasks = {item.id: item for item in listed}
-    unstarted = _unstarted(state, request)
+    unstarted = _unstarted(state)
     found: dict[str, Fate] = {}
     for subtask_id in in_dependency_order(listed):
         loop = state.loop(subtask_id)
         if loop.passed:
-            found[subtask_id] = _DONE
+            found[subtask_id] = Fate("done")
         else:
             held = _held_back(subtasks[subtask_id], found, subtasks)
-            found[subtask_id] = held or (unstarted if loop.phase == "new" else _begun(state, request, subtask_id))
-    return {one: found.get(one) or Fate("skipped", detail="it waits for itself") for one in subtasks}
+            found[subtask_id] = held or (unstarted if loop.phase == "new" else _begun(state, subtask_id))
+    return {one: found.get(one) or Fate("skipped", unstarted="it waits for itself") for one in subtasks}
 
 
-def _unstarted(state: TaskState, request: Request) -> Fate:
+def _unstarted(state: TaskState) -> Fate:
     """The fate of every subtask that was never asked and that nothing holds back."""
     if any(refused(loop) for loop in state.subtasks.values()):
         return Fate("skipped", Finish("ERROR", "auth"), "the agent's credentials were refused")
-    over = over_limit(state, request)
+    over = over_limit(state)
     return Fate("skipped", over, "the limit of the whole task is reached") if over else Fate("run")
 
 
@@ -141,11 +145,11 @@ def _held_back(subtask: Subtask, found: Mapping[str, Fate], subtasks: Mapping[st
     waits = False
     for need in subtask.dependencies:
         if need not in subtasks:
-            return Fate("skipped", detail=f"it needs {need}, which is not in the plan")
-        kind, step, _ = found[need]
+            return Fate("skipped", unstarted=f"it needs {need}, which is not in the plan")
+        kind, step = found[need].kind, found[need].step
         if kind in {"failed", "skipped"}:
             how = f"ended {step.status} ({step.reason})" if isinstance(step, Finish) else "was not started"
-            return Fate("skipped", detail=f"it needs {label(subtasks, need)}, which {how}")
+            return Fate("skipped", unstarted=f"it needs {label(subtasks, need)}, which {how}")
         waits = waits or kind != "done"
     return Fate("wait") if waits else None
 
@@ -156,19 +160,11 @@ def label(subtasks: Mapping[str, Subtask], subtask_id: str) -> str:
     return f"{number} {subtasks[subtask_id].title}".strip()
 
 
-def _begun(state: TaskState, request: Request, subtask_id: str) -> Fate:
-    step = rests(state, request, subtask_id)
-    if step is None:
-        return Fate("run")
-    return Fate("ask" if isinstance(step, AwaitPerson) else "failed", step)
-
-
-def rests(state: TaskState, request: Request, subtask_id: str) -> Finish | AwaitPerson | None:
-    """What a subtask's loop has come to; None while it can go on."""
-    if state.loop(subtask_id).phase in {"judged", "rejected"}:
-        return None
-    step = decide_loop(state, request, subtask_id=subtask_id)
-    return step if isinstance(step, Finish | AwaitPerson) else None
+def _begun(state: TaskState, subtask_id: str) -> Fate:
+    step = None if state.loop(subtask_id).phase in {"judged", "rejected"} else decide_loop(state, subtask_id=subtask_id)
+    if isinstance(step, Finish | AwaitPerson):
+        return Fate("ask" if isinstance(step, AwaitPerson) else "failed", step)
+    return Fate("run")
 
 
 def refused(loop: LoopState) -> bool:
@@ -202,7 +198,7 @@ class Standing(NamedTuple):
     subtask_id: str
     number: int
     title: str
-    status: Literal["wait", "run", "done", "failed", "skipped", "ask"]
+    status: SubtaskStatus
     iterations: int = 0
     phase: str = ""
     verdict: str = ""
@@ -218,7 +214,7 @@ def standings(state: TaskState) -> tuple[Standing, ...]:
     """How the subtasks of the plan that runs stand, in its order; empty for a task in one piece."""
     if state.plan is None or not state.requested or not state.plan.subtasks:
         return ()
-    found = fates(state, state.request)
+    found = fates(state)
     numbers = {one: number for number, one in enumerate(state.plan.names, 1)}
     return tuple(_standing(state, one, fate, numbers) for one, fate in found.items())
 
@@ -226,10 +222,6 @@ def standings(state: TaskState) -> tuple[Standing, ...]:
 def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, int]) -> Standing:
     subtask = state.plan.subtask(subtask_id) if state.plan else Subtask({})
     loop = state.loop(subtask_id)
-    step = fate.step
-    reason = step.reason if isinstance(step, Finish | AwaitPerson) else ""
-    if fate.kind == "skipped" and not reason:
-        reason = "dependency"
     status = fate.kind if fate.kind != "run" or loop.phase != "new" or loop.iteration_index else "wait"
     return Standing(
         subtask_id=subtask_id,
@@ -239,8 +231,8 @@ def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, 
         iterations=loop.iteration_index,
         phase=_phase(loop) if status == "run" else "",
         verdict=_verdict(loop) if status != "done" else "",
-        reason=reason,
-        detail=fate.detail or (step.detail if isinstance(step, Finish) else ""),
+        reason=fate.reason,
+        detail=fate.detail,
         dependencies=tuple(numbers[need] for need in subtask.dependencies if need in numbers),
         cost_usd=loop.totals.cost_usd if loop.totals.answers and loop.totals.cost_known else None,
         spent_ms=loop.totals.spent_ms,
@@ -265,19 +257,18 @@ def summary_of(state: TaskState, *, status: str) -> list[dict[str, Any]]:
     """FINAL_SUMMARY's `subtasks`; `status` is that of the whole task. `detail` is there where it says something."""
     if not state.requested:
         return []
-    return [_summary(state, one, fate, status) for one, fate in fates(state, state.request).items()]
+    return [_summary(state, one, fate, status) for one, fate in fates(state).items()]
 
 
 def _summary(state: TaskState, subtask_id: str, fate: Fate, whole: str) -> dict[str, Any]:
-    loop, step = state.loop(subtask_id), fate.step
+    loop = state.loop(subtask_id)
     status, reason = "COMPLETE", "passed"
-    if fate.kind == "failed" and isinstance(step, Finish):
-        status, reason = step.status, step.reason
+    if fate.kind == "failed" and isinstance(fate.step, Finish):
+        status, reason = fate.step.status, fate.reason
     elif fate.kind == "skipped":
-        status, reason = "NOT_STARTED", step.reason if isinstance(step, Finish) else "dependency"
+        status, reason = "NOT_STARTED", fate.reason
     elif fate.kind != "done":  # a person ended the task over it
         reason = "accepted" if whole == "COMPLETE" else "cancelled"
         status = whole if loop.phase != "new" else "NOT_STARTED"
     summary = {"id": subtask_id, "status": status, "reason": reason, "iterations": loop.iteration_index}
-    detail = fate.detail or (step.detail if isinstance(step, Finish) else "")
-    return {**summary, "detail": detail} if detail else summary
+    return {**summary, "detail": fate.detail} if fate.detail else summary

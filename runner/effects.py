@@ -9,7 +9,6 @@ import asyncio
 import importlib
 import os
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -68,7 +67,6 @@ def load_rules(state_dir: Path) -> str:
     return text if text.strip() else BUILT_IN_RULES
 
 
-Distill = Callable[..., Awaitable[str | None]]
 _STARTED_S: Final = 0.2
 _PIECE: Final = 1 << 20
 _LEAVE_SESSIONS: Final = frozenset({"claude", "codex", "gemini"})
@@ -85,7 +83,6 @@ class TaskEffects:
         executor: Executor,
         state_dir: StateDir,
         redaction: RedactionSettings = NO_ADDITIONS,
-        distill: Distill | None = None,
         family: list[TaskEffects] | None = None,
     ) -> None:
         self._request = request
@@ -93,7 +90,6 @@ class TaskEffects:
         self._executor = executor
         self._state_dir = state_dir
         self._redaction = redaction
-        self._distill = distill
         self._blobs = DirectoryBlobs(state_dir.blobs)
         self._workspace: Workspace | None = None
         self._places: SubtaskPlaces | None = None
@@ -144,15 +140,7 @@ class TaskEffects:
         # What could not be compared is part of what the verdict rests on.
         return replace(verdict, notes=(*verdict.notes, *changes.notes))
 
-    async def distilled(
-        self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None
-    ) -> str | None:
-        """The agentic trace of the session behind `answer`, where the executor left a native one."""
-        if self._distill is None:
-            return await self._distilled_session(answer, since_ms)
-        return await self._distill(answer, request=self._request, task_id=task_id, iteration_index=iteration_index)
-
-    async def _distilled_session(self, answer: Answer, since_ms: int | None) -> str | None:
+    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
         """The trace of the session an agent command line left; a session that cannot be read fails no task."""
         executor = str(answer.extra.get("executor") or self._request.executor.name)
         native = answer.extra.get("native_session")
@@ -214,7 +202,6 @@ class TaskEffects:
             executor=self._executor,
             state_dir=self._state_dir,
             redaction=self._redaction,
-            distill=self._distill,
             family=self._family,
         )
 

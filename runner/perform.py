@@ -51,36 +51,24 @@ class Apart(Protocol):
 
     async def begin(self, *, branch: str) -> Begun:
         """Record the person's work as everyone's start; `branch` is where the result is to go ("": their files)."""
-        ...
 
     async def open(self, subtask_id: str, *, fresh: bool) -> Place:
         """The subtask's place: as it was left, or `fresh` on what is merged so far."""
-        ...
 
     async def merge(self, subtask_id: str) -> Merged | Conflict:
         """Merge what the subtask did."""
-        ...
 
     async def merged(self) -> tuple[str, ...] | None:
         """What is merged, in that order; None where only the record knows."""
-        ...
 
     async def whole(self) -> Place:
         """A place with the merged result."""
-        ...
 
     async def hand_over(self, *, branch: str) -> None:
-        """Give the merged result to the person.
-
-        Raises:
-            ConflictError: they changed the same lines meanwhile; nothing was touched.
-
-        """
-        ...
+        """Give the merged result to the user; a ConflictError has touched nothing: they changed the same lines."""
 
     async def close(self, *, keep_results: bool) -> None:
         """Remove the places; `keep_results`: what is merged stays for a resume."""
-        ...
 
 
 _BACKOFF_S: Final = 1.0
@@ -104,36 +92,27 @@ class Effects(Protocol):
 
     async def rules(self) -> str:
         """The mandatory rules' text."""
-        ...
 
     async def baseline(self, label: str) -> str:
         """A durable baseline of the workspace; returns its id."""
-        ...
 
     async def changed(self, base: str) -> Changed:
         """What differs from `base` now."""
-        ...
 
     async def ask(self, request: Ask, live: LiveSink) -> Answer:
         """One question to the agent."""
-        ...
 
     async def judge(self, state: TaskState, step: Judge) -> Verdict:
         """Evidence gathered and judged."""
-        ...
 
-    async def distilled(
-        self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None
-    ) -> str | None:
+    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
         """The path of the agentic trace of the session behind `answer`, None where there is none.
 
         What the session held before `since_ms` (the task's beginning) is not this task's.
         """
-        ...
 
     def apart(self, state: TaskState) -> Apart:
         """Where the subtasks of the task work; the same for every call."""
-        ...
 
 
 def backoff_s(step: AskAgent, *, spread: float) -> float:
@@ -154,12 +133,7 @@ class Ledger:
         self._append = append
 
     async def record(self, draft: Draft) -> Entry:
-        """Record `draft` and fold it.
-
-        Raises:
-            RecordError: it is not recorded: stop before the next effect.
-
-        """
+        """Record `draft` and fold it; a RecordError stops the loop before its next effect."""
         entry = await self._append(draft)
         self.state = evolve(self.state, entry)
         return entry
@@ -281,8 +255,7 @@ class Performer:
 
     async def _write_down(self, step: AskAgent, answer: Answer, *, base: str | None, duration_ms: int) -> None:
         changed = await self._effects.changed(base) if base is not None else Changed(())
-        task_id, index, since_ms = self._ledger.state.task_id, step.iteration_index, self._ledger.state.begun_ms
-        trace = await self._effects.distilled(answer, task_id=task_id, iteration_index=index, since_ms=since_ms or None)
+        trace = await self._effects.distilled(answer, since_ms=self._ledger.state.begun_ms or None)
         await self._ledger.record(
             llm_response(
                 extra=answer.extra,

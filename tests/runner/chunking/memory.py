@@ -89,9 +89,7 @@ class MemoryEffects:
             result["reason"] = why
         return Verdict(judgment="REJECT" if why else "PASS", criteria_results=(result,), summary=why or "Q5")
 
-    async def distilled(
-        self, answer: Answer, *, task_id: str, iteration_index: int, since_ms: int | None
-    ) -> str | None:
+    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
         return None
 
     def apart(self, state: TaskState) -> MemoryPlaces:

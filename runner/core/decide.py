@@ -93,7 +93,7 @@ def _approved(state: TaskState, plan: Plan) -> Step:
     if plan.edited is None:
         return RecordPlan([subtask.data for subtask in plan.subtasks], plan.reason, "approved")
     checked = check_plan(plan.edited, task_id=state.task_id, by_person=True)
-    return _plan(checked, "edited", single="the person wants it so")
+    return _plan(checked, "edited", single="the user wants it so")
 
 
 def _by_list(state: TaskState) -> Checked:
@@ -159,7 +159,7 @@ def _ask(state: TaskState, loop: LoopState, earlier: str | None) -> AskAgent:
     if earlier is not None:
         parts += ["", f"The answer before was no good: {_read(state, loop).problem}. It was:", earlier[:20_000]]
     if state.plan is not None and state.plan.hint:
-        parts += ["", f"The person who asked says about the plan before: {state.plan.hint}"]
+        parts += ["", f"The user says about the plan before: {state.plan.hint}"]
     parts += ["", "The request:", "", state.request.prompt]
     return AskAgent(
         prompt="\n".join(parts),

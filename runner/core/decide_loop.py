@@ -165,7 +165,7 @@ def prompt_of(state: TaskState, loop: LoopState, subtask_id: str | None, *, goes
     else:
         body = task
     if state.action == "hint" and state.hint:
-        body = f"{body}\n\n## Hint from the person who asked\n{state.hint}"
+        body = f"{body}\n\n## Hint from the user\n{state.hint}"
     if (goes_on and loop.modification) or not state.rules:
         return body  # until an answer was judged, the agent's session may hold nothing of the rules and the task
     return f"{state.rules.rstrip()}\n\n## Task\n{body}"

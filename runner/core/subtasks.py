@@ -78,7 +78,7 @@ def _judge_whole(state: TaskState, *, repairs: int) -> Step:
 
 def _repair(state: TaskState) -> Draft:
     subtasks = state.plan.subtasks if state.plan else ()
-    hint = f"\n\n## Hint from the person who asked\n{state.hint}" if state.action == "hint" and state.hint else ""
+    hint = f"\n\n## Hint from the user\n{state.hint}" if state.action == "hint" and state.hint else ""
     subtask = {
         "id": f"{state.task_id}-sub-{len(subtasks) + 1}",
         "title": "Repair the merged result",

@@ -429,7 +429,7 @@ class GitWorktrees:
         made = self._snapshot(git, git.top, excluded=(self._state_dir,), tree=base)
         try:
             now = keep_pointers(git, base, made.tree)
-            mine = git.commit_tree(now, base, message="The person's files now")
+            mine = git.commit_tree(now, base, message="The user's files now")
             joined = merge_commits(git, mine, result)
             if isinstance(joined, MergeConflict):
                 return _conflict(joined)

@@ -187,7 +187,7 @@ async def test_an_emptied_plan_runs_the_task_in_one_piece() -> None:
     record.entries.append(person("continue", plan={"subtasks": []}))
     state = await run(record, world)
     assert (status(state)[0], plan_of(record)["subtasks"]) == ("COMPLETE", [])
-    assert "the person wants it so" in plan_of(record)["reason"]
+    assert "the user wants it so" in plan_of(record)["reason"]
     assert world.asked[-1].subtask_id is None
 
 

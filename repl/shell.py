@@ -38,23 +38,12 @@ class View(Protocol):
 
     name: Literal["line", "screen", "pipe"]
 
-    def leave(self, to: str = "") -> None:
-        """End this skin after the present command; `to` is `line`, `screen` or nothing (leave pm)."""
-
-    def clear(self) -> None:
-        """Empty the screen; state stays."""
-
-    def set_option(self, name: str, value: Any) -> None:
-        """Change `live` (bool), `plain` (bool) or `theme` (name) of this skin."""
-
-    def key_rows(self) -> list[tuple[str, str, str]]:
-        """(action id, keys as shown, what it does) of the live keymap."""
-
-    async def open_trace(self, task_id: str) -> None:
-        """Show a task's trace in full screen and come back."""
-
-    async def edit_text(self, text: str, *, suffix: str) -> str | None:
-        """`text` as the user left it in their editor; None where the editor failed, which has been told."""
+    def leave(self, to: str = "") -> None: ...  # `to`: `line`, `screen` or nothing (leave pm)
+    def clear(self) -> None: ...
+    def set_option(self, name: str, value: Any) -> None: ...  # `live`, `plain` (bool) or `theme`
+    def key_rows(self) -> list[tuple[str, str, str]]: ...  # (action id, keys as shown, what it does)
+    async def open_trace(self, task_id: str) -> None: ...  # in full screen, and back
+    async def edit_text(self, text: str, *, suffix: str) -> str | None: ...  # None: it failed, and that was said
 
 
 class Typed(NamedTuple):

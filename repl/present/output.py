@@ -46,11 +46,8 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 class Stream(Protocol):
     """What text is written to."""
 
-    def write(self, text: str, /) -> Any:
-        """Write `text`."""
-
-    def flush(self) -> Any:
-        """Hand on what was written."""
+    def write(self, text: str, /) -> Any: ...
+    def flush(self) -> Any: ...
 
 
 class Output:

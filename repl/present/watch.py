@@ -28,11 +28,8 @@ _REPAINT_S = 0.1
 class Answers(Protocol):
     """Where a user's lines come from (`repl.commands.work.questions.Person`)."""
 
-    async def line(self) -> str | None:
-        """The next line, None at the end of the input; safe to cancel."""
-
-    async def forget_typed(self) -> None:
-        """Drop what was typed before now."""
+    async def line(self) -> str | None: ...  # None at the end of the input; safe to cancel
+    async def forget_typed(self) -> None: ...
 
 
 class _MovingLines:

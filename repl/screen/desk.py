@@ -27,45 +27,18 @@ class Desk(Protocol):
     nothing: Namespace  # the arguments of a command that was given none
 
     @property
-    def rows(self) -> list[TaskRow]:
-        """The tasks of the project as read last, newest first."""
-
+    def rows(self) -> list[TaskRow]: ...  # as read last, newest first
     @property
-    def keymap_changes(self) -> dict[str, str]:
-        """The keys set by the user, by binding id."""
-
-    def run_line(self, text: str, *, typed: bool = True) -> None:
-        """Run a line as if typed at the prompt."""
-
-    def put(self, text: str) -> None:
-        """Put `text` on the prompt and focus it."""
-
-    def show_trace(self, path: Path, *, follow: bool = False) -> None:
-        """Open the trace viewer."""
-
-    def show_diff(self, task_id: str) -> object:
-        """Open what a task changed."""
-
-    def read_tasks(self) -> list[TaskRow]:
-        """Read the tasks from disk. Blocks: call it in a thread."""
-
-    def executor_text(self) -> str:
-        """The executor of the next task."""
-
-    def completions(self, before: str) -> list[Candidate]:
-        """What can stand at the cursor after `before`."""
-
-    def past(self) -> list[str]:
-        """Earlier inputs of this project, oldest first."""
-
-    def action_page(self, name: str) -> None:
-        """Open one of the list pages."""
-
-    def action_detail(self) -> None:
-        """Show or fold what the agent does."""
-
-    def action_help(self) -> None:
-        """Show the keys in force."""
-
-    def action_quit_asking(self) -> object:
-        """Leave; while tasks run, ask first."""
+    def keymap_changes(self) -> dict[str, str]: ...
+    def run_line(self, text: str, *, typed: bool = True) -> None: ...
+    def put(self, text: str) -> None: ...
+    def show_trace(self, path: Path, *, follow: bool = False) -> None: ...
+    def show_diff(self, task_id: str) -> object: ...
+    def read_tasks(self) -> list[TaskRow]: ...  # blocks: for a thread
+    def executor_text(self) -> str: ...
+    def completions(self, before: str) -> list[Candidate]: ...
+    def past(self) -> list[str]: ...  # inputs, oldest first
+    def action_page(self, name: str) -> None: ...
+    def action_detail(self) -> None: ...  # show or fold what the agent does
+    def action_help(self) -> None: ...
+    def action_quit_asking(self) -> object: ...  # while tasks run, asks first

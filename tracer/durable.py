@@ -11,10 +11,11 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
+
+from tracer.clock import short_token
 
 TEMPORARY_SUFFIX = ".tmp"
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
@@ -82,7 +83,7 @@ def unlock_mode(path: str | os.PathLike[str]) -> bool:
 def create_aside(path: str | os.PathLike[str], mode: int = 0o600) -> tuple[int, str]:
     """A fresh file beside `path`, hidden and ending in `.tmp`: its descriptor (append mode) and name."""
     folder, name = os.path.split(os.fspath(path))
-    aside = os.path.join(folder, f".{name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    aside = os.path.join(folder, f".{name}.{short_token()}{TEMPORARY_SUFFIX}")
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     return os.open(aside, flags, mode), aside
 

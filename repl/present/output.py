@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -31,6 +30,8 @@ def without_secrets(text: str, redaction: RedactionSettings | None = None) -> st
 
 @lru_cache(maxsize=1)  # one error asks for each of its parts
 def _redactor(environ: frozenset[tuple[str, str]], redaction: RedactionSettings | None) -> ProjectRedactor:
+    import tempfile  # 6 ms, only after an error
+
     from tracer.redaction.engine import build_redactor
 
     with tempfile.TemporaryDirectory() as key:  # an error makes no state folder

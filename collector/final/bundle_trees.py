@@ -17,7 +17,7 @@ from runner.workspace.git.repository import Git, GitError, Stopper, scratch_repo
 from tracer.errors import TraceError, UsageError
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_FILE_MODES: Final = ("100644", "100755")
+FILE_MODES: Final = ("100644", "100755")
 _SHA1_DIGITS: Final = 40
 
 
@@ -46,7 +46,7 @@ class CommitTree:
                 self.entries[os.fsdecode(path)] = Entry(mode, object_id)
         folder.mkdir(exist_ok=True)
         for name, entry in self.entries.items():
-            if entry.mode in _FILE_MODES and name.rsplit("/", 1)[-1] == ".gitattributes":
+            if entry.mode in FILE_MODES and name.rsplit("/", 1)[-1] == ".gitattributes":
                 _put(folder, name, git.run("cat-file", "blob", entry.object_id))
         self.git = git.at(git.git_dir, folder, stopper=git.stopper, mark="")
 
@@ -60,7 +60,7 @@ class CommitTree:
         entry = self.entries.get(path)
         if entry is None:
             return None
-        if entry.mode not in _FILE_MODES:
+        if entry.mode not in FILE_MODES:
             return UNKNOWN
         try:
             return self.git.run("cat-file", "--filters", f"{self.commit}:{path}")
@@ -144,10 +144,10 @@ def _first_line(error: GitError) -> str:
 
 
 def _mode(base: CommitTree, path: str, state: FileState) -> str:
-    if state.mode in _FILE_MODES:
+    if state.mode in FILE_MODES:
         return state.mode
     entry = base.entries.get(path)
-    return entry.mode if entry is not None else _FILE_MODES[0]
+    return entry.mode if entry is not None else FILE_MODES[0]
 
 
 def _all_files(base: CommitTree | None, files: Mapping[str, FileState]) -> list[tuple[str, bytes]]:

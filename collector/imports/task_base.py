@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from collector.final.bundle_trees import FILE_MODES, Trees
 from collector.final.replay import UNKNOWN, Content
-from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
+from runner.workspace.git.repository import Git, GitError, find_repository
 from tracer.errors import TraceError
 
 _TREE: Final = "git:"
-_SHA1_DIGITS: Final = 40
 _WHO: Final = {
     "GIT_AUTHOR_NAME": "pm",
     "GIT_AUTHOR_EMAIL": "pm@localhost",
@@ -22,7 +22,6 @@ _WHO: Final = {
     "GIT_COMMITTER_EMAIL": "pm@localhost",
     "GIT_COMMITTER_DATE": "1970-01-01T00:00:00Z",
 }
-_FILE_MODES: Final = ("100644", "100755")
 
 
 class TaskBase:
@@ -41,7 +40,7 @@ class TaskBase:
         if not said:
             return None
         mode, _, object_id = said.partition(b"\t")[0].decode("ascii").split(" ")
-        return self._git.run("cat-file", "blob", object_id) if mode in _FILE_MODES else UNKNOWN
+        return self._git.run("cat-file", "blob", object_id) if mode in FILE_MODES else UNKNOWN
 
     def bundle(self) -> bytes:
         """A bundle of the commit, without any history."""
@@ -66,8 +65,7 @@ def task_base(workspace: Path, base: str | None, folder: Path) -> TaskBase | Non
         if theirs is None or not theirs.has(tree):
             return None
         objects = Path(theirs.line("rev-parse", "--path-format=absolute", "--git-path", "objects"))
-        sha256 = len(tree) != _SHA1_DIGITS
-        ours = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
+        ours = Trees(folder, commit=tree).git
         alternates = folder / "git" / "objects" / "info" / "alternates"
         alternates.parent.mkdir(parents=True, exist_ok=True)
         alternates.write_text(f"{objects}\n", encoding="utf-8", errors="surrogateescape")

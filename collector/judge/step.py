@@ -10,17 +10,17 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 import orjson
 
+from collector.collector import Collector
 from collector.final.qa_facts import StepFacts, fold_qa, key_of
 from collector.intake.limits import IN_DATABASE
 from collector.judge.packet import BugText, Excerpt, Material, Packet, PacketLimits, build_packet
 from collector.judge.port import Judge, JudgeBusyError, JudgeResult
 from collector.judge.verdict import no_verdict
-from collector.store.blobs import CollectorBlobs
 from collector.store.port import BlobRow, QaFact, StoredEvent, TraceRow, TraceStore
 from tracer import clock
 from tracer.blobs import blob_id_of
@@ -97,20 +97,18 @@ async def gather_material(
                 edits.append(event.event_id)
             elif payload.get("diff_blob_id") and not _final_diff(row):
                 diff_blob, diff_source = payload["diff_blob_id"], event.event_id
-    found = {name: tuple([await _with_text(seen, read_text) for seen in run]) for name, run in ends.items()}
+    found: dict[str, Any] = {
+        name: tuple([await _with_text(seen, read_text) for seen in run]) for name, run in ends.items()
+    }
     shown = {excerpt.event_id for excerpts in found.values() for excerpt in excerpts}
     sources = [*(event_id for event_id in edits if event_id in shown), *([diff_source] if diff_source else [])]
     return Material(
         bug=_bug(row),
-        thoughts=found["thoughts"],
-        tests=found["tests"],
-        actions=found["actions"],
+        **found,
         diff=await read_text(diff_blob, limits.diff * 4) if diff_blob else "",
         diff_events=tuple(sources),
         proof=proof,
-        thoughts_dropped=ends["thoughts"].dropped,
-        tests_dropped=ends["tests"].dropped,
-        actions_dropped=ends["actions"].dropped,
+        dropped=(ends["thoughts"].dropped, ends["tests"].dropped, ends["actions"].dropped),
     )
 
 
@@ -154,15 +152,7 @@ def _note(event_type: str, payload: Mapping[str, Any]) -> str:
 async def _with_text(seen: _Seen, read_text: ReadText) -> Excerpt:
     if not seen.blob_id:
         return seen.excerpt
-    row = seen.excerpt
-    return Excerpt(
-        event_id=row.event_id,
-        seq=row.seq,
-        type=row.type,
-        kind=row.kind,
-        note=row.note,
-        text=await read_text(seen.blob_id, _TEXT),
-    )
+    return replace(seen.excerpt, text=await read_text(seen.blob_id, _TEXT))
 
 
 PutBlob = Callable[[bytes, str], Awaitable[str]]
@@ -343,24 +333,10 @@ def _kept(step: JudgeStep, facts: StepFacts) -> dict[str, Any] | None:
     return None
 
 
-class HoldsTraces(Protocol):
-    """What is needed of `collector.collector.Collector`."""
-
-    @property
-    def store(self) -> TraceStore:
-        """The store."""
-        ...
-
-    @property
-    def blobs(self) -> CollectorBlobs:
-        """Where long blobs are."""
-        ...
-
-
 class TraceBlobs:
     """Reads and writes blobs of one trace; what is written belongs to it once a fact names it."""
 
-    def __init__(self, collector: HoldsTraces, trace_id: str, *, redacted: bool) -> None:
+    def __init__(self, collector: Collector, trace_id: str, *, redacted: bool) -> None:
         self._store = collector.store
         self._blobs = collector.blobs
         self._trace_id = trace_id
@@ -393,7 +369,7 @@ class TraceBlobs:
 async def prepared_step(
     row: TraceRow,
     *,
-    collector: HoldsTraces,
+    collector: Collector,
     judge: Judge | None,
     why_none: str = "",
     clean: Callable[[str], str] | None = None,
@@ -418,7 +394,7 @@ async def prepared_step(
 async def judge_trace(
     trace_id: str,
     *,
-    collector: HoldsTraces,
+    collector: Collector,
     judge: Judge | None,
     why_none: str = "",
     clean: Callable[[str], str] | None = None,

@@ -25,7 +25,7 @@ from collector.final.replay import Content, FileState, Replay
 from collector.final.trace_source import Source
 from collector.qa.profiles import Refusal, is_test_path
 from collector.store.blobs import Contents
-from runner.workspace.git.repository import Git, GitError, GitStopped, parse_raw
+from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
 from tracer.capture.events import CommitEvent, PrMetadataEvent
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
 from tracer.redaction.marks import PLACEHOLDER
@@ -226,12 +226,12 @@ class CodeStore:
             return found
         head, patch, redacted = found
         changed = await self._blocking(lambda: self._changed(base.tree_id, head))
-        tested = await self._blocking(lambda: self._with_tests(base.tree_id, head, changed))
+        tested = await self._blocking(lambda: self._with_tests(base.tree_id, changed))
         return Checkout(
             base=base.tree_id,
             tested_base=tested,
             head=head,
-            changed=tuple(changed),
+            changed=tuple(os.fsdecode(entry.path) for entry in changed),
             source=source,
             patch=patch,
             redacted=redacted,
@@ -289,25 +289,21 @@ class CodeStore:
             return Refusal("redacted" if hidden else "no_patch", f"{what} leave a file whose content cannot be told")
         return _Head(tree, what, any(state.redacted for state in files.values()))
 
-    def _changed(self, base: str, head: str) -> list[str]:
-        raw = parse_raw(self._git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head))
-        return [os.fsdecode(entry.path) for entry in raw]
+    def _changed(self, base: str, head: str) -> list[RawEntry]:
+        return parse_raw(self._git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head))
 
-    def _with_tests(self, base: str, head: str, changed: list[str]) -> str:
+    def _with_tests(self, base: str, changed: list[RawEntry]) -> str:
         """The base with every changed test file as head has it."""
-        tests = [path for path in changed if is_test_path(path)]
-        if not tests:
+        lines = [
+            b"%s %s\t%s\0" % (mode.replace("000000", "0").encode(), object_id.encode(), path)
+            for path, (_, mode), (_, object_id) in changed
+            if is_test_path(os.fsdecode(path))
+        ]
+        if not lines:
             return base
         git = self._git.with_index(self._folder / "tests-index")
         git.run("read-tree", base)
-        entries = {os.fsdecode(entry.path): entry for entry in parse_raw(
-            git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head)
-        )}  # fmt: skip
-        lines = []
-        for path in tests:
-            mode, object_id = entries[path].modes[1], entries[path].ids[1]
-            lines.append(os.fsencode(f"{'0' if mode == '000000' else mode} {object_id}\t{path}"))
-        git.run("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines))
+        git.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
         return git.line("write-tree")
 
     async def _blocking(self, call: Callable[[], _T], *, limit_s: float | None = None) -> _T:

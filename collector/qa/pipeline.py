@@ -28,14 +28,13 @@ from collector.judge.step import prepared_step, verdict_of
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
 from collector.qa.junit import CaseResult, counts, go_results, junit_results
 from collector.qa.profiles import Plan, Refusal, plan_of
-from collector.qa.proof import Proof, Run, prove
+from collector.qa.proof import Run, prove
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.sandbox.owners import scratch_folder
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
 from collector.qa.settings import QaSettings
 from collector.store.port import QaFact, TraceRow
-from tracer import clock
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import Runner
 from tracer.clock import new_id, now_epoch_ms
@@ -44,7 +43,7 @@ from tracer.errors import ConflictError, LimitError, PmError, SandboxError, Trac
 _T = TypeVar("_T")
 Phase = Literal["base", "head"]
 Progress = Callable[[str], None]
-"""Takes one line about what happens now."""
+"""Takes a line about what happens."""
 _GO_OUTPUT: Final = 16 << 20  # its output is its report
 _TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbox (qa.workspace_mb)")
 _NO_TESTS: Final = 5  # pytest's exit code where it collected nothing
@@ -122,7 +121,7 @@ class TestsStep:
         return (("HOME", f"{WORKSPACE}/.pm-home"),) if self.plan.build else ()
 
     async def _build(self, detail: dict[str, JsonValue]) -> dict[Phase, Path | None] | Refusal:
-        """A tar for each phase, after the build commands; None where the base cannot be built."""
+        """A tar for each phase, built; None where the base cannot be."""
         trees: dict[Phase, Path | None] = {}
         notes: list[JsonValue] = []
         for phase in self._phases:
@@ -158,7 +157,7 @@ class TestsStep:
         )
 
     async def _once(self, phase: Phase, source: Path, number: int) -> _Ran:
-        begun = clock.now_epoch_ms()
+        begun = now_epoch_ms()
         job = Job(
             image=self.plan.image,
             source=source,
@@ -174,33 +173,27 @@ class TestsStep:
         outcome = await self._sure(lambda: self.sandbox.run(job))
         tests = go_results(outcome.stdout) if self.plan.go_events else junit_results(outcome.reports)
         self.progress(f"tests: {phase} {number} of {self.settings.repeats} {_word(outcome, tests)}")
-        invocation: dict[str, JsonValue] = {
-            "invocation_id": clock.new_id(),
-            "ts_ms": begun,
-            "command": self.plan.shown,
-            "exit_code": outcome.exit_code,
-            "duration_ms": outcome.duration_ms,
-            "passed": outcome.passed,
-            "phase": phase,
-            **await self._streams(outcome),
-            "report_blob_id": await self._report(outcome),
-        }
+        invocation = self._invocation(phase, begun, outcome)
+        invocation |= {**await self._streams(outcome), "report_blob_id": await self._report(outcome)}
         note: dict[str, JsonValue] = {"invocation_id": invocation["invocation_id"], **_shown(outcome)}
         if tests is not None:
             note["tests"] = {**counts(tests)}
         return _Ran(phase, invocation, note, Run(phase, outcome.passed, tests), outcome)
 
-    def _unbuilt(self, phase: Phase) -> _Ran:
-        """A run of code that could not be built: the tests fail on it."""
-        invocation: dict[str, JsonValue] = {
-            "invocation_id": clock.new_id(),
-            "ts_ms": clock.now_epoch_ms(),
+    def _invocation(self, phase: Phase, begun: int, outcome: Outcome | None) -> dict[str, JsonValue]:
+        return {
+            "invocation_id": new_id(),
+            "ts_ms": begun,
             "command": self.plan.shown,
-            "exit_code": None,
-            "duration_ms": 0,
-            "passed": False,
+            "exit_code": outcome.exit_code if outcome else None,
+            "duration_ms": outcome.duration_ms if outcome else 0,
+            "passed": outcome is not None and outcome.passed,
             "phase": phase,
         }
+
+    def _unbuilt(self, phase: Phase) -> _Ran:
+        """A run of code that could not be built: the tests fail on it."""
+        invocation = self._invocation(phase, now_epoch_ms(), None)
         note: dict[str, JsonValue] = {"invocation_id": invocation["invocation_id"], "ended": "build_failed"}
         return _Ran(phase, invocation, note, Run(phase, passed=False), Outcome(kind="exit", exit_code=1))
 
@@ -211,7 +204,8 @@ class TestsStep:
         proof = prove([one.run for one in ran], changed=self.checkout.changed, repeats=self.settings.repeats)
         shown = proof.as_json()
         if shown["tests_left_out"]:
-            shown["table_blob_id"] = await self.keep(_table(proof), content_type="application/json")
+            table = orjson.dumps([row._asdict() for row in proof.rows])
+            shown["table_blob_id"] = await self.keep(table, content_type="application/json")
         self.progress(f"tests: {proof.verdict.replace('_', ' ')}")
         notes: list[JsonValue] = [one.note for one in ran]
         return {
@@ -224,10 +218,8 @@ class TestsStep:
         }
 
     async def _streams(self, outcome: Outcome) -> dict[str, JsonValue]:
-        return {
-            "stdout_blob_id": await self.keep(outcome.stdout, from_program=True) if outcome.stdout else None,
-            "stderr_blob_id": await self.keep(outcome.stderr, from_program=True) if outcome.stderr else None,
-        }
+        streams = {"stdout_blob_id": outcome.stdout, "stderr_blob_id": outcome.stderr}
+        return {name: await self.keep(data, from_program=True) if data else None for name, data in streams.items()}
 
     async def _report(self, outcome: Outcome) -> JsonValue:
         """The first report that came back; it holds the output of failed tests, so consent to output is asked."""
@@ -260,13 +252,8 @@ def _untested(ran: _Ran) -> Refusal | None:
 
 
 def _shown(outcome: Outcome) -> dict[str, JsonValue]:
-    return {
-        "ended": outcome.kind,
-        "exit_code": outcome.exit_code,
-        "duration_ms": outcome.duration_ms,
-        "dropped_bytes": outcome.dropped_bytes,
-        "killed_for_memory": outcome.killed_for_memory,
-    }
+    names = ("exit_code", "duration_ms", "dropped_bytes", "killed_for_memory")
+    return {"ended": outcome.kind, **{name: getattr(outcome, name) for name in names}}
 
 
 def _word(outcome: Outcome, tests: tuple[CaseResult, ...] | None = None) -> str:
@@ -283,10 +270,6 @@ def _word(outcome: Outcome, tests: tuple[CaseResult, ...] | None = None) -> str:
         parts = ", ".join(f"{number} {name}" for name, number in counts(tests).items() if number)
         said = f"{said} ({parts})"
     return f"{said} in {outcome.duration_ms / 1000:.1f} s"
-
-
-def _table(proof: Proof) -> bytes:
-    return orjson.dumps([row._asdict() for row in proof.rows])
 
 
 SandboxFor = Callable[[str], Awaitable[Sandbox]]
@@ -349,26 +332,20 @@ class _Prepared(NamedTuple):
     checkout: Checkout
 
 
+@dataclass
 class _Run:
     """One run over one trace; `trouble` says that a step could not be made."""
 
-    def __init__(
-        self,
-        row: TraceRow,
-        collector: Collector,
-        settings: QaSettings,
-        facts: StepFacts,
-        sandbox: SandboxFor,
-        progress: Progress,
-    ) -> None:
-        self._row = row
-        self._collector = collector
-        self._settings = settings
-        self._facts = facts
-        self._sandbox = sandbox
-        self._progress = progress
-        self._asked: Any = row.metadata.get("qa_profile")
-        self.trouble: PmError | None = None
+    _row: TraceRow
+    _collector: Collector
+    _settings: QaSettings
+    _facts: StepFacts
+    _sandbox: SandboxFor
+    _progress: Progress
+    trouble: PmError | None = None
+
+    def __post_init__(self) -> None:
+        self._asked: Any = self._row.metadata.get("qa_profile")
 
     async def schema(self) -> None:
         """Check every block and every event against the schema."""
@@ -382,7 +359,7 @@ class _Run:
             async for _ in (await self._source()).events():
                 pass
         except (TraceError, ValidationError) as error:
-            why = error.what + (f": {error.why}" if error.why else "") if isinstance(error, TraceError) else str(error)
+            why = error.line if isinstance(error, TraceError) else str(error)
             self._progress(f"schema: not valid: {why}")
             await self._store("schema", key, {"schema_valid": False})
             return
@@ -390,7 +367,7 @@ class _Run:
         await self._store("schema", key, {"schema_valid": True})
 
     async def tests(self, folder: Path) -> None:
-        """Check out and test, unless both are done for these inputs."""
+        """Check out and test, unless both are done."""
         try:
             prepared = await self._checkout(folder)
         except LimitError as error:
@@ -409,7 +386,7 @@ class _Run:
             await self._refused(Refusal("too_large", error.line))
 
     async def judge(self, judge: Judge | None, no_judge: str) -> None:
-        """Ask the judge, unless it judged this packet before."""
+        """Ask the judge, unless it judged this packet."""
         step = await prepared_step(
             self._row,
             collector=self._collector,
@@ -427,7 +404,7 @@ class _Run:
         self._progress(f"judge: overall {overall}" if overall is not None else "judge: no scores")
 
     async def materialize(self) -> None:
-        """Write the final document, unless it holds just these results."""
+        """Write the final document, unless it holds these results."""
         key = key_of("materialize", self._facts.results(), self._facts.marker("materialize"))
         row = await self._collector.row(self._row.trace_id)
         if row.final_blob_id is not None and self._facts.done("materialize", key) is not None:
@@ -440,8 +417,6 @@ class _Run:
     async def _source(self) -> StoreSource:
         store, contents = self._collector.store, self._collector.contents
         return await StoreSource.open(self._row.trace_id, store=store, contents=contents)
-
-    # -- checkout and tests
 
     @property
     def _runner(self) -> Runner:
@@ -479,9 +454,8 @@ class _Run:
             part = {"runner": plan.runner, "final_passed": None, "detail": {"checkout": checkout.as_json()}}
             # An older result of the tests stays until there is a newer one.
             await self._store("checkout", key, {} if self._facts.latest("tests") else {"tests": part})
-        self._progress(
-            f"checkout: base from {source}, head from {checkout.patch}, {len(checkout.changed)} files differ"
-        )
+        differ = f"{len(checkout.changed)} files differ"
+        self._progress(f"checkout: base from {source}, head from {checkout.patch}, {differ}")
         return _Prepared(plan, code, checkout)
 
     async def _runner_seen(self) -> str | None:
@@ -537,8 +511,6 @@ class _Run:
         self._progress(f"{step}: {refusal.reason}: {refusal.detail}")
         part = not_testable(self._runner, refusal)
         await self._store("tests", f"{key_of('tests', list(refusal))}:trouble-{now_epoch_ms()}", {"tests": part})
-
-    # -- the store
 
     async def _store(self, step: Step, key: str, result: dict[str, Any]) -> None:
         fact = QaFact(step, self._facts.fresh_key(step, key), now_epoch_ms(), self._cleaned(result))

@@ -7,14 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from runner.core.request import Request
-from runner.executors.executor_port import (
-    Answer,
-    Ask,
-    Executor,
-    Live,
-    LiveSink,
-    ignore_live,
-)
+from runner.executors.executor_port import Answer, Ask, Executor, Live, LiveSink, ignore_live
 from tracer.errors import CredentialsError, PmError, UnavailableError
 from tracer.names import ErrorKind
 

@@ -14,14 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from runner.workspace.changes import (
-    Blobs,
-    Change,
-    ComparisonError,
-    Limits,
-    Side,
-    safe_text,
-)
+from runner.workspace.changes import Blobs, Change, ComparisonError, Limits, Side, safe_text
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError
 from tracer.unified_diff import unified_diff

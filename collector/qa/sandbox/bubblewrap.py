@@ -13,13 +13,12 @@ import platform
 import shutil
 import signal
 import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from collector.qa.sandbox.owners import scratch_folder
+from collector.qa.sandbox.owners import first_that_works
 from collector.qa.sandbox.port import Guarantee, Job, Limits, Outcome, SandboxFacts
 from collector.qa.sandbox.script import PROBE, WORKSPACE, held_from, process_limit, script_arguments
 from collector.qa.sandbox.talk import Cut, outcome_of, talk
@@ -232,24 +231,13 @@ class BubblewrapSandbox:
         missing = [name for name in ("bwrap", "prlimit") if shutil.which(name) is None]
         if missing:
             raise _broken(f"{', '.join(missing)} not installed")
-        error: SandboxError | None = None
-        for as_root in (True, False) if os.geteuid() == 0 and shutil.which("setpriv") else (False,):
-            try:
-                facts = await self._try_way(as_root=as_root)
-            except SandboxError as failed:
-                error = error or failed
-                continue
-            self._as_root = as_root
-            return facts
-        raise error or _broken("it could not be tried")
+        ways = (True, False) if os.geteuid() == 0 and shutil.which("setpriv") else (False,)
+        self._as_root, facts = await first_that_works(ways, lambda tree, way: self._try_way(tree, as_root=way))
+        return facts
 
-    async def _try_way(self, *, as_root: bool) -> SandboxFacts:
-        with scratch_folder() as folder:
-            empty = folder / "empty.tar"
-            with tarfile.open(empty, "w"):
-                pass
-            job = Job(image="", source=empty, command=("sh", "-c", PROBE), limits=_PROBE_LIMITS)
-            outcome = await self._run(job, as_root=as_root)
+    async def _try_way(self, source: Path, *, as_root: bool) -> SandboxFacts:
+        job = Job(image="", source=source, command=("sh", "-c", PROBE), limits=_PROBE_LIMITS)
+        outcome = await self._run(job, as_root=as_root)
         if not outcome.passed:
             raise _broken(outcome.stderr.decode("utf-8", "replace")[-500:] or f"the probe ended {outcome.kind}")
         text = outcome.stdout.decode("utf-8", "replace")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tarfile
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-from collector.qa.sandbox.owners import MARK_LABEL, is_stale, labels, scratch_folder
+from collector.qa.sandbox.owners import MARK_LABEL, first_that_works, is_stale, labels
 from collector.qa.sandbox.port import Job, Limits, Outcome, SandboxFacts
 from collector.qa.sandbox.script import PROBE, WORKSPACE, held_from, script_arguments
 from collector.qa.sandbox.talk import SETUP_LIMIT_S, Talk, outcome_of, talk
@@ -210,34 +211,22 @@ class ContainerSandbox:
 
     async def _try_out(self, image: str, version: str) -> SandboxFacts:
         """Run the probe and read what it saw."""
-        with scratch_folder() as folder:
-            empty = folder / "empty.tar"
-            with tarfile.open(empty, "w"):
-                pass
-            job = Job(
-                image=image, source=empty, command=("sh", "-c", PROBE), limits=_PROBE_LIMITS, label="capability probe"
-            )
-            outcome = await self._first_that_works(job)
+        # Docker maps users for all or for none.
+        ways = (
+            [way for way in _WAYS if self.engine == "podman" or not way.user_mapping]
+            if self._way is None
+            else [self._way]
+        )
+        job = Job(
+            image=image, source=Path(), command=("sh", "-c", PROBE), limits=_PROBE_LIMITS, label="capability probe"
+        )
+        way, outcome = await first_that_works(ways, lambda tree, way: self._run(replace(job, source=tree), way))
+        self._way = way
         if not outcome.passed:
             raise _broken(self.engine, f"the capability probe ended {outcome.kind} {outcome.exit_code}")
         held = held_from(outcome.stdout.decode("utf-8", "replace"), _PROBE_LIMITS)
         lesser = not {"memory", "pids", "network", "read_only", "capabilities", "no_new_privileges"} <= set(held)
         return SandboxFacts(name=self.engine, version=version, lesser=lesser, held=held)
-
-    async def _first_that_works(self, job: Job) -> Outcome:
-        """Run the probe with as much as this engine gives; remember the way."""
-        first: SandboxError | None = None
-        for way in (self._way,) if self._way is not None else _WAYS:
-            if way.user_mapping and self.engine != "podman":  # docker maps users for all or for none
-                continue
-            try:
-                outcome = await self._run(job, way)
-            except SandboxError as error:
-                first = first or error
-                continue
-            self._way = way
-            return outcome
-        raise first or _broken(self.engine, "it could not be tried")
 
     async def _remove(self, name: str) -> None:
         how = ["rm", "--force", "--volumes", *(["--time=0"] if self.engine == "podman" else []), name]

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from runner.processes.process_table import boot_id, entry_of
 from tracer.clock import now_epoch_ms
+from tracer.errors import SandboxError
 
+_Way = TypeVar("_Way")
+_Found = TypeVar("_Found")
 _NAME: Final = re.compile(r"pm-qa-(\d+)-(\d+)-(\w+)-.*")
 
 
@@ -23,6 +27,27 @@ def scratch_folder() -> Iterator[Path]:
     remove_stale()
     with tempfile.TemporaryDirectory(prefix=f"pm-qa-{_namespace()}-{os.getpid()}-{_start(os.getpid())}-") as folder:
         yield Path(folder)
+
+
+async def first_that_works(
+    ways: Iterable[_Way], attempt: Callable[[Path, _Way], Awaitable[_Found]]
+) -> tuple[_Way, _Found]:
+    """The first way in which the sandbox can run a job with an empty tree, and what `attempt` found.
+
+    Raises:
+        SandboxError: none works; the error is the first way's.
+
+    """
+    first: SandboxError | None = None
+    with scratch_folder() as folder:
+        empty = folder / "empty.tar"
+        tarfile.open(empty, "w").close()
+        for way in ways:
+            try:
+                return way, await attempt(empty, way)
+            except SandboxError as error:
+                first = first or error
+    raise first or SandboxError("the sandbox could not be tried")
 
 
 def remove_stale() -> int:
@@ -46,9 +71,7 @@ def _start(pid: int) -> str:
 
 
 def _namespace() -> str:
-    with suppress(OSError):
-        return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid")) or "0"  # noqa: PTH115 - no file stands behind it
-    return "0"
+    return re.sub(r"\D", "", _namespace_name()) or "0"
 
 
 MARK_LABEL = "pm-orchestrator.qa"
@@ -58,7 +81,7 @@ _OWNER, _DEADLINE = "pm-orchestrator.owner", "pm-orchestrator.deadline"
 def labels(*, lives_s: float, label: str) -> dict[str, str]:
     """The labels of a container that we start now; `lives_s` bounds every use of it, `label` is shown to people."""
     own = entry_of(os.getpid())
-    owner = "/".join((boot_id(), _sandbox_labels_namespace(), str(os.getpid()), own.start if own else ""))
+    owner = "/".join((boot_id(), _namespace_name(), str(os.getpid()), own.start if own else ""))
     return {MARK_LABEL: label or "job", _OWNER: owner, _DEADLINE: str(now_epoch_ms() + int(1000 * lives_s))}
 
 
@@ -68,13 +91,13 @@ def is_stale(found: Mapping[str, str]) -> bool:
     if not deadline.isdigit() or int(deadline) < now_epoch_ms():
         return True
     boot, namespace, pid, start = (*found.get(_OWNER, "").split("/"), "", "", "", "")[:4]
-    if (boot, namespace) != (boot_id(), _sandbox_labels_namespace()) or not boot or not pid.isdigit():
+    if (boot, namespace) != (boot_id(), _namespace_name()) or not boot or not pid.isdigit():
         return False
     entry = entry_of(int(pid))
     return entry is None or entry.start != start
 
 
-def _sandbox_labels_namespace() -> str:
+def _namespace_name() -> str:
     with suppress(OSError):
         return os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no file stands behind this link
     return ""

@@ -17,15 +17,7 @@ from runner.executors.agents.conclude import Run, conclude
 from runner.executors.agents.detection import DIALECTS
 from runner.executors.agents.dialect import with_rules
 from runner.executors.agents.progress import Progress
-from runner.executors.executor_port import (
-    Answer,
-    AnswerError,
-    Ask,
-    ExecutorSettings,
-    LiveSink,
-    ignore_live,
-    live_of,
-)
+from runner.executors.executor_port import Answer, AnswerError, Ask, ExecutorSettings, LiveSink, ignore_live, live_of
 from runner.executors.provider_errors import classify_message
 from runner.processes import bubblewrap
 from runner.processes.environment import Provider, agent_environment

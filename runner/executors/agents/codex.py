@@ -23,13 +23,7 @@ from runner.executors.agents.progress import (
     summarize_arguments,
     whole_number,
 )
-from runner.executors.agents.session_files import (
-    CodexTotals,
-    codex_home,
-    codex_model,
-    codex_session,
-    codex_totals,
-)
+from runner.executors.agents.session_files import CodexTotals, codex_home, codex_model, codex_session, codex_totals
 from runner.executors.executor_port import AnswerError, Live, Usage
 from runner.executors.provider_errors import classify_message
 from tracer.prices import Tokens, cost_usd

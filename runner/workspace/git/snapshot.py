@@ -33,23 +33,9 @@ from runner.workspace.git.entries import (
     read_folders,
     small_index,
 )
-from runner.workspace.git.look import (
-    ABSENT,
-    Look,
-    Scope,
-    forced,
-    look_at,
-    write_tree,
-)
+from runner.workspace.git.look import ABSENT, Look, Scope, forced, look_at, write_tree
 from runner.workspace.git.pointers import FileHashes, note_for
-from runner.workspace.git.repository import (
-    Git,
-    GitError,
-    GitStopped,
-    file_stamp,
-    find_repository,
-    listed,
-)
+from runner.workspace.git.repository import Git, GitError, GitStopped, file_stamp, find_repository, listed
 from tracer.clock import now_epoch_ms, short_token
 
 

@@ -133,7 +133,7 @@ async def test_of_a_huge_trace_only_the_ends_are_kept_and_read() -> None:
         row(final_state=None), events=store, read_text=store.read_text, limits=PacketLimits(first=3, last=4)
     )
     assert [excerpt.seq for excerpt in found.thoughts] == [1, 2, 3, 1997, 1998, 1999, 2000]
-    assert (found.thoughts_dropped, len(store.reads), store.pages) == (1993, 7, 5)
+    assert (found.dropped[0], len(store.reads), store.pages) == (1993, 7, 5)
 
 
 async def test_the_fact_is_a_part_of_qa_and_its_blobs_hold_rationale_request_and_response() -> None:

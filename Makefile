@@ -45,11 +45,12 @@ test: $(DEV) ## prove it (at most 5 minutes; lists what this machine could not r
 torture: $(DEV) ## kill, hostile, browser, container and real agent campaigns
 	$(BIN)/python -m pytest -q -m "torture or browser or container or real_cli" -n $(WORKERS) --dist loadgroup --timeout 900
 
-check: $(DEV) ## lint, formatting, types, import contracts, generated docs
+check: $(DEV) ## lint, formatting, types, import contracts, rules of shape, generated docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q tests/test_house.py
 	$(BIN)/python docs/generate.py --check
 
 format: $(DEV) ## format the code

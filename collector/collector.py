@@ -1,8 +1,7 @@
 """The collector: every operation on captured traces that HTTP, the command line and the worker use, one method each.
 
-An acknowledged write is durable. A trace's mode and consent apply before anything is stored, and no error repeats what
-was sent. Small batches that arrive together are prepared in one pass; uploads go to the database or to the blob store
-by their size. Errors: `collector.errors`, `tracer.errors`.
+An acknowledged write is durable. A trace's mode and consent apply before anything is stored; no error repeats what
+was sent. Small batches that arrive together are prepared in one pass. Errors: `collector.errors`, `tracer.errors`.
 """
 
 from __future__ import annotations
@@ -86,12 +85,7 @@ class Together:
         self._waiting: list[_Waiting] = []
 
     async def prepare(self, asked: Asked, *, size: int, alone: bool) -> PreparedBatch:
-        """The batch as it is stored; `size` is that of what was sent, `alone` that no other is under way.
-
-        Raises:
-            IntakeError: a rule is broken.
-
-        """
+        """The batch as it is stored; `size` is that of what was sent, `alone` that no other is under way."""
         if alone and not self._waiting:
             return prepare_one(asked, redactors=self._redactors)
         loop = asyncio.get_running_loop()
@@ -230,10 +224,7 @@ _MOST_EVENTS: Final = 1000
 
 
 class Collector:
-    """The collector over its store and blobs; see `collector.opening`.
-
-    `due` is set whenever a trace's quality checks became due; a worker clears it and looks at `store.pending_traces`.
-    """
+    """The collector over its store and blobs. `due` is set whenever a trace's checks become due; a worker clears it."""
 
     def __init__(
         self, *, store: TraceStore, blobs: CollectorBlobs, redactor: ProjectRedactor, settings: CollectorSettings
@@ -258,13 +249,7 @@ class Collector:
     # -- writing
 
     async def create(self, sent: bytes | Mapping[str, Any]) -> Created:
-        """Open a trace; with a `trace_id` of the caller's own the call may be repeated, and gives a further key.
-
-        Raises:
-            IntakeError: a rule of the schema or of consent is broken.
-            ConflictError: the id is taken by another trace.
-
-        """
+        """Open a trace; with a `trace_id` of the caller's own the call may be repeated, and gives a further key."""
         raw = sent if isinstance(sent, bytes) else orjson.dumps(sent)
         asked = prepare_create(raw, key=self._key, redactors=self._redactors)
         trace_id = asked.trace_id or new_id()
@@ -297,15 +282,7 @@ class Collector:
         return row
 
     async def append(self, trace_id: str, sent: bytes | Sequence[Any]) -> AppendResult:
-        """Append a batch of events, all or nothing; returns when they are on disk.
-
-        Raises:
-            IntakeError: the schema, consent or a limit is broken; says where.
-            ConflictError: an id or seq is taken by other content, or the trace is not open.
-            NotFoundError: no such trace.
-            OverloadedError: too much is waiting to be written.
-
-        """
+        """Append a batch of events, all or nothing, durable on return; see `TraceStore.append_events`."""
         self._appending += 1
         try:
             return await self._appended(trace_id, sent)
@@ -343,13 +320,7 @@ class Collector:
         return result
 
     async def finalize(self, trace_id: str, sent: bytes | Mapping[str, Any] | None = None) -> TraceRow:
-        """Close the trace for events and make its quality checks due; harmless when repeated.
-
-        Raises:
-            IntakeError: the final state breaks a rule.
-            NotFoundError: no such trace.
-
-        """
+        """Close the trace for events and make its quality checks due; harmless when repeated."""
         rules = await self._rules(trace_id)
         raw = b"" if sent is None else sent if isinstance(sent, bytes) else orjson.dumps(sent)
         asked = parse_end(raw)
@@ -376,16 +347,10 @@ class Collector:
         content_type: str = "application/octet-stream",
         trace_id: str | None = None,
     ) -> StoredBlob:
-        """Store an upload whose bytes were found to be `submitted_id`; with `trace_id` it belongs to that trace.
+        """Store an upload whose bytes hash to `submitted_id`; with `trace_id` it belongs to that trace.
 
-        Text is redacted unless the trace is raw; the trace's events may name the blob by `submitted_id` or by the id
-        that it is stored under. Without a trace it waits to be named for a day.
-
-        Raises:
-            IntakeError: an unknown content type, broken gzip, or no consent to what cannot be redacted.
-            TooLargeError: beyond a limit, unpacked too.
-            NotFoundError: no such trace.
-
+        Text is redacted unless the trace is raw; events may name the blob by `submitted_id` or the stored id. Without a
+        trace it waits to be named for a day. `IntakeError`: content that cannot be checked or redacted.
         """
         upload = Upload(file, submitted_id, byte_length, checked_type(content_type), trace_id)
         rules = self._waiting if trace_id is None else await self._rules(trace_id)
@@ -394,22 +359,15 @@ class Collector:
     async def keep_result(
         self, trace_id: str, data: bytes, *, content_type: str = "text/plain", from_program: bool = False
     ) -> str:
-        """Store what a quality check made, as belonging to the trace; its blob id.
+        """Store a blob made by a quality check, redacted by the trace's mode; its id.
 
-        It is redacted as the trace's mode demands. The output of the developer's programs (`from_program`) needs
-        consent to terminal output, and is a tombstone without it. Raises as `put_blob`.
+        Program output (`from_program`) is replaced by a tombstone without consent to terminal output.
         """
         rules = await self._rules(trace_id)
         return await self._uploads.put_result(data, content_type, trace_id, rules, from_program=from_program)
 
     async def request_qa(self, trace_id: str) -> str:
-        """Make the checks of a finalized trace due again; the status it has now.
-
-        Raises:
-            ConflictError: the trace is still open.
-            NotFoundError: no such trace.
-
-        """
+        """Make the checks of a finalized trace (else ConflictError) due again; the status it has now."""
         row = await self.row(trace_id)
         if row.status == "open":
             raise ConflictError(
@@ -423,12 +381,7 @@ class Collector:
         return (await self.row(trace_id)).status
 
     async def delete(self, trace_id: str) -> bool:
-        """Delete a trace on request: all but its id and the time; False where it was deleted before.
-
-        Raises:
-            NotFoundError: there never was such a trace.
-
-        """
+        """Delete a trace on request: all but its id and the time; False where it was deleted before."""
         self._known.pop(trace_id, None)
         self._maps.pop(trace_id, None)
         if await self.store.get_trace(trace_id) is None:
@@ -442,12 +395,7 @@ class Collector:
     # -- reading
 
     async def row(self, trace_id: str) -> TraceRow:
-        """The trace.
-
-        Raises:
-            NotFoundError: no such trace; `DeletedError` where it was deleted.
-
-        """
+        """The trace; NotFoundError where there is none, `DeletedError` where it was deleted."""
         row = await self.store.get_trace(trace_id)
         if row is None:
             raise _no_trace(trace_id)
@@ -486,13 +434,7 @@ class Collector:
         return EventsPage(events, last if events and last < row.seq_last else None, row.seq_last)
 
     async def open_blob(self, blob_id: str, *, trace_id: str | None = None) -> OpenBlob:
-        """A blob to read; with `trace_id` only one of that trace.
-
-        Raises:
-            NotFoundError: no such blob (of that trace).
-            TraceError: it is damaged.
-
-        """
+        """A blob to read; with `trace_id` only one of that trace (else NotFoundError)."""
         if trace_id is not None:
             row = (await self.store.resolve_blobs(trace_id, [blob_id])).get(blob_id)
         else:

@@ -21,13 +21,7 @@ from tracer.statedir import StateDir
 async def open_collector(
     state_dir: StateDir, settings: Settings, *, environ: Mapping[str, str]
 ) -> AsyncIterator[Collector]:
-    """The collector of a state directory, while the block runs.
-
-    Raises:
-        ConfigError: `collector.database` or `collector.blobs` names no place.
-        UnavailableError: the database cannot be reached.
-
-    """
+    """The collector of a state directory, while the block runs."""
     state_dir.ensure()
     chosen = collector_settings(settings)
     blobs = open_blobs(chosen.blobs, default=state_dir.root / "collector-blobs", environ=environ)
@@ -63,14 +57,7 @@ async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[Trace
 
 
 def open_blobs(place: str, *, default: Path, environ: Mapping[str, str]) -> CollectorBlobs:
-    """The blob store at `place`: a directory, an `s3://bucket/prefix` URL, or `default` where it is empty.
-
-    A bucket's region, keys and endpoint come from the usual `AWS_…` variables of `environ`.
-
-    Raises:
-        ConfigError: `place` is neither, or the extra `s3` is not installed.
-
-    """
+    """The blob store at `place`: a folder, an `s3://bucket/prefix` URL (`AWS_…` variables), or `default` if empty."""
     if "://" not in place:
         return FolderBlobs(Path(place).expanduser() if place else default)
     with needs_extra("s3", wanted_by="a bucket in collector.blobs"):

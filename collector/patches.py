@@ -1,9 +1,7 @@
-"""Unified diffs, to the byte: read one, apply it strictly, make one.
+"""Unified diffs, to the byte: read one, apply it strictly, make one. Pure; `git apply` is the test's oracle.
 
-Lines end at the byte newline alone (a lone CR or U+2028 is text), a missing newline at the end of a file is kept, and
-a hunk applies exactly where it says or not at all: there is no fuzz that could make a wrong replay look right.
-The reading libraries at hand split on every Unicode line break and none of them applies; `git apply` is the test's
-oracle. Pure.
+Lines end at the byte newline alone (a lone CR or U+2028 is text; libraries split there), a missing newline at the end
+of a file is kept, and a hunk applies exactly where it says or not at all: fuzz could make a wrong replay look right.
 """
 
 from __future__ import annotations
@@ -64,12 +62,7 @@ class FilePatch(NamedTuple):
 
 
 def parse_patch(patch: bytes) -> tuple[FilePatch, ...]:
-    """Every file's change in a unified diff, git's headers kept. Hunks without any header are one change.
-
-    Raises:
-        PatchError: a hunk is malformed, or there is no change in it.
-
-    """
+    """Every file's change in a unified diff (else PatchError); hunks without any header are one change."""
     lines = split_lines(patch)
     files: list[FilePatch] = []
     at = 0
@@ -167,12 +160,7 @@ def _read_hunk(lines: Sequence[bytes], at: int) -> tuple[Hunk, int]:
 
 
 def apply_patch(content: bytes | None, patch: FilePatch) -> bytes | None:
-    """`content` (None: no file) with `patch` applied; None where it deletes the file.
-
-    Raises:
-        PatchError: it does not fit, told by hunk and line; or it is binary.
-
-    """
+    """`content` (None: no file) with `patch` applied, None if it deletes the file; PatchError says where it fails."""
     if patch.binary:
         raise PatchError("a binary patch holds no content", why="the diff only says that the file differs")
     if patch.creates and content:
@@ -203,10 +191,7 @@ def apply_patch(content: bytes | None, patch: FilePatch) -> bytes | None:
 def make_patch(
     path: str, before: bytes | None, after: bytes | None, *, modes: tuple[str, str] = ("100644", "100644")
 ) -> bytes:
-    """The unified diff from one content to the other (None: no file), with git's headers; empty where they are equal.
-
-    `modes` are git's, before and after.
-    """
+    """The unified diff with git's headers between two contents (None: no file) and git `modes`; empty where equal."""
     before_mode, after_mode = (mode.encode("ascii") for mode in modes)
     if before == after and (before is None or before_mode == after_mode):
         return b""

@@ -1,8 +1,7 @@
 """Tokens of the collector: drawn at random, shown once, kept only as hashes, revocable.
 
-An admin token may do everything; an ingest key belongs to one trace. They are 256 random bits, so a plain SHA-256 is
-all that hashing has to do, and a look-up by hash tells nothing by its timing. What a look-up found is believed for two
-seconds: so long may a revoked token still work in another process.
+They are 256 random bits, so a plain SHA-256 is enough and a look-up by hash tells nothing by its timing. A look-up
+is cached for two seconds: so long may a revoked token still work in another process.
 """
 
 from __future__ import annotations

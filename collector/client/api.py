@@ -1,8 +1,7 @@
 """Client of the collector's HTTP API: one method per request, every refusal an error of the tree.
 
-Transient failures (no connection, 429, 503, 5xx) are retried with growing pauses, for `patience_s` in all and as
-`Retry-After` says; every call of contracts 8 may be repeated. Keys go only to the address they are for, and never over
-plain HTTP to another machine.
+Transient failures (no connection, 429, 503, 5xx) are retried for `patience_s` in all, as `Retry-After` says.
+Keys go only to the address they are for, and never over plain HTTP to another machine.
 """
 
 from __future__ import annotations
@@ -65,10 +64,7 @@ def unreachable(address: str, why: str) -> UnavailableError:
 
 
 def refusal(status: int, body: bytes, *, address: str, doing: str) -> PmError:
-    """The error for an answer of 400 and above; the collector's own words are its `why`.
-
-    Problem documents (RFC 9457) say `detail` and `next`; anything else is shown as far as it is short text.
-    """
+    """The error for an answer of 400 and above; the collector's words (RFC 9457, else short text) are its `why`."""
     problem = _problem(body)
     why = str(problem.get("detail") or "") or f"status {status}"
     given = str(problem.get("next") or "")
@@ -121,12 +117,7 @@ _PAGE: Final = 500
 
 
 def checked_address(address: str, *, allow_http: bool = False) -> str:
-    """`address` without a trailing slash.
-
-    Raises:
-        ConfigError: it is no http(s) address, holds a password, or is plain HTTP to another machine.
-
-    """
+    """`address` without a trailing slash; ConfigError: no http(s), a password, or plain HTTP to another machine."""
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigError(
@@ -146,10 +137,7 @@ _SET_SERVER: Final = "PM_CAPTURE_SERVER=http://127.0.0.1:8765   or   pm config s
 
 
 class CollectorClient:
-    """One collector. `token` is an admin token (creating needs one); calls about a trace take its ingest key too.
-
-    An async context manager: `async with CollectorClient(...) as client`.
-    """
+    """One collector, an async context manager. `token` is an admin token; calls about a trace take its ingest key."""
 
     def __init__(self, address: str, *, token: str = "", patience_s: float = 20.0, allow_http: bool = False) -> None:
         self.address = checked_address(address, allow_http=allow_http)
@@ -226,12 +214,7 @@ class CollectorClient:
 
     @asynccontextmanager
     async def get(self, trace_id: str, *, key: str, view: str, blobs: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """GET /traces/{id}: the document in pieces; nothing of it is held here.
-
-        Raises:
-            PmError: as the tree says; also when the connection breaks half-way.
-
-        """
+        """GET /traces/{id}: the document in pieces; nothing of it is held here."""
         import httpx2
 
         http = self._opened()

@@ -1,8 +1,7 @@
-"""Events of other programs on their way into a spool: checked against the schema, and redacted, before they are kept.
+"""Events of other programs on their way into a spool: checked against the schema and redacted before they are kept.
 
-A spool takes only what the collector will take: one bad event there would hold up everything behind it. Patches and
-snapshots are redacted with one map (`collector.intake.redact_code`), so that they still fit each other. What programs
-printed is kept only with consent, as in a recording: without it, its length.
+One event that the collector refuses would hold up everything behind it. Patches and snapshots share one map
+(`collector.intake.redact_code`), so that they still fit. Program output needs consent; without it, its length is kept.
 """
 
 from __future__ import annotations
@@ -52,10 +51,7 @@ _NEXT: Final = "one event a line: pm schema trace prints the schema"
 def checked_drafts(
     events: Iterable[Mapping[str, Any]], spool: Spool, *, redactor: ProjectRedactor | None
 ) -> Iterator[Draft]:
-    """Drafts of `events` that are not in the spool yet (by event_id), redacted unless `redactor` is None.
-
-    They hold for as long as nobody else appends: to be called, and appended, within `spool.writing()`.
-    """
+    """Drafts of `events` the spool lacks, redacted unless `redactor` is None; call within `spool.writing()`."""
     known = {orjson.loads(line.raw)["event_id"].lower() for line in spool.lines()}
     seq = spool.last_event()
     batch: list[dict[str, Any]] = []

@@ -1,7 +1,6 @@
-"""How long captures stay on this machine: those the collector has whole go after a while, others never.
+"""Removes captures that the collector has whole after a while; anything unsent, running or unreadable stays.
 
-Whatever is not known to be there stays: unsent events, a recording that runs or was cut off, a spool that cannot be
-read. Removal renames first, so that a kill leaves no half capture; what it left is removed by the next.
+Removal renames first, so that a kill leaves no half capture; the next removal takes what it left.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Brings a spool to its collector: creates the trace, puts the blobs, appends what is missing, finalizes.
+"""Sends a spool to its collector: creates the trace, puts the blobs, appends what is missing, finalizes.
 
-Every step may be repeated, and the server's high-water mark says where to go on: a kill, a lost reply or a server that
-was down costs nothing but sending again. A batch that is too large is halved; one event too large is the error it is.
-One sender at a time (lock).
+Every step may be repeated from the server's high-water mark, so a kill or a lost reply costs only sending again.
+A batch that is too large is halved. One sender at a time (LockedError).
 """
 
 from __future__ import annotations
@@ -38,13 +37,7 @@ class Sending:
 async def send_spool(
     spool: Spool, client: CollectorClient, *, final: bool = True, progress: Callable[[int], None] | None = None
 ) -> Sending:
-    """Send what the server does not have yet; with `final`, finalize a spool that was closed.
-
-    Raises:
-        LockedError: another process sends this capture.
-        PmError: what the collector or the network said; what was acknowledged before is noted.
-
-    """
+    """Send what the server does not have yet; with `final`, finalize a spool that was closed."""
     lock = FileLock(spool.folder / "send.lock")
     lock.acquire(what="the sending of this capture", patience_s=10.0)
     try:

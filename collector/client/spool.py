@@ -1,8 +1,7 @@
 """The offline spool: captures on this machine, durable before anybody is told, and sent from here.
 
-An event is on the device when `append` returns. Several processes may append (recorder, `pm think`), each under the
-lock and with the next seq; a torn last line is cut off before the next append. What the server has is a high-water mark
-beside the events, so a lost reply or a kill costs a resend. Damaged spools are left out of lists.
+Several processes may append, each under the lock and with the next seq; a torn last line is cut off first. What the
+server has is a high-water mark beside the events. Damaged spools are left out of lists.
 """
 
 from __future__ import annotations
@@ -75,10 +74,7 @@ def captures_folder(state_root: Path) -> Path:
 
 
 class Spool:
-    """One capture on this machine. `create` and `open` make it; `header` is what the server is told at creation.
-
-    Not thread-safe: each thread opens its own; processes and threads are kept apart by the lock.
-    """
+    """One capture on this machine; `header` is what the server is told at creation. Each thread opens its own."""
 
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder = folder
@@ -120,13 +116,7 @@ class Spool:
 
     @classmethod
     def open(cls, folder: Path) -> Spool:
-        """The spool in `folder`.
-
-        Raises:
-            NotFoundError: there is none.
-            TraceError: its header is damaged.
-
-        """
+        """The spool in `folder`; NotFoundError without one, TraceError for a damaged header."""
         try:
             header = orjson.loads((folder / HEADER).read_bytes())
         except FileNotFoundError as error:
@@ -155,12 +145,7 @@ class Spool:
             lock.release()
 
     def append(self, drafts: Iterable[Draft]) -> list[dict[str, Any]]:
-        """Append the events and return them once they are on the device.
-
-        Raises:
-            LockedError, RecordError: nothing of them is recorded.
-
-        """
+        """Append the events, all or (LockedError, RecordError) none; they are durable on return."""
         with self.writing():
             return self.append_held(drafts)
 
@@ -387,12 +372,7 @@ def list_spools(state_root: Path) -> list[Spool]:
 
 
 def find_spool(state_root: Path, selector: str) -> Spool:
-    """The capture whose id is or begins with `selector`.
-
-    Raises:
-        NotFoundError: none, or more than one.
-
-    """
+    """The only capture whose id is or begins with `selector`, else NotFoundError."""
     spools = list_spools(state_root)
     exact = [spool for spool in spools if spool.trace_id == selector]
     matching = exact or [spool for spool in spools if selector and spool.trace_id.startswith(selector)]

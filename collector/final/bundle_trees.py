@@ -1,7 +1,7 @@
 """The trees of a trace's bundles, read with git in a repository of our own: base, final commit, rebuilt tree.
 
-A bundle is a stranger's: it is unpacked with checks on, nothing in it is run or checked out by git, and names that
-would leave the folder are never written. Methods block.
+A bundle is untrusted: it is unpacked with checks on, git runs and checks out nothing of it, and no name may leave the
+folder. Methods block.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ class Entry(NamedTuple):
 
 
 class CommitTree:
-    """The tree of one commit; its files as they stand in a working folder: line ends by the tree's `.gitattributes`.
-
-    `folder` gets those files and nothing else, since that is where git looks for them.
-    """
+    """One commit's tree; files have the line ends of its `.gitattributes`, which git looks up in `folder`."""
 
     def __init__(self, git: Git, commit: str, *, folder: Path) -> None:
         self.commit = commit
@@ -51,12 +48,7 @@ class CommitTree:
         self.git = git.at(git.git_dir, folder, stopper=git.stopper, mark="")
 
     def read(self, path: str) -> Content:
-        """A file's bytes; None where there is none; UNKNOWN for a link or a submodule.
-
-        Raises:
-            TraceError: git cannot read it (a damaged or hostile bundle).
-
-        """
+        """A file's bytes; None: no file; UNKNOWN: a link or submodule; TraceError: a damaged or hostile bundle."""
         entry = self.entries.get(path)
         if entry is None:
             return None

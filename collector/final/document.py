@@ -94,12 +94,7 @@ async def document_chunks(
     """The document, piece by piece; of an open trace, what was durable when it began.
 
     `inline` needs `contents`. `name_itself` adds the stored document's id as `final_state.final_trace_blob_id`: the
-    view for readers, whose bytes are then not those of the stored document.
-
-    Raises:
-        NotFoundError: no such trace, or it was deleted.
-        TraceError: something stored does not follow the schema, or a blob that is to be inlined is damaged.
-
+    readers' view, whose bytes are not the stored document's. TraceError: something stored is damaged.
     """
     row = await store.get_trace(trace_id)
     if row is None or row.status == "deleted":
@@ -139,15 +134,7 @@ async def document_frame(row: TraceRow, store: TraceStore, *, name_itself: bool)
 
 
 async def materialize(trace_id: str, *, store: TraceStore, blobs: CollectorBlobs) -> FinalDocument:
-    """Write the document, by reference, as a blob, and note it as the trace's final one. Repeating it is harmless.
-
-    A crash leaves at most a blob that nothing names; the collection of garbage takes it.
-
-    Raises:
-        NotFoundError: no such trace, or it was deleted.
-        RecordError: the blob could not be made durable.
-
-    """
+    """Write the document, by reference, as a blob, and note it as the trace's final one; idempotent."""
     with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as file:
         held = bytearray()
         async for piece in document_chunks(trace_id, store=store):

@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class FileState:
-    """A touched file as replayed so far; `redacted` once a placeholder may stand in it. `mode` is git's.
+    """A file as replayed so far; `redacted` once a placeholder may stand in it. `mode` is git's.
 
     `why` says what keeps a content from being known, where it is not the base that is missing.
     """
@@ -192,10 +192,7 @@ class Replay:
         return state
 
     def _checked_out(self, path: str, wanted: str | None) -> FileState:
-        """The file as replayed so far; of the base's content the form that git checks out where `wanted` is its hash.
-
-        git may write other line ends than it keeps (`core.autocrlf`, `eol=crlf` that came later).
-        """
+        """The file as replayed so far; the base's content with git's line ends where `wanted` is its hash."""
         if path not in self.files and isinstance(base := self.state(path).content, bytes):
             found = (form for form in line_end_forms(base) if content_hash(form) == wanted)
             self.files[path].content = next(found, base)

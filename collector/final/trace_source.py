@@ -1,7 +1,4 @@
-"""Where a trace to verify comes from: a collector's store, or a final document in a file.
-
-Both give the same: the blocks around the events, the events in order, and the blobs.
-"""
+"""Where a trace to verify comes from: a collector's store, or a final document in a file; both give the same."""
 
 from __future__ import annotations
 
@@ -103,13 +100,7 @@ class DocumentSource:
 
 
 def load_document(path: Path) -> tuple[dict[str, Any], TraceDocument]:
-    """The final document in a file, as plain JSON and as models.
-
-    Raises:
-        NotFoundError: no such file.
-        TraceError: it is no final document, told by place.
-
-    """
+    """The final document in a file, as plain JSON and as models; TraceError where it is none, with the place."""
     try:
         data = path.read_bytes()
     except OSError as error:

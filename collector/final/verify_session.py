@@ -84,13 +84,7 @@ class Report:
 
 
 async def verify_source(source: Source, *, document: bool | None = None, write_to: Path | None = None) -> Report:
-    """Replay `source` and compare; `document` is passed on to the report. `write_to` gets the rebuilt tree.
-
-    Raises:
-        TraceError: an event or a blob is damaged.
-        UsageError: `write_to` cannot be written.
-
-    """
+    """Replay `source` and compare; `document` is passed on to the report. `write_to` gets the rebuilt tree."""
     with tempfile.TemporaryDirectory(prefix="pm-verify-") as folder:
         return await _Run(source, Path(folder)).run(document=document, write_to=write_to)
 
@@ -204,7 +198,7 @@ class _Run:
     async def _compare_end(self, base: CommitTree, trees: Trees) -> str | None:
         """Compare with the final commit where its bundle is here, else with the final diff; the commit if reached.
 
-        A commit that no event tells of was there before, or nothing was committed: it need not be where the edits led.
+        The edits need not lead to a commit that no event names: it was there before, or nothing was committed.
         """
         state = self.source.final_state
         if state is None:
@@ -260,10 +254,7 @@ class _Run:
     def _compare_commit(
         self, base: CommitTree, head: CommitTree, trees: Trees, diffs: Sequence[CommitDiff]
     ) -> str | None:
-        """Every file that the commit changed must end as the edits, or the commits' diffs, say; the commit if all do.
-
-        What was edited and not committed is held to its own hashes alone.
-        """
+        """The commit, if every file it changed ends as the edits or diffs say; uncommitted edits are not held to it."""
         files = self.at_commit if self.at_commit is not None else self.replay.contents()
         before = self.replay.result()
         start = self._start(base, head, trees)

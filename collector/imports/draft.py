@@ -1,6 +1,6 @@
-"""A session made of other records: the blocks of a new trace and its events, as they are sent.
+"""A session made of other records: the blocks of a new trace and its events, as they are sent. Pure.
 
-Ids follow from what was imported, so importing it again sends the same and changes nothing. Pure.
+Ids follow from what was imported, so importing it again sends the same and changes nothing.
 """
 
 from __future__ import annotations
@@ -76,10 +76,7 @@ class SessionDraft:
 
 
 class FileStates:
-    """The files of a session as far as they are known, to give edits their hashes. `base` answers a path's content.
-
-    `base` returns `Unknown` where nobody can tell.
-    """
+    """The known files of a session, to give edits their hashes; `base` returns `Unknown` where none can tell."""
 
     def __init__(self, base: Any) -> None:
         self._base = base

@@ -53,10 +53,7 @@ class TaskBase:
 
 
 def task_base(workspace: Path, base: str | None, folder: Path) -> TaskBase | None:
-    """The base that a task recorded as `base` (`git:<tree>`); None where it recorded none in git, or it is gone.
-
-    `folder` is an empty one, the caller's to remove.
-    """
+    """The base recorded as `git:<tree>`, None where there is none; `folder` is empty, and the caller removes it."""
     if base is None or not base.startswith(_TREE) or not workspace.is_dir():
         return None
     tree = base.removeprefix(_TREE)

@@ -114,15 +114,7 @@ class ParsedBatch(NamedTuple):
 
 
 def parse_events(raw: bytes | Sequence[Any], *, key: bytes, limits: IntakeLimits) -> ParsedBatch:
-    """The events in a request's body (or a list of event objects), checked.
-
-    `key` keys the identities (see `StoredEvent.identity`).
-
-    Raises:
-        IntakeError: the schema, or a rule of `collector.intake.strict_json`, is broken.
-        TooLargeError: too many events or bytes, or too large a field.
-
-    """
+    """The events in a request's body (or a list of event objects), checked; `key` keys `StoredEvent.identity`."""
     sent, sent_at_ms = _unwrapped(raw if isinstance(raw, bytes) else _written(raw), limits)
     if len(sent) > limits.batch_events:
         raise TooLargeError(
@@ -175,10 +167,7 @@ def _unwrapped(raw: bytes, limits: IntakeLimits) -> tuple[list[Any], int | None]
 
 
 def _shaped(sent: Any, at: int, limits: IntakeLimits) -> tuple[Sequence[Inline], Mapping[str, str]]:
-    """Take inline content out of the event, and what it names of stored content.
-
-    Blob fields get a placeholder. Anything odd is left for the schema to refuse.
-    """
+    """Replace inline content by placeholders and list the blobs named; what is odd is left for the schema to refuse."""
     payload = sent.get("payload") if isinstance(sent, dict) else None
     kind = sent.get("type") if payload is not None else None
     shape = _SHAPES.get(kind) if isinstance(kind, str) else None

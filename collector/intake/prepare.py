@@ -255,10 +255,7 @@ class Asked(NamedTuple):
 
 
 def keyed_hash(key: bytes, content_id: str) -> str:
-    """What is kept of the hash of original content: nobody without the key can test a guess against it.
-
-    `content_id` is `sha256:<hex>` of the content; the result is `hmac-sha256:<hex>`.
-    """
+    """A keyed hash (`hmac-sha256:<hex>`) instead of `sha256:<hex>`: without the key no guess can be tested."""
     return f"hmac-sha256:{hmac.digest(key, content_id.encode('ascii'), 'sha256').hex()}"
 
 

@@ -1,9 +1,8 @@
-"""Redaction of code so that it can still be replayed: one map for all patches and snapshots of a trace.
+"""Redaction of code that can still be replayed: one map for all patches and snapshots of a trace. Pure.
 
-A secret gets the same placeholder wherever it stands, is found again by its bytes where no rule sees it, and a
-placeholder takes as many lines as its secret took; so a redacted patch fits the redacted content. A patch is redacted
-side by side (before, after), never as text with marks. The map lives in memory only, one for each open trace: it
-holds secrets. Where it cannot tell a stored hash it says None and keeps the keyed hash of the original. Pure.
+A secret always gets the same placeholder, of as many lines, also where only its bytes match; so a redacted patch fits
+the redacted content. The map holds secrets, so it lives in memory only. An unknown stored hash is None, with the
+keyed hash of the original beside it.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ class EditHashes(NamedTuple):
 
 
 class TraceMap:
-    """The map of one trace. Hold `lock` while using it from several threads; forget it when the trace is finalized.
-
-    Memory is bounded: 1,000 secrets, 100,000 hashes, 8 MB of redacted contents.
-    """
+    """The map of one open trace, bounded in memory; hold `lock` while using it from several threads."""
 
     def __init__(self, redactor: ProjectRedactor) -> None:
         self.lock = threading.Lock()

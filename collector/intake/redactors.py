@@ -1,8 +1,7 @@
 """Redaction as captures need it: paths of the sender's machine, and a whole batch in one search.
 
-A session's workspace lies on the sender's machine, so each workspace root has a redactor of its own (the last 64 are
-kept). Texts of a batch are searched together: the fixed cost of a search is paid once, and pieces of one output are
-seen as the one text they are.
+Each workspace root has a redactor of its own (the last 64 are kept). Texts of a batch are searched together, which
+costs less and finds a secret split over pieces of one output.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ _REMEMBERED: Final = 4_096
 
 
 class RootRedactor:
-    """The redactor for one workspace root, with the short texts it has seen: they come with nearly every event.
-
-    Only texts in which nothing was replaced but a path are remembered: `seen` holds no secret.
-    """
+    """One workspace root's redactor; `seen` remembers frequent short texts without secrets (only paths replaced)."""
 
     def __init__(self, redactor: ProjectRedactor) -> None:
         self.project = redactor
@@ -73,11 +69,7 @@ class CaptureRedactors:
 
 
 class Pieces:
-    """The texts of a batch on their way through one redactor.
-
-    After `redact`, `changed` has what became of each text that changed, `chunks` all pieces of each stream in which
-    something changed.
-    """
+    """A batch's texts in one redactor; `changed` has each changed text, `chunks` all pieces of each changed stream."""
 
     def __init__(self) -> None:
         self.changed: dict[str, str] = {}

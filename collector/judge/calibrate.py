@@ -129,10 +129,7 @@ class Graded(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """One dimension. `kappa`, `length_rank` and `length_slope` are None where the data cannot tell.
-
-    `missing` counts sessions that a person scored and the judge did not.
-    """
+    """One dimension; None where the data cannot tell. `missing`: sessions a person scored and the judge did not."""
 
     dimension: str
     compared: int

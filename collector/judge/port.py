@@ -109,12 +109,7 @@ class Judge(Protocol):
         ...
 
     async def judge(self, packet: Packet) -> JudgeResult:
-        """The verdict on one packet.
-
-        Raises:
-            JudgeBusyError, CredentialsError, UnavailableError: as `JudgeModel.ask`.
-
-        """
+        """The verdict on one packet; raises as `JudgeModel.ask`."""
         ...
 
     async def close(self) -> None:

@@ -147,10 +147,7 @@ def choose_model(settings: Settings, environ: Mapping[str, str]) -> tuple[JudgeM
 def choose_judge(
     settings: Settings, environ: Mapping[str, str], *, pace: Pace | None = None, record: Path | None = None
 ) -> ChosenJudge:
-    """The judge the settings ask for (raises as `choose_model`).
-
-    `pace` holds back its requests, `record` is a file that its answers are written to.
-    """
+    """The judge the settings ask for (raises as `choose_model`); `record` is a file that its answers are written to."""
     model, why = choose_model(settings, environ)
     if model is None:
         return ChosenJudge(None, why)

@@ -402,10 +402,6 @@ async def judge_trace(
     """The trace's `qa.judge` part, its fact stored; the verdict on the same inputs is found, not asked for again.
 
     `why_none` says why `judge` is None; `clean` is applied to every text before it is sent.
-
-    Raises:
-        NotFoundError: no such trace.
-
     """
     row = await collector.store.get_trace(trace_id)
     if row is None or row.status == "deleted":

@@ -40,10 +40,7 @@ class Opinion:
 
 
 class Read(NamedTuple):
-    """What a reply came to: an opinion (None where the whole is refused) and its faults in our words.
-
-    `tripped`: it obeyed the canary, so nothing it says can be used, nor can a repair of it.
-    """
+    """A reply as read: an opinion (None: refused) and its faults; `tripped` (it obeyed the canary) forbids a repair."""
 
     opinion: Opinion | None
     problems: tuple[str, ...]

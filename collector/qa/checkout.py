@@ -1,8 +1,7 @@
 """The code under test as git trees: the base, the base with the patch's own tests, and the head.
 
 Everything stays in a repository of our own: nothing foreign is checked out, run or followed; what leaves is a tar made
-by git. A bundle comes first; a remote only over HTTP from an allowed host, at one commit, without redirects,
-credentials, submodules and filters. Without a final commit or diff the head is what the session's events lead to.
+by git. A bundle comes first; a remote only from an allowed host, without redirects, credentials, submodules, filters.
 """
 
 from __future__ import annotations
@@ -207,11 +206,7 @@ class CodeStore:
         session_end: Callable[[Callable[[str], Content]], Awaitable[SessionEnd]],
         source: str = "",
     ) -> Checkout | Refusal:
-        """The three trees.
-
-        The head is, in this order: the final commit where its objects are here, the final diff on the base, what
-        `session_end` tells (the pull request's diff, the session's edits, its commits' diffs).
-        """
+        """The three trees; the head is the final commit, else the final diff, else what `session_end` tells."""
         base = await self._blocking(lambda: self._trees.commit(commit_base, what="the base commit"))
         found = await self._head(base, final_state or {}, contents)
         if found is None:

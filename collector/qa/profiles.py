@@ -1,7 +1,7 @@
-"""From a trace's QA profile to what is run: image, commands, probe and reports, checked against the server's lists.
+"""What is run by a trace's QA profile: image, commands, probe and reports, checked against the allowed lists. Pure.
 
-A command is words, never a shell line, unless the list allows exactly that line or everything (`*`): so an allowed
-beginning cannot carry more behind a semicolon. What is not allowed is refused with its reason, and nothing runs. Pure.
+A command is words, never a shell line, unless the list allows exactly that line or everything (`*`): an allowed
+beginning cannot carry more behind a semicolon.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Begins a capture: the create request from what the user said and what this machine knows.
-
-Nothing in it names a person or a machine: ids are keyed by the project, addresses lose their passwords.
-"""
+"""The create request of a capture; ids are keyed by the project, and addresses lose their passwords."""
 
 from __future__ import annotations
 

@@ -60,10 +60,7 @@ class TestCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What a line is for. `program` is its first program's name; `viewed` (kind, path, line, query) if it looks.
-
-    `ours`: it holds nothing but commands about the recording itself. `commits`: it may make a commit.
-    """
+    """A line's purpose. `viewed`: (kind, path, line, query); `ours`: only about the recording; `commits`: it may."""
 
     program: str = ""
     test: TestCommand | None = None

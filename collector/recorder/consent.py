@@ -1,8 +1,4 @@
-"""What the person allows a capture to hold: asked once for each repository, kept in the state dir, always shown.
-
-Three flags (contracts 8), each false until it was said. The answer belongs to the repository it was given for: another
-repository with the same state dir is asked anew.
-"""
+"""What the user allows a capture to hold: three flags (contracts 8), asked once a repository and always shown."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Content(NamedTuple):
 class Known:
     """A file as last recorded: the blob of its stored form, None where it does not exist; `why` as in `Content`.
 
-    `mode` is git's, None where it is not known; `size` is that of a content that is not kept.
+    `mode` (git's) is None where it is not known; `size` is that of a content that is not kept.
     """
 
     blob_id: str | None
@@ -126,10 +126,7 @@ def body(name: str, data: bytes, blobs: DirectoryBlobs) -> dict[str, Any]:
 
 
 class FileTracker:
-    """The files of one recording. `store` turns a file's bytes into their stored form; `base` is the base commit.
-
-    Not for two threads at once. Contents are in the spool's blobs, so memory holds one file at a time.
-    """
+    """The files of one recording, for one thread; `store` turns a file's bytes into their stored form."""
 
     def __init__(
         self,
@@ -183,9 +180,9 @@ class FileTracker:
         return os.fsdecode(self._store(os.fsencode(path)))
 
     def changed_paths(self) -> list[str]:
-        """What differs from the base commit by git's word, untracked files included, and every file known so far.
+        """What git says differs from the base commit, and every file known so far.
 
-        Untracked files that nobody touched since `untouched_ns` (their ctime) are left alone.
+        Untracked files count unless nobody touched them since `untouched_ns` (their ctime).
         """
         tracked = self._named_by("diff", "--name-only", "--no-renames", "-z", self._base, "--")
         untracked = self._named_by("ls-files", "--others", "--exclude-standard", "-z") - self.known.keys()
@@ -233,10 +230,7 @@ class FileTracker:
         return b"".join(parts)
 
     def commit_diff(self, parent: str, commit: str) -> tuple[bytes, list[str]]:
-        """The diff of a commit in the stored form, and the files that are never recorded.
-
-        Binary and large files are only named in the diff.
-        """
+        """A commit's diff in the stored form (large and binary files only named), and its files never recorded."""
         words = ["diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", "--root"]
         parts: list[bytes] = []
         left_out: list[str] = []
@@ -269,10 +263,7 @@ class FileTracker:
         return (None, why) if why else (self._store(data), "")
 
     def not_ignored(self, paths: Iterable[str]) -> list[str]:
-        """`paths` without what git ignores, what is never recorded, what is another repository's or behind a link.
-
-        Where git does not say, none: the next look at everything that changed finds those that are to be recorded.
-        """
+        """`paths` without ignored, never recorded and foreign ones (other repositories, links); none if git fails."""
         places = Places(str(self._git.top))  # folders change from one look to the next
         wanted = sorted({path for path in paths if path and not self._left_out(path) and not places.elsewhere(path)})
         if not wanted:
@@ -364,10 +355,7 @@ class FileTracker:
     def _unkept(
         self, path: str, content: Content, before: bytes | None, actor: Mapping[str, Any], context: Mapping[str, Any]
     ) -> list[Draft]:
-        """The edit of a file that is not kept before or after it: named, with its size, and no patch to apply.
-
-        What is kept again afterwards stands in a snapshot.
-        """
+        """The edit of a file that is not kept: named, with its size, no patch; a later snapshot holds it again."""
         self._note(path, content)
         name = quoted(self._told(path))
         reason = content.why or _NOT_BEFORE

@@ -150,10 +150,7 @@ _SUMMARIES: Final = tuple(
 def looks(
     line: Line, clean: Callable[[str], str], *, place: Callable[[str], str], context: Mapping[str, Any], ts_ms: int
 ) -> list[Draft]:
-    """Looking at files and starting debuggers, as their own events beside the command.
-
-    `place` answers where a path of the command line is, `clean` what is stored of a text.
-    """
+    """Looking at files and starting debuggers, as events of their own; `place` resolves a path, `clean` redacts."""
     drafts: list[Draft] = []
     if line.viewed is not None:
         kind, path, number, query = line.viewed
@@ -222,8 +219,7 @@ def test_run(
 ) -> dict[str, Any] | None:
     """The payload without its command; None where nobody can tell how the tests themselves ended.
 
-    `status` is the line's exit code (None: the shell did not say), `pipe` those of its last pipe, `printed` the end of
-    what was printed, `took` when the run began and ended (ms).
+    `status` is the line's exit code (None: unknown), `pipe` those of its last pipe, `took` start and end (ms).
     """
     code = None if status is None else status_of(test, line_status=status, pipe=pipe)
     if code is None or (code and _NO_FOLDER.fullmatch(printed.strip())):

@@ -1,7 +1,6 @@
-"""Turns what happens in a recorded session into events and writes each before the next is looked at.
+"""Turns what happens in a recorded session into events, in one thread fed by a queue, and writes each at once.
 
-Runs in one thread and takes items from a queue, so that redaction, git and the disk never hold up the terminal. A
-failure to record ends the recording and is reported; the shell goes on. Long output keeps its head and its tail.
+So redaction, git and the disk never hold up the terminal. A failure to record ends the recording, not the shell.
 """
 
 from __future__ import annotations
@@ -84,10 +83,7 @@ class Stopped:
         self._jobs.append(_Job(text, line))
 
     def resumed_by(self, text: str) -> tuple[str, Line] | None:
-        """Text and line of the command that `text` (`fg`, `fg %2`, `%vim`) brings back; None where it brings none.
-
-        Without a number or a name it is the one that was stopped last. What is brought back is stopped no more.
-        """
+        """Take the stopped command (text, line) that `fg`, `fg %2` or `%vim` resumes; without a name the last."""
         try:
             words = shlex.split(text)
         except ValueError:
@@ -110,10 +106,7 @@ _PROMPT_SP = re.compile(rb"(?:\x1b\[[0-9;]*m)*[%#](?:\x1b\[[0-9;]*m)* +\r \r\Z")
 
 
 class CommandOutput:
-    """The output of one command. `feed` and `close` return chunks that are ready; `redactor` None keeps all as it is.
-
-    `dropped` is how many characters were left out, `total` how many came, `end` the last of them for looking at.
-    """
+    """A command's output in chunks (`redactor` None: as is); `dropped`, `total` count characters, `end` is its tail."""
 
     def __init__(self, redactor: ProjectRedactor | None, *, head: int, tail: int, zsh: bool = False) -> None:
         self._zsh = zsh
@@ -224,10 +217,7 @@ class Item(NamedTuple):
 
 @dataclass(slots=True)
 class _Running:
-    """The command that runs now, as it was entered and what it does (after `fg`, what goes on).
-
-    `event_id` is empty where it is not recorded.
-    """
+    """The command that runs now, as entered and as resumed by `fg`; `event_id` is empty where it is not recorded."""
 
     text: str
     doing: str
@@ -242,9 +232,8 @@ class _Running:
 class Scribe:
     """The writer of one recording. `put` from any thread; `start` and `join` as of a thread.
 
-    `tell` is called with one line for the person when something goes wrong; `failed` is why recording ended early;
-    `begun` is set once the capture may be created at a collector (its bundle is there, if it is to have one); `gave_up`
-    is called when recording ends early.
+    `tell` gets one line for the user when something fails; `failed` is why recording ended early, and then `gave_up` is
+    called; `begun` is set once the capture may be created at a collector.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """One recorded session: the shell in a pseudo-terminal, file watcher, scribe and, if live, the sender.
 
-Every byte passes both ways, marks taken out; keys go to the shell's own terminal. However it ends, the user's terminal
-is restored, the shell gets its hang-up, and the spool is closed and whole. After a kill everything written is in the
-spool, and `close_interrupted` closes it later. Without a terminal on stdin, input is fed as if typed.
+Every byte passes both ways, marks taken out. However it ends, the terminal is restored, the shell gets its hang-up and
+the spool is whole; after a kill `close_interrupted` closes it later. Without a terminal, input is fed as if typed.
 """
 
 from __future__ import annotations
@@ -50,10 +49,7 @@ _END_OF_INPUT: Final = b"\x04"
 
 
 class PtyShell:
-    """One shell. `run` returns its exit status once it has ended; `hang_up` ends it from outside.
-
-    `on_token` gets output and marks in order; its second argument is what was typed since the prompt, at most 16 bytes.
-    """
+    """One shell. `on_token` gets output and marks in order, and up to 16 bytes typed since the prompt."""
 
     def __init__(
         self,
@@ -88,10 +84,7 @@ class PtyShell:
     async def run(
         self, *, started: Callable[[], object], beside: Callable[[], Coroutine[Any, Any, None]] | None = None
     ) -> int:
-        """The shell's exit status (128 + n for a signal); the terminal is as before when this returns or raises.
-
-        `started` is called once the shell is there (threads may begin from then on), `beside` runs until it ends.
-        """
+        """The shell's exit status (128 + n for a signal); `started` is called once it is there; `beside` runs along."""
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         self._start()
@@ -327,10 +320,9 @@ class PtyShell:
         self._next_line = asyncio.get_running_loop().call_later(pause_s, self._type_line, until)
 
     def _type_line(self, until: float) -> None:
-        """Type the script's next line once what came before it is recorded, as a person would who looks first.
+        """Type the script's next line once what came before it is recorded, as a user would who looks first.
 
-        A line that begins no command (a loop, a here-document) is followed by the next one soon, one that a command has
-        begun with after a while: it may read what comes.
+        A line that begins no command (a here-document) is followed at once, a running command's input after a while.
         """
         now = asyncio.get_running_loop().time()
         until = until or now + _SETTLE_S
@@ -405,13 +397,7 @@ async def record_session(
     environ: Mapping[str, str],
     client: CollectorClient | None = None,
 ) -> Ended:
-    """Run the shell and record it; `client` sends as it goes.
-
-    Raises:
-        LockedError: another process records into this spool.
-        RecordError: it cannot be written.
-
-    """
+    """Run the shell and record it (LockedError: another process does); `client` sends as it goes."""
     lock = FileLock(spool.folder / "recorder.lock")
     lock.acquire(what="this recording")
     with contextlib.ExitStack() as ending:

@@ -116,10 +116,7 @@ _BEL: Final = b"\x07"
 
 
 class Mark(NamedTuple):
-    """A mark of ours. `prompt`: the last command ended; `command`: one begins, `text` is its line.
-
-    Fields: prompt (exit code, pipe status, folder); command (flags).
-    """
+    """A mark. `prompt`: fields are exit code, pipe status, folder; `command`: `text` is its line, fields are flags."""
 
     kind: str
     fields: tuple[str, ...]

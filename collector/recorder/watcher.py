@@ -1,7 +1,4 @@
-"""Hears of saved files: watchfiles in a thread, without what is never recorded.
-
-Where the system gives no watches (limits, network folders) recording goes on without: every prompt looks for itself.
-"""
+"""Watches for saved files in a thread; where watches fail (limits, network folders) every prompt looks for itself."""
 
 from __future__ import annotations
 

@@ -96,10 +96,7 @@ class Made(NamedTuple):
 
 
 class Head:
-    """HEAD of one repository. `commit` and `branch` are as they were at the last look.
-
-    `since_ms` (a recording that goes on) takes what the log holds from that time on, else only what comes from now on.
-    """
+    """HEAD of one repository as last seen; `since_ms` (a resumed recording): read its log from then, not from now."""
 
     def __init__(self, git: Git, *, since_ms: int | None = None) -> None:
         self._git = git
@@ -199,10 +196,7 @@ class ScribeOptions:
 
 
 class RecordWriter:
-    """The writer of one recording; used by one thread. `command` is the id of the command that runs, empty for none.
-
-    Its methods raise `RecordError` where the spool cannot be written.
-    """
+    """The writer of one recording, for one thread. `command` is the id of the running command, empty for none."""
 
     def __init__(self, spool: Spool, git: Git, options: ScribeOptions) -> None:
         self.spool = spool

@@ -1,8 +1,7 @@
 """The blob port and its folder adapter, reading a trace's blobs, and their garbage collection.
 
 A blob appears whole or not at all, is never changed, and every read is checked against its id. Small blobs live in the
-trace store's database, others in a folder (the default) or an S3 bucket (`collector.store.bucket`). Garbage is removed
-inside the trace store's exclusive gate, which uploads share.
+trace store's database. Garbage is removed inside the trace store's exclusive gate, which uploads share.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ class BlobInfo(NamedTuple):
 
 
 class CollectorBlobs(Protocol):
-    """The blob port (contracts 8), asynchronous because a bucket is far away.
-
-    Every method may raise RecordError or TraceError (a directory), or UnavailableError (a bucket).
-    """
+    """The blob port (contracts 8); may raise RecordError or TraceError (a folder), UnavailableError (a bucket)."""
 
     async def put_bytes(self, data: bytes) -> str:
         """Store `data` durably; its id. Putting the same bytes again is the same."""
@@ -135,13 +131,7 @@ class Contents(Protocol):
     """Reads blobs by id."""
 
     async def read(self, blob_id: str) -> bytes:
-        """The blob's bytes, checked against its id.
-
-        Raises:
-            NotFoundError: no such blob.
-            TraceError: it is damaged.
-
-        """
+        """The blob's bytes, checked against its id: NotFoundError without one, TraceError where it is damaged."""
         ...
 
 
@@ -176,10 +166,7 @@ class Garbage(NamedTuple):
 
 
 async def collect_garbage(store: TraceStore, blobs: CollectorBlobs, *, grace_ms: int | None = None) -> Garbage:
-    """Remove blobs that no trace holds and nothing has touched for `grace_ms` (a day).
-
-    Uploads wait while a batch of 100 is removed. A crash half-way leaves at most bytes without a row.
-    """
+    """Remove blobs that no trace holds and nothing touched for `grace_ms`, 100 at a time; a crash leaves only bytes."""
     before_ms = now_epoch_ms() - (GRACE_MS if grace_ms is None else grace_ms)
     removed = freed = 0
     while True:

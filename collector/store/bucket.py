@@ -1,8 +1,4 @@
-"""Blobs in an S3-compatible bucket through obstore: `<prefix>/sha256/ab/cd…`.
-
-Objects appear whole, so an upload that breaks off leaves nothing behind. What lies there with the right length is not
-sent again.
-"""
+"""Blobs in an S3-compatible bucket through obstore (`<prefix>/sha256/ab/cd…`); objects appear whole."""
 
 from __future__ import annotations
 
@@ -30,12 +26,7 @@ _SPOOL: Final = 8 << 20
 
 
 def open_bucket(url: str, *, environ: Mapping[str, str]) -> BucketBlobs:
-    """The bucket of an `s3://bucket/prefix` URL; keys, region and endpoint from the `AWS_…` variables.
-
-    Raises:
-        ConfigError: not such a URL.
-
-    """
+    """The bucket of an `s3://bucket/prefix` URL (else ConfigError); keys, region, endpoint from `AWS_…` variables."""
     parts = urlsplit(url)
     if parts.scheme != "s3" or not parts.netloc or parts.query or parts.fragment:
         raise ConfigError(f"{url!r} is no place for blobs", next_step="name a folder, or s3://BUCKET/PREFIX")

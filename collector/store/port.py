@@ -135,9 +135,9 @@ class TraceStore(Protocol):
     # -- traces
 
     async def create_trace(self, row: TraceRow, *, ingest_key_hash: str, identity: bytes = b"") -> bool:
-        """Store a new trace and its ingest key. False: it was there with the same `identity`; the key is added.
+        """Store a new trace and its ingest key; `ConflictError` if the id is taken.
 
-        Raises `ConflictError`: the id is taken by another trace (or a deleted one).
+        False: it was there with the same `identity`, and the key is added.
         """
         ...
 
@@ -162,8 +162,7 @@ class TraceStore(Protocol):
     ) -> TraceRow:
         """Close the trace for events; idempotent: the first call's state stays.
 
-        `blobs` and `references` as for `append_events`. Blobs that were uploaded for the trace and that nothing names
-        are let go. Raises `ConflictError`, `NotFoundError`, `IntakeError`.
+        `blobs` and `references` as for `append_events`. Uploaded blobs that nothing names are released.
         """
         ...
 
@@ -217,10 +216,7 @@ class TraceStore(Protocol):
     # -- quality checks
 
     async def append_qa_fact(self, trace_id: str, fact: QaFact) -> bool:
-        """Store a check's result; blobs it names (`*_blob_id`) belong to the trace from now on.
-
-        False: a result for (`step`, `input_hash`) is already there, and stays.
-        """
+        """Store a result and own its blobs (`*_blob_id`); False: (`step`, `input_hash`) has one, which stays."""
         ...
 
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
@@ -252,24 +248,17 @@ class TraceStore(Protocol):
         ...
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
-        """The blobs of the trace that its events, final state or checks name, by id; those with an id > `after`.
-
-        The final document's own blob is not among them.
-        """
+        """Blobs that events, final state or checks name (not the final document's), by id, with an id > `after`."""
         ...
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
-        """Forget up to `limit` blobs that no trace holds and nothing has touched since `before_ms`; their rows.
-
-        Call it, and delete the bytes, inside `blob_gate(exclusive=True)`.
-        """
+        """Forget up to `limit` unowned blobs untouched since `before_ms`, in the exclusive `blob_gate`; their rows."""
         ...
 
     def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
-        """Keeps uploads and collection apart, across processes.
+        """Keeps uploads (shared) and collection (exclusive) apart, across processes.
 
-        Uploads put bytes and row inside the shared gate; collection forgets rows and deletes bytes inside the
-        exclusive one, so that what an upload has just found in place cannot vanish under it.
+        Both change bytes and row inside, so that what an upload has just found in place cannot vanish under it.
         """
         ...
 

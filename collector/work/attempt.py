@@ -1,8 +1,7 @@
-"""One attempt at a finalized trace's quality checks, and what follows from it: done, again later, or given up.
+"""One attempt at a finalized trace's quality checks, and what follows: done, again later, or given up.
 
-Starts are counted in the trace's own facts before the work begins, so a trace that kills its worker every time is given
-up after `most_starts` as surely as one that raises. On disk after a crash: the start is noted and the status still says
-pending, so whoever looks next starts it again; the checks themselves are idempotent.
+Starts are stored as facts before the work begins, so a trace that kills its worker is given up after `most_starts`
+too. After a crash the status still says pending, so the next worker starts again; the checks are idempotent.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ class Attempt(NamedTuple):
 
 
 def open_starts(facts: Iterable[QaFact]) -> tuple[int, int]:
-    """(starts since the last end, starts ever) by the worker's facts, in the order they were stored.
-
-    A request to check again (`requested`) counts as an end: what was given up is worth a full number of tries then.
-    """
+    """(starts since the last end, starts ever) by the worker's facts in order; a request to check again is an end."""
     since = ever = 0
     for fact in facts:
         if fact.step == REQUESTED_STEP:
@@ -67,10 +63,9 @@ async def attempt_checks(
     most_starts: int = MOST_STARTS,
     delay: Callable[[int], float] = delay_after,
 ) -> Attempt:
-    """Run the checks of one pending trace once.
+    """Run the checks of one trace once; `gone` if it is not pending.
 
-    A trace that is not pending (done meanwhile, deleted) is `gone`. What the checks raise is logged and leads to
-    another attempt, until the starts are used up: then the trace's status is `qa_failed`.
+    What the checks raise is logged and leads to another attempt, until the starts are used up (`qa_failed`).
     """
     row = await store.get_trace(trace_id)
     if row is None or row.status not in _PENDING:

@@ -1,9 +1,7 @@
-"""Runs the quality checks of finalized traces: embedded in the server, or from the queue with a shared rate.
+"""Runs the quality checks of finalized traces: embedded in the server (SQLite), or from the queue (PostgreSQL).
 
-Embedded is for SQLite: the store's rows are the queue, and one process per lock file works. On PostgreSQL servers only
-queue (PgQueuer), and any number of `pm worker` work: a job whose worker dies is taken by another after `heartbeat_s`.
-Starts are counted in the trace's facts (the queue does not count a redelivery), so a job that kills its workers ends as
-a dead letter. The checks are idempotent.
+Embedded, the store's rows are the queue, and one process per lock file works. With PgQueuer any number of `pm worker`
+work: a dead worker's job is taken by another after `heartbeat_s`. A job that kills its workers ends as a dead letter.
 """
 
 from __future__ import annotations
@@ -170,10 +168,10 @@ _RECONCILE_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """How a worker works. `parallel` is this worker's, `everywhere` the most over all workers (0: any).
+    """A worker's limits: `parallel` its own, `everywhere` over all workers (0: any).
 
-    `heartbeat_s` is how long a silent worker keeps its jobs, `poll_s` how often delayed and orphaned jobs are looked
-    for; together they bound how late the job of a dead worker starts again.
+    `heartbeat_s` (a silent worker keeps its jobs) and `poll_s` (looking for delayed and orphaned jobs) together bound
+    how late the job of a dead worker starts again.
     """
 
     parallel: int = 2

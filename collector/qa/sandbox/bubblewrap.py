@@ -1,8 +1,7 @@
 """The lesser sandbox: bubblewrap, with the machine's own tools read-only; recorded as lesser.
 
-Inside: an empty root with the system's programs read-only, fresh size-limited work and temporary folders, own process,
-network, user and IPC namespaces, no capabilities. Memory is watched, not enforced by the kernel; there is no CPU limit
-and no image. It ends with this process, also on kill -9.
+Inside: an empty root, size-limited work and temporary folders, own namespaces, no capabilities. Memory is watched, not
+enforced by the kernel; there is no CPU limit and no image. It ends with this process, also on kill -9.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ def memory_below(pid: int) -> int:
 
 
 async def end_below(pid: int) -> None:
-    """Kill `pid`, the first process of a process namespace's keeper, and wait until all below it are gone.
-
-    The kernel ends the rest of a namespace with its first process, however many there are; that takes a moment.
-    """
+    """Kill `pid`, a namespace's first process (the kernel then ends the rest), and wait until all below it are gone."""
     members = await asyncio.to_thread(_members, pid)
     members.sort(key=lambda entry: (entry.pid != pid, len(entry.start), entry.start))
     give_up = monotonic() + _END_LIMIT_S
@@ -144,11 +140,7 @@ def _system(tools: tuple[Path, ...]) -> Iterator[str]:
 
 
 class BubblewrapSandbox:
-    """The lesser adapter.
-
-    `tools` are further folders of programs, by default where this Python is installed; `passed_over` says why no
-    container engine was taken, for the record.
-    """
+    """The lesser adapter; `tools` are further program folders, `passed_over` why no container engine was taken."""
 
     def __init__(self, *, tools: tuple[Path, ...] | None = None, passed_over: tuple[str, ...] = ()) -> None:
         self._passed_over = passed_over

@@ -23,12 +23,7 @@ _BY_MODE: dict[str, tuple[_Engine, ...]] = {"podman": ("podman",), "docker": ("d
 
 
 async def choose_sandbox(mode: SandboxMode, *, image: str, pull: bool = False) -> Sandbox:
-    """The sandbox for `mode`, tried out with `image`.
-
-    Raises:
-        SandboxError: none works, or none holds what `mode` demands; the reasons of all are in `why`.
-
-    """
+    """The sandbox for `mode`, tried out with `image`; SandboxError holds the reasons of all that were passed over."""
     if mode == "bubblewrap":
         return await _working(BubblewrapSandbox(), image)
     reasons: list[str] = []
@@ -58,10 +53,7 @@ async def choose_sandbox(mode: SandboxMode, *, image: str, pull: bool = False) -
 
 
 class SandboxChooser:
-    """Chooses for each image, and looks anew after ten minutes; call it with an image.
-
-    Whenever it looks, it also removes the containers that killed runs left behind.
-    """
+    """Chooses for each image, anew after ten minutes, and then removes the containers that killed runs left."""
 
     def __init__(self, mode: SandboxMode, *, pull: bool = False) -> None:
         self._mode: SandboxMode = mode

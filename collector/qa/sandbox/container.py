@@ -1,8 +1,7 @@
 """The container sandbox: docker or podman, through its command line, hardened by default.
 
-No host folder is mounted: the tree goes in by standard input, so an engine on another machine or behind a mounted
-socket works alike. What the engine really holds is read from inside a first container. Every container is named and
-labelled before it starts, removed when its run ends, and found again by `clean` after a kill -9 of this process.
+No host folder is mounted: the tree goes in by standard input, so a remote engine works alike. The limits in force are
+read inside a first container. Containers are named and labelled before they start, so `clean` finds leftovers.
 """
 
 from __future__ import annotations

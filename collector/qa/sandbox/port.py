@@ -1,8 +1,7 @@
 """The sandbox port: run one command on a source tree, contained, and say how it ended.
 
-A tree goes in as a tar file and is unpacked inside, never outside; what comes back is capped output, report files and,
-if asked for, the tree as a tar again. Everything a program can do is an `Outcome`; a sandbox that does not work is a
-`SandboxError` and never an outcome. What a sandbox holds back was seen from inside it (`SandboxFacts`), not believed.
+A tree is unpacked inside, never outside; capped output, report files and, if asked for, the tree come back. What a
+program does is an `Outcome`; a sandbox that fails is a `SandboxError`. `SandboxFacts` were seen from inside.
 """
 
 from __future__ import annotations
@@ -122,12 +121,7 @@ class Sandbox(Protocol):
     """What runs strangers' code. Adapters: `container` (docker, podman) and `bubblewrap`."""
 
     async def facts(self, image: str) -> SandboxFacts:
-        """What this sandbox holds back when it runs `image`, tried once and remembered.
-
-        Raises:
-            SandboxError: it does not work at all here, or the image cannot be had.
-
-        """
+        """What this sandbox holds back when it runs `image`, tried once; SandboxError: it does not work here."""
         ...
 
     async def image_id(self, image: str) -> str:
@@ -135,12 +129,7 @@ class Sandbox(Protocol):
         ...
 
     async def run(self, job: Job) -> Outcome:
-        """Run the job to its end or to a limit; nothing of it is left when this returns, raises or is cancelled.
-
-        Raises:
-            SandboxError: the sandbox broke; nothing can be said about the command.
-
-        """
+        """Run the job to its end or a limit; nothing of it is left on return, SandboxError or cancellation."""
         ...
 
     async def clean(self) -> int:

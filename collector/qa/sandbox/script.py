@@ -92,9 +92,9 @@ class End:
 
 
 class FrameReader:
-    """Parts the script's marks, the command's output and the tar after it; feed it bytes as they come.
+    """Splits marks, command output and the tar after it as bytes come; holds no more than one mark.
 
-    `stage`: `setup` (nothing ran yet), `unpack_failed`, `missing`, `running`, `ended`. Holds no more than one mark.
+    `stage`: `setup` (nothing ran yet), `unpack_failed`, `missing`, `running`, `ended`.
     """
 
     def __init__(self, word: str) -> None:

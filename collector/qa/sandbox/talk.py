@@ -44,10 +44,7 @@ class Talk:
 async def talk(
     process: Process, job: Job, *, word: str, watch: Callable[[], Awaitable[Cut | None]] | None = None
 ) -> Talk:
-    """Feed `job.source` to the script and hear it out, to its end or to the first limit.
-
-    `watch` is asked ten times a second for a further reason to cut the run.
-    """
+    """Run `job` by the script to its end or first limit; `watch`, asked ten times a second, may say why to end it."""
     heard = Talk(FrameReader(word), BoundedOutput(job.limits.keep_bytes), process.stderr_output)
     feeding = asyncio.create_task(_feed(process, word, job.source))
     hearing = asyncio.create_task(_hear(process, job, heard))

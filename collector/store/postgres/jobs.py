@@ -1,7 +1,4 @@
-"""The job queue's tables in PostgreSQL, beside the traces: PgQueuer's own, and the shared rate of the judge.
-
-`enqueue` runs inside the caller's transaction, so a trace is finalized and queued together or not at all.
-"""
+"""PgQueuer's tables beside the traces, and the judge's shared rate; `enqueue` joins the caller's transaction."""
 
 from __future__ import annotations
 
@@ -47,13 +44,7 @@ def _queries(connection: AsyncConnection[Any]) -> Any:
 
 
 async def install_queue(dsn: str) -> None:
-    """Make the queue's tables where they are not there yet; several may try at once.
-
-    Raises:
-        ConfigError: the database is not in UTF-8, or the extra `postgres` is not installed.
-        UnavailableError: the database cannot be reached.
-
-    """
+    """Make the queue's tables where they are not there yet; several may try at once. ConfigError: not in UTF-8."""
     with needs_extra("postgres", wanted_by="a postgresql:// address"):  # whoever uses the database comes by here first
         import pgqueuer.queries  # noqa: F401 - what is used from here on
         import psycopg_pool  # noqa: F401 - for the store

@@ -1,8 +1,7 @@
-"""The tables of the PostgreSQL store, version by version, and how an older database becomes a newer one.
+"""The PostgreSQL store's tables by version (`pm_collector.schema_version`), and their migration.
 
-The tables live in the schema `pm_collector` (the search path's first), its version in `schema_version`. A migration
-runs in one transaction under an advisory lock: servers that start together migrate once, a crash leaves the old
-version whole.
+A migration is one transaction under an advisory lock: servers that start together migrate once, and a crash leaves
+the old version whole.
 """
 
 from __future__ import annotations

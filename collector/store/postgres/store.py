@@ -55,13 +55,7 @@ OnFinalize = Callable[[Connection, str], Awaitable[None]]
 async def open_postgres(
     dsn: str, *, pool_size: int = _POOL, on_finalize: OnFinalize | None = None
 ) -> AsyncIterator[PostgresStore]:
-    """The store in the database that `dsn` names; its tables are made or brought up to date.
-
-    Raises:
-        UnavailableError: the database cannot be reached.
-        TraceError: it is of a later version.
-
-    """
+    """The store in the database that `dsn` names, migrated if needed; TraceError: it is of a later version."""
     store = PostgresStore(dsn, pool_size=pool_size, on_finalize=on_finalize)
     try:
         await store.start()

@@ -160,10 +160,7 @@ async def hold(
     own_only: bool = False,
     used: bool = True,
 ) -> None:
-    """Make stored blobs belong to the trace and be `used` by it.
-
-    Unknown ones are an error unless not `needed`, with `own_only` also those that are neither the trace's nor shared.
-    """
+    """Make the trace own and `use` stored blobs; unknown ones (with `own_only`, others' too) fail if `needed`."""
     for blob_id in sorted(ids):
         row = await _one(
             connection,

@@ -1,9 +1,7 @@
 """Group commit: one thread writes; whatever waits while a commit is under way shares the next one.
 
-Promises: a result is given back only after its transaction is on the disk; a piece of work that raises a `PmError`
-(which it does before it writes) has changed nothing and hinders no other. When anything else goes wrong the whole
-group is undone and its pieces are tried one by one, so that only the one at fault fails. Pieces of one kind may be
-done together (`write_together`): neighbours in the queue become one call.
+A result is returned only once its transaction is on the disk. Work that raises a `PmError` (before it writes) changes
+nothing. After any other failure the group is undone and its pieces tried one by one, so only the faulty one fails.
 """
 
 from __future__ import annotations
@@ -56,10 +54,7 @@ class GroupWriter:
         await self._opened
 
     async def write(self, work: Callable[[sqlite3.Connection], _Result], *, size: int = 0) -> _Result:
-        """Run `work` in a transaction, with others; its result once the transaction is on the disk.
-
-        `work` raises `PmError` only before it writes. `size` is about how many bytes it will write.
-        """
+        """Run `work`, of about `size` bytes, in a shared transaction, durable on return; see the module on errors."""
         result: _Result = await self._queued(_each, work, size)
         return result
 

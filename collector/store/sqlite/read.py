@@ -104,11 +104,7 @@ def blob_data(connection: sqlite3.Connection, blob_id: str) -> bytes | None:
 
 
 def blob_rows(connection: sqlite3.Connection, trace_id: str, after: str, limit: int | None) -> tuple[BlobRow, ...]:
-    """See `TraceStore.blob_rows`.
-
-    They are stored in the order they came; for pages they are sorted once, into a temporary table that the following
-    pages are read from.
-    """
+    """See `TraceStore.blob_rows`: sorted once into a temporary table, which the following pages are read from."""
     if limit is None:
         rows = connection.execute(f"{_HELD} AND b.blob_id > ? ORDER BY b.blob_id", (trace_id, after))
         return tuple(_blob(row) for row in rows)

@@ -33,10 +33,9 @@ MIGRATIONS: Final = (_statements(1), _statements(2))
 
 
 def use_wal(connection: sqlite3.Connection, *, patience_s: float) -> None:
-    """Let the file keep a write-ahead log.
+    """Let the file keep a write-ahead log, trying again for `patience_s`.
 
-    Of two connections that turn a fresh file to WAL at the same moment SQLite refuses one at once, whatever its
-    timeout (waiting could be a deadlock), so that this one tries again for up to `patience_s` seconds.
+    Of two connections that turn a fresh file to WAL at once SQLite refuses one at once, whatever its timeout.
     """
     give_up_at = time.monotonic() + patience_s
     while True:

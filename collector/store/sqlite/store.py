@@ -1,8 +1,7 @@
 """The SQLite store, the default: one file, no set-up, safe to share between processes of one machine.
 
-WAL, `synchronous=FULL`: what is acknowledged is on the disk. All writes of a process go through one thread with group
-commit. Single rows are read on the event loop (10 us; a thread costs 60 to 100), longer reads in a thread. A lock file
-keeps uploads and garbage collection apart.
+WAL, `synchronous=FULL`: what is acknowledged is on the disk; one thread writes, with group commit. Single rows are
+read on the event loop (10 us; a thread costs 60 to 100), longer reads in a thread.
 """
 
 from __future__ import annotations
@@ -87,13 +86,7 @@ _Result = TypeVar("_Result")
 
 @contextlib.asynccontextmanager
 async def open_sqlite(path: Path | str, *, group: int = MOST_GROUPED) -> AsyncIterator[SqliteStore]:
-    """The store in the file `path`, made if it is not there. `group` 1 turns group commit off (for measuring).
-
-    Raises:
-        TraceError: it is no database of ours, or of a later version.
-        RecordError: it cannot be written.
-
-    """
+    """The store in `path`, made if missing; TraceError: not ours, or of a later version. `group` 1: no group commit."""
     store = SqliteStore(Path(path), group=group)
     try:
         await store.start()

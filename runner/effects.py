@@ -42,12 +42,7 @@ BUILT_IN_RULES: Final = """\
 
 
 def load_rules(state_dir: Path) -> str:
-    """The text of `rules.md` in the state directory, or the built-in rules where there is none.
-
-    Raises:
-        ConfigError: the file is not readable UTF-8 text of at most 256 kB.
-
-    """
+    """The text of `rules.md` (UTF-8, at most 256 kB) in the state directory, or the built-in rules without one."""
     path = state_dir / "rules.md"
     try:
         with path.open("rb") as file:
@@ -83,7 +78,7 @@ class TaskEffects:
         executor: Executor,
         state_dir: StateDir,
         redaction: RedactionSettings = NO_ADDITIONS,
-        family: list[TaskEffects] | None = None,
+        workspaces: dict[str, Workspace] | None = None,
     ) -> None:
         self._request = request
         self._task_id = task_id
@@ -91,11 +86,9 @@ class TaskEffects:
         self._state_dir = state_dir
         self._redaction = redaction
         self._blobs = DirectoryBlobs(state_dir.blobs)
-        self._workspace: Workspace | None = None
         self._places: SubtaskPlaces | None = None
-        # All effects of one task: pm's own records are told to each one's guard.
-        self._family = family if family is not None else []
-        self._family.append(self)
+        # By folder, shared by all effects of one task: pm's own records are told to each one's guard.
+        self._workspaces = {} if workspaces is None else workspaces
 
     async def rules(self) -> str:
         """The project's rules, or the built-in ones."""
@@ -161,13 +154,9 @@ class TaskEffects:
             redaction=self._redaction,
         )
         if made.path is not None:
-            for member in list(self._family):
-                await member._rewritten(Path(made.path))  # noqa: SLF001 - the same class
+            for workspace in list(self._workspaces.values()):
+                await workspace.rewritten(Path(made.path))
         return made.path
-
-    async def _rewritten(self, path: Path) -> None:
-        if self._workspace is not None:
-            await self._workspace.rewritten(path)
 
     def apart(self, state: TaskState) -> SubtaskPlaces:
         """Where the task's subtasks work."""
@@ -195,22 +184,23 @@ class TaskEffects:
         """The same effects in another folder."""
         if workspace == self._request.workspace:
             return self
-        self._family[:] = [member for member in self._family if member._request.workspace != workspace]  # noqa: SLF001
+        self._workspaces.pop(workspace, None)
         return TaskEffects(
             request=self._request._replace(workspace=workspace),
             task_id=self._task_id,
             executor=self._executor,
             state_dir=self._state_dir,
             redaction=self._redaction,
-            family=self._family,
+            workspaces=self._workspaces,
         )
 
     async def _open(self) -> Workspace:
-        if self._workspace is None:
-            self._workspace = await asyncio.to_thread(
-                open_workspace, self._request.workspace, state_dir=self._state_dir.root, blobs=self._blobs
+        folder = self._request.workspace
+        if folder not in self._workspaces:
+            self._workspaces[folder] = await asyncio.to_thread(
+                open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs
             )
-        return self._workspace
+        return self._workspaces[folder]
 
 
 def make_effects(

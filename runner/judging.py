@@ -45,13 +45,7 @@ async def check_paths(
     exclude: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
 ) -> CheckReport:
-    """Judge the files under `paths` (relative to `root`; the whole of `root` where nothing at all is named).
-
-    Raises:
-        NotFoundError: a path that does not exist.
-        UsageError: a path outside `root`.
-
-    """
+    """Judge the files under `paths` (relative to `root`; the whole of `root` where nothing at all is named)."""
     root = root.resolve()
     named = list(paths) or ([] if answer is not None else ["."])
     names: list[str] = []
@@ -102,12 +96,7 @@ def _read_all(root: Path, names: Sequence[str]) -> tuple[list[ChangedFile], list
 
 
 def _read(root: Path, name: str) -> ChangedFile | None:
-    """One file, whole up to the reading limit; None for links and special files.
-
-    Raises:
-        OSError: it cannot be read.
-
-    """
+    """One file, whole up to the reading limit; None for links and special files. May raise OSError."""
     path = root / name
     before = path.lstat()
     if not stat.S_ISREG(before.st_mode):
@@ -141,7 +130,8 @@ async def judge_answer(
     )
     venv = await asyncio.to_thread(project_venv, workspace)
     environment = active_environment(venv) if trusted and venv is not None else None
-    text = _task_text(state, request, step.subtask_id)
+    subtask = state.subtask(step.subtask_id)
+    text = request.prompt if step.subtask_id is None or state.plan is None else subtask.description
     evidence = await gather(
         request=text,
         answer=answer.output,
@@ -151,7 +141,7 @@ async def judge_answer(
         kind=_kind(request, text, subtask=step.subtask_id is not None),
         stop_reason=answer.stop_reason,
         error_kind=answer.error.kind if answer.error else None,
-        expected=_expected(state, step.subtask_id),
+        expected=subtask.files_expected,
         commands=commands,
         allow_test_changes=checks.allow_test_changes,
         options=checks.options,
@@ -160,11 +150,7 @@ async def judge_answer(
         run_check=running_checks(state_dir=state_dir, task_id=state.task_id, environment=environment),
         unused_venv=None if trusted else venv,
     )
-    criteria = criteria_in_force(
-        commands=_kinds(evidence),
-        selected=checks.criteria,
-        team=team(),
-    )
+    criteria = criteria_in_force(commands=_kinds(evidence), selected=checks.criteria, team=team())
     return await asyncio.to_thread(judge, evidence, criteria)
 
 
@@ -177,17 +163,7 @@ def _commands(listed: Mapping[str, Any]) -> Mapping[CommandKind, str]:
     return {cast("CommandKind", kind): str(command) for kind, command in listed.items() if command}
 
 
-def _task_text(state: TaskState, request: Request, subtask_id: str | None) -> str:
-    if subtask_id is None or state.plan is None:
-        return request.prompt
-    return state.plan.subtask(subtask_id).description
-
-
 def _kind(request: Request, text: str, *, subtask: bool) -> Kind:
     """The kind recorded for the task. A part of a change may only ask: the whole is judged as a change in any case."""
     kind = settled_kind(request.kind, request.prompt)  # records from before kinds were settled hold "auto"
     return settled_kind("auto", text) if subtask and kind == "change" else kind
-
-
-def _expected(state: TaskState, subtask_id: str | None) -> tuple[str, ...]:
-    return state.plan.subtask(subtask_id).files_expected if state.plan and subtask_id is not None else ()

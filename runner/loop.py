@@ -71,12 +71,7 @@ class Handed(NamedTuple):
 
 
 async def hand_over(state: TaskState, effects: Effects, step: Finish) -> Handed:
-    """Give the person the result that a task's end calls for; nothing at all where it is not COMPLETE, unless asked.
-
-    Raises:
-        ConflictError: they changed the same lines meanwhile.
-
-    """
+    """Give the user the result that a task's end calls for; nothing at all where it is not COMPLETE, unless asked."""
     request, base = state.request, state.main.first_base
     if base is None:
         return Handed(Changed(()))
@@ -96,7 +91,7 @@ async def hand_over(state: TaskState, effects: Effects, step: Finish) -> Handed:
 
 async def _merge_started(state: TaskState, apart: Apart) -> None:
     """A person accepts the work as it is: what merges is part of it."""
-    for subtask_id in in_dependency_order(state.plan.subtasks if state.plan else ()):
+    for subtask_id in in_dependency_order(state.planned):
         loop = state.loop(subtask_id)
         if loop.phase not in {"new", "requested"} and not loop.passed and not loop.fresh:
             await apart.merge(subtask_id)
@@ -105,12 +100,7 @@ async def _merge_started(state: TaskState, apart: Apart) -> None:
 async def run_subtasks(
     ledger: Ledger, *, effects: Effects, live: LiveSink, sleep: Callable[[float], Awaitable[None]]
 ) -> None:
-    """Run every subtask that may start, until none can go on.
-
-    Raises:
-        PmError: a fact could not be recorded or a workspace not be used; all others were ended.
-
-    """
+    """Run every subtask that may start, until none can go on; the first PmError ends them all."""
     crew = _Crew(ledger, effects.apart(ledger.state), live, sleep)
     try:
         await crew.run()
@@ -120,8 +110,7 @@ async def run_subtasks(
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The error to tell: one that pm knows before one that it does not."""
-    known = [error for error in _leaves(group) if isinstance(error, PmError)]
-    return known[0] if known else next(iter(_leaves(group)))
+    return min(_leaves(group), key=lambda error: not isinstance(error, PmError))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
@@ -148,7 +137,7 @@ class _Crew:
         self._working = 0
         self._refused = False
         self._group = TaskGroup()
-        subtasks = state.plan.subtasks if state.plan else ()
+        subtasks = state.planned
         self._place = {item.id: number for number, item in enumerate(subtasks)}
         self._ready: list[tuple[bool, int, str]] = []
         self._missing: dict[str, int] = {}
@@ -271,13 +260,7 @@ class TaskLoop:
         self._sleep = sleep
 
     async def run(self, state: TaskState) -> TaskState:
-        """The state after the last possible step.
-
-        Raises:
-            RecordError: a fact could not be made durable.
-            PmError: the workspace, an executor's set-up or the rules cannot be used.
-
-        """
+        """The state after the last possible step."""
         ledger = Ledger(state, self._append)
         performer = Performer(ledger, effects=self._effects, live=self._live, sleep=self._sleep)
         while (step := decide(ledger.state)) is not None:
@@ -314,8 +297,11 @@ class TaskLoop:
 
     async def _finish(self, ledger: Ledger, step: Finish) -> None:
         state = ledger.state
-        result = await self._result(state, step)
-        totals = state.totals
+        totals, base = state.totals, state.main.first_base
+        if _is_chunked(state):
+            result = await hand_over(state, self._effects, step)
+        else:
+            result = Handed(await self._effects.changed(base) if base is not None else Changed(()))
         await ledger.record(
             final_summary(
                 status=step.status,
@@ -336,12 +322,6 @@ class TaskLoop:
         if _is_chunked(state):
             with suppress(PmError):  # the end is recorded; what is left lying is removed by the next start
                 await self._effects.apart(state).close(keep_results=step.status in {"INCOMPLETE", "ERROR"})
-
-    async def _result(self, state: TaskState, step: Finish) -> Handed:
-        if _is_chunked(state):
-            return await hand_over(state, self._effects, step)
-        base = state.main.first_base
-        return Handed(await self._effects.changed(base) if base is not None else Changed(()))
 
 
 def _is_chunked(state: TaskState) -> bool:

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple, Protocol, cast
 
 from runner.core.chunk_plan import PLAN_SCHEMA
 from runner.core.evolve import evolve
-from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import AskAgent, Judge
 from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink, Permissions
@@ -24,7 +23,7 @@ from runner.gate.criterion import Verdict
 from runner.isolation.isolation_port import Conflict, Merged
 from tracer.clock import monotonic
 from tracer.drafts import Draft, llm_request, llm_response, quality_judgment
-from tracer.facts import Entry, LlmRequest, Subtask
+from tracer.facts import Entry, LlmRequest
 
 
 class Begun(NamedTuple):
@@ -210,10 +209,9 @@ class Performer:
 
     async def ask(self, step: AskAgent) -> None:
         """Record the request, ask, record the answer."""
-        request = self._ledger.state.request
         waited_ms = await self._wait(step)
         base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
-        name, model = _agent_of(self._ledger.state, request, step.subtask_id)
+        name, model = _agent_of(self._ledger.state, step.subtask_id)
         told = waited_ms >= _WORTH_TELLING_MS or (waited_ms and self._time_is_over(waited_ms))
         draft = llm_request(
             step.prompt,
@@ -333,7 +331,7 @@ class Performer:
     def _ask_of(self, step: AskAgent, prompt: str, *, timeout_s: float | None, budget_usd: float | None) -> Ask:
         """What the executor is given. `prompt` is what the trace holds: secrets in it are replaced already."""
         state, request = self._ledger.state, self._ledger.state.request
-        name, model = _agent_of(state, request, step.subtask_id)
+        name, model = _agent_of(state, step.subtask_id)
         return Ask(
             task_id=state.task_id,
             subtask_id=step.subtask_id,
@@ -375,12 +373,12 @@ class Performer:
         )
 
 
-def _agent_of(state: TaskState, request: Request, subtask_id: str | None) -> tuple[str | None, str | None]:
+def _agent_of(state: TaskState, subtask_id: str | None) -> tuple[str | None, str | None]:
     """Who is asked, and which model: the task's own unless the user's plan names another for the subtask."""
-    subtask = state.plan.subtask(subtask_id) if state.plan is not None and subtask_id is not None else Subtask({})
+    subtask, chosen = state.subtask(subtask_id), state.request.executor
     if subtask.executor:
         return subtask.executor, subtask.model  # a model's name belongs to one provider
-    return request.executor.name or None, subtask.model or request.executor.model
+    return chosen.name or None, subtask.model or chosen.model
 
 
 def _time_left_s(state: TaskState) -> float | None:

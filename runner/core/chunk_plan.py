@@ -191,18 +191,11 @@ def check_plan(plan: object, *, task_id: str, by_person: bool = False) -> Checke
     return Checked(problem=cycle) if cycle else Checked(tuple(subtasks))
 
 
-def require_plan(plan: Mapping[str, Any]) -> None:
-    """Refuse a person's plan that cannot be carried out, before anything is recorded.
-
-    Raises:
-        UsageError: it says what is wrong.
-
-    """
+def require_plan(plan: object, *, next_step: str = "mend it and give it again") -> None:
+    """Refuse a user's plan that cannot be carried out with a UsageError, before anything is recorded."""
     checked = check_plan(plan, task_id="task", by_person=True)
     if checked.problem:
-        raise UsageError(
-            "the plan cannot be carried out", why=checked.problem, next_step="correct it and give it again"
-        )
+        raise UsageError("the plan cannot be carried out", why=checked.problem, next_step=next_step)
 
 
 def _name(given: object, number: int) -> str:
@@ -280,13 +273,10 @@ def plan_of_text(text: str) -> object:
 
 
 def read_plan(text: str) -> dict[str, Any]:
-    """A plan that a person wrote: JSON with `subtasks`, or a numbered or bulleted list. An empty list is allowed.
+    """A plan that a user wrote: JSON with `subtasks`, or a numbered or bulleted list. An empty list is allowed.
 
-    Raises:
-        UsageError: it is neither, or what stands in it cannot be carried out; the message says what and where.
-
+    A UsageError says what else it is, or what in it cannot be carried out.
     """
-    found: object = None
     if text.lstrip().startswith(("{", "[")):
         try:
             found = json.loads(text)
@@ -295,11 +285,9 @@ def read_plan(text: str) -> dict[str, Any]:
         found = {"subtasks": found} if isinstance(found, list) else found
     elif items := list_items(text):
         found = listed_plan(items)
-    checked = (
-        check_plan(found, task_id="task", by_person=True) if found is not None else Checked(problem="it holds no list")
-    )
-    if checked.problem or not isinstance(found, dict):
-        raise UsageError("the plan cannot be carried out", why=checked.problem or "it is no object", next_step=_NEXT)
+    else:
+        raise UsageError("the plan cannot be carried out", why="it holds no list", next_step=_NEXT)
+    require_plan(found, next_step=_NEXT)
     return {"subtasks": found["subtasks"]}
 
 
@@ -309,20 +297,6 @@ _NEXT: Final = 'write {"subtasks": [{"id": 1, "description": "…", "dependencie
 def plan_text(subtasks: Sequence[Subtask]) -> str:
     """Subtasks as JSON for a user to edit; `read_plan` reads it back. Ids are their numbers."""
     numbers = {item.id: number for number, item in enumerate(subtasks, 1)}
-    shown = [{**item.data, "id": numbers[item.id], "dependencies": _numbers(item, numbers)} for item in subtasks]
+    needs = {item.id: [numbers[need] for need in item.dependencies if need in numbers] for item in subtasks}
+    shown = [{**item.data, "id": numbers[item.id], "dependencies": needs[item.id]} for item in subtasks]
     return json.dumps({"subtasks": shown}, indent=2, ensure_ascii=False) + "\n"
-
-
-def plan_lines(subtasks: Sequence[Subtask]) -> list[str]:
-    """One line for each subtask: `2 API (after 1)`; titles as they were recorded, not escaped."""
-    numbers = {item.id: number for number, item in enumerate(subtasks, 1)}
-    lines = []
-    for item in subtasks:
-        needs = ", ".join(str(number) for number in _numbers(item, numbers))
-        lines.append(f"{numbers[item.id]} {item.title}" + (f" (after {needs})" if needs else ""))
-    return lines
-
-
-def _numbers(item: Subtask, numbers: Mapping[str, int]) -> list[int]:
-    """The numbers of what a recorded subtask depends on."""
-    return [numbers[need] for need in item.dependencies if need in numbers]

@@ -175,7 +175,7 @@ def task_text(state: TaskState, subtask_id: str | None) -> str:
     """What is asked for, as the agent reads it: the request, or the subtask with what it must deliver."""
     if subtask_id is None or state.plan is None:
         return state.request.prompt
-    subtask = state.plan.subtask(subtask_id)
+    subtask = state.subtask(subtask_id)
     parts = [subtask.description]
     if subtask.acceptance:
         parts.append(f"Done when: {subtask.acceptance}")

@@ -81,7 +81,7 @@ def continuation(
         "tried": [*earlier.tried, *state.main.tried.items()],
         "history": [*earlier.history, *state.history.items()],
     }
-    if state.plan is not None and state.plan.subtasks and not state.plan.proposed:
+    if state.plan is not None and state.planned and not state.plan.proposed:
         continues["plan"] = _plan(state)
         continues["subtasks_tried"] = _tried_by_subtask(state, earlier)
     limits = {**_limits_given_later(entries), **overrides}
@@ -101,7 +101,7 @@ def _limits_given_later(entries: Sequence[Entry]) -> dict[str, Any]:
 
 def _plan(state: TaskState) -> dict[str, Any]:
     """The plan that ran, without repairs that failed; `done` names what need not be done again."""
-    subtasks, repairs = (state.plan.subtasks, state.plan.repairs) if state.plan else ((), 0)
+    subtasks, repairs = state.planned, state.plan.repairs if state.plan else 0
     passed = [item.id for item in subtasks if state.loop(item.id).passed]
     first = len(subtasks) - repairs
     planned = [*subtasks[:first], *(item for item in subtasks[first:] if item.id in passed)]

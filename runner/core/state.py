@@ -139,10 +139,6 @@ class Plan(NamedTuple):
     repairs: int = 0
     names: Mapping[str, Subtask] = {}
 
-    def subtask(self, subtask_id: str) -> Subtask:
-        """The subtask of that id; an empty one where there is none."""
-        return self.names.get(subtask_id, Subtask({}))
-
 
 def answer_in(fact: LlmResponse) -> str:
     """The text of an LLM_RESPONSE that answers the request, empty where there is none; a plan answers nothing."""
@@ -193,6 +189,16 @@ class TaskState(NamedTuple):
     def iterations(self) -> int:
         """How many iterations have ended, over all subtasks."""
         return self.judgments.length
+
+    @property
+    def planned(self) -> tuple[Subtask, ...]:
+        """The subtasks of the plan, one that is only proposed too; empty for a task in one piece."""
+        return self.plan.subtasks if self.plan else ()
+
+    def subtask(self, subtask_id: str | None) -> Subtask:
+        """The subtask of that id; an empty one where there is none, and for the task's own loop."""
+        found = self.plan.names.get(subtask_id) if self.plan and subtask_id else None
+        return Subtask({}) if found is None else found
 
     def loop(self, subtask_id: str | None) -> LoopState:
         """The loop of `subtask_id`, a new one if it has no facts yet; None is the task's own."""

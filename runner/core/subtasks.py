@@ -77,7 +77,7 @@ def _judge_whole(state: TaskState, *, repairs: int) -> Step:
 
 
 def _repair(state: TaskState) -> Draft:
-    subtasks = state.plan.subtasks if state.plan else ()
+    subtasks = state.planned
     hint = f"\n\n## Hint from the user\n{state.hint}" if state.action == "hint" and state.hint else ""
     subtask = {
         "id": f"{state.task_id}-sub-{len(subtasks) + 1}",
@@ -91,13 +91,13 @@ def _repair(state: TaskState) -> Draft:
 
 def answer_of_all(state: TaskState) -> str:
     """What the subtasks answered, one after another: the answer that the whole is judged by."""
-    outputs = (state.loop(item.id).answer.output for item in _subtasks(state))
+    outputs = (state.loop(item.id).answer.output for item in state.planned)
     return "\n\n".join(output.strip() for output in outputs if output.strip())[:_ANSWER]
 
 
 def fates(state: TaskState) -> dict[str, Fate]:
     """How every subtask stands, in the plan's order."""
-    listed = _subtasks(state)
+    listed = state.planned
     subtasks = {item.id: item for item in listed}
     unstarted = _unstarted(state)
     found: dict[str, Fate] = {}
@@ -134,10 +134,6 @@ def in_dependency_order(subtasks: Sequence[Subtask]) -> list[str]:
             if missing[follower] == 0:
                 order.append(follower)
     return order
-
-
-def _subtasks(state: TaskState) -> tuple[Subtask, ...]:
-    return state.plan.subtasks if state.plan else ()
 
 
 def _held_back(subtask: Subtask, found: Mapping[str, Fate], subtasks: Mapping[str, Subtask]) -> Fate | None:
@@ -220,7 +216,7 @@ def standings(state: TaskState) -> tuple[Standing, ...]:
 
 
 def _standing(state: TaskState, subtask_id: str, fate: Fate, numbers: dict[str, int]) -> Standing:
-    subtask = state.plan.subtask(subtask_id) if state.plan else Subtask({})
+    subtask = state.subtask(subtask_id)
     loop = state.loop(subtask_id)
     status = fate.kind if fate.kind != "run" or loop.phase != "new" or loop.iteration_index else "wait"
     return Standing(

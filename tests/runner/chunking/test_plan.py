@@ -11,7 +11,6 @@ from runner.core.chunk_plan import (
     is_work_list,
     list_items,
     listed_plan,
-    plan_lines,
     plan_of_text,
     plan_text,
     read_plan,
@@ -66,7 +65,6 @@ def test_what_is_shown_for_editing_reads_back_as_the_same_plan() -> None:
     recorded = tuple(map(Subtask, plan.subtasks))
     again = check_plan(read_plan(plan_text(recorded)), task_id="task-001")
     assert again == plan
-    assert plan_lines(recorded) == ["1 a", "2 b (after 1)"]
 
 
 def test_a_persons_plan_may_be_a_plain_list_and_a_faulty_one_names_the_fault() -> None:

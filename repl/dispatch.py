@@ -56,7 +56,8 @@ def _run(words: list[str], output: Output, explain: Callable[[], tuple[str, str,
 
         command, arguments = _named(words, parse_command_line)
         context.command, context.arguments = command.name, arguments
-        _refuse_two_forms(arguments)
+        if arguments.json and arguments.jsonl:
+            raise UsageError("--json and --jsonl exclude each other", next_step="give one of them")
         return run_command(command, context)
     except (PmError, KeyboardInterrupt, Terminated) as ending:
         return report_end(context, ending)
@@ -75,11 +76,6 @@ def _typed_name(words: list[str]) -> str:
 
     rest = words[leading_globals(words) :]
     return rest[0] if rest and not rest[0].startswith("-") else "repl"
-
-
-def _refuse_two_forms(arguments: Namespace) -> None:
-    if arguments.json and arguments.jsonl:
-        raise UsageError("--json and --jsonl exclude each other", next_step="give one of them")
 
 
 def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespace]]) -> tuple[Command, Namespace]:

@@ -131,10 +131,6 @@ class Session:
         """The tasks that another process runs and this session shows."""
         return [task_id for task_id, waiting in self._elsewhere.items() if not waiting.done()]
 
-    def shown_before(self, path: str) -> int:
-        """The last sequence of a trace file that a view of this session has shown, or that was there before it."""
-        return self.seen.get(path, -1)
-
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every live update, and with None when a task starts or rests; returns the way out."""
         self._listeners.append(listener)

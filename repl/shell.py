@@ -137,13 +137,8 @@ def _split(text: str, command: Command) -> list[str]:
 
 def slashed(hint: str) -> str:
     """A next step as it is typed at `pm>`: `/show 15` for `pm show 15`; what only a shell can do stays as it is."""
-    return _SHELL_COMMAND.sub(lambda found: "/" if _at_prompt(found[1]) else found[0], hint)
-
-
-def _at_prompt(words: str) -> bool:
-    """Whether a command that can be typed at `pm>` begins `words`."""
     known = {name for command in commands_for("slash") for name in (command.name, *command.aliases)}
-    return any(name in known for name in (words, words.partition(" ")[0]))
+    return _SHELL_COMMAND.sub(lambda found: "/" if {found[1], found[1].split(" ")[0]} & known else found[0], hint)
 
 
 def for_session(error: PmError) -> PmError:
@@ -249,16 +244,12 @@ class Shell:
 async def run_handler(command: Command, context: Context) -> int:
     """Run a handler inside the running loop; plain ones work in a thread, so that the view stays alive."""
     handler = load_handler(command)
-    if _is_plain(command, handler):
+    # Those of the session touch the view and stay in its thread.
+    if not asyncio.iscoroutinefunction(handler) and command.group != "session":
         returned = await asyncio.to_thread(handler, context, context.arguments)
     else:
         returned = handler(context, context.arguments)
     return int(returned if isinstance(returned, int) else await returned)
-
-
-def _is_plain(command: Command, handler: Any) -> bool:
-    """Whether the handler only reads and prints; those of the session touch the view and stay in its thread."""
-    return not asyncio.iscoroutinefunction(handler) and command.group != "session"
 
 
 def _no_arguments() -> Namespace:

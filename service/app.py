@@ -85,7 +85,9 @@ def create_app(
                 supervisor=supervisor,
                 task_request=task_request,
                 collector=opened,
-                admission=_admission(opened),
+                admission=Admission(
+                    calls=opened.settings.waiting, size=_WAITING_BATCHES * opened.settings.limits.batch_bytes
+                ),
             )
             async with telemetry.watching(state_dir, supervisor) if telemetry else nullcontext():
                 yield
@@ -108,11 +110,6 @@ def _add(app: LaneApp, middleware: Callable[..., ASGIApp], **options: Any) -> No
     """Put `middleware` around all that is there, on both ways."""
     app.add_middleware(middleware, **options)
     app.lane = middleware(app.lane, **options)
-
-
-def _admission(collector: Collector) -> Admission:
-    settings = collector.settings
-    return Admission(calls=settings.waiting, size=_WAITING_BATCHES * settings.limits.batch_bytes)
 
 
 def _telemetry(endpoint: str, version: str) -> Telemetry:

@@ -13,7 +13,6 @@ from repl.present.feed import Feed
 from repl.present.output import Output
 from repl.session import Session
 from repl.shell import Shell
-from runner.core.task import TaskOutcome
 from tracer.errors import UsageError
 
 
@@ -27,7 +26,7 @@ class PipeView:
         self.output = output
         self._left = False
         self._shell = Shell(session, output=output, view=self)
-        self._feed = Feed(session, output, changed=lambda: None, ended=self._rests)
+        self._feed = Feed(session, output, changed=lambda: None, ended=lambda _outcome, _seconds: None)
 
     async def run(self, lines: AsyncIterator[str]) -> int:
         try:
@@ -65,6 +64,3 @@ class PipeView:
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
         raise UsageError(f"an editor for {len(text)} characters needs a terminal", next_step=f"--file PLAN{suffix}")
-
-    def _rests(self, _outcome: TaskOutcome, _seconds: float) -> None:
-        return

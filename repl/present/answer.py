@@ -42,7 +42,10 @@ def answer_lines(text: str, *, columns: int, styled: bool = False, whole_by: str
     if not columns:
         return text.split("\n")
     text, hidden = _folded(text, columns) if whole_by else (text, 0)
-    lines = _markdown(text, columns) if styled and len(text) <= _MOST_MARKDOWN else _behind_gutter(text)
+    if styled and len(text) <= _MOST_MARKDOWN:
+        lines = _markdown(text, columns)
+    else:
+        lines = [f"{GUTTER}{line}".rstrip() for line in text.split("\n")]
     return [*lines, *([f"  … {count_text(hidden, 'more line')}   {whole_by} shows all"] if hidden else [])]
 
 
@@ -55,10 +58,6 @@ def _folded(text: str, columns: int) -> tuple[str, int]:
             kept = lines[: max(number, 1)]
             return "\n".join([kept[0][: _FOLD * columns], *kept[1:]]), max(len(lines) - number, 1)
     return text, 0
-
-
-def _behind_gutter(text: str) -> list[str]:
-    return [f"{GUTTER}{line}".rstrip() for line in text.split("\n")]
 
 
 def _markdown(text: str, columns: int) -> list[str]:

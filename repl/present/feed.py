@@ -144,7 +144,7 @@ class Feed:
 
     async def _print(self, task_id: str, progress: Progress) -> TaskOutcome:
         path = str(self.session.resolve(task_id).path)
-        after = self._seen.get(path, self.session.shown_before(path))
+        after = self._seen.get(path, self.session.seen.get(path, -1))
         async for seq, line in self.session.facts(task_id):
             await self._may_print.wait()
             known = self._told.get(path, -1)

@@ -89,7 +89,8 @@ class SubtaskBoard:
         if now is not None and one.status == "run":
             elapsed = f"   {max(int(now - self._since.get(one.subtask_id, ((), now))[1]), 0)} s"
         text = standing_text(one, conflict=self._conflicts.get(one.subtask_id, ""))
-        return subtask_line(one, text + elapsed, width=self._title_width())
+        longest = max((len(_title(each)) for each in self.standings), default=0)
+        return subtask_line(one, text + elapsed, width=min(max(longest, 14), _TITLE))
 
     def table(self, *, now: float | None = None, most: int = 12) -> list[str]:
         """One line each in the plan's order; of more than `most`, those that matter now and a count of the others."""
@@ -99,7 +100,7 @@ class SubtaskBoard:
         shown = {one.number for one in kept}
         left = [one for one in self.standings if one.number not in shown]
         counts = [(word, sum(one.status == word for one in left)) for word in _URGENT]
-        rest = ", ".join(f"{count} {standing_word(word)}" for word, count in counts if count)
+        rest = ", ".join(f"{count} {_WORDS.get(word, word)}" for word, count in counts if count)
         lines = [self.line(one, now=now) for one in self.standings if one.number in shown]
         return [*lines, f"  …     {len(left)} more: {rest}"]
 
@@ -115,19 +116,11 @@ class SubtaskBoard:
         parts += [f"{max(int(now - self.began), 0)} s"] if now is not None else []
         return " · ".join(parts)
 
-    def _title_width(self) -> int:
-        longest = max((len(_title(one)) for one in self.standings), default=0)
-        return min(max(longest, 14), _TITLE)
-
-
-def standing_word(status: str) -> str:
-    """`wait`, `run`, `done`, `fail`, `skip` or `ask`."""
-    return _WORDS.get(status, status)
-
 
 def subtask_line(one: Standing, text: str, *, width: int = _TITLE) -> str:
     """A row of the table: the word, the number, the title, how it stands."""
-    return f"  {standing_word(one.status):<5} {one.number} {width_cut(_title(one), width):<{width}}  {text}".rstrip()
+    word = _WORDS.get(one.status, one.status)
+    return f"  {word:<5} {one.number} {width_cut(_title(one), width):<{width}}  {text}".rstrip()
 
 
 def standing_text(one: Standing, *, conflict: str = "") -> str:

@@ -77,8 +77,8 @@ def candidates(words: list[str], *, surface: str, sources: Sources = no_values) 
         return _ordered(typed, _names(surface, words[:-1]))
     found: list[Candidate] = []
     following = _names(surface, words[:-1]) if not rest else []
-    flag = _open_flag(command, rest)
-    if flag is not None:
+    flag = _flags(command).get(rest[-1]) if rest else None
+    if flag is not None and flag.value:
         return _values(typed, flag.values, flag.choices, sources)
     if typed.startswith("-"):
         used = {word for word in rest if word.startswith("-")}
@@ -111,12 +111,6 @@ def _names(surface: str, before: list[str]) -> list[Candidate]:
 
 def _flags(command: Command) -> dict[str, Flag]:
     return {name: flag for flag in (*command.flags, *GLOBAL_FLAGS) for name in (flag.name, flag.short) if name}
-
-
-def _open_flag(command: Command, rest: list[str]) -> Flag | None:
-    """The flag that still waits for its value."""
-    flag = _flags(command).get(rest[-1]) if rest else None
-    return flag if flag is not None and flag.value else None
 
 
 def _belongs_to_flag(command: Command, rest: list[str], index: int) -> bool:

@@ -141,7 +141,10 @@ class PmApp(Themed):
         beside = 42 if event.size.width >= 100 else 0  # the list of tasks
         self.output.columns = max(event.size.width - 4 - beside, 40)
         too_small = event.size.width < _SMALLEST[0] or event.size.height < _SMALLEST[1]
-        self.show_too_small(too_small=too_small)
+        if too_small and not isinstance(self.screen, TooSmall):
+            self.push_screen(TooSmall(*_SMALLEST))
+        elif not too_small and isinstance(self.screen, TooSmall):
+            self.pop_screen()
 
     def apply_keys(self) -> None:
         """Bindings by id, as `repl.keys.<id>` sets them (dots in ids are written as they are)."""
@@ -366,12 +369,6 @@ class PmApp(Themed):
         if self._driver is not None and not self.is_headless:
             self._driver.write(text)
             self._driver.flush()
-
-    def show_too_small(self, *, too_small: bool) -> None:
-        if too_small and not isinstance(self.screen, TooSmall):
-            self.push_screen(TooSmall(*_SMALLEST))
-        elif not too_small and isinstance(self.screen, TooSmall):
-            self.pop_screen()
 
 
 async def run_screen(session: Session, *, greeting: list[str] | None = None) -> str:

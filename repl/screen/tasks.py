@@ -81,10 +81,6 @@ _WORDS = {
 _MARKS = {"COMPLETE": "good", "ERROR": "bad", "INCOMPLETE": "bad", "AWAITING_RESPONSE": "strong", "RUNNING": "strong"}
 
 
-def status_word(status: str) -> str:
-    return _WORDS.get(status, shown(status).lower())
-
-
 class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
     """The list; `rows` are shown as they are given. Posts `Moved` when another task is selected."""
 
@@ -157,7 +153,7 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         here = number == self.cursor
         identity = short_id(row.task_id)
         left = f"{'>' if here else ' '} {identity.rjust(3, '0') if identity.isdigit() else shown(identity)} "
-        word = f"{status_word(row.status):<5} "
+        word = f"{_WORDS.get(row.status, shown(row.status).lower()):<5} "
         cost = "" if row.cost_usd is None else cost_text(row.cost_usd)
         right = f"{row.iterations} it {cost:>7}" if width >= 34 else f"{row.iterations} it"
         title = fit(shown(row.title), max(width - len(left) - len(word) - len(right) - 2, 0))

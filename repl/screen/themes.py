@@ -78,11 +78,6 @@ def theme_for(wanted: str, *, no_colour: bool) -> str:
     return wanted if any(theme.name == wanted for theme in THEMES) else DEFAULT_THEME
 
 
-def wanted_colours() -> bool:
-    """Whether colours are wanted: NO_COLOR counts when it is set and not empty."""
-    return not os.environ.get("NO_COLOR")
-
-
 class Themed(App[Any]):
     """An app with our five themes, NO_COLOR read as everywhere in `pm`, and help for the focused pane.
 
@@ -98,7 +93,7 @@ class Themed(App[Any]):
     """
 
     def __init__(self, *, theme: str = "auto", colour: bool = True) -> None:
-        no_colour = not (colour and wanted_colours())
+        no_colour = not colour or bool(os.environ.get("NO_COLOR"))
         # Textual counts an empty NO_COLOR too, and its filter turns the terminal's own two colours into black on black.
         kept = os.environ.pop("NO_COLOR", None)
         super().__init__()

@@ -465,7 +465,7 @@ async def capture_page(
     diff_id = (final.get("pr") or {}).get("diff_blob_id")
     rationale_id = (qa.get("judge") or {}).get("rationale_blob_id")
     wanted = (*blobs_named(events), *(blob for blob in (diff_id, rationale_id) if blob))
-    contents = await _contents(collector, wanted)
+    contents = {blob_id: await _content(collector, blob_id) for blob_id in wanted}
     diff = contents[diff_id].text if diff_id else None
     rationale = (contents[rationale_id].text if rationale_id else None) or ""
     return HTMLResponse(
@@ -523,10 +523,6 @@ def _head(metadata: Mapping[str, Any]) -> dict[str, Any]:
         },
         "report": [(label, shown(report[name])) for label, name in parts if report.get(name)],
     }
-
-
-async def _contents(collector: Collector, blob_ids: Sequence[str]) -> dict[str, Content]:
-    return {blob_id: await _content(collector, blob_id) for blob_id in blob_ids}
 
 
 async def _content(collector: Collector, blob_id: str) -> Content:

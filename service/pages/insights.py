@@ -135,14 +135,11 @@ def _view(state_dir: StateDir, task_id: str) -> TaskView:
 @router.get("/sessions")
 async def sessions_page(request: Request, *, here: bool = False) -> HTMLResponse:
     """What the agents' own folders hold, and what of it was distilled."""
-    rows = await asyncio.to_thread(_sessions, state_of(request).state_dir, here=here)
+    folders = state_of(request).state_dir
+    project = folders.project if here else None
+    rows = await asyncio.to_thread(list_native, [folders.agentic_traces], project=project, environ=os.environ)
     shown_rows = [_session(row) for row in rows[:_SESSIONS]]
     return HTMLResponse(render("sessions.html", rows=shown_rows, left_out=max(0, len(rows) - _SESSIONS), here=here))
-
-
-def _sessions(state_dir: StateDir, *, here: bool) -> list[NativeRow]:
-    project = state_dir.project if here else None
-    return list_native([state_dir.agentic_traces], project=project, environ=os.environ)
 
 
 def _session(row: NativeRow) -> dict[str, Any]:

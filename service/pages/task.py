@@ -41,11 +41,6 @@ class StepView(NamedTuple):
     looping: bool
 
 
-def agentic_rows(state_dir: StateDir) -> list[dict[str, Any]]:
-    """The rows of the list, newest first; `name` is the file's name."""
-    return [{**row._asdict(), "name": Path(row.path).name} for row in list_agentic(state_dir, limit=500)]
-
-
 def agentic_view(state_dir: StateDir, name: str) -> dict[str, Any]:
     """What the session's page shows. Raises NotFoundError: the folder lists no such file."""
     row = next((row for row in list_agentic(state_dir) if Path(row.path).name == name), None)
@@ -176,7 +171,8 @@ async def trace_page(
 @router.get("/agentic")
 async def agentic_page(request: Request) -> HTMLResponse:
     """The distilled agent sessions."""
-    rows = await asyncio.to_thread(agentic_rows, state_of(request).state_dir)
+    found = await asyncio.to_thread(list_agentic, state_of(request).state_dir, limit=500)
+    rows = [{**row._asdict(), "name": Path(row.path).name} for row in found]
     return HTMLResponse(render("agentic_list.html", rows=rows))
 
 

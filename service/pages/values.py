@@ -230,15 +230,11 @@ def _judged(seq: int, fact: QualityJudgment, _fields: dict[str, Any]) -> dict[st
     }
 
 
-def _rejected(_seq: int, fact: RejectionDetails, _fields: dict[str, Any]) -> dict[str, Any]:
-    return {"modification": shown(fact.modification_prompt)}
-
-
 _READERS: Final[Mapping[type[Entry], Callable[[int, Any, dict[str, Any]], dict[str, Any]]]] = {
     LlmRequest: _asked,
     LlmResponse: _answered,
     QualityJudgment: _judged,
-    RejectionDetails: _rejected,
+    RejectionDetails: lambda _seq, fact, _fields: {"modification": shown(fact.modification_prompt)},
 }
 
 

@@ -58,7 +58,8 @@ async def qa(context: Context, arguments: Namespace) -> int:
     shown = found.model_dump(mode="json")
     print_results(context, shown, table=arguments.table)
     context.output.result("capture qa", {"trace_id": trace_id, "status": status, "qa": shown})
-    return _exit_code(shown["tests"])
+    tests = shown["tests"]
+    return 0 if tests["final_passed"] else {"sandbox": 9, "source_unavailable": 5}.get(tests["not_testable"] or "", 1)
 
 
 async def find_capture(collector: Collector, text: str | None) -> str:
@@ -121,22 +122,14 @@ def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> Non
         f"        {count_text(counts['tests'], 'test')}: {counts['fail_to_pass']} fixed, "
         f"{counts['pass_to_pass']} passed before, {counts['pass_to_fail']} broken, {counts['flaky']} flaky"
     )
-    rows = proof["tests"] if table else [row for row in proof["tests"] if _worth_showing(row)][:_ROWS]
+    rows = proof["tests"]
+    if not table:
+        rows = [row for row in rows if row["touched"] or row["flaky"] or row["before"] != row["after"]][:_ROWS]
     for row in rows:
         mark = " *" if row["touched"] else ""
         output.line(f"          {row['before']:>8} -> {row['after']:<8} {one_line(row['id'])}{mark}")
     if any(row["touched"] for row in rows):
         output.line("        * in a file that the fix changed")
-
-
-def _worth_showing(row: dict[str, Any]) -> bool:
-    return bool(row["touched"] or row["flaky"] or row["before"] != row["after"])
-
-
-def _exit_code(tests: dict[str, Any]) -> int:
-    if tests["final_passed"]:
-        return 0
-    return {"sandbox": 9, "source_unavailable": 5}.get(tests["not_testable"] or "", 1)
 
 
 async def show(context: Context, arguments: Namespace) -> int:

@@ -9,11 +9,9 @@ from repl.present.text import age_text, cost_text, one_line, width_cut
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.clock import from_epoch_ms, now_epoch_ms, parse_duration
 from tracer.errors import UsageError
-from tracer.facts import Entry, LlmResponse
+from tracer.facts import LlmResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from repl.context import Context
 
 _TITLE = 44
@@ -77,7 +75,9 @@ def show(context: Context, arguments: Namespace) -> int:
     state = fold(entries)
     kind = state.request.kind if entries else ""
     outcome = outcome_of(state, trace_file=row.trace_file, chain_head=None)
-    files = list(outcome.files_modified) if state.final is not None else _files_so_far(entries)
+    files = list(outcome.files_modified)
+    if state.final is None:
+        files = list(dict.fromkeys(f for one in entries if isinstance(one, LlmResponse) for f in one.files_modified))
     output, reason = context.output, f" ({row.reason})" if row.reason else ""
     unverified = one_line(unverified_text(outcome.not_verified, prefix="pm " if context.session is None else "/"))
     output.line(f"{row.task_id} {row.status}{reason}{f', {unverified}' if unverified else ''}   {one_line(row.title)}")
@@ -112,10 +112,6 @@ def show(context: Context, arguments: Namespace) -> int:
     }
     output.result("show", {**record, **({"subtasks": [one._asdict() for one in subtasks]} if subtasks else {})})
     return 0
-
-
-def _files_so_far(entries: Sequence[Entry]) -> list[str]:
-    return list(dict.fromkeys(name for one in entries if isinstance(one, LlmResponse) for name in one.files_modified))
 
 
 def next_steps(row: TaskRow, prefix: str = "pm ") -> str:

@@ -36,7 +36,8 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
         if arguments.latest:
             raise UsageError("--follow and --latest exclude each other", next_step="pm trace 15 --follow --iteration 1")
         return _follow(context, arguments, task)
-    if arguments.raw and not _chooses(arguments):
+    chooses = arguments.latest or arguments.event or arguments.subtask or arguments.iteration is not None
+    if arguments.raw and not chooses:
         return _copy(context, task.path)
     if arguments.raw:
         return _copy_chosen(context, arguments, task)
@@ -69,10 +70,6 @@ async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int:
     theme, colour = str(context.settings().get("repl.theme")), context.output.colour
     app = ViewerApp(task.path, follow=follow, theme=theme, colour=colour)
     return await app.run_async() or 0
-
-
-def _chooses(arguments: Namespace) -> bool:
-    return bool(arguments.latest or arguments.event or arguments.subtask) or arguments.iteration is not None
 
 
 def _copy(context: Context, path: Path) -> int:

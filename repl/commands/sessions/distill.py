@@ -32,7 +32,8 @@ def distill(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any,
         return _watch(context, arguments, request)
     if chosen == ["all"] or arguments.since:
         return _all(context, arguments, request)
-    _report(context, distill_one(_session(context, arguments), request))
+    _trace(context, distill_one(_session(context, arguments), request))
+    _end(context, 1)
     return 0
 
 
@@ -112,11 +113,6 @@ def _tell(context: Context, outcome: Outcome, failures: list[PmError]) -> int:
         failures.append(outcome.error)
         context.output.note(one_line(f"left out: {outcome.error.what}: {outcome.error.why}"))
     return 0
-
-
-def _report(context: Context, made: Distilled) -> None:
-    _trace(context, made)
-    _end(context, 1)
 
 
 def _trace(context: Context, made: Distilled) -> None:

@@ -56,7 +56,8 @@ async def check(context: Context, arguments: Namespace) -> int:
         return 0
     count = len(verdict.issues) + sum(unlisted.values())
     what = f"{count} place{'' if count == 1 else 's'} found in {judged}"
-    error = NotAcceptedError(what, next_step=f"pm criteria explain {_first_failed(verdict.criteria_results)}")
+    failed = next((str(result["id"]) for result in verdict.criteria_results if not result["passed"]), "Q2")
+    error = NotAcceptedError(what, next_step=f"pm criteria explain {failed}")
     context.output.note(f"{what}; {error.next_step} says what is looked for")
     context.output.failure("check", error, 1, fields)
     return 1
@@ -82,7 +83,3 @@ def _line(issue: Mapping[str, Any]) -> str:
     if issue.get("excerpt"):
         text += f": {issue['excerpt']}"
     return escape(text)
-
-
-def _first_failed(results: tuple[dict[str, Any], ...]) -> str:
-    return next((str(result["id"]) for result in results if not result["passed"]), "Q2")

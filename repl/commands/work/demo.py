@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,9 +55,11 @@ async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> 
 
     output = context.output
     flags = {"executor": "scripted", "script": str(script), "kind": "change"}
+    # Without the user's own pm settings: the demo shows the same to everyone.
+    environ = {name: value for name, value in context.environ.items() if not name.startswith("PM_")}
     inner = Context(
         output=output,
-        environ=_quiet_environment(context.environ, folder),
+        environ={**environ, "XDG_CONFIG_HOME": str(folder / ".config")},
         arguments=Namespace(directory=str(folder), state_dir=str(folder / ".pm-orchestrator"), config=None, **flags),
         command="demo",
     )
@@ -82,9 +83,3 @@ async def _run(session: Session, inner: Context) -> tuple[TaskOutcome, Progress]
     outcome = await watch_task(session, inner.output, task_id, progress=progress)
     inner.output.note(progress.closing(outcome))
     return outcome, progress
-
-
-def _quiet_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The environment without the user's own pm settings: the demo shows the same to everyone."""
-    kept = {name: value for name, value in environ.items() if not name.startswith("PM_")}
-    return {**kept, "XDG_CONFIG_HOME": str(folder / ".config")}

@@ -142,13 +142,10 @@ async def with_session(context: Context) -> AsyncGenerator[tuple[Session, bool]]
     if context.session is not None:
         yield context.session, False
         return
-    interactive = context.output.interactive and not context.arguments.no_input and _asks()
+    asks = context.output.interactive and not context.arguments.no_input
+    interactive = asks and bool(sys.stdin) and sys.stdin.isatty()
     async with Session(context, interactive=interactive) as session:
         yield session, True
-
-
-def _asks() -> bool:
-    return bool(sys.stdin) and sys.stdin.isatty()
 
 
 async def _watch(context: Context, session: Session, task_id: str, *, after: int = -1) -> int:

@@ -182,12 +182,8 @@ def _block(
         return
     for piece in first[:FOLD_LINES]:
         yield Line(indent + piece)
-    hidden = _estimated(text, room) - FOLD_LINES
+    hidden = sum(max(1, -(-len(line) // room)) for line in text.split("\n")) - FOLD_LINES
     yield Line(f"{indent}… {hidden:,} more lines (x shows them)", "fold", path)
-
-
-def _estimated(text: str, room: int) -> int:
-    return sum(max(1, -(-len(line) // room)) for line in text.split("\n"))
 
 
 def _criterion(part: dict[str, Any], width: int) -> Iterator[Line]:

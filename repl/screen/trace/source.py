@@ -91,7 +91,7 @@ class Timeline:
     def groups(self) -> list[Group]:
         return list(dict.fromkeys(self._groups))
 
-    def _length(self, run: int) -> int:
+    def run_length(self, run: int) -> int:
         end = self._starts[run + 1] if run + 1 < len(self._starts) else self.count
         return max(min(end, self.count) - self._starts[run], 0)
 
@@ -107,7 +107,7 @@ class Timeline:
         top = self._tops[first] if 0 < first < len(self._tops) else 0
         for run in range(first, len(self._starts)):
             self._tops[run] = top
-            group, length = self._groups[run], self._length(run)
+            group, length = self._groups[run], self.run_length(run)
             header = 1 if group != NO_GROUP and length else 0
             top += header + (0 if group in self.folded else length)
         self._size = top
@@ -139,10 +139,6 @@ class Timeline:
             if candidate == group:
                 return start
         return None
-
-    def run_length(self, run: int) -> int:
-        """How many facts the run holds."""
-        return self._length(run)
 
 
 _TAIL_ROWS: Final = 100

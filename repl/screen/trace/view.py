@@ -255,7 +255,9 @@ class TraceScreen(Screen[None]):
         if self.detail.has_focus:
             self.detail.scroll_relative(y=step, animate=False, immediate=True)
         elif step < 0 and self.facts.cursor == 0 and self.model.tail is not None:
-            self.read_back()
+            if added := self.model.more_tail():
+                self.facts.resized()
+                self.facts.go_to(added - 1)
         else:
             self.facts.cursor += step
 
@@ -282,13 +284,6 @@ class TraceScreen(Screen[None]):
         self.facts.cursor = len(self.model.timeline) - 1
         self.show_detail()
         self.show_state()
-
-    def read_back(self) -> None:
-        """Put earlier rows of the unnumbered tail before the first one shown."""
-        added = self.model.more_tail()
-        if added:
-            self.facts.resized()
-            self.facts.go_to(added - 1)
 
     def go_to_line(self, text: str) -> None:
         """Select line `text`; says so where there is no such line or the filter hides it."""

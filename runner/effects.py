@@ -9,10 +9,11 @@ import asyncio
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from runner.core.request import Request
 from runner.core.state import TaskState
@@ -24,9 +25,12 @@ from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
 from runner.perform import Changed
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
-from tracer.errors import ConfigError
+from tracer.errors import ConfigError, PmError
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
+
+if TYPE_CHECKING:
+    from tracer.distill.native import Provider
 
 _MAX_BYTES: Final = 256_000
 
@@ -64,7 +68,54 @@ def load_rules(state_dir: Path) -> str:
 
 _STARTED_S: Final = 0.2
 _PIECE: Final = 1 << 20
-_LEAVE_SESSIONS: Final = frozenset({"claude", "codex", "gemini"})
+_LEAVE_SESSIONS: Final[dict[str, Provider]] = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
+
+
+def distill_run(
+    executor: str,
+    session_ref: str,
+    *,
+    workspace: str,
+    state_dir: StateDir,
+    task_id: str,
+    success: bool,
+    native_path: str | None = None,
+    since_ms: int | None = None,
+    environ: Mapping[str, str] | None = None,
+    redaction: RedactionSettings = NO_ADDITIONS,
+) -> tuple[str | None, str]:
+    """The agentic trace of an agent's session, relative to the project; None with the reason where there is none.
+
+    One session is one trace: a later answer in it updates the trace. `since_ms` leaves out what it held before the
+    task. Without `native_path` the session is looked for by id, with `environ` as the agent's environment.
+    """
+    from tracer.distill.locate.find import session_at, session_by_id  # 60 ms, only where an agent left a session
+    from tracer.distill.native import Outcome
+    from tracer.distill.native import Request as Wanted
+    from tracer.distill.one import distill
+
+    provider = _LEAVE_SESSIONS.get(executor)
+    if provider is None:
+        return None, ""
+    project = state_dir.project
+    wanted = Wanted(
+        label=f"run:{task_id}",
+        project_root=project,
+        state_dir=state_dir.root,
+        since_ms=since_ms,
+        redaction=redaction,
+        outcome=Outcome(success=success),
+    )
+    try:
+        if native_path is not None:
+            session = session_at(Path(native_path), provider)
+        else:
+            session_id = session_ref.removeprefix(f"{executor}:")
+            session = session_by_id(provider, session_id, cwd=Path(workspace), environ=environ)
+        path, root = distill(session, wanted).path.absolute(), project.absolute()
+    except PmError as error:
+        return None, error.line
+    return str(path.relative_to(root) if path.is_relative_to(root) else path), ""
 
 
 class TaskEffects:
@@ -139,12 +190,11 @@ class TaskEffects:
         native = answer.extra.get("native_session")
         if executor not in _LEAVE_SESSIONS or not answer.session_ref:
             return None
-        from tracer.distill.after_run import distill_after_run  # 60 ms, only where an agent left a session
-
         path = native.get("path") if isinstance(native, dict) else None
-        made = await distill_after_run(
-            executor=executor,
-            session_ref=answer.session_ref,
+        made, _why_not = await asyncio.to_thread(
+            distill_run,
+            executor,
+            answer.session_ref,
             native_path=path if isinstance(path, str) else None,
             workspace=self._request.workspace,
             state_dir=self._state_dir,
@@ -153,10 +203,10 @@ class TaskEffects:
             since_ms=since_ms,
             redaction=self._redaction,
         )
-        if made.path is not None:
+        if made is not None:
             for workspace in list(self._workspaces.values()):
-                await workspace.rewritten(Path(made.path))
-        return made.path
+                await workspace.rewritten(Path(made))
+        return made
 
     def apart(self, state: TaskState) -> SubtaskPlaces:
         """Where the task's subtasks work."""

@@ -13,8 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from tracer import clock
 from tracer.drafts import Draft
@@ -23,7 +22,7 @@ from tracer.events import clean_json, clean_text, encode, parse_line
 from tracer.facts import Entry, entry_of
 from tracer.journal.reading import entries_of, read_entries
 from tracer.journal.record_file import TornTail
-from tracer.journal.writer import Journal
+from tracer.journal.writer import Closing, Journal
 from tracer.lookup import trace_files
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
 from tracer.statedir import StateDir, TraceName, parse_trace_name, valid_id
@@ -38,7 +37,7 @@ def default_redactor(state_dir: StateDir, redaction: RedactionSettings = NO_ADDI
     return build_redactor(state_dir=state_dir.root, environ=os.environ, **redaction._asdict())
 
 
-class ConversationTracer:
+class ConversationTracer(Closing):
     """The writer of one task's trace; belongs to one event loop; close it to let others write.
 
     `state_dir` is a path or a StateDir; a new file is named by task and time, and made by the first `log_*` call. Use
@@ -226,14 +225,6 @@ class ConversationTracer:
             self._closed = True
             if self._journal is not None:
                 await self._journal.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def log_user_request(self, prompt: str, *, extra: Mapping[str, Any] | None = None) -> Entry:
         """Record USER_REQUEST: the user's words, or a person's later answer (`extra={"action": …}`)."""

@@ -36,9 +36,7 @@ def clean_text(text: str) -> str:
 def clean_json(value: Any, *, _depth: int = 0) -> Any:
     """`value` as JSON holds it; the same object where nothing had to change.
 
-    Raises:
-        TraceError: a type that has no JSON form.
-
+    Raises `TraceError` (a type that has no JSON form).
     """
     kind = type(value)
     if kind is str:
@@ -118,9 +116,7 @@ _ENVELOPE: Final = frozenset({"timestamp", "event", "session_id", "task_id", "su
 def encode(entry: Entry) -> bytes:
     """One compact JSON line, UTF-8, ending in `\\n`.
 
-    Raises:
-        TraceError: the data holds what JSON cannot (a lone surrogate, an integer beyond 64 bits).
-
+    Raises `TraceError` (the data holds what JSON cannot: a lone surrogate, an integer beyond 64 bits).
     """
     try:
         return orjson.dumps(entry.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
@@ -135,9 +131,7 @@ def encode(entry: Entry) -> bytes:
 def parse_line(line: bytes) -> Entry:
     """The entry that `line` (with or without its newline) holds.
 
-    Raises:
-        TraceError: not a JSON object, a key outside the envelope, or a value of the wrong type.
-
+    Raises `TraceError` (not a JSON object, a key outside the envelope, or a value of the wrong type).
     """
     try:
         fields = orjson.loads(line)

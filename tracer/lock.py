@@ -106,9 +106,7 @@ class FileLock:
     def put_back(self) -> bool:
         """Give a held lock its name again where another program took it; whether one had.
 
-        Raises:
-            RecordError: the lock file cannot be made.
-
+        Raises `RecordError` (the lock file cannot be made).
         """
         held = self._descriptor
         if held is None or _still_named(held, self.path):

@@ -111,9 +111,7 @@ def trace_files(state_dir: StateDir, task_id: str) -> list[Path]:
 def resolve_task(state_dir: StateDir, selector: str | None) -> TaskRef:
     """The task that `selector` names; None and `--last` name the newest one.
 
-    Raises:
-        NotFoundError: nothing answers, or more than one task does (the error lists them).
-
+    Raises `NotFoundError` (nothing answers, or more than one task does (the error lists them)).
     """
     if selector == LAST:
         selector = None

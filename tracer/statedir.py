@@ -90,9 +90,7 @@ class StateDir:
 
         Outside of a repository only `start` counts: above it nothing says whose project a folder belongs to.
 
-        Raises:
-            ConfigError: the one at the root belongs to another user.
-
+        Raises `ConfigError` (the one at the root belongs to another user).
         """
         start = Path(start).absolute()
         top = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
@@ -129,9 +127,7 @@ class StateDir:
     def ensure(self) -> StateDir:
         """Make the folders (0700) and their `.gitignore`; existing ones stay as they are.
 
-        Raises:
-            RecordError: the place cannot be written.
-
+        Raises `RecordError` (the place cannot be written).
         """
         try:
             for folder in (
@@ -199,9 +195,7 @@ class StateDir:
     def allot_task_id(self) -> str:
         """A fresh task id (`task-001`, `task-002`, …) that no other call in any process gets.
 
-        Raises:
-            RecordError: the number cannot be recorded.
-
+        Raises `RecordError` (the number cannot be recorded).
         """
         self.ensure()
         try:

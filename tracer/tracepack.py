@@ -12,8 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import orjson
 
@@ -22,7 +21,7 @@ from tracer.conversation import default_redactor
 from tracer.errors import NotFoundError, TraceError, UsageError
 from tracer.events import clean_json
 from tracer.journal.reading import iter_lines
-from tracer.journal.writer import Journal
+from tracer.journal.writer import Closing, Journal
 from tracer.names import PACK_EVENTS
 from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir, valid_id
@@ -31,7 +30,7 @@ _NAME: Final = re.compile(r"trace-(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:_([1-9
 _NEEDS_TASK: Final = frozenset(PACK_EVENTS[2:9])
 
 
-class TracePack:
+class TracePack(Closing):
     """The writer of one session's log; belongs to one event loop. The file appears with SESSION_START."""
 
     def __init__(self, *, state_dir: StateDir | Path | str, session_id: str, redactor: Redactor | None = None) -> None:
@@ -83,14 +82,6 @@ class TracePack:
         async with self._opening:
             if self._journal is not None:
                 await self._journal.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 def _free_path(folder: Path, session_id: str) -> Path:

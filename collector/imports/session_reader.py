@@ -15,10 +15,11 @@ from typing_extensions import override
 
 from tracer.distill.cleaner import Cleaner
 from tracer.distill.native import Availability, NativeSession
-from tracer.distill.native_files import Source, mend_surrogates
+from tracer.distill.native_files import Source
 from tracer.distill.one import READERS
 from tracer.distill.readers.assembly import Assembly, Result, Spool
 from tracer.errors import TraceError
+from tracer.events import clean_text
 from tracer.redaction.redactor import Redactor
 
 _MOST_CHARS: Final = 512 << 20
@@ -172,5 +173,4 @@ def _whole_content(result: Result) -> bytes | None:
 
 def _plain(text: str) -> str:
     """`text` without what JSON or a database cannot hold."""
-    mended: str = mend_surrogates(text)
-    return mended.replace("\0", "\ufffd")
+    return clean_text(text).replace("\0", "\ufffd")

@@ -180,7 +180,7 @@ class SessionsPage(Page):
 
     @override
     def read(self) -> Sequence[PageRow]:
-        from tracer.catalog.tasks import list_agentic
+        from tracer.catalog.agentic import list_agentic
         from tracer.distill.locate.find import find_sessions
 
         rows = []

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse
 from service.pages.task import diff_reader, find_task, render
 from service.pages.values import TaskView, line_of, task_view
 from service.state import state_of
-from tracer.catalog.tasks import list_agentic
+from tracer.catalog.agentic import list_agentic
 from tracer.clock import from_epoch_ms, now_epoch_ms
 from tracer.conversation import ConversationTracer
 from tracer.distill.locate.listing import NativeRow, list_native

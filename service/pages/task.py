@@ -15,7 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from service.pages.values import Shown, fact_rows, shown, task_view
 from service.state import state_of
 from tracer.blobs import DirectoryBlobs
-from tracer.catalog.tasks import list_agentic, list_tasks
+from tracer.catalog.agentic import list_agentic
+from tracer.catalog.tasks import list_tasks
 from tracer.clock import from_epoch_ms
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError, PmError, UsageError

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tracer.support import SEED_LINES, NoRedactor, fact, with_traces
-from tracer.catalog.tasks import list_agentic, list_tasks, rebuild
+from tracer.catalog.agentic import TraceQuery, find_traces, list_agentic
+from tracer.catalog.store import rebuild
+from tracer.catalog.tasks import list_tasks
 from tracer.conversation import ConversationTracer
 from tracer.statedir import StateDir
 
@@ -186,14 +188,15 @@ def test_distilled_sessions_are_listed_by_outcome_and_operation(tmp_path: Path) 
         )
     (state_dir.agentic_traces / "trace_broken.jsonl").write_bytes(b"\xff\xfe")
     assert [row.module for row in list_agentic(state_dir)] == ["c", "b", "a", ""]
-    assert [row.module for row in list_agentic(state_dir, failed=True)] == ["b"]
-    assert [row.success for row in list_agentic(state_dir, operation="sync", limit=2)] == [None, False]
+    assert [row.module for row in find_traces(state_dir, TraceQuery(outcome="failure"))] == ["b"]
+    assert [row.success for row in find_traces(state_dir, TraceQuery(operation="sync"), limit=2)] == [None, False]
 
 
 def test_listing_tasks_loads_neither_asyncio_nor_orjson(tmp_path: Path) -> None:
     state_dir = with_traces(tmp_path, "task-001")
     code = (
-        "import sys; from tracer.catalog.tasks import list_tasks; assert list_tasks(sys.argv[1]);"
+        "import sys; from pathlib import Path; from tracer.catalog.tasks import list_tasks;"
+        "from tracer.statedir import StateDir; assert list_tasks(StateDir(Path(sys.argv[1])));"
         "print(sorted({'asyncio','orjson','dataclasses','logging','pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run(

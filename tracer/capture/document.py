@@ -36,7 +36,6 @@ JudgeFlag = Literal[
     "judge_refused",
     "judge_skipped",
 ]
-JUDGE_FLAGS: Final[tuple[str, ...]] = tuple(JudgeFlag.__args__)  # type: ignore[attr-defined] # a Literal's own list
 Score = Annotated[float, Field(ge=0, le=5, strict=False)]
 
 

@@ -297,6 +297,10 @@ Event: TypeAlias = Annotated[
     Field(discriminator="type"),
 ]
 
+EventType = Literal[
+    "file_edit", "file_snapshot", "terminal_command", "terminal_output", "test_run", "debug_action", "navigation",
+    "thought", "commit", "pr_metadata", "error",
+]  # fmt: skip
 PAYLOADS: Final[dict[str, type[Payload]]] = {
     "file_edit": FileEdit,
     "file_snapshot": FileSnapshot,

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from tracer.capture.document import Developer, Environment, Repo, StoreMode, Task
-from tracer.capture.events import Actor, Context
+from tracer.capture.events import Actor, Context, EventType
 from tracer.capture.fields import BlobId, Closed, GitSha, Millis, Name, Seq, Text, Uuid, Whole
 
 Runner = Literal["pytest", "go test", "npm test", "make test", "custom"]
@@ -68,19 +68,7 @@ class SentEvent(Closed):
     event_id: Uuid
     seq: Seq
     ts_ms: Millis
-    type: Literal[
-        "file_edit",
-        "file_snapshot",
-        "terminal_command",
-        "terminal_output",
-        "test_run",
-        "debug_action",
-        "navigation",
-        "thought",
-        "commit",
-        "pr_metadata",
-        "error",
-    ]
+    type: EventType
     actor: Actor
     context: Context = Context()
     payload: dict[str, JsonValue]

@@ -6,19 +6,48 @@ looked for in the files that passed the other conditions.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from tracer.catalog.tasks import AgenticRow, list_agentic
+from tracer.catalog.store import open_catalog, refresh
 from tracer.distill.native import PROVIDER_NAMES
 from tracer.statedir import StateDir
 
+_SUCCESS: Final = {"success": True, "failure": False, "unknown": None}
 _FIELDS: Final = ("text", "args_summary", "output_tail", "name", "path")
+_SQL: Final = """
+select name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools, errors,
+       thoughts, size, native_bytes
+from agentic where :since is null or ts >= :since order by ts desc, name desc limit :limit
+"""
+
+
+class AgenticRow(NamedTuple):
+    """One distilled session as its meta line tells it; `success` None is not told."""
+
+    path: str
+    ts: str
+    label: str
+    operation: str
+    module: str
+    provider: str
+    model: str
+    success: bool | None
+    cost_usd: float | None
+    duration_s: float | None
+    session_id: str
+    tools: int | None
+    errors: int | None = None
+    thoughts: int | None = None
+    size: int = 0
+    native_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +72,27 @@ class TraceQuery:
     text: str | None = None
 
 
+def list_agentic(state_dir: StateDir, *, since: str | None = None, limit: int | None = None) -> list[AgenticRow]:
+    """The distilled sessions, newest first."""
+    values = {"since": since, "limit": -1 if limit is None else limit}
+    folder = os.fspath(state_dir.agentic_traces)
+    with closing(open_catalog(state_dir)) as connection:
+        refresh(connection, state_dir)
+        return [
+            AgenticRow._make((os.path.join(folder, row[0]), *row[1:7], _flag(row[7]), *row[8:]))
+            for row in connection.execute(_SQL, values)
+        ]
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
+
+
 def find_traces(state_dir: StateDir, query: TraceQuery, *, limit: int | None = None) -> list[AgenticRow]:
     """The traces that fit, newest first."""
-    provider = PROVIDER_NAMES.get(query.provider, query.provider) if query.provider else None
     since = query.since[:19] if query.since else None
     found: list[AgenticRow] = []
-    for row in list_agentic(state_dir, since=since, provider=provider, failed=query.outcome == "failure"):
+    for row in list_agentic(state_dir, since=since):
         if _fits(row, query) and (not query.text or _holds(Path(row.path), query.text)):
             found.append(row)
             if limit is not None and len(found) >= limit:
@@ -62,9 +106,9 @@ def _fits(row: AgenticRow, query: TraceQuery) -> bool:
         return False
     if query.until and row.ts > query.until[:19]:
         return False
-    if query.outcome == "success" and row.success is not True:
+    if query.provider and row.provider != PROVIDER_NAMES.get(query.provider, query.provider):
         return False
-    if query.outcome == "unknown" and row.success is not None:
+    if query.outcome and row.success is not _SUCCESS[query.outcome]:
         return False
     if query.session_id and row.session_id != query.session_id:
         return False

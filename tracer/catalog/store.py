@@ -449,3 +449,10 @@ _SOURCES = (
         _agentic_row,
     ),
 )
+
+
+def rebuild(state_dir: StateDir) -> int:
+    """Forget every row and read all files again; the number of files read."""
+    with contextlib.closing(open_catalog(state_dir)) as connection:
+        connection.executescript("delete from traces; delete from agentic; delete from folders")
+        return refresh(connection, state_dir)

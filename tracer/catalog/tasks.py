@@ -1,4 +1,4 @@
-"""The catalogue as commands read it: tasks and distilled sessions, newest first, on json and sqlite3 alone.
+"""The catalogue as commands read it: tasks, newest first, on json and sqlite3 alone.
 
 `list_tasks` brings the projection up to the files first, so what it says is never older than the call. With 10,000
 tasks it stays below ten interpreter starts: nothing here imports asyncio, orjson, dataclasses or logging.
@@ -7,8 +7,8 @@ tasks it stays below ten interpreter starts: nothing here imports asyncio, orjso
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tracer.catalog.store import open_catalog, refresh
@@ -41,28 +41,7 @@ class TaskRow(NamedTuple):
     older_files: int
 
 
-class AgenticRow(NamedTuple):
-    """One distilled session as its meta line tells it; `success` None is not told."""
-
-    path: str
-    ts: str
-    label: str
-    operation: str
-    module: str
-    provider: str
-    model: str
-    success: bool | None
-    cost_usd: float | None
-    duration_s: float | None
-    session_id: str
-    tools: int | None
-    errors: int | None = None
-    thoughts: int | None = None
-    size: int = 0
-    native_bytes: int | None = None
-
-
-TASKS_SQL = """
+_TASKS_SQL = """
 select task_id, title, final_status, awaiting, iterations, judgments, cost_usd, updated_at, executor, model, reason,
        last_event, seq, damaged, name,
        (select min(created_at) from traces o where o.number = t.number and o.task_id = t.task_id) as created_at,
@@ -76,19 +55,10 @@ where not exists (select 1 from traces n where n.number = t.number and n.task_id
   and (:open is null or final_status is null)
 order by number desc, task_id desc
 """
-AGENTIC_SQL = """
-select name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools, errors,
-       thoughts, size, native_bytes
-from agentic
-where (:failed is null or success = 0) and (:since is null or ts >= :since)
-  and (:operation is null or operation = :operation) and (:provider is null or provider = :provider)
-order by ts desc, name desc
-limit :limit
-"""
 
 
 def list_tasks(
-    state_dir: StateDir | str | os.PathLike[str],
+    state_dir: StateDir,
     *,
     status: str | None = None,
     since: str | None = None,
@@ -97,43 +67,21 @@ def list_tasks(
     limit: int | None = None,
 ) -> list[TaskRow]:
     """The tasks, highest number first; `after` is the last task id of the page before, `since` an ISO time."""
-    place = _place(state_dir)
-    connection = open_catalog(place)
-    try:
-        refresh(connection, place)
-        return list(_tasks(connection, place, status, since, after, task_id, -1 if limit is None else limit))
-    finally:
-        connection.close()
-
-
-def _tasks(
-    connection: sqlite3.Connection,
-    place: StateDir,
-    status: str | None,
-    since: str | None,
-    after: str | None,
-    task_id: str | None,
-    limit: int,
-) -> Iterator[TaskRow]:
-    final = status if status is not None and status not in OPEN_STATUSES else None
     values = {
         "after": after,
         "task_id": task_id,
         "since": since,
-        "final": final,
+        "final": None if status in OPEN_STATUSES else status,
         "open": 1 if status in OPEN_STATUSES else None,
     }
-    for found in connection.execute(TASKS_SQL, values):
-        if limit == 0:
-            return
-        row = task_row(found, place)
-        if status is None or row.status == status:
-            limit -= 1
-            yield row
+    with closing(open_catalog(state_dir)) as connection:
+        refresh(connection, state_dir)
+        rows = (_task_row(found, state_dir) for found in connection.execute(_TASKS_SQL, values))
+        return list(islice((row for row in rows if status is None or row.status == status), limit))
 
 
-def task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
-    """The row of TASKS_SQL as a value; a task without an end is asked for its writer."""
+def _task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
+    """One found row; a task without an end is asked for its writer."""
     (task_id, title, final, waits, iterations, judgments, cost, updated, executor, model, reason) = found[:11]
     last_event, facts, damaged, name, created, older = found[11:]
     status = final or ("AWAITING_RESPONSE" if waits else "")
@@ -145,57 +93,3 @@ def task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
         task_id, title, status, iterations, verdicts, cost, created, updated, executor, model, reason, last_event,
         facts, damaged, path, older,
     )  # fmt: skip
-
-
-def list_agentic(
-    state_dir: StateDir | str | os.PathLike[str],
-    *,
-    failed: bool = False,
-    since: str | None = None,
-    operation: str | None = None,
-    provider: str | None = None,
-    limit: int | None = None,
-) -> list[AgenticRow]:
-    """The distilled sessions, newest first; `failed` keeps those whose success is false."""
-    place = _place(state_dir)
-    connection = open_catalog(place)
-    try:
-        refresh(connection, place)
-        values = {
-            "failed": 1 if failed else None,
-            "since": since,
-            "operation": operation,
-            "provider": provider,
-            "limit": -1 if limit is None else limit,
-        }
-        return [agentic_row(found, place) for found in connection.execute(AGENTIC_SQL, values)]
-    finally:
-        connection.close()
-
-
-def agentic_row(found: tuple[Any, ...], place: StateDir) -> AgenticRow:
-    """The row of AGENTIC_SQL as a value."""
-    name, success = found[0], found[7]
-    path = os.path.join(os.fspath(place.agentic_traces), name)
-    return AgenticRow._make((path, *found[1:7], None if success is None else bool(success), *found[8:]))
-
-
-def rebuild(state_dir: StateDir | str | os.PathLike[str]) -> int:
-    """Forget every row and read all files again; the number of files read."""
-    place = _place(state_dir)
-    connection = open_catalog(place)
-    try:
-        connection.execute("delete from traces")
-        connection.execute("delete from agentic")
-        connection.execute("delete from folders")
-        return refresh(connection, place)
-    finally:
-        connection.close()
-
-
-def _place(state_dir: StateDir | str | os.PathLike[str]) -> StateDir:
-    if isinstance(state_dir, StateDir):
-        return state_dir
-    from pathlib import Path
-
-    return StateDir(Path(state_dir))

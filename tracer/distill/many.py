@@ -16,13 +16,7 @@ from typing import Final, NamedTuple
 
 import tracer
 from tracer.clock import monotonic
-from tracer.distill.locate.find import (
-    PROVIDERS,
-    guess_provider,
-    provider_root,
-    session_at,
-    with_agents,
-)
+from tracer.distill.locate.find import PROVIDERS, guess_provider, provider_root, session_at, with_agents
 from tracer.distill.locate.listing import list_native
 from tracer.distill.native import Distilled, NativeSession, Provider, Request
 from tracer.distill.one import distill

@@ -16,22 +16,15 @@ from tracer.blobs import DirectoryBlobs
 from tracer.clock import from_epoch_ms
 from tracer.distill.cleaner import Cleaner
 from tracer.distill.locate.find import latest_session, session_at, session_by_id
-from tracer.distill.native import (
-    PROVIDER_NAMES,
-    SCHEMA,
-    Distilled,
-    NativeSession,
-    Outcome,
-    Provider,
-    Request,
-)
-from tracer.distill.native_files import Source, mend_surrogates, open_native
+from tracer.distill.native import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Outcome, Provider, Request
+from tracer.distill.native_files import Source, open_native
 from tracer.distill.readers.assembly import Assembly, Spool
 from tracer.distill.readers.claude import read_claude
 from tracer.distill.readers.codex import read_codex
 from tracer.distill.readers.gemini import read_gemini
 from tracer.distill.stored import store
 from tracer.errors import NotFoundError, TraceError
+from tracer.events import clean_text
 from tracer.prices import Tokens, cost_usd
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
 from tracer.statedir import StateDir
@@ -179,7 +172,7 @@ def _meta(
     meta = {
         "type": "meta",
         "ts": from_epoch_ms(last_ms)[:19],
-        "label": cleaner.clean(mend_surrogates(request.label or f"session:{_folder_name(session, request)}")),
+        "label": cleaner.clean(clean_text(request.label or f"session:{_folder_name(session, request)}")),
         "provider": provider,
         "model": _cleaned(cleaner, outcome.model or assembly.model),
         "success": assembly.success if outcome.success is None else outcome.success,
@@ -188,7 +181,7 @@ def _meta(
         "prompt_file": cleaner.clean(named) if named else None,
         "prompt_sha256": file_hash or assembly.prompts.task_sha256,
         "schema": SCHEMA,
-        "session_id": cleaner.clean(mend_surrogates(session.session_id)),
+        "session_id": cleaner.clean(clean_text(session.session_id)),
         "cli_version": _cleaned(cleaner, assembly.cli_version or session.cli_version),
         "tokens": assembly.usage.to_dict(),
         "thoughts": dict(assembly.thoughts),
@@ -203,7 +196,7 @@ def _meta(
 
 
 def _cleaned(cleaner: Cleaner, told: str | None) -> str | None:
-    return None if told is None else cleaner.clean(mend_surrogates(told))
+    return None if told is None else cleaner.clean(clean_text(told))
 
 
 def _folder_name(session: NativeSession, request: Request) -> str:

@@ -8,90 +8,20 @@ from __future__ import annotations
 import calendar
 import json
 import time
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 from tracer.errors import NotFoundError
 from tracer.facts import QualityJudgment, fact_in
 
 Phase = Literal["think", "read", "edit", "run", "test", "plan", "other"]
 
-_EDITS = frozenset(
-    {
-        "edit",
-        "multiedit",
-        "write",
-        "notebookedit",
-        "apply_patch",
-        "replace",
-        "write_file",
-        "edit_file",
-        "create_file",
-        "str_replace",
-        "str_replace_based_edit_tool",
-        "update_file",
-        "delete_file",
-    }
-)
-_READS = frozenset(
-    {
-        "read",
-        "read_file",
-        "read_many_files",
-        "glob",
-        "grep",
-        "ls",
-        "list_directory",
-        "search_file_content",
-        "view",
-        "find_files",
-        "web_fetch",
-        "webfetch",
-        "websearch",
-        "google_web_search",
-        "web_search",
-        "notebookread",
-        "view_image",
-        "list_dir",
-        "grep_search",
-        "codebase_search",
-    }
-)
-_RUNS = frozenset(
-    {
-        "bash",
-        "shell",
-        "run_shell_command",
-        "exec_command",
-        "local_shell",
-        "exec",
-        "run",
-        "powershell",
-        "shell_command",
-        "unified_exec",
-        "container.exec",
-        "write_stdin",
-        "bashoutput",
-    }
-)
-_PLANS = frozenset(
-    {
-        "todowrite",
-        "update_plan",
-        "task",
-        "agent",
-        "exitplanmode",
-        "taskcreate",
-        "taskupdate",
-        "write_todos",
-    }
-)
-_TESTS = (
-    *("pytest", "unittest", "tox", "nox", "npm test", "npm run test", "yarn test", "pnpm test", "jest", "vitest"),
-    *("go test", "cargo test", "make test", "ctest", "mvn test", "gradle test", "rspec", "phpunit", "dotnet test"),
-)
+_NAMED: Final[tuple[Phase, ...]] = ("run", "plan", "read", "edit")
+_TOOLS: Final = tomllib.loads((Path(__file__).parent / "agent_tools.toml").read_text(encoding="utf-8"))
+_PHASES: Final[dict[str, Phase]] = {name: phase for phase in _NAMED for name in _TOOLS[phase]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +81,8 @@ class Trace:
 
 def phase_of(tool: str, args: str) -> Phase:
     """The phase a call of `tool` belongs to, by the names the three command lines use."""
-    name = tool.lower()
-    if name in _EDITS:
-        return "edit"
-    if name in _READS:
-        return "read"
-    if name in _PLANS:
-        return "plan"
-    if name in _RUNS:
-        return "test" if any(word in args for word in _TESTS) else "run"
-    return "other"
+    phase = _PHASES.get(tool.lower(), "other")
+    return "test" if phase == "run" and any(word in args for word in _TOOLS["test"]) else phase
 
 
 def parse_trace(name: str, lines: Iterable[bytes]) -> Trace:

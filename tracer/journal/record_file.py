@@ -19,24 +19,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tracer.durable import (
-    create_aside,
-    ensure_folder,
-    link_new,
-    publish,
-    replacing,
-    sync_file,
-    sync_folder,
-    write_all,
-)
+from tracer.durable import create_aside, ensure_folder, link_new, publish, replacing, sync_file, sync_folder, write_all
 from tracer.errors import LockedError, NotFoundError, RecordError, TraceError
-from tracer.journal.chain import (
-    CHAIN_WIDTH,
-    ChainFile,
-    chain_of,
-    vouched_part,
-    whole_lines,
-)
+from tracer.journal.chain import CHAIN_WIDTH, ChainFile, chain_of, vouched_part, whole_lines
 from tracer.journal.second_copy import KeptFile, pieces
 from tracer.lock import FileLock
 from tracer.statedir import StateDir, parse_trace_name

@@ -14,7 +14,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from tracer.errors import PmError, RecordError, TraceError
 from tracer.journal.follow import nudge
@@ -26,7 +26,23 @@ class _Batch(NamedTuple):
     waiting: list[asyncio.Future[int]]
 
 
-class Journal:
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+class Closing:
+    """Closed at the end of an `async with`."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self: _Closable, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class Journal(Closing):
     """One record being written. Make it with `create` or `open` and close it; it belongs to one event loop."""
 
     def __init__(self, record: RecordFile) -> None:
@@ -192,14 +208,6 @@ class Journal:
         while self._scheduled or self._writing:
             await asyncio.sleep(0)
             await self._idle.wait()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 def _again(failure: PmError) -> PmError:

@@ -15,43 +15,19 @@ import orjson
 
 from tracer import facts
 from tracer.names import BAD_STATUSES, PACK_EVENTS
-from tracer.rows.row import (
-    NO_GROUP,
-    Family,
-    Group,
-    Head,
-)
+from tracer.rows.row import NO_GROUP, Family, Group, Head
 from tracer.verification import unverified_in, unverified_text
 
 HEAD_BYTES: Final = 4096
 _STRING: Final = rb'"((?:[^"\\\x00-\x1f]|\\.)*)"'
 _CONVERSATION: Final = re.compile(
-    rb'\{"timestamp":'
-    + _STRING
-    + rb',"event":'
-    + _STRING
-    + rb',"session_id":'
-    + _STRING
-    + rb',"task_id":'
-    + _STRING
-    + rb'(?:,"subtask_id":'
-    + _STRING
-    + rb')?(?:,"iteration_index":(\d{1,9}))?,"data":\{'
+    rb'\{"timestamp":%b,"event":%b,"session_id":%b,"task_id":%b'
+    rb'(?:,"subtask_id":%b)?(?:,"iteration_index":(\d{1,9}))?,"data":\{' % ((_STRING,) * 5)
 )
 _TRACEPACK: Final = re.compile(
-    rb'\{"timestamp":'
-    + _STRING
-    + rb',"event":'
-    + _STRING
-    + rb',"session_id":'
-    + _STRING
-    + rb'(?:,"task_id":(?:'
-    + _STRING
-    + rb'|null))?(?:,"from_state":(?:'
-    + _STRING
-    + rb'|null))?(?:,"to_state":(?:'
-    + _STRING
-    + rb'|null))?,"data":\{'
+    rb'\{"timestamp":%b,"event":%b,"session_id":%b'
+    rb'(?:,"task_id":(?:%b|null))?(?:,"from_state":(?:%b|null))?(?:,"to_state":(?:%b|null))?,"data":\{'
+    % ((_STRING,) * 6)
 )
 _AGENTIC: Final = re.compile(rb'\{"type":"(meta|thought|message|tool|error)","ts":' + _STRING + rb",")
 _CAPTURE: Final = re.compile(rb'\{"event_id":' + _STRING + rb',"seq":\d+,"ts_ms":(\d{1,17}),"type":' + _STRING + rb",")

@@ -16,12 +16,7 @@ from typing import Any, NamedTuple
 from tracer.errors import ConfigError, UsageError
 from tracer.settings.declared import REMOVED, SETTINGS, Setting, find_setting
 from tracer.settings.parse import parse_value
-from tracer.settings.trust import (
-    PROJECT_FILES,
-    folder_trusted,
-    trusted_file,
-    user_folder,
-)
+from tracer.settings.trust import PROJECT_FILES, folder_trusted, trusted_file, user_folder
 
 # What a file that many people share may not decide for any of them, however well it is trusted.
 _NOT_FOR_PROJECTS = {("run.permissions", "full")}

@@ -12,7 +12,7 @@ import pytest
 
 from tests.tracer.distill.support import unpack
 from tracer.catalog.agentic import TraceQuery, find_traces
-from tracer.catalog.tasks import rebuild
+from tracer.catalog.store import rebuild
 from tracer.distill.claude_hook import plan_install, plan_uninstall, write_plan
 from tracer.distill.locate.find import latest_session
 from tracer.distill.locate.listing import list_native, retention_days

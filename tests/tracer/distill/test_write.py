@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from runner.effects import distill_run
 from tests.tracer.distill.support import NoRedactor, lines_of, of_type, unpack
 from tests.tracer.distill.test_shapes import SID, Claude, write
 from tracer.blobs import DirectoryBlobs
-from tracer.distill.after_run import distill_after_run
 from tracer.distill.locate.find import find_sessions
 from tracer.distill.many import distill_many
 from tracer.distill.native import Request
@@ -259,22 +259,16 @@ def test_what_much_to_read_has_loaded_beforehand_serves_every_project(tmp_path):
     assert told.stdout.strip() == "1 {'github-token': 1, 'user-name': 1}"
 
 
-async def test_the_runner_gets_the_path_to_link_and_never_an_exception(native, tmp_path):
+def test_the_runner_gets_the_path_to_link_and_never_an_exception(native, tmp_path):
     state_dir = StateDir(tmp_path / ".pm-orchestrator")
-    common = {"workspace": "/home/dev/proj", "state_dir": state_dir, "task_id": "task-001"}
-    found = await distill_after_run(
-        executor="claude",
-        session_ref=f"claude:{native.truth['session_id']}",
-        environ=native.environ,
-        success=True,
-        **common,
-    )
-    assert found.path == ".pm-orchestrator/agentic-traces/trace_20261121_1030_run__task-001_anthropic.jsonl"
-    assert lines_of(tmp_path / found.path)[0]["label"] == "run:task-001"
-    missing = await distill_after_run(executor="claude", session_ref="nowhere", environ=native.environ, **common)
-    assert missing.path is None
-    assert "nowhere" in missing.note
-    assert (await distill_after_run(executor="scripted", session_ref="scripted:1", **common)).path is None
+    common = {"workspace": "/home/dev/proj", "state_dir": state_dir, "task_id": "task-001", "success": True}
+    path, _ = distill_run("claude", f"claude:{native.truth['session_id']}", environ=native.environ, **common)
+    assert path == ".pm-orchestrator/agentic-traces/trace_20261121_1030_run__task-001_anthropic.jsonl"
+    assert lines_of(tmp_path / path)[0]["label"] == "run:task-001"
+    missing, why_not = distill_run("claude", "nowhere", environ=native.environ, **common)
+    assert missing is None
+    assert "nowhere" in why_not
+    assert distill_run("scripted", "scripted:1", **common)[0] is None
 
 
 def test_importing_the_package_costs_none_of_its_readers():

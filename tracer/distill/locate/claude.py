@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tracer.distill.native import AgentFile, NativeSession
-from tracer.distill.native_files import (
-    entries,
-    head_of,
-    is_plain_folder,
-    text_field,
-)
+from tracer.distill.native_files import entries, head_of, is_plain_folder, text_field
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGENT_FILE: Final = re.compile(r"agent-([A-Za-z0-9_-]{1,64})\.jsonl")

@@ -10,17 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from tracer.distill.native import AgentFile, NativeSession
-from tracer.distill.native_files import (
-    entries,
-    head_of,
-    is_plain_folder,
-    json_file,
-    text_field,
-)
+from tracer.distill.native_files import entries, head_of, is_plain_folder, json_file, text_field
 
 _NAME: Final = re.compile(r"session-.*\.jsonl?")
 _AGENT_FILE: Final = re.compile(r"([A-Za-z0-9_-]{1,128})\.jsonl?")
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 

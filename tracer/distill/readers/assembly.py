@@ -21,8 +21,9 @@ import orjson
 from tracer.clock import from_epoch_ms
 from tracer.distill.cleaner import Cleaner, cut
 from tracer.distill.native import AVAILABILITIES, Availability
-from tracer.distill.native_files import mend_surrogates, short_id
+from tracer.distill.native_files import short_id
 from tracer.distill.readers.summarize import Call, Window, describe, window_of
+from tracer.events import clean_text
 
 _HELD_BYTES: Final = 4 * 1024 * 1024
 _HELD_LINES: Final = 50_000
@@ -316,7 +317,7 @@ class Assembly:
         self.errors += 1
         self.error_lines += 1
         # A file's name may stand in it.
-        self._submit(moment, {"type": "error", "ts": _ts(moment), "text": ""}, mend_surrogates(text), agent)
+        self._submit(moment, {"type": "error", "ts": _ts(moment), "text": ""}, clean_text(text), agent)
 
     def _submit(self, moment: int, fields: dict[str, Any], text: str, agent: str | None) -> None:
         """Write the line `fields` in the next place, once its `text` is clean."""

@@ -20,7 +20,6 @@ from tracer.distill.native_files import (
     Unreadable,
     decode_record,
     epoch_ms,
-    mend_surrogates,
     open_native,
     read_lines,
     short_id,
@@ -28,6 +27,7 @@ from tracer.distill.native_files import (
 )
 from tracer.distill.readers.assembly import Assembly, Result
 from tracer.distill.readers.summarize import fingerprint, line_count
+from tracer.events import clean_json
 
 _CHUNK: Final = 1 << 20
 _SEPARATORS: Final = " \t\r\n,"
@@ -79,7 +79,7 @@ def _scan(head: bytes, stream: IO[bytes], source: Source, note: Callable[[str], 
                 break
             source.records += 1
             if isinstance(message, dict):
-                yield mend_surrogates(message)
+                yield clean_json(message)
         window = window[at:]
         if ended or len(window) > MAX_LINE:
             break
@@ -111,7 +111,6 @@ _FRAME: Final = re.compile(
     re.DOTALL,
 )
 _SHELLS: Final = frozenset({"run_shell_command", "shell", "ShellTool"})
-_TRUNCATED: Final = ("IMPORTANT: The file content has been truncated", "[File content truncated")
 _INJECTED: Final = (
     "<session_context>",
     "<system_reminder>",

@@ -153,14 +153,6 @@ def executor_choice(
     fallback: Sequence[str] = (),
 ) -> ExecutorChoice:
     """USER_REQUEST's `executor`."""
-    data: dict[str, Any] = {
-        "name": name,
-        "model": model,
-        "script": script,
-        "permissions": permissions,
-        "thinking": thinking,
-        "continue_session": continue_session,
-        "options": {},
-        "plans": False,
-    }
+    data: dict[str, Any] = {"name": name, "model": model, "script": script, "permissions": permissions}
+    data |= {"thinking": thinking, "continue_session": continue_session, "options": {}, "plans": False}
     return ExecutorChoice({**data, "fallback": list(fallback)} if fallback else data)

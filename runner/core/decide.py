@@ -23,14 +23,7 @@ from runner.core.chunk_plan import (
 from runner.core.decide_loop import decide_loop, over_limit
 from runner.core.request import Request
 from runner.core.state import LoopState, Plan, TaskState
-from runner.core.steps import (
-    AskAgent,
-    AwaitPerson,
-    Finish,
-    RecordPlan,
-    RecordRules,
-    Step,
-)
+from runner.core.steps import AskAgent, AwaitPerson, Finish, RecordPlan, RecordRules, Step
 from runner.core.subtasks import chunk_step
 from tracer.names import PLAN_SUFFIX
 

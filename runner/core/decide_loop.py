@@ -48,7 +48,8 @@ def modification_prompt(
     `tried` holds one summary for each earlier rejected attempt, oldest first; `details` is shown as it is.
     """
     failed = sorted((result for result in criteria_results if result.passed is False), key=_severity)
-    parts = [_headline(failed)]
+    # One line for the trace: `Fix: Remove TODO markers by doing the work they stand for.`
+    parts = [f"Fix: {_required(failed[0]) if failed else 'earlier answers to this request were not accepted.'}"]
     if failed:
         parts += ["", "What was found:", *_found(failed, issues), "", "What is required:"]
         parts += [f"- {result.id} {result.name}: {_required(result)}" for result in failed]
@@ -64,13 +65,6 @@ def modification_prompt(
 
 def _severity(result: CriterionResult) -> tuple[int, str]:
     return (SEVERITY.index(result.id) if result.id in SEVERITY else len(SEVERITY), result.id)
-
-
-def _headline(failed: Sequence[CriterionResult]) -> str:
-    """One line for the trace: `Fix: Remove TODO markers by doing the work they stand for.`."""
-    if not failed:
-        return "Fix: earlier answers to this request were not accepted."
-    return f"Fix: {_required(failed[0])}"
 
 
 def _required(result: CriterionResult) -> str:
@@ -116,7 +110,10 @@ def decide_loop(state: TaskState, *, subtask_id: str | None = None) -> Step:
         case "new":
             return over_limit(state) or _ask(state, loop, subtask_id)
         case "requested":
-            return _ask_again(state, loop, subtask_id)
+            # A request without an answer means that its outcome is unknown: ask once more.
+            if loop.attempts >= state.request.limits.max_attempts:
+                return Finish("ERROR", "retries", f"{loop.attempts} requests of one iteration had no answer")
+            return _ask(state, loop, subtask_id)
         case "answered":
             return _after_answer(state, loop, subtask_id)
         case "judged":
@@ -185,13 +182,6 @@ def task_text(state: TaskState, subtask_id: str | None) -> str:
     return "\n\n".join(parts)
 
 
-def _ask_again(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
-    """Ask once more: a request without an answer means that its outcome is unknown."""
-    if loop.attempts >= state.request.limits.max_attempts:
-        return Finish("ERROR", "retries", f"{loop.attempts} requests of one iteration had no answer")
-    return _ask(state, loop, subtask_id)
-
-
 def _after_answer(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
     error = loop.answer.error
     kind, message = (error.kind, error.message) if error else ("", "")
@@ -202,8 +192,7 @@ def _after_answer(state: TaskState, loop: LoopState, subtask_id: str | None) -> 
     if kind == "unavailable":  # a program that is not there does not come back by waiting
         return Finish("ERROR", "retries", message)
     if kind in TRANSIENT:
-        over = over_limit(state)
-        if over is not None:
+        if (over := over_limit(state)) is not None:
             return over
         if loop.retries >= state.request.limits.retries_after(kind):
             return Finish("ERROR", "retries", message)
@@ -241,8 +230,7 @@ def _after_iteration(state: TaskState, loop: LoopState, subtask_id: str | None) 
     asks_person = state.request.limits.on_limit == "ask" and not state.action
     if asks_person and loop.retries == 0 and loop.judgment.ask_person:
         return AwaitPerson("undecided")
-    over = over_limit(state)
-    if over is not None:
+    if (over := over_limit(state)) is not None:
         return over
     allowed = state.request.limits.max_iterations + state.granted
     if loop.retries == 0 and loop.counted >= allowed:

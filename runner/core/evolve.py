@@ -96,15 +96,17 @@ def _chunking_plan(state: TaskState, entry: facts.ChunkingPlan) -> TaskState:
     subtasks = entry.subtasks
     if entry.mode == "repair" and state.plan is not None:
         subtasks = (*state.plan.subtasks, *subtasks)
-        plan = state.plan._replace(subtasks=subtasks, repairs=state.plan.repairs + 1, names=_by_id(subtasks))
+        names = {subtask.id: subtask for subtask in subtasks}
+        plan = state.plan._replace(subtasks=subtasks, repairs=state.plan.repairs + 1, names=names)
         return state._replace(plan=plan, action="", hint="", facts=state.facts + 1)
+    names = {subtask.id: subtask for subtask in subtasks}
     plan = Plan(
         subtasks=subtasks,
         reason=entry.reason,
         mode=entry.mode,
         isolation=entry.isolation,
         proposed=entry.proposed,
-        names=_by_id(subtasks),
+        names=names,
     )
     main = state.main if entry.base is None else state.main._replace(first_base=entry.base)
     loops = state.subtasks
@@ -112,10 +114,6 @@ def _chunking_plan(state: TaskState, entry: facts.ChunkingPlan) -> TaskState:
         if name in plan.names:
             loops = loops.having(name, _FINISHED)
     return state._replace(plan=plan, main=main, subtasks=loops, action="", hint="", facts=state.facts + 1)
-
-
-def _by_id(subtasks: tuple[facts.Subtask, ...]) -> dict[str, facts.Subtask]:
-    return {subtask.id: subtask for subtask in subtasks}
 
 
 _FINISHED = LoopState(phase="ended", passed=True)

@@ -12,13 +12,7 @@ import pytest
 
 from runner.core.request import Request
 from runner.effects import make_effects
-from runner.executors.executor_port import (
-    Answer,
-    Ask,
-    Live,
-    LiveSink,
-    ignore_live,
-)
+from runner.executors.executor_port import Answer, Ask, Live, LiveSink, ignore_live
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor, request_stop
 from runner.task_log import begin_session

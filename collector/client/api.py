@@ -32,17 +32,14 @@ from tracer.errors import (
 if TYPE_CHECKING:
     import httpx2
 
+_PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses after which the same request may be answered well a little later."""
 _SAFE: Final = "nothing is lost: it stays in the spool"
 _LONGEST_WAIT_S: Final = 60.0
 
 
 class TooLargeError(LimitError):
     """413: an event, a blob or the whole trace is larger than the collector takes."""
-
-
-def is_passing(status: int) -> bool:
-    """Whether the same request may be answered well a little later."""
-    return status in {408, 425, 429, 500, 502, 503, 504}
 
 
 def retry_after_s(headers: Mapping[str, str], *, default: float) -> float:
@@ -152,7 +149,7 @@ class CollectorClient:
         self._http = httpx2.AsyncClient(
             base_url=self.address,
             timeout=_TIMEOUT_S,
-            # a proxy or netrc entry of the person's must not see the key of a loopback service
+            # a proxy or netrc entry of the user's must not see the key of a loopback service
             trust_env=not _is_loopback(parts.hostname or ""),
             verify=parts.scheme == "https",  # reading the certificates costs 100 ms, and plain HTTP has none
         )
@@ -264,7 +261,7 @@ class CollectorClient:
                 if answer.status_code < 400:
                     return answer.content
                 trouble = refusal(answer.status_code, answer.content, address=self.address, doing=doing)
-                if not is_passing(answer.status_code):
+                if answer.status_code not in _PASSING:
                     raise trouble
                 wait = retry_after_s(answer.headers, default=pause)
             if monotonic() + wait > until:

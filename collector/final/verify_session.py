@@ -126,13 +126,10 @@ class _Run:
         self.trees: Trees | None = None
         self.base: CommitTree | None = None
         self.base_text = "none: the trace has no bundle of the base commit"
-        self.replay = Replay(self._base_content)
+        self.replay = Replay(lambda path: UNKNOWN if self.base is None else self.base.read(path))
         self.commits = Commits()
         self.at_commit: dict[str, FileState] | None = None
         self.count = 0
-
-    def _base_content(self, path: str) -> Content:
-        return UNKNOWN if self.base is None else self.base.read(path)
 
     async def run(self, *, document: bool | None, write_to: Path | None) -> Report:
         await self._open_base()

@@ -46,11 +46,10 @@ class CaptureRedactors:
 
     def __init__(self, base: ProjectRedactor) -> None:
         self._base = base.with_paths()
-        self.for_root: Callable[[str | None], RootRedactor] = lru_cache(_KEPT)(self._for_root)
+        self.for_root: Callable[[str | None], RootRedactor] = lru_cache(_KEPT)(
+            lambda root: RootRedactor(self._project_redactor(root))
+        )
         """The redactor for events of a workspace root; None: no root is known."""
-
-    def _for_root(self, root: str | None) -> RootRedactor:
-        return RootRedactor(self._project_redactor(root))
 
     def _project_redactor(self, root: str | None) -> ProjectRedactor:
         if not root or len(root) > _LONGEST_ROOT or not root.startswith("/"):

@@ -210,7 +210,7 @@ class JudgeStep:
             "rubric_version": result.rubric_version,
             "scores": dict(result.scores),
             "overall": result.overall,
-            "rationale_blob_id": await self.put_blob(_utf8(result.rationale), "text/plain"),
+            "rationale_blob_id": await self.put_blob(result.rationale.encode("utf-8", "replace"), "text/plain"),
             "flags": list(result.flags),
             "detail": {**_detail(result, self.packet), "inputs": self.input_hash},
         }
@@ -293,10 +293,6 @@ def _hash(*parts: str) -> str:
 
 def _array(bodies: list[bytes]) -> bytes:
     return b"[" + b",\n".join(bodies) + b"]"
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
 
 
 class Verdict(NamedTuple):

@@ -10,14 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from statistics import median
-from typing import Final, NamedTuple
+from typing import NamedTuple, get_args
 
 from pydantic import ValidationError
 
 from collector.judge.packet import Packet
 from collector.judge.port import WIRE_DIMENSIONS, Exchange, JudgeResult
 from collector.judge.rubric import OPTIONAL_DIMENSION, RUBRIC_VERSION, Reply, Scored, dimensions_of
+from tracer.capture.document import JudgeFlag
 
+_FLAGS: tuple[str, ...] = get_args(JudgeFlag)  # in the order they are written
 _MOST_PROBLEMS = 20
 _NAMES = frozenset({*Reply.model_fields, *Scored.model_fields})
 
@@ -92,18 +94,6 @@ def _place(parts: tuple[int | str, ...]) -> str:
     return ".".join(str(part) if isinstance(part, int) or part in _NAMES else "(unknown)" for part in parts) or "answer"
 
 
-# Contracts 9, in the order they are written.
-FLAGS: Final = (
-    "hallucination_risk",
-    "missing_steps",
-    "unsafe_suggestion",
-    "ungrounded",
-    "judge_unparsed",
-    "judge_refused",
-    "judge_skipped",
-)
-
-
 def overall_of(scores: Mapping[str, float | None]) -> float | None:
     """The mean of the six wire dimensions, one decimal, halves up; None where one is None or missing."""
     values = [scores.get(name) for name in WIRE_DIMENSIONS]
@@ -141,9 +131,9 @@ def combine(opinions: Sequence[Opinion], *, votes: int, model: str, exchanges: t
     given = {name: [score for opinion in opinions if (score := opinion.scores.get(name)) is not None] for name in names}
     medians = {name: float(median(row)) if len(row) * 2 > votes else None for name, row in given.items()}
     scores = {name: medians[name] for name in WIRE_DIMENSIONS}
-    raised = {flag for flag in FLAGS if sum(flag in opinion.flags for opinion in opinions) * 2 > len(opinions)} | (
-        {"ungrounded"} if None in scores.values() else set()
-    )
+    raised = {flag for flag in _FLAGS if sum(flag in vote.flags for vote in opinions) * 2 > len(opinions)}
+    if None in scores.values():
+        raised.add("ungrounded")
     reason = "scores without valid citations were refused" if None in scores.values() else ""
     return JudgeResult(
         model=model,
@@ -190,4 +180,4 @@ def _line(name: str, opinion: Opinion) -> str:
 
 
 def _ordered(flags: Sequence[str] | set[str]) -> tuple[str, ...]:
-    return tuple(flag for flag in FLAGS if flag in flags)
+    return tuple(flag for flag in _FLAGS if flag in flags)

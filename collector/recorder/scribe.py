@@ -471,7 +471,7 @@ class Scribe:
         self._running = None
 
     def _actor(self, running: _Running) -> Mapping[str, Any]:
-        """Who changed files while the command ran: the person in an editor, else the command."""
+        """Who changed files while the command ran: the user in an editor, else the command."""
         if running.line.editor:
             return PERSON
         return {"kind": "tool", "id": running.line.program[:100] or None}

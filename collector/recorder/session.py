@@ -128,7 +128,7 @@ class PtyShell:
                     send(self._pid, signal.SIGCONT)
 
     def say(self, text: str) -> None:
-        """A line of our own on the person's terminal, whatever mode it is in."""
+        """A line of our own on the user's terminal, whatever mode it is in."""
         with contextlib.suppress(OSError):
             _write_all(self._out, b"\r\n" + text.encode("utf-8", "replace") + b"\r\n")
 
@@ -137,15 +137,11 @@ class PtyShell:
     def _start(self) -> None:
         self._master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, self._size())
-
-        def own_terminal() -> None:
-            os.login_tty(slave)
-
         process = subprocess.Popen(
             [self._shell.program, *self._shell.arguments],
             cwd=self._cwd,
             env=dict(self._shell.environ or {}),
-            preexec_fn=own_terminal,  # noqa: PLW1509 - one call into libc between fork and exec; no thread runs yet
+            preexec_fn=lambda: os.login_tty(slave),  # noqa: PLW1509 - one call into libc between fork and exec; no thread runs yet
             close_fds=True,
         )
         os.close(slave)
@@ -208,7 +204,7 @@ class PtyShell:
         if pid:
             self._pid = 0
 
-    # -- the person's terminal --------------------------------------------------------------------------------------
+    # -- the user's terminal ----------------------------------------------------------------------------------------
 
     def _raw(self) -> None:
         if os.isatty(self._in):

@@ -70,7 +70,7 @@ class Watcher:
         try:
             for changes in watch(
                 self._top,
-                watch_filter=lambda _change, path: not self._is_left_out(path),
+                watch_filter=lambda _change, path: not self._left_out(os.path.relpath(path, self._top)),
                 debounce=_DEBOUNCE_MS,
                 step=_STEP_MS,
                 rust_timeout=500,
@@ -83,6 +83,3 @@ class Watcher:
                     self._saved(paths)
         except (OSError, RuntimeError) as error:
             self._tell(f"saved files are looked for at every prompt only: {error}")
-
-    def _is_left_out(self, path: str) -> bool:
-        return self._left_out(os.path.relpath(path, self._top))

@@ -274,7 +274,9 @@ class RecordWriter:
 
         def make() -> list[Draft]:
             drafts = self.files.observe(paths, actor=actor, context=self.context(command))
-            return [_noted(draft, found) for draft in drafts] if found else drafts
+            if not found:
+                return drafts
+            return [replace(draft, payload={**draft.payload, "found": found}) for draft in drafts]
 
         self.record(make)
 
@@ -315,7 +317,3 @@ class RecordWriter:
         self.files.learn(event)
         if event.get("type") == "commit":
             self._committed.add(str(event["payload"].get("commit_sha")))
-
-
-def _noted(draft: Draft, found: str) -> Draft:
-    return replace(draft, payload={**draft.payload, "found": found})

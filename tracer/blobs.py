@@ -28,6 +28,14 @@ def blob_id_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
+def text_of(data: bytes, *, probe: int = 8192) -> str | None:
+    """`data` as text; None where it is not UTF-8, or a NUL byte among the first `probe` says that it is binary."""
+    try:
+        return None if b"\0" in data[:probe] else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
 class DirectoryBlobs:
     """Blobs as files `<root>/sha256/ab/cd…`."""
 

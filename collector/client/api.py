@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from tracer.blobs import text_of
 from tracer.clock import monotonic, now_epoch_ms
 from tracer.errors import (
     ConfigError,
@@ -205,7 +206,7 @@ class CollectorClient:
     async def put_blob(self, blob_id: str, path: Path, *, key: str) -> None:
         """PUT /blobs/{sha256}: the file's bytes."""
         data = await asyncio.to_thread(path.read_bytes)
-        headers = {"content-type": "text/plain" if _is_text(data) else "application/octet-stream"}
+        headers = {"content-type": "application/octet-stream" if text_of(data) is None else "text/plain"}
         name = f"/blobs/{blob_id}"
         await self._answer("PUT", name, key=key, body=data, headers=headers, doing=f"a blob of {len(data):,} bytes")
 
@@ -273,16 +274,6 @@ class CollectorClient:
         if self._http is None:
             raise RuntimeError("CollectorClient is used inside `async with`")
         return self._http
-
-
-def _is_text(data: bytes) -> bool:
-    if b"\0" in data[:8192]:
-        return False
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _bearer(key: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ from collector.intake.prepare import BLOB_RULES, IntakeRules, check_consent, new
 from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY, parse_json
 from collector.store.port import BlobRow, NewBlob
+from tracer.blobs import text_of
 from tracer.capture.canonical import canonical_json
 from tracer.capture.fields import BlobType
 from tracer.capture.wire import CreateTrace, FinalizeTrace
@@ -137,7 +138,7 @@ def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactor
         raise TooLargeError("the blob is too large", place=BODY, rule="blob_bytes", limit=rules.limits.blob_bytes)
     if not rules.redacting:
         return new_blob(data, content_type=content_type, rules=(), applied=False)
-    text = _text_of(data, content_type)
+    text = text_of(data, probe=0 if content_type in {"text/plain", "application/json"} else 8192)
     if text is None:
         if not rules.store_raw_code:
             raise no_consent(
@@ -152,15 +153,6 @@ def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactor
         rules=(*BLOB_RULES, "truncate_large") if shortened else BLOB_RULES,
         applied=True,
     )
-
-
-def _text_of(data: bytes, content_type: str) -> str | None:
-    if content_type not in {"text/plain", "application/json"} and b"\0" in data[:8192]:
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
 
 
 def _validated(model: type[_Model], value: Any) -> _Model:

@@ -116,16 +116,27 @@ def read_recording(path: Path) -> list[RecordedReply]:
     return read_lines(path, RecordedReply, what="recording", form="check judge.recording: docs/judge.md has its form")
 
 
-class RecordingModel:
-    """A judge model whose answers are also written to `path`, as lines of a recording."""
+class _Wrapped:
+    """What a judge model around another one hands on."""
 
-    def __init__(self, model: JudgeModel, path: Path) -> None:
+    def __init__(self, model: JudgeModel) -> None:
         self._model = model
-        self._path = path
 
     @property
     def identity(self) -> str:
         return self._model.identity
+
+    async def close(self) -> None:
+        """Close the model's connections."""
+        await self._model.close()
+
+
+class RecordingModel(_Wrapped):
+    """A judge model whose answers are also written to `path`, as lines of a recording."""
+
+    def __init__(self, model: JudgeModel, path: Path) -> None:
+        super().__init__(model)
+        self._path = path
 
     async def ask(self, question: Question) -> ModelAnswer:
         """See `JudgeModel.ask`; a RecordError where the line cannot be written."""
@@ -136,10 +147,6 @@ class RecordingModel:
         except OSError as error:
             raise RecordError(f"the recording {self._path.name!r} cannot be written", why=error) from error
         return answer
-
-    async def close(self) -> None:
-        """Close the model's connections."""
-        await self._model.close()
 
 
 def recorded_line(question: Question, answer: ModelAnswer) -> bytes:
@@ -155,7 +162,7 @@ def recorded_line(question: Question, answer: ModelAnswer) -> bytes:
     return _json(line) + b"\n"
 
 
-def _json(value: Mapping[str, Any]) -> bytes:
+def _json(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
@@ -243,7 +250,7 @@ class AnthropicJudgeModel:
         return ModelAnswer(
             text=text,
             outcome=outcomes.get(message.stop_reason, "answered"),  # type: ignore[arg-type]  # the values are outcomes
-            exchange=Exchange(_judge_anthropic_json(body), _judge_anthropic_json(message.to_dict())),
+            exchange=Exchange(_json(body), _json(message.to_dict())),
             model=message.model,
         )
 
@@ -265,10 +272,6 @@ def _as_error(told: AnswerError, message: str) -> PmError:
             "the judge cannot answer now", why=message, next_step=told.next_step, retry_after_s=told.retry_after_s
         )
     return UnavailableError("the judge cannot answer this", why=message, next_step="check judge.model and the base URL")
-
-
-def _judge_anthropic_json(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 class Pace(Protocol):
@@ -295,21 +298,13 @@ class LocalPace:
             await asyncio.sleep(due - now)
 
 
-class PacedModel:
+class PacedModel(_Wrapped):
     """A judge model that waits for its turn before every request."""
 
     def __init__(self, model: JudgeModel, pace: Pace) -> None:
-        self._model = model
+        super().__init__(model)
         self._pace = pace
-
-    @property
-    def identity(self) -> str:
-        return self._model.identity
 
     async def ask(self, question: Question) -> ModelAnswer:
         await self._pace.wait()
         return await self._model.ask(question)
-
-    async def close(self) -> None:
-        """Close the model's connections."""
-        await self._model.close()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side, safe_text
 from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, small_index, tree_of
 from runner.workspace.git.look import ABSENT, Look, forced, look_at, write_tree
-from runner.workspace.git.pointers import FileHashes, is_note, is_pointer, media_of, same_content
+from runner.workspace.git.pointers import FileHashes, is_note, is_pointer, media_of, read_side, same_content
 from runner.workspace.git.repository import (
     Git,
     GitError,
@@ -539,9 +539,4 @@ def _overlay_of(record: dict[str, Any]) -> Overlay:
 def _read(path: Path, limit: int) -> Side:
     if path.is_symlink():
         return Side(b"")
-    try:
-        with path.open("rb") as file:
-            content = file.read(limit + 1)
-    except OSError:
-        return Side(b"", cut=True)
-    return Side(content[:limit], cut=len(content) > limit)
+    return read_side(path, limit) or Side(b"", cut=True)

@@ -78,13 +78,20 @@ def media_of(pointer: bytes, git_dir: Path, *, limit: int) -> Side:
         return Side(pointer)
     name = match[1].decode()
     for root in (git_dir, git_dir.parent.parent):  # of a worktree, the common folder is two levels up
-        try:
-            with (root / "lfs" / "objects" / name[:2] / name[2:4] / name).open("rb") as file:
-                content = file.read(limit + 1)
-        except OSError:
-            continue
-        return Side(content[:limit], cut=len(content) > limit)
+        held = read_side(root / "lfs" / "objects" / name[:2] / name[2:4] / name, limit)
+        if held is not None:
+            return held
     return Side(b"", cut=True)
+
+
+def read_side(path: Path, limit: int) -> Side | None:
+    """The first `limit` bytes of a file; None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+    except OSError:
+        return None
+    return Side(content[:limit], cut=len(content) > limit)
 
 
 def keep_pointers(git: Git, base: str, tree: str) -> str:

@@ -13,16 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from runner.gate.code_criteria import q2_marks, q3_omissions, q4_syntax
-from runner.gate.criterion import (
-    ChangedFile,
-    ClaimedPath,
-    CommandKind,
-    Criterion,
-    Evidence,
-    Finding,
-    Place,
-    Verdict,
-)
+from runner.gate.criterion import ChangedFile, ClaimedPath, CommandKind, Criterion, Evidence, Finding, Place, Verdict
 from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination, q7_test, q8_lint, q9_typecheck
 
 GROUP = "pm_orchestrator.criteria"

@@ -12,12 +12,7 @@ import signal
 import time
 from typing import NamedTuple
 
-from runner.processes.process_table import (
-    ProcessEntry,
-    marked,
-    send_signal,
-    snapshot,
-)
+from runner.processes.process_table import ProcessEntry, marked, send_signal, snapshot
 from tracer.clock import monotonic
 
 _KILL_ROUNDS_PAUSE_S = 0.02

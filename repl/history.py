@@ -111,7 +111,6 @@ class HistorySearch:
         return list(dict.fromkeys(text for text in reversed(self._entries(self.scope)) if wanted in text.lower()))
 
     def match(self, query: str) -> str:
-        """The match at hand, or an empty text."""
         found = self.matches(query)
         return found[min(self._index, len(found) - 1)] if found else ""
 

@@ -75,7 +75,6 @@ class PermissionDesk:
 
 
 def answer_of(text: str) -> PermissionAnswer | None:
-    """What a typed `y`, `a` or `n` (or the whole word) means."""
     return _WORDS.get(text.strip().lower())
 
 

@@ -167,7 +167,8 @@ class Shell:
 
     async def _guarded(self, line: str) -> int:
         session = self.session
-        context = Context(output=self.output, environ=session.environ, arguments=_no_arguments(), session=session)
+        none = Namespace(directory=None, state_dir=None, config=None, help=False, no_input=False, yes=False)
+        context = Context(output=self.output, environ=session.environ, arguments=none, session=session)
         self.output.ended = False
         try:
             return await self._perform(interpret(line), context)
@@ -211,7 +212,6 @@ class Shell:
         return await run_handler(command, context)
 
     async def submit(self, prompt: str) -> int:
-        """Start a task, or queue its text behind the one that runs."""
         if self.session.running and self.view.name != "pipe":
             self.session.queue.append(prompt)
             self.output.note(f"queued {len(self.session.queue)}")
@@ -250,10 +250,6 @@ async def run_handler(command: Command, context: Context) -> int:
     else:
         returned = handler(context, context.arguments)
     return int(returned if isinstance(returned, int) else await returned)
-
-
-def _no_arguments() -> Namespace:
-    return Namespace(directory=None, state_dir=None, config=None, help=False, no_input=False, yes=False)
 
 
 @dataclass(frozen=True, slots=True)

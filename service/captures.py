@@ -55,13 +55,11 @@ async def access_in(scope: Scope, state: ServiceState) -> Access:
 
 
 def admin_only(access: Access) -> None:
-    """Refuse an ingest key with 403."""
     if access.trace_id is not None:
         raise HTTPException(403, "this needs an admin token; an ingest key opens its own trace only")
 
 
 def opens(access: Access, trace_id: str) -> None:
-    """Refuse an ingest key of another trace with 403."""
     if not access.opens(trace_id.lower()):
         raise HTTPException(403, "this ingest key belongs to another trace")
 

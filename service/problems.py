@@ -53,7 +53,6 @@ class Problem(BaseModel):
 def problem_response(
     status: int, code: str, detail: str, *, next_step: str = "", headers: Mapping[str, str] | None = None, **more: Any
 ) -> JSONResponse:
-    """A problem document as a response."""
     problem = Problem(title=HTTPStatus(status).phrase, status=status, code=code, detail=detail, next=next_step, **more)
     return JSONResponse(
         problem.model_dump(), status_code=status, media_type=MEDIA_TYPE, headers=dict(headers) if headers else None
@@ -96,7 +95,6 @@ def http_problem(error: HTTPException, **headers: str) -> JSONResponse:
 
 
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The documentation of the problems an operation may answer with."""
     return {
         code: {
             "description": HTTPStatus(code).phrase,
@@ -107,8 +105,6 @@ def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    """Make every error of `app` a problem document."""
-
     @app.exception_handler(PmError)
     async def on_pm_error(_request: Request, error: PmError) -> JSONResponse:
         return problem_of(error)

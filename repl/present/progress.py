@@ -397,7 +397,6 @@ def _money(cost: float | None, budget: float | None) -> str:
 
 
 def status_lines(progress: Progress, *, now: float, columns: int, most: int = 12) -> list[str]:
-    """The moving lines above the prompt: subtasks and their bar, what is going on."""
     width = max(columns - 1, 20)
     lines = progress.table(now, most=most)
     if bar := progress.bar(now):

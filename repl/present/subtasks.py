@@ -118,7 +118,6 @@ class SubtaskBoard:
 
 
 def subtask_line(one: Standing, text: str, *, width: int = _TITLE) -> str:
-    """A row of the table: the word, the number, the title, how it stands."""
     word = _WORDS.get(one.status, one.status)
     return f"  {word:<5} {one.number} {width_cut(_title(one), width):<{width}}  {text}".rstrip()
 

@@ -77,12 +77,10 @@ class Command(NamedTuple):
 
     @property
     def slash(self) -> str:
-        """What is typed at `pm>`."""
         return f"/{self.name}"
 
     @property
     def palette_text(self) -> str:
-        """The line of the palette: the summary where nothing better is given."""
         return self.palette or self.summary
 
     @property

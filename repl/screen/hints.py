@@ -64,10 +64,7 @@ class Hints(Widget):
     """
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._changed)
-
-    def _changed(self, _screen: Screen[Any]) -> None:
-        self.refresh()
+        self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.refresh())
 
     @override
     def render_line(self, y: int) -> Strip:

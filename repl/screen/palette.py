@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
@@ -48,7 +49,8 @@ def palette_entries(desk: Desk) -> list[Entry]:
     keys = {row.id: " ".join(row.keys) for row in binding_rows(desk.keymap_changes)}
     pages = ("sessions", "captures", "settings", "doctor", "log")
     entries += [
-        Entry(f"go to {name}", f"the {name} page", keys.get(f"app.{name}", ""), _page(desk, name)) for name in pages
+        Entry(f"go to {name}", f"the {name} page", keys.get(f"app.{name}", ""), partial(desk.action_page, name))
+        for name in pages
     ]
     recent = desk.rows[:_RECENT]
     entries += [
@@ -64,10 +66,6 @@ def palette_entries(desk: Desk) -> list[Entry]:
 
 def _running(desk: Desk, line: str) -> Callable[[], None]:
     return lambda: desk.run_line(line)
-
-
-def _page(desk: Desk, name: str) -> Callable[[], None]:
-    return lambda: desk.action_page(name)
 
 
 def _typing(desk: Desk, text: str) -> Callable[[], None]:

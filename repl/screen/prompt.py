@@ -210,7 +210,6 @@ class Prompt(TextArea):
 
     @property
     def whole(self) -> str:
-        """The input with folded pastes in full."""
         return self._pastes.expand(self.text)
 
     @override

@@ -98,7 +98,6 @@ def blobs_named(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def timeline(events: Sequence[Mapping[str, Any]], contents: Mapping[str, Content]) -> tuple[Step, ...]:
-    """The steps of a page of events (complete, as stored)."""
     seq_of = {each["event_id"]: each["seq"] for each in events}
     beside = _thoughts_beside(events, contents, seq_of)
     outputs = _outputs_of(events)
@@ -123,7 +122,7 @@ def _step(event: Mapping[str, Any], parts: tuple[Part, ...], thoughts: tuple[Tho
         kind=kind,
         title=_TITLES.get(kind, kind),
         time=from_epoch_ms(event["ts_ms"])[:23].replace("T", " "),
-        subject=line_of(_SUBJECTS.get(kind, _nothing)(payload)),
+        subject=line_of(_SUBJECTS[kind](payload) if kind in _SUBJECTS else ""),
         badge=_badge(kind, payload),
         facts=tuple(line_of(fact) for fact in _facts(event)),
         parts=() if alone else parts,
@@ -189,10 +188,6 @@ def _parts(event: Mapping[str, Any], contents: Mapping[str, Content], *, label: 
             hidden = max(plain.hidden, content.byte_length - len(text.encode("utf-8", "replace")))
             parts.append(Part(name, blob_id, Shown(plain.text, hidden), (), content.byte_length))
     return tuple(parts)
-
-
-def _nothing(_payload: Mapping[str, Any]) -> str:
-    return ""
 
 
 def _place(payload: Mapping[str, Any]) -> str:
@@ -360,7 +355,12 @@ def proof_of(tests: Mapping[str, Any] | None) -> Proof | None:
         sandbox=line_of(sandbox.get("name")),
         counts=counts,
         runs=tuple(_run(run) for run in _list(tests.get("invocations")) if isinstance(run, dict)),
-        tests=tuple(_test(row) for row in rows[:_MOST_TESTS]),
+        tests=tuple(
+            CaseRow(
+                line_of(row.get("id")), line_of(row.get("before")), line_of(row.get("after")), bool(row.get("flaky"))
+            )
+            for row in rows[:_MOST_TESTS]
+        ),
         left_out=max(0, len(rows) - _MOST_TESTS) + _number(proof.get("tests_left_out")),
     )
 
@@ -380,12 +380,6 @@ def _run(run: Mapping[str, Any]) -> Run:
         seconds=_number(run.get("duration_ms")) / 1000,
         passed=bool(run.get("passed")),
         blobs=tuple((label, str(run[name])) for name, label in names if run.get(name)),
-    )
-
-
-def _test(row: Mapping[str, Any]) -> CaseRow:
-    return CaseRow(
-        line_of(row.get("id")), line_of(row.get("before")), line_of(row.get("after")), bool(row.get("flaky"))
     )
 
 
@@ -446,7 +440,6 @@ TraceId = Annotated[str, Path(pattern=r"^[0-9a-fA-F-]{36}$")]
 
 @router.get("/captures")
 async def captures_page(request: Request, after: Annotated[str | None, Query(max_length=36)] = None) -> HTMLResponse:
-    """The captured sessions, newest first."""
     collector = state_of(request).collector
     rows, following = await collector.listing(after=after, limit=_ROWS)
     return HTMLResponse(render("captures.html", rows=[_row(row) for row in rows], next=following))
@@ -456,7 +449,6 @@ async def captures_page(request: Request, after: Annotated[str | None, Query(max
 async def capture_page(
     request: Request, trace_id: TraceId, after: Annotated[int, Query(ge=0, le=2**53 - 1)] = 0
 ) -> HTMLResponse:
-    """One captured session: its report, its proof, its scores, and a piece of its timeline."""
     collector = state_of(request).collector
     metadata = await collector.metadata(trace_id.lower())
     page = await collector.events_page(trace_id.lower(), after=after, limit=_EVENTS)
@@ -516,7 +508,7 @@ def _head(metadata: Mapping[str, Any]) -> dict[str, Any]:
             "consent": [name.replace("_", " ") for name, given in consent.items() if given],
             "gaps": sum(last - first + 1 for first, last in metadata["ingestion"]["gaps"]),
             "skew_s": metadata["ingestion"]["clock_skew_ms_est"] / 1000,
-            "finalized": _time(metadata["finalized_at_ms"]),
+            "finalized": from_epoch_ms(at)[:19].replace("T", " ") if (at := metadata["finalized_at_ms"]) else "",
             "pr_title": line_of((final.get("pr") or {}).get("title")),
             "pr_description": shown((final.get("pr") or {}).get("description")),
             "final_blob": final.get("final_trace_blob_id"),
@@ -556,7 +548,3 @@ async def _seqs(collector: Collector, metadata: Mapping[str, Any]) -> dict[str, 
             break
         after = page.next_after
     return found
-
-
-def _time(epoch_ms: int | None) -> str:
-    return from_epoch_ms(epoch_ms)[:19].replace("T", " ") if epoch_ms else ""

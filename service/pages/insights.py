@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from service.pages.task import diff_reader, find_task, render
-from service.pages.values import TaskView, line_of, task_view
+from service.pages.values import line_of, task_view
 from service.state import state_of
 from tracer.catalog.agentic import list_agentic
 from tracer.clock import from_epoch_ms, now_epoch_ms
@@ -67,7 +67,6 @@ _SHOWN: Final = 12
 
 @router.get("/insights")
 async def insights_page(request: Request) -> HTMLResponse:
-    """What the newest agent sessions and all judgments tell together."""
     return HTMLResponse(await asyncio.to_thread(_insights_page, state_of(request).state_dir))
 
 
@@ -77,7 +76,6 @@ async def compare_page(
     a: Annotated[str, Query(max_length=100)] = "",
     b: Annotated[str, Query(max_length=100)] = "",
 ) -> HTMLResponse:
-    """Two tasks side by side."""
     return HTMLResponse(await asyncio.to_thread(_compare_page, state_of(request).state_dir, a.strip(), b.strip()))
 
 
@@ -120,21 +118,16 @@ def _compare_page(state_dir: StateDir, a: str, b: str) -> str:
     problem, sides = "", []
     if a and b:
         try:
-            sides = [_view(state_dir, each) for each in (a, b)]
+            read = (ConversationTracer.read_trace(find_task(state_dir, each).path) for each in (a, b))
+            sides = [task_view(entries, diff_of=diff_reader(state_dir)) for entries in read]
         except NotFoundError as error:
             problem = error.what
     values: dict[str, Any] = {"a": a, "b": b, "problem": problem, "sides": sides}
     return render("compare.html", **values)
 
 
-def _view(state_dir: StateDir, task_id: str) -> TaskView:
-    entries = ConversationTracer.read_trace(find_task(state_dir, task_id).path)
-    return task_view(entries, diff_of=diff_reader(state_dir))
-
-
 @router.get("/sessions")
 async def sessions_page(request: Request, *, here: bool = False) -> HTMLResponse:
-    """What the agents' own folders hold, and what of it was distilled."""
     folders = state_of(request).state_dir
     project = folders.project if here else None
     rows = await asyncio.to_thread(list_native, [folders.agentic_traces], project=project, environ=os.environ)

@@ -133,7 +133,6 @@ def static_text(name: str) -> str:
 
 @router.get("/static/{name}")
 async def static(name: str) -> Response:
-    """Style sheet and script."""
     if name not in _STATIC:
         raise NotFoundError(f"no file {name!r}")
     return Response(static_text(name), media_type=_STATIC[name], headers={"cache-control": "private, max-age=3600"})
@@ -141,7 +140,6 @@ async def static(name: str) -> Response:
 
 @router.get("/")
 async def tasks_page(request: Request, after: Annotated[str | None, Query(max_length=100)] = None) -> HTMLResponse:
-    """All tasks, live."""
     state = state_of(request)
     rows = await asyncio.to_thread(list_tasks, state.state_dir, after=after, limit=_PAGE_ROWS + 1)
     shown = [row._replace(status=state.supervisor.status(row.task_id) or row.status) for row in rows[:_PAGE_ROWS]]
@@ -151,7 +149,6 @@ async def tasks_page(request: Request, after: Annotated[str | None, Query(max_le
 
 @router.get("/tasks/{task_id}")
 async def task_page(request: Request, task_id: str) -> HTMLResponse:
-    """One task as a timeline; follows it while it runs."""
     state = state_of(request)
     page = await asyncio.to_thread(_task_page, state.state_dir, task_id, state.supervisor.status(task_id))
     return HTMLResponse(page)
@@ -164,14 +161,12 @@ async def trace_page(
     q: Annotated[str, Query(max_length=500)] = "",
     start: Annotated[int, Query(ge=0, alias="from")] = 0,
 ) -> HTMLResponse:
-    """The facts of a task as rows, filtered."""
     state = state_of(request)
     return HTMLResponse(await asyncio.to_thread(_trace_page, state.state_dir, task_id, q, start))
 
 
 @router.get("/agentic")
 async def agentic_page(request: Request) -> HTMLResponse:
-    """The distilled agent sessions."""
     found = await asyncio.to_thread(list_agentic, state_of(request).state_dir, limit=500)
     rows = [{**row._asdict(), "name": Path(row.path).name} for row in found]
     return HTMLResponse(render("agentic_list.html", rows=rows))
@@ -179,7 +174,6 @@ async def agentic_page(request: Request) -> HTMLResponse:
 
 @router.get("/agentic/{name}")
 async def agentic_one(request: Request, name: str) -> HTMLResponse:
-    """One agent session: thoughts, tools, errors, loops marked."""
     view = await asyncio.to_thread(agentic_view, state_of(request).state_dir, name)
     return HTMLResponse(render("agentic.html", **view))
 

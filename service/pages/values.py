@@ -137,9 +137,10 @@ def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None])
     state = fold(entries)
     outcome = outcome_of(state, trace_file="", chain_head=None)
     request = state.request
+    head = shown(request.title, limit=_TITLE)
     return TaskView(
         task_id=state.task_id,
-        title=_title(request.title),
+        title=head.text + ("…" if head.hidden else ""),
         status=outcome.status,
         reason=outcome.reason,
         detail=outcome.detail,
@@ -159,11 +160,6 @@ def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None])
         subtasks=tuple(map(_subtask, outcome.subtasks)),
         verdicts=outcome.judgments,
     )
-
-
-def _title(text: str) -> str:
-    head = shown(text, limit=_TITLE)
-    return head.text + ("…" if head.hidden else "")
 
 
 def _subtask(one: Standing) -> SubtaskView:

@@ -185,7 +185,6 @@ def _line(text: Any) -> str:
 
 
 def event_line(event: dict[str, Any]) -> str:
-    """One event in a line, by the row interface of the trace viewer."""
     from tracer.rows.line import head_of_fields, mark_and_summary
 
     _mark, summary = mark_and_summary(head_of_fields(event), event)

@@ -68,7 +68,6 @@ def _row(command: Command) -> dict[str, object]:
 
 
 def overview_lines(surface: str) -> list[str]:
-    """All commands of a surface by group, one line each."""
     mark = "" if surface == "cli" else "/"
     lines = ["usage: pm COMMAND … [flags]", ""] if surface == "cli" else []
     shown = commands_for(surface)

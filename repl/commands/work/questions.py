@@ -95,7 +95,6 @@ def edited_plan(before: str, after: str, *, task_id: str) -> Mapping[str, Any] |
 
 
 def plan_lines(subtasks: Sequence[Subtask], standing: Sequence[Standing]) -> list[str]:
-    """Each subtask of a plan with how it stands, and what it asks for."""
     lines: list[str] = []
     for item, one in zip(subtasks, standing, strict=True):
         lines.append(subtask_line(one, standing_text(one)))

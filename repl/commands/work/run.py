@@ -53,7 +53,8 @@ async def question(context: Context, arguments: Namespace) -> int:
 
 
 async def resume(context: Context, arguments: Namespace) -> int:
-    _one_of(context, arguments)
+    if not arguments.task and context.session is None:  # at the prompt it is the current or last task
+        raise UsageError("name a task or give --last", next_step="pm resume 15, or pm resume --last")
     async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
         overrides = {name: getattr(arguments, flag, None) for flag, name in _LIMITS.items()}
@@ -205,13 +206,6 @@ def _given(context: Context, arguments: Namespace) -> dict[str, Any]:
 
 def _prefix(context: Context) -> str:
     return "/" if context.session is not None else "pm "
-
-
-def _one_of(context: Context, arguments: Namespace) -> None:
-    if context.session is not None and not arguments.task:
-        return  # at the prompt: the current or last task
-    if not arguments.task:
-        raise UsageError("name a task or give --last", next_step="pm resume 15, or pm resume --last")
 
 
 def _prompt(words: list[str], context: Context) -> str:

@@ -26,6 +26,5 @@ class ViewerApp(Themed):
         return self.viewer
 
     def leave_viewer(self) -> bool:
-        """Nothing lies behind the viewer."""
         self.exit(0)
         return True

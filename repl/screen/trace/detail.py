@@ -260,7 +260,6 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=0, animate=False, immediate=True)
 
     def next_mode(self) -> Mode:
-        """Go on to the next of readable, pretty, raw; returns it."""
         self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self.layout_lines()
         self.scroll_to(y=0, animate=False, immediate=True)
@@ -303,7 +302,6 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def text(self) -> str:
-        """What is shown, as plain text."""
         return "\n".join(line.text for line in self._lines)
 
     @override

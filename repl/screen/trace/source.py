@@ -134,7 +134,6 @@ class Timeline:
         return min(self._tops[run] + inside, max(self._size - 1, 0))
 
     def first_of(self, group: Group) -> int | None:
-        """The position of the first fact of `group`; None where it has none."""
         for start, candidate in zip(self._starts, self._groups, strict=True):
             if candidate == group:
                 return start
@@ -393,7 +392,6 @@ def filter_text(model: TraceModel) -> str:
 
 
 def describe(model: TraceModel) -> str:
-    """The filter in its own language."""
     wanted = model.wanted
     terms = []
     if wanted.events:

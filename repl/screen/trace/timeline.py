@@ -105,7 +105,6 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def show_cursor(self) -> None:
-        """Scroll just as far as the cursor needs."""
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
 
     def draw_line(self, y: int) -> None:
@@ -150,7 +149,6 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
             self.fold(folded=self.model.item(self.cursor).group not in self.model.timeline.folded)
 
     def go_to(self, position: int) -> None:
-        """Put the cursor on the fact at `position`, unfolding its group."""
         timeline = self.model.timeline
         index = timeline.index_of(position)
         if index < len(timeline) and self.model.item(index).position != position:

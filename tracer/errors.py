@@ -2,21 +2,6 @@
 
 Every error a user can meet says what happened, why, and the next step. `code` is the stable name that the command
 line turns into an exit status and the HTTP service into a problem document; it never changes meaning.
-
-    PmError
-    ├── UsageError            a request that makes no sense as it was typed
-    │   └── ConflictError     it makes sense, but not in the state things are in
-    ├── ConfigError           configuration invalid or untrusted
-    ├── CredentialsError      no key, or a key that was refused
-    ├── UnavailableError      provider, network or executor not reachable
-    ├── LimitError            iterations, money, time or context used up
-    ├── NotFoundError         no such task, trace or session, or more than one
-    ├── TraceError            a record is damaged, unwritable or held by another writer
-    │   ├── RecordError       a fact could not be made durable (disk full, read-only)
-    │   ├── LockedError       another process writes this record
-    │   └── EndedError        its last line is written: nothing can be added
-    ├── SandboxError          the sandbox itself is broken or absent: nothing ran in it
-    └── InternalError         a defect of ours
 """
 
 from __future__ import annotations
@@ -84,7 +69,7 @@ class NotFoundError(PmError):
 
 
 class TraceError(PmError):
-    """A record is damaged or cannot be read."""
+    """A record is damaged, cannot be read or written, or is held by another writer."""
 
     code = "trace"
 
@@ -94,7 +79,7 @@ class EndedError(TraceError):
 
 
 class RecordError(TraceError):
-    """A fact could not be made durable; the task stops before its next call."""
+    """An event could not be made durable (disk full, read-only); the task stops before its next call."""
 
 
 class LockedError(TraceError):

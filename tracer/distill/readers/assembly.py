@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
@@ -21,7 +22,7 @@ import orjson
 from tracer.clock import from_epoch_ms
 from tracer.distill.cleaner import Cleaner, cut
 from tracer.distill.native import AVAILABILITIES, Availability
-from tracer.distill.native_files import short_id
+from tracer.distill.native_files import Source, short_id
 from tracer.distill.readers.summarize import Call, Window, describe, window_of
 from tracer.events import clean_text
 
@@ -484,3 +485,24 @@ def _minute_text(minute: int) -> str:
 
 def _encode(fields: dict[str, Any]) -> bytes:
     return orjson.dumps(fields) + b"\n"  # a copy of its own length: orjson's keeps a buffer of 4 kB alive
+
+
+class Reader:
+    """What the providers' readers share: one file read into `assembly`, by a subagent or (None) the main agent."""
+
+    def __init__(self, assembly: Assembly, source: Source, agent: str | None) -> None:
+        self._assembly = assembly
+        self._source = source
+        self._agent = agent
+        self._damaged = 0
+
+    def _note(self, text: str) -> None:
+        self._assembly.error(None, text, agent=self._agent)
+
+    def _ended(self, *, ok: bool | None) -> None:
+        if self._agent is None:
+            self._assembly.success = ok
+
+    def _report_damage(self, path: Path) -> None:
+        if self._damaged:
+            self._note(f"{self._damaged} damaged records left out of {path.name}")

@@ -22,7 +22,7 @@ from tracer.distill.native_files import (
     short_id,
     too_dense,
 )
-from tracer.distill.readers.assembly import FILE_OPERATIONS, Assembly, Result
+from tracer.distill.readers.assembly import FILE_OPERATIONS, Assembly, Reader, Result
 from tracer.distill.readers.summarize import fingerprint, line_count
 
 _REMINDER: Final = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*\Z", re.DOTALL)
@@ -60,20 +60,17 @@ def read_claude(session: NativeSession, assembly: Assembly, source: Source) -> N
             reader.read(file.path)
 
 
-class _Reader:
+class _Reader(Reader):
     """Reads one file; `agent` is the subagent whose file it is, None for the main one."""
 
     def __init__(self, session: NativeSession, assembly: Assembly, source: Source, agent: str | None) -> None:
         self._session = session
-        self._assembly = assembly
-        self._source = source
-        self._agent = agent
+        super().__init__(assembly, source, agent)
         self._outputs: dict[tuple[str | None, str], dict[str, int]] = {}
         self._last_usage: object = None
         self._kinds: dict[int, str] = {}
         self._chains: dict[str, str] = {}
         self._cost_before: float | None = None
-        self._damaged = 0
 
     def is_warmup(self, path: Path) -> bool:
         """Whether this is one of 2.0's warm-up agents: noise in every session."""
@@ -104,8 +101,7 @@ class _Reader:
                             self._cost(record)
                     else:
                         self._damaged += 1
-        if self._damaged:
-            self._assembly.error(None, f"{self._damaged} damaged records left out of {path.name}", agent=self._agent)
+        self._report_damage(path)
 
     def _left_out(self, length: int, why: str, *, agent: str | None) -> None:
         self._assembly.error(None, f"a record of {length} bytes left out: {why}", agent=agent)

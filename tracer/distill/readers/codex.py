@@ -25,7 +25,7 @@ from tracer.distill.native_files import (
     short_id,
     too_dense,
 )
-from tracer.distill.readers.assembly import Assembly, Result, Usage
+from tracer.distill.readers.assembly import Assembly, Reader, Result, Usage
 from tracer.distill.readers.summarize import as_json, fingerprint
 
 _HEADER_CODE: Final = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
@@ -87,7 +87,7 @@ class ToolBook:
                 result.extra = fingerprint(whole)
         self._assembly.result(call_id, result, agent=self._agent)
 
-    def event(self, event: dict[str, Any], at_ms: int | None) -> None:
+    def event(self, event: dict[str, Any]) -> None:
         """The older events about calls."""
         call_id = short_id(str(event.get("call_id") or ""))
         match event.get("type"):
@@ -98,9 +98,8 @@ class ToolBook:
             case "mcp_tool_call_end":
                 outcome = event.get("result")
                 self._verdict(call_id, failed=isinstance(outcome, dict) and "Err" in outcome)
-        del at_ms
 
-    def completed(self, item: dict[str, Any], at_ms: int | None) -> None:
+    def completed(self, item: dict[str, Any]) -> None:
         """A completed item: a command, a file change, an MCP call."""
         kind, call_id = item.get("type"), short_id(str(item.get("id") or ""))
         if kind not in ("CommandExecution", "FileChange", "McpToolCall", "DynamicToolCall"):
@@ -115,7 +114,6 @@ class ToolBook:
             if len(self._whole) > 16:
                 del self._whole[next(iter(self._whole))]
         self._verdict(call_id, failed=failed)
-        del at_ms
 
     def _keep_script(self, call_id: str, script: str) -> None:
         """Remember a script until its output comes, the oldest ones not beyond what memory allows."""
@@ -238,20 +236,17 @@ def read_codex(session: NativeSession, assembly: Assembly, source: Source) -> No
         _Reader(assembly, source, file.agent_id).read(file.path)
 
 
-class _Reader:
+class _Reader(Reader):
     """Reads one thread; `agent` is the subagent whose thread it is, None for the main one."""
 
     def __init__(self, assembly: Assembly, source: Source, agent: str | None) -> None:
-        self._assembly = assembly
-        self._source = source
-        self._agent = agent
+        super().__init__(assembly, source, agent)
         self._tools = ToolBook(assembly, agent)
         self._total: dict[str, int] = {}
         self._before: dict[str, int] = {}
         # Events seen minus items seen, by kind and text: what is left over at the end only an event told.
         self._echoes: dict[tuple[str, int], _Echo] = {}
         self._echo_chars = 0
-        self._damaged = 0
         self._items = 0
 
     def read(self, path: Path) -> None:
@@ -262,13 +257,12 @@ class _Reader:
         for (kind, _), echo in self._echoes.items():
             self._tell(kind, echo)
         self._sum_usage()
-        if self._damaged:
-            self._assembly.error(None, f"{self._damaged} damaged records left out of {path.name}", agent=self._agent)
+        self._report_damage(path)
 
     def _records(self, stream: Any) -> Iterator[dict[str, Any]]:
         for line in read_lines(stream, self._source):
             if isinstance(line, Unreadable):
-                self._assembly.error(None, f"a record of {line.length} bytes left out: too large", agent=self._agent)
+                self._note(f"a record of {line.length} bytes left out: too large")
             elif any(mark in line[:160] for mark in _NOISE):
                 continue
             elif too_dense(line):
@@ -347,10 +341,6 @@ class _Reader:
             self._ended(ok=None)
             self._assembly.prompt(at_ms, text)
 
-    def _ended(self, *, ok: bool | None) -> None:
-        if self._agent is None:
-            self._assembly.success = ok
-
     def _echo(self, kind: str, text: str, change: int, at_ms: int | None) -> None:
         if not text:
             return
@@ -401,7 +391,7 @@ class _Reader:
             case "error" | "stream_error":
                 self._assembly.error(at_ms, str(event.get("message") or "error"), agent=self._agent)
             case _:
-                self._tools.event(event, at_ms)
+                self._tools.event(event)
 
     def _completed(self, item: Any, at_ms: int | None) -> None:
         if not isinstance(item, dict):
@@ -413,7 +403,7 @@ class _Reader:
             case "AgentMessage":
                 self._echo("message", "".join(_texts(item.get("content"))), 1, at_ms)
             case _:
-                self._tools.completed(item, at_ms)
+                self._tools.completed(item)
 
     def _cumulative(self, usage: Any, at_ms: int | None) -> None:
         """The newest running total; what was used before the window opened is put aside."""

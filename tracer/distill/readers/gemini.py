@@ -25,7 +25,7 @@ from tracer.distill.native_files import (
     short_id,
     too_dense,
 )
-from tracer.distill.readers.assembly import Assembly, Result
+from tracer.distill.readers.assembly import Assembly, Reader, Result
 from tracer.distill.readers.summarize import fingerprint, line_count
 from tracer.events import clean_json
 
@@ -134,15 +134,12 @@ def thought_text(subject: Any, description: Any) -> str:
     return f"{heading}\n\n{rest}" if heading and rest else heading or rest
 
 
-class _Reader:
+class _Reader(Reader):
     """Reads one file; `agent` is the subagent whose file it is, None for the main one."""
 
     def __init__(self, assembly: Assembly, source: Source, agent: str | None) -> None:
-        self._assembly = assembly
-        self._source = source
-        self._agent = agent
+        super().__init__(assembly, source, agent)
         self._tokens: dict[str, dict[str, int]] = {}
-        self._damaged = 0
         self._prompted = False
 
     def read(self, path: Path) -> None:
@@ -154,11 +151,7 @@ class _Reader:
             else:
                 for record in self._records(stream):
                     self._record(record)
-        if self._damaged:
-            self._note(f"{self._damaged} damaged records left out of {path.name}")
-
-    def _note(self, text: str) -> None:
-        self._assembly.error(None, text, agent=self._agent)
+        self._report_damage(path)
 
     def _records(self, stream: Any) -> Iterator[dict[str, Any]]:
         for line in read_lines(stream, self._source):
@@ -239,10 +232,6 @@ class _Reader:
         for index, call in enumerate(calls):
             self._tool(call, f"{identity}:{index}", at_ms)
         self._ended(ok=True if text and not calls else None)
-
-    def _ended(self, *, ok: bool | None) -> None:
-        if self._agent is None:
-            self._assembly.success = ok
 
     def _tool(self, call: dict[str, Any], place: str, at_ms: int | None) -> None:
         assembly, name = self._assembly, str(call.get("name"))

@@ -112,10 +112,7 @@ class DirectoryBlobs:
         return self.path_of(blob_id).absolute().as_uri()
 
     def open(self, blob_id: str) -> BinaryIO:
-        """The blob as a file at its start, its bytes checked against the id first, in bounded memory.
-
-        Raises `NotFoundError`.
-        """
+        """The blob as a file at its start, its bytes checked against the id first, in bounded memory."""
         path = self.path_of(blob_id)
         try:
             file = path.open("rb")

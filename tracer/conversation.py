@@ -96,12 +96,7 @@ class ConversationTracer(Closing):
         return tracer
 
     async def recorded(self) -> list[Entry]:
-        """Every fact that the file holds, read in a thread through the writer's own descriptor.
-
-        Raises:
-            TraceError: a line is damaged.
-
-        """
+        """Every event in the file, read in a thread through the writer's own descriptor. Raises `TraceError`."""
         journal = await self._ready()
         return await asyncio.to_thread(lambda: entries_of(enumerate(journal.lines()), path=journal.path))
 

@@ -125,10 +125,7 @@ class StateDir:
         return user / "records" / f"{place.parent.name}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}"
 
     def ensure(self) -> StateDir:
-        """Make the folders (0700) and their `.gitignore`; existing ones stay as they are.
-
-        Raises `RecordError` (the place cannot be written).
-        """
+        """Make the folders (0700) and their `.gitignore`; existing ones stay as they are."""
         try:
             for folder in (
                 self.root,
@@ -193,10 +190,7 @@ class StateDir:
         return [name for name in names if name.startswith("conversation-") and name.endswith(".jsonl")]
 
     def allot_task_id(self) -> str:
-        """A fresh task id (`task-001`, `task-002`, …) that no other call in any process gets.
-
-        Raises `RecordError` (the number cannot be recorded).
-        """
+        """A fresh task id (`task-001`, `task-002`, …) that no other call in any process gets."""
         self.ensure()
         try:
             lock = FileLock(self.locks / "allot.lock")

@@ -68,10 +68,7 @@ def latest_session(
 def session_by_id(
     provider: Provider, session_id: str, *, cwd: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> NativeSession:
-    """The session with this native id, with its subagents; `cwd` is a hint where to look first.
-
-    Raises `NotFoundError`.
-    """
+    """The session with this native id, with its subagents; `cwd` is a hint where to look first."""
     if not _SAFE_ID.fullmatch(session_id) or ".." in session_id:
         raise UsageError(f"{session_id!r} is no session id", why="ids are letters, digits, dots, dashes")
     root = provider_root(provider, environ)
@@ -88,10 +85,7 @@ def session_by_id(
 def session_named(
     name: str, provider: Provider | None = None, *, cwd: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> NativeSession:
-    """The session (of any provider, if none is given) whose id is `name`, else the only one whose id begins so.
-
-    Raises `NotFoundError`.
-    """
+    """The session (of any provider, if none is given) whose id is `name`, else the only one whose id begins so."""
     for asked in (provider,) if provider else PROVIDERS:
         try:
             return session_by_id(asked, name, cwd=cwd, environ=environ)

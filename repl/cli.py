@@ -1,9 +1,4 @@
-"""`pm`: from the shell's words to one exit code.
-
-`main` answers `version` before anything is imported, looks the command up in the generated dispatch table, parses, runs
-the handler, and turns whatever ends it (an error of ours, Ctrl+C, SIGTERM, a closed pipe, a defect) into the exit code
-of `repl.exit_codes`. Command bodies are imported only when they run.
-"""
+"""`pm`: from the shell's words to one exit code (`repl.exit_codes`); command bodies are imported only when they run."""
 
 from __future__ import annotations
 

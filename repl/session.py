@@ -1,14 +1,6 @@
 """One sitting at `pm>` (or one `pm run`): settings, choices, running tasks and the queue of inputs behind them.
 
-Line mode and full screen are two views of one `Session`; switching skin hands the same object over and loses nothing.
-
-    async with Session(context) as session:
-        task_id = await session.submit("add rate limits")      # returns once the request is durable
-        outcome = await session.wait(task_id)
-        async for seq, line in session.facts(task_id): ...      # stored bytes, from the start, until the task rests
-
-Views read `running`, `current`, `queue`, `choices`, and may `listen` for live updates (decoration only) and changes.
-Facts always come from the trace file through `facts`, never from callbacks: a slow view cannot hold a task back.
+Events come from the trace file through `facts`, never from callbacks: a slow view cannot hold a task back.
 """
 
 from __future__ import annotations

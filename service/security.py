@@ -1,8 +1,6 @@
 """Who may ask, and from where: one bearer token, a cookie for browsers, foreign hosts and origins refused.
 
-The token is one line in a file of mode 0600, made at the first start and kept. A browser gets in by a one-time link
-that is exchanged for a signed cookie (HttpOnly, SameSite=Strict). The Host header must be one of ours (DNS rebinding),
-an Origin must be our own (cross-site requests). Secrets are compared in constant time.
+The Host header must be one of ours (DNS rebinding), an Origin our own. Secrets are compared in constant time.
 """
 
 from __future__ import annotations

@@ -313,21 +313,11 @@ def _begins_with(path: str, copy: str, size: int) -> bool:
         return True
     try:
         require_file(path)
-        if _untouched(os.stat(path), os.stat(copy), size):
-            return True
         with open(path, "rb") as file, open(copy, "rb") as other:
             both = zip(pieces(file.fileno(), size), pieces(other.fileno(), size), strict=False)
             return os.fstat(file.fileno()).st_size >= size and all(one == two for one, two in both)
     except (FileNotFoundError, TraceError):
         return False
-
-
-def _untouched(record: os.stat_result, copy: os.stat_result, size: int) -> bool:
-    """Whether nobody touched the record since its copy got the last append, which comes after the record's own.
-
-    No program can set a change time back; clocks of two devices may differ, and equal times tell nothing.
-    """
-    return record.st_dev == copy.st_dev and record.st_size >= size and record.st_ctime_ns < copy.st_mtime_ns
 
 
 def _move_aside(path: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -19,7 +18,7 @@ from typing import Any
 import orjson
 
 from tracer.errors import TraceError
-from tracer.journal.record_file import require_file
+from tracer.journal.record_file import open_records, require_file
 
 _lock = threading.Lock()
 _listeners: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
@@ -121,20 +120,26 @@ class _Position:
         self._seq = 0
         self._seen = 0
         self._existed = False
-        self._file: io.FileIO | None = None
+        self._file: int | None = None
 
     def close(self) -> None:
         """Let go of the file."""
         if self._file is not None:
-            self._file.close()
+            os.close(self._file)
             self._file = None
 
-    def _opened(self) -> io.FileIO:
-        """The file that has the path's name now: a writer may have put another in its place."""
-        if self._file is not None and not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.path)):
+    def _opened(self) -> int:
+        """The file that has the path's name now: a writer may have put another in its place.
+
+        Where this process writes the record, the writer's descriptor is shared.
+        """
+        named = os.stat(self.path)
+        if self._file is None:
+            self._file = next((record.share() for record in open_records(self.path)), None)
+        if self._file is not None and not os.path.samestat(os.fstat(self._file), named):
             self.close()
         if self._file is None:
-            self._file = io.FileIO(self.path)
+            self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         return self._file
 
     def read(self) -> list[tuple[int, bytes]]:
@@ -165,10 +170,10 @@ class _Position:
 
     def _whole_lines(self) -> bytes:
         try:
-            file = self._opened()
-            file.seek(self._offset)
+            file, at = self._opened(), self._offset
             parts: list[bytes] = []
-            while chunk := file.read(_CHUNK):
+            while chunk := os.pread(file, _CHUNK, at):
+                at += len(chunk)
                 end = chunk.rfind(b"\n")
                 if end >= 0:
                     parts.append(chunk[: end + 1])

@@ -133,6 +133,11 @@ class RecordFile:
         """The chain's head, or "" for a record without one."""
         return self._chain.head if self._chain else ""
 
+    def share(self) -> int | None:
+        """A descriptor for a reader in this process, to be read with `pread`; None before the first batch."""
+        with self._busy:
+            return None if self._file.descriptor is None else os.dup(self._file.descriptor)
+
     def is_at(self, place: str) -> bool:
         """Whether `place` (a real path) is the record or a folder it lies in."""
         return f"{self._real_path}{os.sep}".startswith(os.path.join(place, ""))

@@ -39,6 +39,7 @@ _NO_TOOL = re.compile(
     r"|^error: no such command: `(?P<cargo>[\w-]+)`|^error: '(?P<rustup>[\w-]+)' is not installed for the toolchain",
     re.MULTILINE,
 )
+_INTERPRETER = re.compile(r"(?:^|/)(?:python[\d.]*|(?:ba|da|z)?sh|node|bun|deno|ruby|perl|php)$")
 # Shells end with 127 then; make and some script runners end otherwise and tell that number.
 _ENDED_127 = re.compile(r"^\S*make\S* \*\*\* .*Error 127$|exit code 127\b", re.MULTILINE)
 _NOT_FOUND = re.compile(r"(?:^|[\s:])([\w./+@-]+): (?:(?:command )?not found|No such file or directory)$", re.MULTILINE)
@@ -97,8 +98,9 @@ async def gather(
     ran: list[CommandResult] = []
     not_checked: dict[CommandKind, NotVerified] = {}
     run_check = run_check or running_checks()
+    changed = frozenset(file.path for file in changes.files)
     for command in commands:
-        result = await _run(command, workspace, _within(timeout_s, until), run_check, unused_venv)
+        result = await _run(command, workspace, _within(timeout_s, until), run_check, unused_venv, changed)
         if isinstance(result, NotVerified):
             not_checked[command.kind] = result
         else:
@@ -198,11 +200,13 @@ async def _run(
     limit_s: Callable[[], float],
     run_check: RunCheck,
     unused_venv: Path | None,
+    changed: frozenset[str],
 ) -> CommandResult | NotVerified:
     if command.held_back is not None:
         return command.held_back
     first = await run_check(command.command, workspace, limit_s())
-    if missing := _missing_tool(command.command, first):
+    missing = _missing_tool(command.command, first)
+    if missing and changed.isdisjoint(_started_files(command.command)):
         return _not_found(missing, command.kind, unused_venv)
     result = _result(command, first)
     if command.kind != "test" or first.timed_out or first.exit_code in {0, None}:
@@ -234,6 +238,18 @@ def _missing_tool(command: str, run: ProcessResult) -> str:
         return ""
     named = _NOT_FOUND.findall(run.text) or command.split()
     return "" if "/" in named[-1] else str(named[-1])  # a path is the workspace's own: its absence is a fault
+
+
+def _started_files(command: str) -> list[str]:
+    """The files of the workspace that a command would start; what they say of a missing tool may be the task's own."""
+    words = command.split()
+    found = [words[0]] if words else []
+    if "-m" in words[:-1]:
+        module = words[words.index("-m") + 1].replace(".", "/")
+        found += [f"{module}.py", f"{module}/__main__.py", f"{module}/__init__.py"]
+    elif found and _INTERPRETER.search(found[0]):
+        found += [word for word in words[1:] if not word.startswith("-")][:1]
+    return [name.removeprefix("./") for name in found]
 
 
 def _not_found(tool: str, kind: CommandKind, unused_venv: Path | None) -> NotVerified:

@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +65,17 @@ def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: L
     return Workspace(folder, state_dir=Path(os.path.realpath(state_dir)), blobs=blobs, limits=limits or Limits())
 
 
+def _own_output(folder: Path) -> list[Path]:
+    """The files that our own output goes to (`pm run … > run.log`): they change without an agent."""
+    found = []
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed, or a system that does not tell
+            path = Path(f"/dev/fd/{descriptor}").readlink()
+            if path.is_relative_to(folder) and stat.S_ISREG(os.fstat(descriptor).st_mode):
+                found.append(path)
+    return found
+
+
 class Workspace:
     """One folder that agents work in. `notes` says in sentences what the last baseline could not take in."""
 
@@ -72,7 +84,7 @@ class Workspace:
         self._state_dir = state_dir
         self._blobs = blobs
         self._limits = limits
-        self._excluded = (state_dir, folder / ".pdd" / "agentic-traces")
+        self._excluded = (state_dir, folder / ".pdd" / "agentic-traces", *_own_output(folder))
         self._store = state_dir / "control" / "workspace"
         self._hashes = FileHashes()
         self._indexes: dict[str, tuple[Snapshot, tuple[int, ...] | None]] = {}
@@ -84,9 +96,7 @@ class Workspace:
     async def baseline(self, label: str) -> str:
         """Record the disk as it is; durable when it returns. `label` (e.g. `task-001/0`) names the refs that keep it.
 
-        Raises:
-            ComparisonError: the disk cannot be recorded.
-            RecordError: the record cannot be made durable.
+        ComparisonError where the disk cannot be recorded, RecordError where the record cannot be made durable.
 
         """
         return await stoppable(lambda stopper: self._baseline(_ref_name(label), stopper))
@@ -98,8 +108,7 @@ class Workspace:
     async def changes(self, base: str) -> Changes:
         """What differs between `base` and the disk now.
 
-        Raises:
-            ComparisonError: the base is gone or damaged, or the disk cannot be read.
+        ComparisonError where the base is gone or damaged, or the disk cannot be read.
 
         """
         return await stoppable(lambda stopper: self._changes(base, stopper))
@@ -239,7 +248,7 @@ class Workspace:
         return frozenset(os.fsencode(path) for path in self._excluded)
 
     def _remember(self, made: Snapshot, git: Git) -> None:
-        """Keep the index beside its tree, and in memory how it looks: one that was tampered with is not trusted."""
+        """Keep the index beside its tree, and in memory how it looks: a changed one is not trusted."""
         kept = _index_of(self._store, made.tree)
         _keep_index(made, kept, git)
         self._indexes[made.tree] = (made._replace(index_file=kept), file_stamp(kept))
@@ -356,7 +365,7 @@ def _changes(git: Git, entries: list[RawEntry], *, folder: Path, prefix: bytes, 
 
 
 def _is_as_recorded(git: Git, entry: RawEntry, folder: Path) -> bool:
-    """Whether a file that a note stands for now holds what git had of it: a large one that was only touched."""
+    """Whether a file that a note stands for holds what git had: a large one that was only touched."""
     if entry.modes[0] != entry.modes[1]:
         return False
     path = folder / os.fsdecode(entry.path)
@@ -382,7 +391,7 @@ def _from_disk(path: Path, budget: _Budget) -> Side:
 
 
 def _contents(git: Git, wanted: set[str], budget: _Budget) -> dict[str, bytes]:
-    """The blobs that fit the budget; what is missing here is too large, or not in the repository."""
+    """The blobs that fit the budget; others are too large, or not there."""
     if not wanted:
         return {}
     asked = "".join(f"{blob}\n" for blob in sorted(wanted)).encode()

@@ -49,6 +49,21 @@ def test_an_untouched_tree_beside_i_fixed_the_bug_is_not_complete(project: Path,
     assert "REJECT   Q5 no file was changed" in ran.err
 
 
+def test_our_own_output_in_the_workspace_is_no_change_of_the_task(project: Path, tmp_path: Path) -> None:
+    path = script(project, *[{"output": "I fixed the bug."}] * 3)
+    path = path.rename(tmp_path / "script.jsonl")
+    with (project / "run.log").open("wb") as log:
+        ran = subprocess.run(
+            [sys.executable, "-m", "pm_orchestrator", "run", "--executor", "scripted", "--script", path, "Fix mean()"],
+            cwd=project,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            check=False,
+        )
+    assert ran.returncode == 6, (project / "run.log").read_text()
+
+
 def test_the_kind_is_settled_recorded_and_shown(project: Path) -> None:
     answer = {"output": "It divides without a remainder."}
     ran = run_scripted(project, answer, words=("why does half(3) give 1?",))
@@ -364,7 +379,7 @@ def test_an_agent_cannot_do_to_its_run_what_is_the_persons(project: Path, words:
     assert INSIDE_RUN == MARK
     ran = pm(*words, cwd=project, **{MARK: "x"})
     assert ran.code == 2
-    assert "is for the person" in ran.err
+    assert "is for the user" in ran.err
     assert pm(cwd=project, stdin="/" + " ".join(words) + "\n", **{MARK: "x"}).code == 2
     assert pm("show", "1", "--json", cwd=project, **{MARK: "x"}).out.count("AWAITING_RESPONSE") == 1
 

@@ -217,6 +217,24 @@ async def test_a_script_of_the_workspace_that_is_gone_is_a_fault(tmp_path: Path)
     assert "exited 127" in reasons(await judged(tmp_path, commands=[command]))["Q7"]
 
 
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [("python3 -m runall", "runall.py"), ("./t.sh", "t.sh"), ("sh tools/t.sh", "tools/t.sh"), ("t.sh -q", "t.sh")],
+)
+async def test_a_program_of_the_workspace_that_the_task_changed_cannot_tell_of_a_missing_tool(
+    tmp_path: Path, command: str, path: str
+) -> None:
+    async def run(_command: str, _workspace: Path, _limit: float) -> ProcessResult:
+        return ProcessResult(kind="exit", exit_code=127, output=b"tests: not found\n")
+
+    planned = PlannedCommand(kind="test", command=command, origin="given")
+    for after in (None, "echo tests: not found; exit 127\n"):
+        changes = Changes((*MADE.files, changed(path, after, "assert 0\n")))
+        verdict = await judged(tmp_path, commands=[planned], run_check=run, changes=changes)
+        assert "exited 127" in reasons(verdict)["Q7"]
+    assert unverified(await judged(tmp_path, commands=[planned], run_check=run, changes=MADE)).keys() == {"Q7"}
+
+
 async def test_goalposts_moved_beside_a_check_that_could_not_run_still_fail_it(tmp_path: Path) -> None:
     command = PlannedCommand(kind="test", command="no-such-runner", origin="given")
     changes = Changes((changed("tests/test_x.py", None, TESTS),))

@@ -14,26 +14,24 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side, safe_text
+from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side
+from runner.workspace.git.compare import TreeChanges, compare_trees
 from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, small_index, tree_of
 from runner.workspace.git.look import ABSENT, Look, forced, look_at, write_tree
-from runner.workspace.git.pointers import FileHashes, is_note, is_pointer, media_of, read_side, same_content
+from runner.workspace.git.pointers import FileHashes, read_side
 from runner.workspace.git.repository import (
     Git,
     GitError,
     GitStopped,
-    RawEntry,
     Stopper,
     file_stamp,
     find_repository,
-    parse_raw,
     scratch_repository,
     stoppable,
 )
@@ -198,7 +196,7 @@ class Workspace:
             ) from error
         return Changes.of(found.changes, diff=found.diff, protected=undone.names, notes=(*notes, *found.notes))
 
-    def _compared(self, git: Git, tree: str, notes: list[str]) -> _TreeChanges | None:
+    def _compared(self, git: Git, tree: str, notes: list[str]) -> TreeChanges | None:
         """What changed since `tree`; None: the repository does not hold it any more."""
         place = self._place(None, notes)
         known = self._known_index(tree)
@@ -212,7 +210,7 @@ class Workspace:
             return None
         made = SnapshotMaker(git, self.folder, place=place).make(start=known, tree=tree)
         made.index_file.unlink(missing_ok=True)
-        return _compare_trees(git, tree, made.tree, folder=self.folder, limits=self._limits)
+        return compare_trees(git, tree, made.tree, folder=self.folder, limits=self._limits)
 
     def _manifest_changes(self, blob_id: str, undone: Undone, notes: list[str]) -> Changes:
         from runner.workspace.manifest import compare_with_disk, read_manifest
@@ -276,183 +274,7 @@ def _ref_name(label: str) -> str:
     return "/".join(part for part in parts if part) or "base"
 
 
-class _TreeChanges(NamedTuple):
-    changes: list[Change]
-    diff: bytes
-    notes: list[str]
-
-
-class _Budget:
-    """How many bytes of content may still be read."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.file = limits.file
-        self.left = limits.total
-        self.diff = limits.diff
-
-    def take(self, content: bytes) -> Side:
-        room = min(self.file, self.left)
-        kept = content[:room]
-        self.left -= len(kept)
-        return Side(kept, cut=len(content) > room)
-
-    def cut(self, diff: bytes) -> bytes:
-        kept = diff[: max(self.diff, 0)]
-        self.diff -= len(kept)
-        if len(kept) < len(diff):
-            kept += b"\n# %d bytes of this diff are left out\n" % (len(diff) - len(kept))
-        return kept
-
-
-def _compare_trees(git: Git, base: str, now: str | None, *, folder: Path, limits: Limits) -> _TreeChanges:
-    """Everything that differs from tree `base` to tree `now`, or to git's index; `folder` is where they are on disk."""
-    return _compare(git, base, now, folder=folder, prefix=b"", budget=_Budget(limits))
-
-
-def _compare(git: Git, base: str, now: str | None, *, folder: Path, prefix: bytes, budget: _Budget) -> _TreeChanges:
-    result = _TreeChanges([], b"", [])
-    if base == now:
-        return result
-    with ThreadPoolExecutor(1) as pool:
-        whole = pool.submit(_diff, git, base, now, prefix=prefix)
-        entries = parse_raw(_ask(git, base, now, "-z", "--raw", "--no-abbrev"))
-        plain = [entry for entry in entries if _GITLINK not in entry.modes]
-        result.changes.extend(_changes(git, plain, folder=folder, prefix=prefix, budget=budget))
-    diff = whole.result()
-    if result.changes and len(result.changes) < len(plain) < _MOST_NAMED:  # some pointers' files are what they were
-        changed = [change.path.removeprefix(prefix) for change in result.changes]
-        diff = _diff(git, base, now, only=changed, prefix=prefix)
-    diff = budget.cut(diff) if result.changes else b""
-    for entry in entries:
-        if _GITLINK in entry.modes:
-            inner = _nested(git, entry, folder=folder, prefix=prefix, budget=budget)
-            result.changes.extend(inner.changes)
-            result.notes.extend(inner.notes)
-            diff += inner.diff
-    return result._replace(diff=diff)
-
-
-def _changes(git: Git, entries: list[RawEntry], *, folder: Path, prefix: bytes, budget: _Budget) -> list[Change]:
-    wanted = {
-        blob
-        for entry in entries
-        for mode, blob in zip(entry.modes, entry.ids, strict=True)
-        if mode not in {ABSENT, _SYMLINK}
-    }
-    contents = _contents(git, wanted, budget)
-    changes = []
-    for entry in entries:
-        old, new = (contents.get(blob) for blob in entry.ids)
-        if old is not None and is_pointer(old) and ABSENT not in entry.modes:
-            whole = new if new is not None else git.run("cat-file", "blob", entry.ids[1])
-            if entry.modes[0] == entry.modes[1] and same_content(old, whole):
-                continue
-        if new is not None and is_note(new) and _is_as_recorded(git, entry, folder):
-            continue
-        before, after = (
-            None if mode == ABSENT else _side(content, budget, mode)
-            for mode, content in zip(entry.modes, (old, new), strict=True)
-        )
-        if before is not None and old is not None:
-            if is_note(old):
-                before = Side(b"", cut=True)
-            elif is_pointer(old):
-                before = media_of(old, git.git_dir, limit=budget.file)
-        if after is not None and new is not None and is_note(new):
-            after = _from_disk(folder / os.fsdecode(entry.path), budget)
-        changes.append(Change(prefix + entry.path, before, after))
-    return changes
-
-
-def _is_as_recorded(git: Git, entry: RawEntry, folder: Path) -> bool:
-    """Whether a file that a note stands for holds what git had: a large one that was only touched."""
-    if entry.modes[0] != entry.modes[1]:
-        return False
-    path = folder / os.fsdecode(entry.path)
-    said = git.run("hash-object", f"--path={path.relative_to(git.top)}", "--", str(path), ok_codes=(0, 128))
-    return said.strip() == entry.ids[0].encode()
-
-
-def _side(content: bytes | None, budget: _Budget, mode: str) -> Side:
-    if mode == _SYMLINK:
-        return Side(b"")  # what a link points to is compared where it stands, if it is ours at all
-    return Side(b"", cut=True) if content is None else budget.take(content)
-
-
-def _from_disk(path: Path, budget: _Budget) -> Side:
-    room = min(budget.file, budget.left)
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            content = file.read(room)
-    except OSError:
-        content = b""
-    budget.left -= len(content)
-    return Side(content, cut=True)
-
-
-def _contents(git: Git, wanted: set[str], budget: _Budget) -> dict[str, bytes]:
-    """The blobs that fit the budget; others are too large, or not there."""
-    if not wanted:
-        return {}
-    asked = "".join(f"{blob}\n" for blob in sorted(wanted)).encode()
-    fitting, left = [], budget.left
-    for line in git.run("cat-file", "--batch-check", stdin=asked).decode("ascii", "replace").splitlines():
-        blob, kind, *size = line.split(" ")
-        if kind == "blob" and int(size[0]) <= left and int(size[0]) <= 4 * budget.file:
-            fitting.append(blob)
-            left -= int(size[0])
-    raw = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in fitting).encode())
-    contents, at = {}, 0
-    for blob in fitting:
-        end = raw.index(b"\n", at)
-        size_of = int(raw[at:end].split(b" ")[2])
-        contents[blob] = raw[end + 1 : end + 1 + size_of]
-        at = end + 1 + size_of + 1
-    return contents
-
-
-def _diff(git: Git, base: str, now: str | None, *, only: Iterable[bytes] = (), prefix: bytes) -> bytes:
-    where = os.fsdecode(prefix)
-    return _ask(
-        *(git, base, now, "-p", "--no-ext-diff", "--no-textconv", "--full-index", "--no-color"),
-        *("--ignore-submodules=all", f"--src-prefix=a/{where}", f"--dst-prefix=b/{where}"),
-        only=only,
-    )
-
-
-def _ask(git: Git, base: str, now: str | None, *options: str, only: Iterable[bytes] = ()) -> bytes:
-    """What git says of the difference from tree `base` to tree `now`, or to its index."""
-    command = ("diff-index", "--cached") if now is None else ("diff-tree", "-r")
-    operands = (base,) if now is None else (base, now)
-    return git.run(*command, "--no-renames", *options, *operands, "--", *map(os.fsdecode, only))
-
-
-def _nested(git: Git, entry: RawEntry, *, folder: Path, prefix: bytes, budget: _Budget) -> _TreeChanges:
-    """What changed inside a nested repository; one that came or went is all added or all deleted."""
-    inner = folder / os.fsdecode(entry.path)
-    path = prefix + entry.path
-    try:
-        repository = find_repository(inner, stopper=git.stopper) if inner.is_dir() else None
-        if repository is None or repository.top != inner:
-            return _unknown(entry, path, "it is not there any more")
-        empty = repository.line("mktree")
-        before, after = (
-            f"{blob}^{{tree}}" if mode == _GITLINK else empty for mode, blob in zip(entry.modes, entry.ids, strict=True)
-        )
-        return _compare(repository, before, after, folder=inner, prefix=path + b"/", budget=budget)
-    except GitStopped:
-        raise
-    except GitError as error:
-        return _unknown(entry, path, str(error))
-
-
-def _unknown(entry: RawEntry, path: bytes, why: str) -> _TreeChanges:
-    note = f"the repository inside {safe_text(path)} changed but cannot be compared: {why}"
-    before, after = (None if mode == ABSENT else Side(b"", cut=True) for mode in entry.modes)
-    return _TreeChanges([Change(path, before, after)], b"", [note])
-
-
-def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPlace) -> _TreeChanges | None:
+def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPlace) -> TreeChanges | None:
     """What differs between `known` and the disk; None: not this way."""
     maker = SnapshotMaker(git, folder, place=place)
     try:
@@ -465,7 +287,7 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
             paths |= forced(index, maker.scope.pathspec)
         found = maker.sorter.sort_out(git, paths, careful=False)
         if not any(found):
-            return _TreeChanges([], b"", []) if git.has(known.tree) else None
+            return TreeChanges([], b"", []) if git.has(known.tree) else None
         base = _entries_of(look, known.overlay, maker)
         brief = git.in_passing()  # the baseline holds what has to last
         with small_index(brief, place.store) as now:
@@ -475,7 +297,7 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
                 before = pool.submit(tree_of, brief, then, length=len(known.tree))
                 put_few(now, base, found)
                 after = write_tree(now, maker.scope) if start else None
-            return _compare_trees(now, before.result(), after, folder=folder, limits=place.limits)
+            return compare_trees(now, before.result(), after, folder=folder, limits=place.limits)
     except GitStopped:
         raise
     except GitError:  # files come and go, or cannot be read: the longer way says what it is
@@ -510,7 +332,7 @@ def _keep_index(made: Snapshot, kept: Path, git: Git) -> None:
     aside.replace(beside)
 
 
-def _compare_without_repository(tree: str, folder: Path, *, place: SnapshotPlace, stopper: Stopper) -> _TreeChanges:
+def _compare_without_repository(tree: str, folder: Path, *, place: SnapshotPlace, stopper: Stopper) -> TreeChanges:
     """What differs between the baseline `tree`, whose index lies in the place's store, and the disk."""
     index = _index_of(place.store, tree)
     try:
@@ -535,7 +357,7 @@ def _compare_without_repository(tree: str, folder: Path, *, place: SnapshotPlace
     note = "the repository was removed or lost its objects; earlier contents are not at hand and there is no diff"
     if folder == top and not (top / ".git").exists():
         changes.append(Change(b".git", Side(b"", cut=True), None))
-    return _TreeChanges(changes, b"", [note])
+    return TreeChanges(changes, b"", [note])
 
 
 def _overlay_of(record: dict[str, Any]) -> Overlay:

@@ -74,7 +74,7 @@ def main(state_dir: Path, native: Path) -> None:
     print(redactor.redact_text(f"the token is ghp_{'aB3' * 12}")[1])
 
     evidence = Evidence(request="add a greeting", answer="done", files=(_added("src/greeting.py", b"HELLO = 1\n"),))
-    print(CRITERION.check(evidence).reason)
+    print(changelog_line(evidence).reason)
 
 
 def _added(path: str, content: bytes) -> ChangedFile:

@@ -10,7 +10,18 @@ import os
 
 TYPE_CHECKING = False  # type checkers take this name for true; `typing` itself costs a fifth of `pm version`
 if TYPE_CHECKING:
-    from runner.gate.criterion import ChangedFile, ClaimedPath, CommandResult, Criterion, Evidence, Finding, Place
+    from runner.gate.criterion import (
+        ChangedFile,
+        ClaimedPath,
+        CommandResult,
+        Criterion,
+        Evidence,
+        Finding,
+        ModelReply,
+        Models,
+        NotVerified,
+        Place,
+    )
     from tracer.conversation import ConversationTracer
     from tracer.distill.native import Distilled
     from tracer.distill.one import distill_session
@@ -37,7 +48,10 @@ __all__ = [
     "Finding",
     "Insights",
     "LockedError",
+    "ModelReply",
+    "Models",
     "NotFoundError",
+    "NotVerified",
     "Place",
     "PmError",
     "ProjectRedactor",
@@ -72,7 +86,10 @@ _HOMES = {
     "Finding": "runner.gate.criterion",
     "Insights": "tracer.insights.report",
     "LockedError": "tracer.errors",
+    "ModelReply": "runner.gate.criterion",
+    "Models": "runner.gate.criterion",
     "NotFoundError": "tracer.errors",
+    "NotVerified": "runner.gate.criterion",
     "Place": "runner.gate.criterion",
     "PmError": "tracer.errors",
     "ProjectRedactor": "tracer.redaction.engine",

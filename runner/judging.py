@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -24,9 +26,31 @@ from runner.checks.evidence import (
 from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
-from runner.gate.criterion import ChangedFile, CommandKind, Criterion, Evidence, Verdict
+from runner.gate.criterion import (
+    ChangedFile,
+    CommandKind,
+    Criterion,
+    Evidence,
+    Finding,
+    ModelReply,
+    Models,
+    NotVerified,
+    Verdict,
+)
 from runner.gate.request_kind import Kind, settled_kind
-from runner.gate.verdict import CheckReport, check, criteria_in_force, is_excluded, judge, team_criteria
+from runner.gate.verdict import (
+    CheckReport,
+    check,
+    crashed,
+    criteria_in_force,
+    is_excluded,
+    is_judged,
+    read_finding,
+    run_criterion,
+    team_criteria,
+    too_slow,
+    verdict_of,
+)
 from runner.workspace.changes import Changes
 from runner.workspace.git.repository import listed_files
 from tracer.errors import NotFoundError, UsageError
@@ -151,7 +175,87 @@ async def judge_answer(
         unused_venv=None if trusted else venv,
     )
     criteria = criteria_in_force(commands=_kinds(evidence), selected=checks.criteria, team=team())
-    return await asyncio.to_thread(judge, evidence, criteria)
+    return await judge_by(evidence, criteria, left_s=step.left_s)
+
+
+class _NoModels:
+    """Where no model can be asked."""
+
+    async def ask(
+        self, prompt: str, *, executor: str = "", model: str | None = None, schema: Mapping[str, Any] | None = None
+    ) -> ModelReply:
+        del prompt, executor, model, schema
+        return ModelReply(trouble="no model can be asked here")
+
+
+async def judge_by(
+    evidence: Evidence, criteria: Sequence[Criterion], *, models: Models | None = None, left_s: float | None = None
+) -> Verdict:
+    """Judge one answer by `criteria` (those in force, Q1 first); those that wait all at once, after the others.
+
+    They may cost money: where another one failed they are not asked. `left_s` is what the task's time limit leaves.
+    """
+    if not is_judged(evidence):
+        return verdict_of(evidence, ())
+    found = {
+        place: await _within(one, _in_thread(one, evidence), left_s)
+        for place, one in enumerate(criteria)
+        if not one.waits
+    }
+    failed = [criteria[place].id for place, finding in found.items() if not finding.passed]
+    waiting = [(place, one) for place, one in enumerate(criteria) if one.waits]
+    if failed:
+        unasked = NotVerified(why=f"not asked: {', '.join(failed)} failed", next="it is asked once the others pass")
+        found |= {place: Finding(passed=True, not_verified=unasked) for place, _ in waiting}
+    else:
+        asked = models or _NoModels()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_within(one, _awaited(one, evidence, asked), left_s)) for _, one in waiting]
+        found |= {place: task.result() for (place, _), task in zip(waiting, tasks, strict=True)}
+    return verdict_of(evidence, [(one, found[place]) for place, one in enumerate(criteria)])
+
+
+async def _within(criterion: Criterion, finding: Awaitable[Finding], left_s: float | None) -> Finding:
+    limit_s = criterion.timeout_s if left_s is None else min(criterion.timeout_s, left_s)
+    try:
+        async with asyncio.timeout(limit_s):
+            return await finding
+    except TimeoutError:
+        return too_slow(limit_s)
+
+
+async def _awaited(criterion: Criterion, evidence: Evidence, models: Models) -> Finding:
+    check = cast("Callable[[Evidence, Models], Awaitable[object]]", criterion.check)
+    try:
+        return read_finding(criterion, await check(evidence, models))
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return crashed(criterion, error)  # its own, of a task that it cancelled
+    except Exception as error:  # noqa: BLE001 - as in `run_criterion`
+        return crashed(criterion, error)
+
+
+async def _in_thread(criterion: Criterion, evidence: Evidence) -> Finding:
+    """A check in a thread that nobody waits for at the end: one that hangs must not keep pm from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Finding] = loop.create_future()
+
+    def deliver(finding: Finding) -> None:
+        if not done.done():
+            done.set_result(finding)
+
+    def work() -> None:
+        try:
+            finding = run_criterion(criterion, evidence)
+        except BaseException as error:  # noqa: BLE001 - a plug-in may call sys.exit, and somebody waits for an answer
+            finding = crashed(criterion, error)
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(deliver, finding)
+
+    threading.Thread(target=work, name=f"criterion-{criterion.id}", daemon=True).start()
+    return await done
 
 
 def _kinds(evidence: Evidence) -> list[CommandKind]:

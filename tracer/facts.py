@@ -423,7 +423,10 @@ def _unverified(value: Any) -> tuple[Unverified, ...]:
 
 
 class CriterionResult(Part):
-    """One criterion's result. `outcome` is `pass`, `fail` or `not_verified` (with `why` and `next`); old traces: ""."""
+    """One criterion's result. `outcome` is `pass`, `fail` or `not_verified` (with `why` and `next`); old traces: "".
+
+    `usage` and `cost_usd` are what it spent by itself.
+    """
 
     __slots__ = ()
     id = Key(_text)
@@ -433,6 +436,8 @@ class CriterionResult(Part):
     why = Key(_text)
     next = Key(_text)
     left_out = Key(_whole)
+    usage = Key(_part(Usage))
+    cost_usd = Key(_number)
 
     @property
     def passed(self) -> bool | None:

@@ -177,30 +177,37 @@ def _epoch_ms(timestamp: str) -> int:
 
 
 def _added(totals: Totals, answer: facts.LlmResponse, spent_ms: int) -> Totals:
-    cost, usage = answer.cost_usd, answer.usage
+    totals = totals._replace(answers=totals.answers + 1, spent_ms=totals.spent_ms + spent_ms)
+    return _billed(totals, answer.usage, answer.cost_usd, free=answer.unbilled)
+
+
+def _billed(totals: Totals, usage: facts.Usage | None, cost: float | None, *, free: bool) -> Totals:
     sums = totals.usage
     if usage is not None:
         counts = usage.counts
         sums = {key: sums.get(key, 0) + counts.get(key, 0) for key in sums.keys() | counts.keys()}
-    return Totals(
+    return totals._replace(
         cost_usd=totals.cost_usd + (cost or 0.0),
-        cost_known=totals.cost_known and (cost is not None or answer.unbilled),
+        cost_known=totals.cost_known and (cost is not None or free),
         priced=totals.priced + (cost is not None),
-        answers=totals.answers + 1,
-        spent_ms=totals.spent_ms + spent_ms,
         usage=sums,
     )
 
 
+def _judged(totals: Totals, judgment: facts.QualityJudgment, spent_ms: int) -> Totals:
+    """With what the criteria spent by themselves: a conflict repeats results that are counted already."""
+    totals = totals._replace(spent_ms=totals.spent_ms + spent_ms)
+    for result in () if judgment.conflict else judgment.criteria_results:
+        totals = _billed(totals, result.usage, result.cost_usd, free=result.usage is None)
+    return totals
+
+
 def _quality_judgment(state: TaskState, entry: facts.QualityJudgment) -> TaskState:
     duration = entry.duration_ms
-    loop = state.loop(entry.subtask_id)._replace(phase="judged", judgment=entry)
-    if duration is None:
-        return _with_loop(state, entry, loop)
-    loop = loop._replace(totals=loop.totals._replace(spent_ms=loop.totals.spent_ms + duration))
+    loop = state.loop(entry.subtask_id)
+    loop = loop._replace(phase="judged", judgment=entry, totals=_judged(loop.totals, entry, duration or 0))
     spent, until = _stretch(state, entry, duration)
-    totals = state.totals._replace(spent_ms=state.totals.spent_ms + spent)
-    return _with_loop(state, entry, loop, totals=totals, worked_until_ms=until)
+    return _with_loop(state, entry, loop, totals=_judged(state.totals, entry, spent), worked_until_ms=until)
 
 
 def _rejection_details(state: TaskState, entry: facts.RejectionDetails) -> TaskState:

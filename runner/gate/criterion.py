@@ -1,15 +1,17 @@
 """What a criterion is given and what it gives back. Pure values: nothing here touches the disk.
 
 Evidence is gathered once for each answer by `runner.checks.evidence` and then only read. A criterion is a function
-`(Evidence) -> Finding`; `verdict` gives it an id, a name and says whether it is mandatory. The reason of a finding is
-its first places in full, `TODO found at src/login.py:2`, then how many more there are.
+`(Evidence) -> Finding`, or one that may wait and ask models, `async (Evidence, Models) -> Finding`; `verdict` gives it
+an id, a name and says whether it is mandatory. The reason of a finding is its first places in full, `TODO found at
+src/login.py:2`, then how many more there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from inspect import iscoroutinefunction
+from typing import Any, Literal, Protocol
 
 from runner.gate.request_kind import Kind
 
@@ -114,23 +116,60 @@ class Finding:
     """A criterion's result: passed, or the reason with its places.
 
     `not_verified` says why it could not be judged: `passed` is then no PASS, and no fault of the answer either.
+    `usage` (counts by name) and `cost_usd` are what the criterion spent by itself: what `Models.ask` costs is counted
+    there. Usage without a cost is a cost that is unknown.
     """
 
     passed: bool
     reason: str = ""
     places: tuple[Place, ...] = ()
     not_verified: NotVerified | None = None
+    usage: Mapping[str, int] | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """What a model answered; with `trouble` there is no answer to rely on, and it says why."""
+
+    text: str = ""
+    trouble: str = ""
+    cost_usd: float | None = None
+
+
+class Models(Protocol):
+    """How an async criterion asks a model: through an executor, read-only, recorded, within the task's limits."""
+
+    async def ask(
+        self, prompt: str, *, executor: str = "", model: str | None = None, schema: Mapping[str, Any] | None = None
+    ) -> ModelReply:
+        """The answer to `prompt`. Without `executor` the reviewer (`--review`) answers, else who did the task.
+
+        `schema` is the JSON Schema of the answer: a model that can be held to it is, the text is to be checked anyway.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criterion:
-    """A registered criterion. `explain` is the text of `pm criteria explain`."""
+    """A registered criterion. `explain` is the text of `pm criteria explain`.
+
+    One whose `check` is async is asked only where no other has failed: it may cost money. `timeout_s` is how long the
+    check may take; where the task has less time left, that holds.
+    """
 
     id: str
     name: str
-    check: Callable[[Evidence], Finding]
+    check: Callable[[Evidence], Finding] | Callable[[Evidence, Models], Awaitable[Finding]]
     mandatory: bool = True
     explain: str = ""
+    timeout_s: float = 300.0
+
+    @property
+    def waits(self) -> bool:
+        """Whether the check is async."""
+        check = self.check
+        return iscoroutinefunction(check) or iscoroutinefunction(getattr(check, "__call__", None))  # noqa: B004
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """The criteria in force (built-in and from entry points) and the verdict over all of them.
 
-Fail-closed: every criterion in force must pass; an unclear result is a REJECT. The same function serves tasks and
+Fail-closed: one failed criterion is a REJECT, and what could not be checked (a check that crashed, was too slow or gave
+no finding too) is `not_verified`: it rejects nothing and never counts as passed. The same function serves tasks and
 `pm check`. The built-in descriptions (looks for, exempts, how to fix) are here too.
 """
 
@@ -10,10 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib.metadata import EntryPoint, entry_points
+from math import inf
 from typing import Any
 
 from runner.gate.code_criteria import q2_marks, q3_omissions, q4_syntax
-from runner.gate.criterion import ChangedFile, ClaimedPath, CommandKind, Criterion, Evidence, Finding, Place, Verdict
+from runner.gate.criterion import (
+    ChangedFile,
+    ClaimedPath,
+    CommandKind,
+    Criterion,
+    Evidence,
+    Finding,
+    NotVerified,
+    Place,
+    Verdict,
+)
 from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination, q7_test, q8_lint, q9_typecheck
 
 GROUP = "pm_orchestrator.criteria"
@@ -45,7 +57,7 @@ def _load(point: EntryPoint) -> Criterion:
 
 def _broken(point: EntryPoint, why: str) -> Criterion:
     def check(_evidence: Evidence) -> Finding:
-        return Finding(passed=False, reason=f"criterion {point.name!r} could not be loaded ({why})")
+        return _unchecked(point.name, f"the criterion could not be loaded ({why})")
 
     return Criterion(id=point.name, name=point.name, check=check, explain=f"Could not be loaded: {why}")
 
@@ -142,16 +154,29 @@ _NOTED = 20  # likewise of what was there before
 
 
 def judge(evidence: Evidence, criteria: Sequence[Criterion]) -> Verdict:
-    """Judge one answer by `criteria` (those in force, Q1 first).
+    """Judge one answer at once by `criteria` (those in force, Q1 first, none of which waits)."""
+    if not is_judged(evidence):
+        return verdict_of(evidence, ())
+    return verdict_of(evidence, [(criterion, run_criterion(criterion, evidence)) for criterion in criteria])
 
-    RETRY where the answer ended in transient trouble; PASS where every criterion passes; REJECT for all else.
+
+def is_judged(evidence: Evidence) -> bool:
+    """Whether there is an answer to judge: none where it ended in transient trouble."""
+    if evidence.error_kind is not None:
+        return evidence.error_kind not in TRANSIENT
+    return evidence.status != "TIMEOUT"
+
+
+def verdict_of(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> Verdict:
+    """The verdict that `findings` come to: the one place that says PASS.
+
+    RETRY where the answer ended in transient trouble; PASS where no criterion in force failed; REJECT for all else.
     """
-    if _is_transient(evidence):
+    if not is_judged(evidence):
         trouble = evidence.error_kind or evidence.status.lower()
         return Verdict(judgment="RETRY", criteria_results=(), summary=f"transient trouble: {trouble}")
-    if not criteria:
+    if not findings:
         return Verdict(judgment="REJECT", criteria_results=(), summary="no criteria in force")
-    findings = [(criterion, _run(criterion, evidence)) for criterion in criteria]
     results = tuple(_result(criterion, finding) for criterion, finding in findings)
     issues = tuple(
         _issue(criterion.id, place) for criterion, finding in findings for place in _counting(finding)[:_LISTED]
@@ -168,32 +193,66 @@ def judge(evidence: Evidence, criteria: Sequence[Criterion]) -> Verdict:
     )
 
 
-def _is_transient(evidence: Evidence) -> bool:
-    if evidence.error_kind is not None:
-        return evidence.error_kind in TRANSIENT
-    return evidence.status == "TIMEOUT"
-
-
-def _run(criterion: Criterion, evidence: Evidence) -> Finding:
+def run_criterion(criterion: Criterion, evidence: Evidence) -> Finding:
+    """What a criterion that does not wait finds; trouble of its own is `not_verified`."""
     try:
-        finding: object = criterion.check(evidence)
-    except Exception as error:  # noqa: BLE001 - a team's criterion is a plug-in: its crash is a REJECT that names it
-        detail = f"{type(error).__name__}: {error}".replace("\n", " ")[:_EXCERPT]
-        return Finding(
-            passed=False,
-            reason=f"the check crashed ({detail})",
-            places=(
-                Place(
-                    type="crash",
-                    message=f"criterion {criterion.id} ({criterion.name}) crashed: {detail}",
-                    suggestion="this is no fault of the answer: repair or remove the criterion",
-                ),
-            ),
-        )
-    if not isinstance(finding, Finding):
-        kind = type(finding).__name__
-        return Finding(passed=False, reason=f"the check crashed (it answered {kind}, not a Finding)")
-    return finding
+        return read_finding(criterion, criterion.check(evidence))  # type: ignore[call-arg]  # checks that wait take more
+    except Exception as error:  # noqa: BLE001 - a team's criterion is a plug-in: whatever it raises is told by name
+        return crashed(criterion, error)
+
+
+def crashed(criterion: Criterion, error: BaseException) -> Finding:
+    """A check that raised: not verified, and no fault of the answer."""
+    detail = f"{type(error).__name__}: {error}".replace("\n", " ")[:_EXCERPT]
+    return _unchecked(criterion.id, f"the check crashed ({detail})")
+
+
+def too_slow(limit_s: float) -> Finding:
+    """A check that did not end in time."""
+    more = "give it more time: timeout_s of the criterion, --timeout of the task"
+    why = f"the check gave no result within {limit_s:g} s"
+    return Finding(passed=True, not_verified=NotVerified(why=why, next=more))
+
+
+def read_finding(criterion: Criterion, value: object) -> Finding:
+    """What a check gave back, if it is whole; anything else verifies nothing."""
+    if not isinstance(value, Finding):
+        return _unchecked(criterion.id, f"the check gave {type(value).__name__}, not a Finding")
+    fault = _fault(value)
+    return _unchecked(criterion.id, f"the check gave a Finding without a usable {fault}") if fault else value
+
+
+def _fault(finding: Any) -> str:
+    """The field of a finding that cannot be used, or an empty text."""
+    told, usage, cost = finding.not_verified, finding.usage, finding.cost_usd
+    whole = {
+        "passed": type(finding.passed) is bool,
+        "reason": isinstance(finding.reason, str),
+        "places": isinstance(finding.places, tuple | list) and all(map(_is_place, finding.places)),
+        "not_verified": told is None or (isinstance(told, NotVerified) and _are_texts(told.why, told.next)),
+        "usage": usage is None
+        or (isinstance(usage, Mapping) and all(type(count) is int and count >= 0 for count in usage.values())),
+        "cost_usd": cost is None or (type(cost) in {int, float} and 0 <= cost < inf),
+    }
+    return next((name for name, usable in whole.items() if not usable), "")
+
+
+def _is_place(one: Any) -> bool:
+    return (
+        isinstance(one, Place)
+        and _are_texts(one.type, one.message, one.path or "", one.excerpt, one.suggestion)
+        and (one.line is None or type(one.line) is int)
+    )
+
+
+def _are_texts(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _unchecked(name: str, why: str) -> Finding:
+    own = any(name == one.id for one in BUILT_IN)
+    following = "report this as a defect of pm" if own else "repair or uninstall the criterion"
+    return Finding(passed=True, not_verified=NotVerified(why=why, next=following))
 
 
 def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
@@ -208,6 +267,10 @@ def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
         result |= {"outcome": "pass", **({"reason": finding.reason} if finding.reason else {})}
     if (more := len(_counting(finding)) - _LISTED) > 0:
         result["left_out"] = more
+    if finding.usage is not None:
+        result["usage"] = dict(finding.usage)
+    if finding.cost_usd is not None:
+        result["cost_usd"] = finding.cost_usd
     return result
 
 

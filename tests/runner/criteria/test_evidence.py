@@ -389,14 +389,16 @@ def point(name: str, value: str) -> EntryPoint:
     return EntryPoint(name=name, value=value, group="pm_orchestrator.criteria")
 
 
-def test_a_teams_function_is_in_force_and_one_that_cannot_be_loaded_rejects_by_name(
+def test_a_teams_function_is_in_force_and_one_that_cannot_be_loaded_verifies_nothing_and_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "team_rules", sys.modules[__name__])
     team = team_criteria([point("ACME1", "team_rules:always_fails"), point("ACME2", "no_such_module:x")])
     verdict = judge(Evidence(request="Say hi", answer="hi"), criteria_in_force(team=team))
     assert reasons(verdict)["ACME1"] == "no: hi"
-    assert "'ACME2' could not be loaded" in reasons(verdict)["ACME2"]
+    broken = verdict.criteria_results[-1]
+    assert (broken["id"], broken["outcome"]) == ("ACME2", "not_verified")
+    assert "could not be loaded (ModuleNotFoundError" in broken["why"]
 
 
 def test_every_built_in_criterion_explains_itself() -> None:

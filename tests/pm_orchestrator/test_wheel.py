@@ -167,7 +167,8 @@ def test_programs_get_our_types_from_it(sound: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     revealed = re.findall(r'Revealed type is "(.*)"', done.stdout)
     assert len(revealed) == 3
-    assert not [text for text in revealed if "Any" in text]
+    # JSON objects hold anything; an argument, a result or a whole name that does would be an untyped import.
+    assert not [text for text in revealed if re.search(r"^Any|(?:: |-> )Any", text)]
     client.write_text("from pm_orchestrator import Critrion\n")
     wrong = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--python-executable", sound / "bin" / "python", client],

@@ -22,8 +22,9 @@ from pydantic import JsonValue
 from collector.final.bundle_trees import CommitTree, Trees
 from collector.final.replay import Content, FileState, Replay
 from collector.final.trace_source import Source
-from collector.qa.profiles import Refusal, is_test_path
+from collector.qa.profiles import Refusal
 from collector.store.blobs import Contents
+from runner.gate.file_roles import is_test_file
 from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
 from tracer.capture.events import CommitEvent, PrMetadataEvent
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
@@ -292,7 +293,7 @@ class CodeStore:
         lines = [
             b"%s %s\t%s\0" % (mode.replace("000000", "0").encode(), object_id.encode(), path)
             for path, (_, mode), (_, object_id) in changed
-            if is_test_path(os.fsdecode(path))
+            if is_test_file(os.fsdecode(path))
         ]
         if not lines:
             return base

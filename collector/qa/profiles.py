@@ -71,17 +71,6 @@ _USUAL: Final[Mapping[str, _Usual]] = {
     for runner, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 _PYTEST_STARTS: Final = (("pytest",), ("py.test",), ("python", "-m", "pytest"), ("python3", "-m", "pytest"))
-_TEST_PATHS: Final = re.compile(
-    r"(^|/)(tests?|testing|__tests__|spec|specs|testdata|fixtures)/"
-    r"|(^|/)(test_[^/]*|[^/]*_test|conftest)\.(py|go|c|cc|cpp|rb|rs|php|sh)$"
-    r"|(^|/)[^/]*(\.|-|_)(test|spec)\.[cm]?[jt]sx?$"
-    r"|(^|/)[^/]*(Test|Tests|Spec|IT)\.(java|kt|scala|cs|swift)$"
-)
-
-
-def is_test_path(path: str) -> bool:
-    """Whether a changed file belongs to the tests rather than to what they test."""
-    return _TEST_PATHS.search(path) is not None
 
 
 def normal_image(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import JsonValue
 
 from collector.qa.junit import CaseResult
-from collector.qa.profiles import is_test_path
+from runner.gate.file_roles import is_test_file
 
 Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_tests"]
 ABSENT: Final = "absent"
@@ -91,7 +91,7 @@ def prove(runs: Sequence[Run], *, changed: Sequence[str], repeats: int) -> Proof
     """The verdict over all runs; `changed` are the paths that differ between base and head."""
     base = [run for run in runs if run.phase == "base"]
     head = [run for run in runs if run.phase == "head"]
-    tests_changed = tuple(path for path in changed if is_test_path(path))
+    tests_changed = tuple(path for path in changed if is_test_file(path))
     told = bool(head) and all(run.tests is not None for run in head) and any(run.tests for run in head)
     rows = _rows(base, head, tests_changed) if told else ()
     return Proof(

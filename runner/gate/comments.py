@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tree_sitter
 
-from runner.gate.empty_body_rules import is_test_path
+from runner.gate.file_roles import is_test_file
 from runner.gate.languages import BODIES, Language, by_name
 from runner.gate.source import SCAN_LIMIT, Source, scan, upwards
 from runner.gate.wording import Words
@@ -395,7 +395,7 @@ def stands_in(source: Source, comment: Comment) -> Hit | None:
     like = _LIKE.search(text) is not None
     if not (like or _TO_DO.search(text)) or _REASON.search(text) or not _is_alone(comment.node):
         return None
-    if not like and (not _in_literal(source, comment.node) or is_test_path(source.path)):
+    if not like and (not _in_literal(source, comment.node) or is_test_file(source.path)):
         return None
     number, raw = comment.lines[0]
     return Hit(criterion="Q3", words=text[:60], line=number, excerpt=raw)

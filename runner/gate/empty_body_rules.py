@@ -9,13 +9,9 @@ from functools import cached_property
 
 import tree_sitter
 
+from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.source import Source, upwards
 
-_TEST_PATH = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|__mocks__|specs?|testing|testdata|mocks?|stubs?|fakes?|fixtures)/"
-    r"|(?:^|/)(?:test_[^/]*|conftest\.py)$|[._-](?:test|spec|tests|mock|stub|fake)s?\.\w+$"
-    r"|(?:Test|Tests|Spec|Mock|Stub|Fake)\.\w+$"
-)
 _DOUBLE = re.compile(
     r"(?i:^_*(?:fake|stub|mock|dummy|null|no_?op|nop|silent|spy|empty|void|discard|ignor|blank|unimplemented|quiet"
     r"|disabled))|(?:Stub|Mock|Fake|Double|Spy|NoOp|Noop|Nop)$"
@@ -95,11 +91,6 @@ class Context:
     in_tests: bool
 
 
-def is_test_path(path: str) -> bool:
-    """Whether a path is that of a test, a double or a fixture."""
-    return _TEST_PATH.search(path) is not None
-
-
 def name_of(node: tree_sitter.Node) -> str:
     """The name of a function or class node, empty where it has none; a method of an object literal has none here."""
     if node.type == "method_definition" and node.parent is not None and node.parent.type == "object":
@@ -132,7 +123,7 @@ def context_of(source: Source, node: tree_sitter.Node, body: tree_sitter.Node | 
     """The surroundings of the function `node`."""
     owner: tree_sitter.Node | None = None
     nested = False
-    in_tests = is_test_path(source.path)
+    in_tests = is_test_file(source.path) or is_test_double(source.path)
     for above in upwards(node.parent):
         if owner is None and above.type in source.language.classes and above.type != "mod_item":
             owner = above

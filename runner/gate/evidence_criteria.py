@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from runner.gate.answer_text import read_answer
 from runner.gate.criterion import ChangedFile, CommandKind, CommandResult, Evidence, Finding, Place, at, finding_of
+from runner.gate.file_roles import is_test_file
 from runner.gate.project_settings import json_object, toml_table
 from runner.gate.prose import early_ends, stops_short
 from runner.gate.wording import Words
@@ -84,10 +85,6 @@ def _changed(evidence: Evidence) -> bool:
 
 
 # Q7-Q9
-_TEST_FILE = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest)\.py$"
-    r"|(?:_test|_spec|\.test|\.spec|Tests?|IT)\.\w+$|(?:^|/)tests?\.\w+$"
-)
 _NAMES = re.compile(
     r"^[ \t]*(?:async[ \t]+)?def[ \t]+(?P<py>test\w*)"
     r"|\b(?:it|test|specify)(?:\.(?:each|only|skip|"
@@ -154,12 +151,7 @@ def _tests(evidence: Evidence) -> Iterator[Place]:
     kept = {name for file in evidence.files if file.after is not None for name in _tests_in(_text(file.after))}
     for file in evidence.files:
         name = file.path.rsplit("/", 1)[-1]
-        if (
-            file.before is None
-            or not _TEST_FILE.search(file.path)
-            or file.before == file.after
-            or name in evidence.request
-        ):
+        if file.before is None or not is_test_file(file.path) or file.before == file.after or name in evidence.request:
             continue
         before = _tests_in(_text(file.before))
         after = _tests_in(_text(file.after)) if file.after is not None else {}

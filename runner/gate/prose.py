@@ -9,7 +9,7 @@ from runner.gate import comments
 from runner.gate.answer_text import Answer, Prose, read_answer
 from runner.gate.comments import Hit
 from runner.gate.criterion import Place, at
-from runner.gate.empty_body_rules import is_test_path
+from runner.gate.file_roles import is_test_file
 from runner.gate.wording import Words
 
 # What follows a mark word that is no name: "TODO implement this", but "TODO list".
@@ -262,7 +262,7 @@ _BRACKETED = Words("left_out", "bracketed")
 
 def read_markdown(path: str, text: str) -> list[Hit]:
     """What in a Markdown or prose file stands for missing work; text beside tests is data."""
-    if _LISTS_WORK.search(path) or is_test_path(path):
+    if _LISTS_WORK.search(path) or is_test_file(path):
         return []
     return [hit for line in read_answer(text).prose if (hit := _line(line.text, line.raw, line.line))]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.qa.profiles import AllowLists, Plan, Refusal, is_test_path, normal_image, plan_of
+from collector.qa.profiles import AllowLists, Plan, Refusal, normal_image, plan_of
 
 _LISTS = AllowLists(
     images=("python:*", "docker.io/acme/*"),
@@ -101,22 +101,3 @@ def test_images_are_compared_by_their_full_names() -> None:
     assert normal_image("localhost/app:1") == "localhost/app:1"
     assert normal_image("registry.example:5000/app") == "registry.example:5000/app:latest"
     assert normal_image("app@sha256:00") == "docker.io/library/app@sha256:00"
-
-
-@pytest.mark.parametrize(
-    ("path", "is_test"),
-    [
-        ("tests/test_calc.py", True),
-        ("calc_test.go", True),
-        ("src/calc.test.ts", True),
-        ("conftest.py", True),
-        ("pkg/testdata/in.txt", True),
-        ("src/CalcTest.java", True),
-        ("calc.py", False),
-        ("src/contest.py", False),
-        ("latest/notes.md", False),
-        ("attest.go", False),
-    ],
-)
-def test_test_files_are_told_from_what_they_test(path: str, is_test: bool) -> None:
-    assert is_test_path(path) is is_test

@@ -26,7 +26,6 @@ from collector.final.trace_source import StoreSource
 from collector.judge.port import Judge
 from collector.judge.step import prepared_step, verdict_of
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
-from collector.qa.junit import CaseResult, counts, go_results, junit_results
 from collector.qa.profiles import Plan, Refusal, plan_of
 from collector.qa.proof import Run, prove
 from collector.qa.sandbox.choose import SandboxChooser
@@ -35,6 +34,8 @@ from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
 from collector.qa.settings import QaSettings
 from collector.store.port import QaFact, TraceRow
+from runner.checks.report_formats import read_reports
+from runner.checks.reports import TestReport
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import Runner
 from tracer.clock import new_id, now_epoch_ms
@@ -46,7 +47,6 @@ Progress = Callable[[str], None]
 """Takes a line about what happens."""
 _GO_OUTPUT: Final = 16 << 20  # its output is its report
 _TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbox (qa.workspace_mb)")
-_NO_TESTS: Final = 5  # pytest's exit code where it collected nothing
 
 
 class _Ran(NamedTuple):
@@ -67,7 +67,7 @@ def not_testable(runner: str, refusal: Refusal, *, detail: Mapping[str, JsonValu
 class TestsStep:
     """A prepared step; `folder` is for the trees."""
 
-    __test__ = False  # the name is the step's: no class of tests for pytest
+    __test__ = False  # no class of tests for pytest
 
     plan: Plan
     checkout: Checkout
@@ -171,13 +171,13 @@ class TestsStep:
         if self.plan.go_events:
             job = replace(job, limits=replace(job.limits, keep_bytes=_GO_OUTPUT))
         outcome = await self._sure(lambda: self.sandbox.run(job))
-        tests = go_results(outcome.stdout) if self.plan.go_events else junit_results(outcome.reports)
-        self.progress(f"tests: {phase} {number} of {self.settings.repeats} {_word(outcome, tests)}")
+        reading, report = read_reports(outcome.reports, output=outcome.stdout if self.plan.go_events else b"")
+        self.progress(f"tests: {phase} {number} of {self.settings.repeats} {_word(outcome, report)}")
         invocation = self._invocation(phase, begun, outcome)
         invocation |= {**await self._streams(outcome), "report_blob_id": await self._report(outcome)}
         note: dict[str, JsonValue] = {"invocation_id": invocation["invocation_id"], **_shown(outcome)}
-        if tests is not None:
-            note["tests"] = {**counts(tests)}
+        if (tests := report.tests if reading in {"read", "no_tests"} else None) is not None:
+            note["tests"] = {**report.counts}
         return _Ran(phase, invocation, note, Run(phase, outcome.passed, tests), outcome)
 
     def _invocation(self, phase: Phase, begun: int, outcome: Outcome | None) -> dict[str, JsonValue]:
@@ -246,7 +246,7 @@ def _untested(ran: _Ran) -> Refusal | None:
         return Refusal("tool_missing", "the test runner (or tar) is not in the sandbox: use an image that holds it")
     if ran.outcome.kind == "no_room":
         return _TOO_LARGE
-    if ran.phase == "head" and ran.outcome.exit_code == _NO_TESTS and ran.run.tests == ():
+    if ran.phase == "head" and ran.run.tests == ():
         return Refusal("no_tests", "the command found no tests")
     return None
 
@@ -256,7 +256,7 @@ def _shown(outcome: Outcome) -> dict[str, JsonValue]:
     return {"ended": outcome.kind, **{name: getattr(outcome, name) for name in names}}
 
 
-def _word(outcome: Outcome, tests: tuple[CaseResult, ...] | None = None) -> str:
+def _word(outcome: Outcome, report: TestReport | None = None) -> str:
     said = {
         "exit": "passed" if outcome.passed else f"failed, exit {outcome.exit_code}",
         "timeout": "ran out of time",
@@ -266,8 +266,8 @@ def _word(outcome: Outcome, tests: tuple[CaseResult, ...] | None = None) -> str:
         "no_room": "had no room for the sources",
         "escaped": "ended its own sandbox",
     }[outcome.kind]
-    if tests:
-        parts = ", ".join(f"{number} {name}" for name, number in counts(tests).items() if number)
+    if report is not None and report.tests:
+        parts = ", ".join(f"{number} {name}" for name, number in report.counts.items() if number)
         said = f"{said} ({parts})"
     return f"{said} in {outcome.duration_ms / 1000:.1f} s"
 

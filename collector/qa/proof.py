@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from collector.qa.junit import CaseResult
+from runner.checks.reports import CaseResult
 from runner.gate.file_roles import is_test_file
 
 Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_tests"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.qa.junit import CaseResult, TestOutcome
 from collector.qa.proof import Proof, Run, prove
+from runner.checks.reports import CaseResult, TestOutcome
 
 
 def _run(phase: str, **outcomes: TestOutcome) -> Run:

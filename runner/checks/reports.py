@@ -1,0 +1,174 @@
+"""What a run of a test command showed: every test by name, and whether that is the whole of it. Pure.
+
+An exit code alone is no evidence: `CommandRun` tells a run whose report shows passing tests from one that ran none,
+left no report, a cut one, or one that cannot be read. Only the first passes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from runner.gate.criterion import NotVerified
+
+TestOutcome = Literal["passed", "failed", "error", "skipped"]
+OUTCOMES: Final[tuple[TestOutcome, ...]] = ("skipped", "passed", "failed", "error")  # from best known to worst
+Reading = Literal["read", "no_tests", "no_report", "partial", "unreadable"]
+_BAD: Final = frozenset({"failed", "error"})
+
+
+class CaseResult(NamedTuple):
+    """One test of one run. `file` is the test's file or folder as far as the report tells."""
+
+    id: str
+    outcome: TestOutcome
+    duration_s: float = 0.0
+    message: str = ""
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TestReport:
+    """The tests of one run in the order reported, each id once, with its worst outcome.
+
+    `complete` is false where the report itself shows that more tests were to run, or is cut. `source` names the
+    formats it was read from.
+    """
+
+    __test__ = False  # no class of tests for pytest
+
+    tests: tuple[CaseResult, ...] = ()
+    complete: bool = True
+    source: str = ""
+
+    @property
+    def outcomes(self) -> dict[str, TestOutcome]:
+        """Each test's outcome by id."""
+        return {test.id: test.outcome for test in self.tests}
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The ids of tests that failed or broke."""
+        return tuple(test.id for test in self.tests if test.outcome in _BAD)
+
+    @property
+    def ran(self) -> int:
+        """How many tests were run, not skipped."""
+        return sum(test.outcome != "skipped" for test in self.tests)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of each outcome."""
+        found = Counter(test.outcome for test in self.tests)
+        return {name: found[name] for name in OUTCOMES}
+
+
+def merged(reports: Iterable[TestReport]) -> TestReport:
+    """One report of several: a test that stands in more than one keeps its worst outcome."""
+    found: dict[str, CaseResult] = {}
+    given = tuple(reports)
+    for report in given:
+        for test in report.tests:
+            known = found.get(test.id)
+            if known is None or OUTCOMES.index(test.outcome) > OUTCOMES.index(known.outcome):
+                found[test.id] = test
+    return TestReport(
+        tests=tuple(found.values()),
+        complete=all(report.complete for report in given),
+        source="+".join(dict.fromkeys(report.source for report in given)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRun:
+    """One run of a test command. `exit_code` is None where it did not end by itself.
+
+    `doubt` says why the command proves nothing however it ends (its exit code is thrown away, it only lists tests);
+    `missing_tool` names a program without which it could not begin.
+    """
+
+    command: str
+    exit_code: int | None
+    reading: Reading
+    report: TestReport = TestReport()
+    duration_s: float = 0.0
+    timed_out: bool = False
+    output_tail: str = ""
+    doubt: NotVerified | None = None
+    missing_tool: str = ""
+
+    @property
+    def not_verified(self) -> NotVerified | None:
+        """Why this run, taken alone, says nothing about the code; None where it passed or failed."""
+        if self.report.failing:
+            return None
+        if self.missing_tool:
+            return NotVerified(why=f"{self.missing_tool} not found", next="install it, or name another: --test CMD")
+        if self.timed_out:
+            return NotVerified(why="the tests ran out of time", next="--test-timeout S, or a faster --test CMD")
+        if self.doubt is not None:
+            return self.doubt
+        if self.reading == "no_tests":
+            return NotVerified(why="the test command ran no tests", next="name one that does: --test CMD")
+        if self.exit_code != 0 or self.reading == "read":
+            return None
+        return _UNTOLD[self.reading]
+
+    @property
+    def outcome(self) -> Literal["passed", "failed", "not_verified"]:
+        """What it shows, taken alone; tests that should be there and are not take a comparison with the base."""
+        if self.not_verified is not None:
+            return "not_verified"
+        return "failed" if self.report.failing or self.exit_code != 0 else "passed"
+
+
+_UNTOLD: Final[Mapping[Reading, NotVerified]] = {
+    "no_report": NotVerified(
+        why="it ended with 0 and reported no tests",
+        next="--test with the runner itself (pytest, npx jest, go test ./...)",
+    ),
+    "partial": NotVerified(
+        why="it ended with 0 before all its tests had run", next="find what ends the test process, then run it again"
+    ),
+    "unreadable": NotVerified(
+        why="its test report cannot be read", next="--test with the runner itself (pytest, npx jest, go test ./...)"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two runs of one suite, test by test: ids, in the order of the report that has them."""
+
+    broken: tuple[str, ...] = ()  # passed before, fails now
+    fixed: tuple[str, ...] = ()  # failed before, passes now
+    still_failing: tuple[str, ...] = ()
+    muted: tuple[str, ...] = ()  # ran before, is skipped now
+    gone: tuple[str, ...] = ()  # ran before, is not there now
+    new: tuple[str, ...] = ()  # was not there before
+    new_failing: tuple[str, ...] = ()  # the new ones that fail
+
+    @property
+    def fewer(self) -> bool:
+        """Whether tests that ran before do not run now."""
+        return bool(self.gone or self.muted)
+
+
+def compare(before: TestReport, after: TestReport) -> Comparison:
+    """What became of the tests of `before`, and what `after` has besides."""
+    was, now = before.outcomes, after.outcomes
+    passed = [test for test, outcome in was.items() if outcome == "passed"]
+    failed = [test for test, outcome in was.items() if outcome in _BAD]
+    ran = [test for test, outcome in was.items() if outcome != "skipped"]
+    new = tuple(test for test in now if test not in was)
+    return Comparison(
+        broken=tuple(test for test in passed if now.get(test) in _BAD),
+        fixed=tuple(test for test in failed if now.get(test) == "passed"),
+        still_failing=tuple(test for test in failed if now.get(test) in _BAD),
+        muted=tuple(test for test in ran if now.get(test) == "skipped"),
+        gone=tuple(test for test in ran if test not in now),
+        new=new,
+        new_failing=tuple(test for test in new if now[test] in _BAD),
+    )

@@ -75,6 +75,44 @@ class CommandResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Survivor:
+    """A fault in a changed function that no test noticed: `old` became `new`; `kind` `stub` is the whole function."""
+
+    path: str
+    line: int
+    function: str
+    kind: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strength:
+    """How many faults in changed functions the tests noticed.
+
+    `functions` were tried of `of_functions`; `untried` faults were left when the time was used up, `refused` ones did
+    not build and count for nothing.
+    """
+
+    killed: int
+    survivors: tuple[Survivor, ...] = ()
+    functions: int = 0
+    of_functions: int = 0
+    untried: int = 0
+    refused: int = 0
+
+    @property
+    def total(self) -> int:
+        """The faults that count."""
+        return self.killed + len(self.survivors)
+
+    @property
+    def percent(self) -> float:
+        """The share of faults that the tests noticed; 100 where there was none to notice."""
+        return 100.0 * self.killed / self.total if self.total else 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Everything the criteria may look at for one answer.
 

@@ -1,0 +1,167 @@
+"""Q11: plants mutants into a private copy, runs its tests, and counts which faults they notice.
+
+The copy is ours to spoil: each mutant replaces its file, and the file is put back when the next one has its turn, or at
+the end. A file's new time is always later than the last one's, in whole seconds: build tools and Python's bytecode
+take a file for unchanged by its time and size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from runner.checks.mutants import Mutant, Target, in_turns, targets_of
+from runner.gate.criterion import ChangedFile, NotVerified, Strength, Survivor
+from tracer.clock import monotonic, now_epoch_ms
+
+Outcome = Literal["passed", "failed", "timeout", "broken"]
+"""How the tests ended. `broken`: nothing could be built or imported, so no test ran."""
+RunTests = Callable[[float], Awaitable[Outcome]]
+"""Runs the tests of the copy once, for at most so many seconds."""
+
+
+def _longest(usual_s: float) -> float:
+    """How long one run may take before it counts as hanging."""
+    return 2.0 + 4.0 * usual_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Where the count stands, for who watches."""
+
+    done: int
+    of: int
+    killed: int
+    now: Mutant
+
+
+async def measure_strength(
+    files: Sequence[ChangedFile],
+    *,
+    root: Path,
+    run: RunTests,
+    usual_s: float,
+    budget_s: float,
+    watch: Callable[[Step], None] = lambda _step: None,
+) -> Strength | NotVerified | None:
+    """How strong the tests are for the changed functions of `files`; None where no function to try was changed.
+
+    `usual_s` is what one run of the tests takes; one that takes much longer with a fault has noticed it. No run begins
+    that would not end within `budget_s`. Nothing is concluded from tests that fail without a fault too.
+
+    Raises:
+        OSError: the copy cannot be written.
+
+    """
+    targets = await asyncio.to_thread(targets_of, files)
+    if not targets:
+        return None
+    copy = _Copy(root, {file.path: file.after for file in files if file.after is not None})
+    try:
+        return await _try_all(copy, [*in_turns(targets)], targets, run, usual_s, budget_s, watch)
+    finally:
+        copy.restore()
+
+
+async def _try_all(
+    copy: _Copy,
+    mutants: Sequence[Mutant],
+    targets: Sequence[Target],
+    run: RunTests,
+    usual_s: float,
+    budget_s: float,
+    watch: Callable[[Step], None],
+) -> Strength | NotVerified:
+    until = monotonic() + budget_s
+    ends: list[tuple[Mutant, bool | None]] = []
+    killed = 0
+    waiting, later = deque(mutants), set[Mutant]()
+    unseen: set[tuple[str, str]] = set()
+    # The last run, without a fault, must fit in too.
+    while waiting and monotonic() + 2 * usual_s <= until:
+        mutant = waiting.popleft()
+        if (mutant.path, mutant.function) in unseen and mutant not in later:
+            later.add(mutant)  # no test sees what the function does: other functions have more to tell
+            waiting.append(mutant)
+            continue
+        watch(Step(done=len(ends), of=len(mutants), killed=killed, now=mutant))
+        if not copy.plant(mutant):
+            ends.append((mutant, None))
+            continue
+        limit = min(_longest(usual_s), until - monotonic())
+        outcome = await run(limit)
+        if outcome == "timeout" and limit < _longest(usual_s):
+            break  # the budget ended, which says nothing of the tests
+        noticed = None if outcome == "broken" and mutant.compiled else outcome != "passed"
+        ends.append((mutant, noticed))
+        killed += noticed is True
+        if noticed is False and mutant.kind == "stub":
+            unseen.add((mutant.path, mutant.function))
+    copy.restore()
+    if killed and (end := await run(_longest(usual_s))) != "passed":
+        return NotVerified(
+            why=f"the tests, run again without a fault, ended as {end!r}", next="make the tests pass every time"
+        )
+    return _strength(ends, targets, untried=len(mutants) - len(ends))
+
+
+def _strength(ends: Sequence[tuple[Mutant, bool | None]], targets: Sequence[Target], *, untried: int) -> Strength:
+    survivors = [
+        Survivor(path=one.path, line=one.line, function=one.function, kind=one.kind, old=one.old, new=one.new)
+        for one, noticed in ends
+        if noticed is False
+    ]
+    return Strength(
+        killed=sum(noticed is True for _, noticed in ends),
+        survivors=tuple(sorted(survivors, key=lambda one: (one.path, one.kind != "stub", one.line))),
+        functions=len({(one.path, one.function) for one, noticed in ends if noticed is not None}),
+        of_functions=len({(one.path, one.function) for one in targets}),
+        untried=untried,
+        refused=sum(noticed is None for _, noticed in ends),
+    )
+
+
+class _Copy:
+    """The private copy with at most one fault in it. `texts` are the files as the mutants were made from."""
+
+    def __init__(self, root: Path, texts: Mapping[str, bytes]) -> None:
+        self._root = root.resolve()
+        self._texts = texts
+        self._faulty: str | None = None
+        self._stamp = now_epoch_ms() // 1000
+
+    def plant(self, mutant: Mutant) -> bool:
+        """Put the fault in; False where the copy does not hold the file as it was when the mutant was made."""
+        self.restore()
+        path, text = self._root / mutant.path, self._texts[mutant.path]
+        if path.is_symlink() or not path.resolve().is_relative_to(self._root):
+            return False
+        try:
+            if path.read_bytes() != text:
+                return False
+        except OSError:
+            return False
+        self._faulty = mutant.path
+        self._write(path, mutant.applied(text))
+        return True
+
+    def restore(self) -> None:
+        """The file that holds a fault is as it was."""
+        if self._faulty is not None:
+            self._write(self._root / self._faulty, self._texts[self._faulty])
+            self._faulty = None
+
+    def _write(self, path: Path, text: bytes) -> None:
+        """Replaced, not written through: the copy may share files with another by hard links."""
+        mode = path.stat().st_mode
+        aside = path.with_name(f".{path.name}.pm-fault")
+        aside.write_bytes(text)
+        aside.chmod(mode & 0o7777)
+        self._stamp = max(self._stamp, now_epoch_ms() // 1000, int(path.stat().st_mtime)) + 1
+        os.utime(aside, (self._stamp, self._stamp))
+        aside.replace(path)

@@ -1,0 +1,201 @@
+"""The strength of tests: faults planted into a private copy, and what is concluded from how its tests end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner.checks import strength
+from runner.checks.strength import Outcome, RunTests, Step, measure_strength
+from runner.gate.criterion import ChangedFile, NotVerified, Strength
+
+TEXT = b"""\
+def total(items):
+    found = 0
+    for item in items:
+        found += item * 2
+    return found
+
+
+def shown(items):
+    return len(items) > 3
+"""
+FILE = ChangedFile(path="shop.py", before=None, after=TEXT)
+
+
+def checking(root: Path, check: Callable[[dict[str, object]], None]) -> RunTests:
+    """Tests that are run in this process, on the file as it lies in the copy."""
+
+    async def run(_limit_s: float) -> Outcome:
+        names: dict[str, object] = {}
+        try:
+            exec((root / "shop.py").read_bytes(), names)
+            check(names)
+        except Exception:  # noqa: BLE001
+            return "failed"
+        return "passed"
+
+    return run
+
+
+def total_only(names: dict[str, object]) -> None:
+    assert names["total"]([1, 2]) == 6  # type: ignore[operator]
+    assert names["total"]([]) == 0  # type: ignore[operator]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_bytes(TEXT)
+    return tmp_path
+
+
+async def measured(root: Path, run: RunTests, **options: float) -> Strength:
+    found = await measure_strength([FILE], root=root, run=run, **{"usual_s": 0.0, "budget_s": 60.0, **options})
+    assert isinstance(found, Strength)
+    return found
+
+
+async def test_faults_that_the_tests_notice_are_counted_and_the_others_named(root: Path) -> None:
+    found = await measured(root, checking(root, total_only))
+    assert [(one.function, one.kind, one.line, one.old, one.new) for one in found.survivors] == [
+        ("shown", "stub", 8, "def shown(items):", "return None"),
+        ("shown", "comparison", 9, ">", ">="),
+        ("shown", "constant", 9, "3", "4"),
+    ]
+    assert (found.killed, found.total, found.functions, found.of_functions) == (6, 9, 2, 2)
+    assert round(found.percent) == 67
+    assert (root / "shop.py").read_bytes() == TEXT
+    assert [path.name for path in root.iterdir()] == ["shop.py"]
+
+
+async def test_no_changed_function_has_no_strength(root: Path) -> None:
+    same = ChangedFile(path="shop.py", before=TEXT, after=TEXT)
+    run = checking(root, total_only)
+    assert await measure_strength([same], root=root, run=run, usual_s=0.0, budget_s=60.0) is None
+
+
+async def test_every_function_gets_its_share_of_a_budget_and_an_unseen_one_waits(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    clock = iter(range(1000))
+    monkeypatch.setattr(strength, "monotonic", lambda: float(next(clock)))
+    found = await measure_strength(
+        [FILE],
+        root=root,
+        run=checking(root, total_only),
+        usual_s=0.5,
+        budget_s=12.0,
+        watch=lambda step: seen.append(f"{step.now.function} {step.now.kind}"),
+    )
+    assert isinstance(found, Strength)
+    # Two turns of the clock a run; `shown` is unseen after its stub, so `total` has the rest of the time.
+    assert seen == ["total stub", "shown stub", "total return", "total arithmetic", "total constant"]
+    assert (found.killed, len(found.survivors), found.untried) == (4, 1, 4)
+
+
+async def test_a_run_that_hangs_noticed_the_fault_but_one_that_the_budget_ends_tells_nothing(root: Path) -> None:
+    limits: list[float] = []
+
+    async def hangs(limit_s: float) -> Outcome:
+        limits.append(limit_s)
+        return "timeout" if (root / "shop.py").read_bytes() != TEXT else "passed"
+
+    found = await measured(root, hangs)
+    assert (found.killed, found.total) == (9, 9)
+    assert set(limits) == {2.0}
+    assert (await measured(root, hangs, budget_s=1.5)).total == 0
+
+
+async def test_nothing_is_concluded_from_tests_that_fail_without_a_fault_too(root: Path) -> None:
+    async def fails(_limit_s: float) -> Outcome:
+        return "failed"
+
+    found = await measure_strength([FILE], root=root, run=fails, usual_s=0.0, budget_s=60.0)
+    assert isinstance(found, NotVerified)
+    assert "without a fault" in found.why
+
+
+async def test_a_fault_that_does_not_build_counts_for_nothing_in_a_compiled_language_only(tmp_path: Path) -> None:
+    text = b"package shop\n\nfunc add(a int) int {\n\treturn a + 1\n}\n"
+    (tmp_path / "add.go").write_bytes(text)
+    (tmp_path / "shop.py").write_bytes(TEXT)
+
+    async def broken(_limit_s: float) -> Outcome:
+        whole = (tmp_path / "add.go").read_bytes() == text and (tmp_path / "shop.py").read_bytes() == TEXT
+        return "passed" if whole else "broken"
+
+    files = [ChangedFile(path="add.go", before=None, after=text), FILE]
+    found = await measure_strength(files, root=tmp_path, run=broken, usual_s=0.0, budget_s=60.0)
+    assert isinstance(found, Strength)
+    assert (found.killed, found.refused, found.functions, found.of_functions) == (9, 3, 2, 3)
+
+
+async def test_a_copy_that_is_not_as_the_task_left_it_and_links_are_never_written(root: Path) -> None:
+    outside = root.parent / "outside.py"
+    outside.write_bytes(TEXT)
+    (root / "shop.py").unlink()
+    (root / "shop.py").symlink_to(outside)
+    assert (await measured(root, checking(root, total_only))).total == 0
+    assert outside.read_bytes() == TEXT
+    (root / "shop.py").unlink()
+    (root / "shop.py").write_bytes(TEXT + b"# another\n")
+    found = await measured(root, checking(root, total_only))
+    assert (found.total, found.refused) == (0, 9)
+
+
+async def test_a_file_that_shares_its_bytes_with_another_is_replaced(root: Path) -> None:
+    (root / "shop.py").chmod(0o750)
+    shared = root.parent / "shared.py"
+    os.link(root / "shop.py", shared)
+    seen: list[bytes] = []
+
+    async def look(_limit_s: float) -> Outcome:
+        seen.append(shared.read_bytes())
+        assert (root / "shop.py").stat().st_mode & 0o777 == 0o750
+        return "passed"
+
+    await measured(root, look)
+    assert set(seen) == {TEXT}
+
+
+async def test_the_file_is_put_back_when_the_count_is_cancelled(root: Path) -> None:
+    begun = asyncio.Event()
+
+    async def waits(_limit_s: float) -> Outcome:
+        begun.set()
+        await asyncio.sleep(60)
+        return "passed"
+
+    counting = asyncio.create_task(measured(root, waits))
+    await begun.wait()
+    assert (root / "shop.py").read_bytes() != TEXT
+    counting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await counting
+    assert (root / "shop.py").read_bytes() == TEXT
+
+
+async def test_bytecode_of_another_fault_is_never_run(root: Path) -> None:
+    """Faults of one size, planted within one second: Python takes a file for unchanged by time and size."""
+    text = b"def add(a):\n    return a + 1 - 2\n"
+    (root / "shop.py").write_bytes(text)
+    program = "import shop, sys; sys.exit(shop.add(1) != 0)"
+    watched: list[Step] = []
+
+    async def run(_limit_s: float) -> Outcome:
+        ended = subprocess.run([sys.executable, "-c", program], cwd=root, check=False, env={})
+        return "passed" if ended.returncode == 0 else "failed"
+
+    file = ChangedFile(path="shop.py", before=None, after=text)
+    found = await measure_strength([file], root=root, run=run, usual_s=0.1, budget_s=60.0, watch=watched.append)
+    assert isinstance(found, Strength)
+    assert (found.killed, found.survivors) == (5, ())
+    assert [(step.done, step.of, step.killed) for step in watched] == [(number, 5, number) for number in range(5)]
+    assert (root / "__pycache__").is_dir()

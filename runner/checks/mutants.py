@@ -18,7 +18,8 @@ from typing import Literal
 import tree_sitter
 
 from runner.gate.criterion import ChangedFile
-from runner.gate.empty_body_rules import context_of, is_test_path, name_of
+from runner.gate.empty_body_rules import context_of, name_of
+from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.source import Source, is_generated, open_source, upwards
 from runner.gate.stubs import is_trivial
 
@@ -74,7 +75,9 @@ def in_turns(targets: Sequence[Target]) -> Iterator[Mutant]:
 
 def _targets(file: ChangedFile) -> Iterator[Target]:
     text = file.after
-    if text is None or text == file.before or file.too_large or file.unstable or is_test_path(file.path):
+    if text is None or text == file.before or file.too_large or file.unstable:
+        return
+    if is_test_file(file.path) or is_test_double(file.path):
         return
     source = None if is_generated(file.path, text) else open_source(file.path, text)
     if source is None or source.tree is None or source.language.name not in LANGUAGES or source.text != text:

@@ -220,3 +220,17 @@ def test_an_export_takes_its_format_as_a_second_word(shop: Path, tmp_path: Path,
     ran = pm("export", "1", form, "-o", str(tmp_path / "copy"), cwd=shop)
     assert ran.code == 0, ran.err
     assert (tmp_path / "copy").read_text().startswith({"md": "# task-001", "json": "{", "html": "<!doctype"}[form])
+
+
+def test_a_dash_sends_an_export_to_stdout(shop: Path) -> None:
+    ran = pm("export", "1", "--format", "md", "-o", "-", cwd=shop)
+    assert (ran.code, ran.out[:10]) == (0, "# task-001")
+    assert not (shop / "-").exists()
+    assert pm("export", "1", "-o", "-", "--json", cwd=shop).code == 2
+
+
+def test_a_dash_sends_a_redacted_copy_to_stdout(shop: Path) -> None:
+    (shop / "notes.txt").write_text("nothing secret\n")
+    ran = pm("redact", "notes.txt", "-o", "-", cwd=shop)
+    assert (ran.code, ran.out) == (0, "nothing secret\n")
+    assert not (shop / "-").exists()

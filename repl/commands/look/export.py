@@ -1,4 +1,4 @@
-"""`pm export TASK --format md|json|html [-o PATH]`: a task as one file to pass on, redacted again."""
+"""`pm export TASK --format md|json|html [-o PATH|-]`: a task as one file to pass on, redacted again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repl.context import Context
 from tracer.durable import output_file
-from tracer.errors import RecordError
+from tracer.errors import RecordError, UsageError
 
 
 async def export(context: Context, arguments: Namespace) -> int:
@@ -19,6 +19,16 @@ async def export(context: Context, arguments: Namespace) -> int:
     redactor = context.redactor(project_root=context.folder, rewrite_paths=True, truncate=False)
     form: ExportFormat = arguments.format or arguments.kind or "md"
     exported = await asyncio.to_thread(export_task, context.state_dir, ref, form=form, redactor=redactor)
+    fields = {"format": form, "redactions": exported.redactions}
+    replaced = sum(exported.redactions.values())
+    told = [f"{replaced} secrets or paths were replaced in this copy"] if replaced else []
+    if arguments.output == "-":
+        if not context.output.human:
+            raise UsageError("a JSON answer has no room for the file", next_step="name a file with -o")
+        context.output.data(exported.text.encode())
+        for text in told:
+            context.output.note(text)
+        return 0
     target = Path(arguments.output).expanduser() if arguments.output else Path(f"{ref.task_id}.{form}")
     path = target if target.is_absolute() else context.folder / target
     try:
@@ -28,10 +38,9 @@ async def export(context: Context, arguments: Namespace) -> int:
             f"cannot write {os.fspath(path)!r}", why=str(error), next_step="name another file with -o"
         ) from error
     context.output.line(os.fspath(path))
-    replaced = sum(exported.redactions.values())
-    if replaced:
-        context.output.note(f"{replaced} secrets or paths were replaced in this copy")
-    context.output.result("export", {"path": os.fspath(path), "format": form, "redactions": exported.redactions})
+    for text in told:
+        context.output.note(text)
+    context.output.result("export", {"path": os.fspath(path), **fields})
     return 0
 
 

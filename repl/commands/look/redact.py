@@ -30,7 +30,7 @@ def redact(context: Context, arguments: Namespace) -> int:
     source = _inside(context, arguments.path)
     if source.is_dir():
         raise UsageError(f"{arguments.path!r} is a folder", next_step=f"pm redact --audit {arguments.path}")
-    if not (arguments.output or arguments.in_place):
+    if not arguments.in_place and arguments.output in {None, "", "-"}:
         return _print(context, source)
     from tracer.redaction.streams import redact_file  # google-re2 and orjson, 55 ms
 

@@ -47,7 +47,7 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         arguments=(Argument("path", "the file, or with --audit the folder", required=False, values="file"),),
         flags=(
             Flag("--audit", "list file, line and rule of each leak; exit 1 if there is one"),
-            Flag("--output", "where the copy goes (stdout without it)", "FILE", "-o", values="file"),
+            Flag("--output", "where the copy goes (stdout without it or with -)", "FILE", "-o", values="file"),
             Flag("--in-place", "put the copy in the file's place"),
         ),
         exits=(1, 7, 8),
@@ -102,7 +102,7 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         ),
         flags=(
             Flag("--format", "md, json or html", "FORMAT", choices=("md", "json", "html")),
-            Flag("--output", "write here instead of TASK.FORMAT in this folder", "PATH", "-o", values="file"),
+            Flag("--output", "write here, - for stdout, instead of TASK.FORMAT", "PATH", "-o", values="file"),
         ),
         exits=(7, 8),
         description="Secrets are replaced again and paths rewritten; a copy that would still hold one is not written.",

@@ -14,10 +14,10 @@ from typing import Any
 from runner.gate.answer_text import Fence, read_answer
 from runner.gate.comments import Comment, Hit, comments_of, read_comment, stands_in
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
-from runner.gate.empty_body_rules import Before
 from runner.gate.languages import Language, by_name
+from runner.gate.line_map import FileLines, line_map
 from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
-from runner.gate.request_text import asks_for_code, asks_to_finish, names_file, names_marks
+from runner.gate.request_text import asks_for_code, names_marks
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
 from runner.gate.stubs import Stub, stubs_of, unordered
 from runner.gate.syntax import fault_of
@@ -180,13 +180,16 @@ def _finding(criterion: str, evidence: Evidence) -> Finding:
 
 def _review_files(evidence: Evidence) -> Iterator[Found]:
     excluded = tuple(evidence.options.get("exclude", ()))
+    lines = line_map(evidence.files).files
     for file in evidence.files:
-        if not any(fnmatch.fnmatch(file.path, pattern) for pattern in excluded):
-            yield from review_file(file, request=evidence.request, options=evidence.options)
+        if file.path in lines and not any(fnmatch.fnmatch(file.path, pattern) for pattern in excluded):
+            yield from review_file(file, lines[file.path], request=evidence.request, options=evidence.options)
 
 
-def review_file(file: ChangedFile, *, request: str = "", options: Mapping[str, Any] | None = None) -> list[Found]:
-    """What Q2-Q4 find in one changed file."""
+def review_file(
+    file: ChangedFile, lines: FileLines | None = None, *, request: str = "", options: Mapping[str, Any] | None = None
+) -> list[Found]:
+    """What Q2-Q4 find in one changed file; `lines` is its part of the change (else it is the whole of it)."""
     if file.after is None:
         return []
     if file.unstable:
@@ -197,12 +200,13 @@ def review_file(file: ChangedFile, *, request: str = "", options: Mapping[str, A
     source = None if is_binary(file.after) else open_source(file.path, file.after)
     if source is None or file.after == file.before:
         return []
+    lines = lines or line_map([file]).files[file.path]
     options = options or {}
-    found = list(_faults(source, file))
+    found = list(_faults(source, lines.old))
     if source.note:
         found.append(("Q4", at("not_parsed", source.note, path=file.path, preexisting=True)))
     if not is_generated(file.path, file.after):
-        found += _missing_work(source, file, request)
+        found += _missing_work(source, lines, request)
         found += _own_marks(source, options)
     allowed = [re.compile(str(pattern)) for pattern in options.get("allow", ())]
     return [(criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in allowed)]
@@ -239,48 +243,36 @@ def _found(
     )  # fmt: skip
 
 
-def _faults(source: Source, file: ChangedFile) -> Iterator[Found]:
-    fault = fault_of(source, before=file.before)
+def _faults(source: Source, before: bytes | None) -> Iterator[Found]:
+    fault = fault_of(source, before=before)
     if fault is not None:
         yield _found("Q4", "syntax", fault.message, source, fault.line)
         if source.language.data and (dots := _DOTS_IN_DATA.search(source.text)):
             yield _found("Q3", "omission", "`...` in place of data", source, source.line_at(dots.end() - 1))
-    if source.language.name == "markdown" and (opened := _newly_unclosed(source, file)):
+    if source.language.name == "markdown" and (opened := _newly_unclosed(source, before)):
         yield _found("Q4", *_UNCLOSED, source, opened, "", advice="close it")
 
 
-def _newly_unclosed(source: Source, file: ChangedFile) -> int | None:
-    if file.before is not None and unclosed_fence(file.before.decode("utf-8", "replace")) is not None:
+def _newly_unclosed(source: Source, before: bytes | None) -> int | None:
+    if before is not None and unclosed_fence(before.decode("utf-8", "replace")) is not None:
         return None
     return unclosed_fence(source.text.decode("utf-8", "replace"))
 
 
-def _missing_work(source: Source, file: ChangedFile, request: str) -> list[Found]:
+def _missing_work(source: Source, lines: FileLines, request: str) -> list[Found]:
+    """Places on lines that this task added or edited count; the others are for information."""
     if source.language.name in {"markdown", "prose"}:
-        hits = [
-            (hit, *source.line_span(hit.line))
-            for hit in read_markdown(file.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
-        ]
+        hits = read_markdown(source.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
     else:
         subject = _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
-        hits = [
-            (hit, comment.start, comment.end)
-            for comment in comments_of(source)
-            for hit in _hits_of(source, comment, mentions_marks=subject)
-        ]
-    # Old places are excused in files that the request does not name, unless it is to finish what is open.
-    old = file.before is not None and not names_file(request, file.path) and not asks_to_finish(request)
-    before = Before(source, file.before, request) if old and file.before is not None else None
-    found: list[Found] = []
-    for hit, start, end in hits:
-        there = before is not None and before.has_line(*source.line_span(hit.line)) and before.untouched(start, end)
-        found.append(_of_hit(hit, source, preexisting=there))
+        hits = [hit for comment in comments_of(source) for hit in _hits_of(source, comment, mentions_marks=subject)]
+    found = [_of_hit(hit, source, preexisting=hit.line not in lines.added) for hit in hits]
     marked = sorted({place.line for _, place in found if place.line is not None})
     for stub in unordered(stubs_of(source, request=request), request):
-        if bisect_left(marked, source.line_at(stub.start)) == bisect_right(marked, source.line_at(stub.end)):
-            there = before is not None and before.untouched(stub.start, stub.end)
+        first, last = source.line_at(stub.start), source.line_at(stub.end)
+        if bisect_left(marked, first) == bisect_right(marked, last):
             kind = "missing_work" if stub.criterion == "Q2" else "stub"
-            found.append(_of_stub(stub, source, kind, preexisting=there))
+            found.append(_of_stub(stub, source, kind, preexisting=not lines.touches(first, last)))
     return found
 
 

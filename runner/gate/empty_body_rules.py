@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from functools import cached_property
 
 import tree_sitter
 
@@ -279,96 +277,3 @@ def _by_language(source: Source, context: Context, *, documented: bool) -> bool:
             is not None
         )
     return False
-
-
-_SECTION = re.compile(rb"^(?:#{1,6}\s|\[[^\]\n]+\]\s*$|\w[^\n]*\n(?:===+|---+)\s*$)", re.MULTILINE)
-
-
-class Before:
-    """What stood in a file before the task, asked for the places of its new text: each section is looked up once.
-
-    A file may hold as many marks as lines, so nothing here costs the length of the file for each of them.
-    """
-
-    def __init__(self, source: Source, before: bytes, request: str) -> None:
-        self._source = source
-        self._before = before
-        self._named = frozenset(re.findall(r"\w+", request))
-        self._lines = {line.strip() for line in before.split(b"\n")}
-        self._known: dict[tuple[int, int], bool] = {}
-        self._found_to = 0
-
-    @cached_property
-    def _edges(self) -> list[int]:
-        """Where a paragraph of the new text ends."""
-        return [match.start() for match in re.finditer(rb"(?=\n\n)", self._source.text)]
-
-    @cached_property
-    def _headings(self) -> list[int]:
-        return [match.start() for match in _SECTION.finditer(self._source.text)]
-
-    def has_line(self, start: int, end: int) -> bool:
-        """Whether the line `start`-`end` stood there, wherever and however far indented."""
-        return self._source.text[start:end].strip() in self._lines
-
-    def untouched(self, start: int, end: int) -> bool:
-        """Whether the mark `start`-`end`, and the section it stands in, stood there as they are."""
-        if not self._has(start, end):
-            return False
-        first, last, name = self._section(start, end)
-        if not self._has(first, last):
-            return False
-        return len(name) <= 2 or not self._named.issuperset(re.findall(r"\w+", name))
-
-    def _has(self, start: int, end: int) -> bool:
-        """Whether a part stood there; parts mostly keep their order, so it is first looked for around the last one."""
-        known = self._known.get((start, end))
-        if known is None:
-            part = self._source.text[start:end].strip()
-            at = self._before.find(part, max(0, self._found_to - len(part)))
-            at = at if at >= 0 else self._before.find(part)
-            known = self._known[start, end] = bool(part) and at >= 0
-            self._found_to = at if at >= 0 else self._found_to
-        return known
-
-    def _section(self, start: int, end: int) -> tuple[int, int, str]:
-        """Where the section around a mark begins and ends, and its name."""
-        source = self._source
-        if source.language.name == "markdown" or source.tree is None or source.language.data:
-            return (*self._between_headings(start, end), "")
-        node = source.tree.root_node.descendant_for_byte_range(start, max(start, end - 1))
-        owner: tree_sitter.Node | None = None
-        for above in upwards(node):
-            if above.type in source.language.functions and name_of(above):
-                return above.start_byte, above.end_byte, name_of(above)
-            if owner is None and above.type in source.language.classes:
-                owner = above
-        below = _directly_below(source, node, end)
-        if below is not None:
-            return start, below.end_byte, name_of(below)
-        if owner is not None:
-            return owner.start_byte, owner.end_byte, name_of(owner)
-        return (*self._paragraph(start, end), "")
-
-    def _between_headings(self, start: int, end: int) -> tuple[int, int]:
-        heads = self._headings
-        if not heads:
-            return self._paragraph(start, end)
-        first, last = bisect_right(heads, start), bisect_left(heads, end)
-        return heads[first - 1] if first else 0, heads[last] if last < len(heads) else len(self._source.text)
-
-    def _paragraph(self, start: int, end: int) -> tuple[int, int]:
-        first, last = bisect_right(self._edges, start - 2), bisect_left(self._edges, end)
-        return (
-            self._edges[first - 1] if first else 0,
-            self._edges[last] if last < len(self._edges) else len(self._source.text),
-        )
-
-
-def _directly_below(source: Source, node: tree_sitter.Node | None, end: int) -> tree_sitter.Node | None:
-    below = node.next_named_sibling if node is not None else None
-    while below is not None and ("comment" in below.type or below.start_byte < end):
-        below = below.next_named_sibling
-    if below is None or source.text[end : below.start_byte].count(b"\n") > 1:
-        return None
-    return below

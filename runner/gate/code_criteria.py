@@ -17,9 +17,8 @@ from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, fin
 from runner.gate.languages import Language, by_name
 from runner.gate.line_map import FileLines, line_map
 from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
-from runner.gate.request_text import asks_for_code, names_marks
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
-from runner.gate.stubs import Stub, stubs_of, unordered
+from runner.gate.stubs import Stub, asks_for_code, names_marks, stubs_of, unordered
 from runner.gate.syntax import fault_of
 from runner.gate.wording import Words
 

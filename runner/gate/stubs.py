@@ -11,7 +11,6 @@ import tree_sitter
 
 from runner.gate.empty_body_rules import context_of, may_be_empty, may_raise, name_of
 from runner.gate.languages import BODIES, CONDITIONAL
-from runner.gate.request_text import ordered_refusals, orders_skeleton
 from runner.gate.source import Source, upwards
 from runner.gate.wording import Words
 
@@ -434,3 +433,42 @@ def _enclosing(source: Source, node: tree_sitter.Node) -> tuple[tree_sitter.Node
             return above, conditional
         conditional = conditional or above.type in CONDITIONAL
     return None, conditional
+
+
+_MARKS = re.compile(r"(?<![\w-])(?:TODO|FIXME|TBD|HACK|XXX)s?(?![A-Za-z0-9_]|\()")
+_REFUSAL = re.compile(
+    r"NotImplemented(?:Error|Exception)?|UnsupportedOperationException|todo!|unimplemented!|\bTODO\(\)|\?\?\?|"
+    r"fatalError|\bpanic\b|not implemented",
+)
+_ORDERS_REFUSAL = Words("requests", "refusals")
+_RID_OF = Words("requests", "rid_of")
+_SKELETON = Words("requests", "skeleton")
+_CODE_WANTED = Words("requests", "code")
+_EXPLANATION_WANTED = re.compile(r"\W*(?:what|why|how|explain|describe)\b", re.IGNORECASE)
+
+
+def names_marks(request: str) -> bool:
+    """Whether a request speaks of marks such as TODO, so that an answer to it has to speak of them too."""
+    return _MARKS.search(request) is not None
+
+
+def ordered_refusals(request: str) -> frozenset[bytes]:
+    """The "not implemented" words with which the request wants functions to be left, empty where it wants none."""
+    found: set[bytes] = set()
+    for sentence in re.split(r"(?<=[.;。；])\s*(?=\s|[^\s\w(!])|\n+", request):
+        if (words := _REFUSAL.findall(sentence)) and _ORDERS_REFUSAL.search(sentence) and not _RID_OF.search(sentence):
+            found.update(word.encode() for word in words)
+    return frozenset(found)
+
+
+def orders_skeleton(request: str) -> bool:
+    """Whether functions without their work are what the request wants: "only a stub", a starter file for students."""
+    return any(
+        _SKELETON.search(sentence) and not _RID_OF.search(sentence)
+        for sentence in re.split(r"(?<=[.;。；])\s+|\n+", request)
+    )
+
+
+def asks_for_code(request: str) -> bool:
+    """Whether code in the answer itself is what the request wants: a script, a query, a component."""
+    return _CODE_WANTED.search(request) is not None and _EXPLANATION_WANTED.match(request) is None

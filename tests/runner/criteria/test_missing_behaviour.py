@@ -6,7 +6,6 @@ import pytest
 
 from runner.gate.code_criteria import review_file
 from runner.gate.criterion import ChangedFile
-from runner.gate.request_text import asks_to_finish
 
 MISSING = {
     "a.go": 'package a\n\nfunc F() (int, error) {\n\treturn 0, fmt.Errorf("f: not implemented")\n}\n',
@@ -48,33 +47,3 @@ def test_behaviour_that_is_missing_is_noticed(path: str) -> None:
 @pytest.mark.parametrize("path", INNOCENT)
 def test_the_same_words_in_working_code_are_let_be(path: str) -> None:
     assert not _found(path, INNOCENT[path])
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "Finish the module.",
-        "Please fix it.",
-        "Resolve the TODOs.",
-        "Fix this module.",
-        "残りの実装を仕上げて",
-        "把剩下的部分完成",
-    ],
-)
-def test_a_request_to_finish_or_fix_what_is_open_is_told(request_: str) -> None:
-    assert asks_to_finish(request_)
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "The discount is applied twice for new customers. Please fix it.",
-        "When the upload is complete, the spinner stays.",
-        "Add a due date to the todos of the app.",
-        "Change the placeholder text of the search field.",
-        "割引が二重に適用されています。原因を調べて直してください。",
-        "订单完成后没有发送邮件,请修复。",
-    ],
-)
-def test_a_defect_that_is_described_is_not_a_request_to_finish(request_: str) -> None:
-    assert not asks_to_finish(request_)

@@ -93,6 +93,10 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
 
 
+def _count(value: Any) -> int:
+    return _whole(value) or 0
+
+
 def _number(value: Any) -> float | None:
     return value if type(value) is float else _whole(value)
 
@@ -422,10 +426,36 @@ def _unverified(value: Any) -> tuple[Unverified, ...]:
     return tuple([Unverified(*(_text(item.get(name)) for name in Unverified._fields)) for item in listed])
 
 
+class Survivor(Part):
+    """A fault in a changed function that no test noticed: `old` became `new`."""
+
+    __slots__ = ()
+    path = Key(_text)
+    line = Key(_whole)
+    function = Key(_text)
+    kind = Key(_text)
+    old = Key(_text)
+    new = Key(_text)
+
+
+class Strength(Part):
+    """How many faults in changed functions the tests noticed; `untried` were left, `refused` did not build."""
+
+    __slots__ = ()
+    total = Key(_count)
+    killed = Key(_count)
+    survivors = Key(_parts(Survivor))
+    functions = Key(_count)
+    of_functions = Key(_count)
+    untried = Key(_count)
+    refused = Key(_count)
+
+
 class CriterionResult(Part):
     """One criterion's result. `outcome` is `pass`, `fail` or `not_verified` (with `why` and `next`); old traces: "".
 
-    `usage` and `cost_usd` are what it spent by itself.
+    `usage` and `cost_usd` are what it spent by itself. One that is `advisory` informs: whether it could be checked does
+    not count. `strength` is what Q11 counted.
     """
 
     __slots__ = ()
@@ -436,6 +466,8 @@ class CriterionResult(Part):
     why = Key(_text)
     next = Key(_text)
     left_out = Key(_whole)
+    advisory = Key(_flag)
+    strength = Key(_part(Strength))
     usage = Key(_part(Usage))
     cost_usd = Key(_number)
 
@@ -494,12 +526,17 @@ class QualityJudgment(Entry):
         return not isinstance(listed, list) or len(results) != len(listed) or not whole
 
     @property
+    def strength(self) -> Strength | None:
+        """What the tests noticed of the faults tried; None where none was."""
+        return next((result.strength for result in self.criteria_results if result.strength is not None), None)
+
+    @property
     def unverified(self) -> tuple[Unverified, ...]:
         """The criteria that could not be checked."""
         return tuple(
             Unverified(result.id or "?", result.why, result.next)
             for result in self.criteria_results
-            if result.outcome == "not_verified"
+            if result.outcome == "not_verified" and not result.advisory
         )
 
 

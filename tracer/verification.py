@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tracer.facts import QualityJudgment, Unverified
+from tracer.facts import QualityJudgment, Strength, Survivor, Unverified
 from tracer.names import Verification
 
 _TESTS = "Q7"
@@ -27,6 +27,22 @@ def verification_of(judgments: Iterable[QualityJudgment]) -> Verification:
         return "failed"
     tested = all(any(result.id == _TESTS for result in judgment.criteria_results) for judgment in judged)
     return "verified" if judged and tested and not unverified_in(judged) else "not_verified"
+
+
+def strength_in(judgments: Iterable[QualityJudgment]) -> Strength | None:
+    """What the newest judgment that tried faults says of the tests."""
+    return next((judged.strength for judged in reversed(list(judgments)) if judged.strength is not None), None)
+
+
+def strength_text(strength: Strength) -> str:
+    """`6 of 9 faults noticed`; how many were not tried stands behind it."""
+    left = f", {strength.untried} not tried" if strength.untried else ""
+    return f"{strength.killed} of {strength.total} faults noticed{left}"
+
+
+def survivor_text(one: Survivor) -> str:
+    """`shop.py:9 shown: > → >=`."""
+    return f"{one.path}:{one.line or '?'} {one.function}: {one.old} → {one.new}"
 
 
 def unverified_text(unverified: Iterable[Unverified], *, prefix: str = "pm ") -> str:

@@ -13,7 +13,7 @@ from runner.core.state import answer_in
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
 from tracer import facts
-from tracer.verification import unverified_in, unverified_text
+from tracer.verification import strength_text, survivor_text, unverified_in, unverified_text
 
 _TEXT: Final = 6_000
 _THOUGHT: Final = 1_500
@@ -330,7 +330,12 @@ class Progress:
         suggestions = (one_line(issue.suggestion, 100) for issue in fact.issues)
         self._mend = ", ".join(list(dict.fromkeys(filter(None, suggestions)))[:3])
         what = "whole" if fact.whole else f"[{self.iteration}]"
-        return [f"  {what} {escape(fact.judgment):<8} {detail}".rstrip()]
+        lines = [f"  {what} {escape(fact.judgment):<8} {detail}".rstrip()]
+        if fact.strength is not None and fact.judgment == "PASS":
+            missed = one_line(", ".join(survivor_text(one) for one in fact.strength.survivors), 160)
+            said = f"      tests: {strength_text(fact.strength)}"
+            lines.append(f"{said}; not noticed: {missed}" if missed else said)
+        return lines
 
     def _rejection_details(self, fact: facts.RejectionDetails) -> list[str]:
         if fact.subtask_id is not None:

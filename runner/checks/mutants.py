@@ -9,9 +9,9 @@ test could see: log lines, error texts, annotations, debug representations, hash
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from itertools import chain, zip_longest
 from typing import Literal
 
@@ -20,6 +20,7 @@ import tree_sitter
 from runner.gate.criterion import ChangedFile
 from runner.gate.empty_body_rules import context_of, name_of
 from runner.gate.file_roles import is_test_double, is_test_file
+from runner.gate.line_map import FileLines, line_map
 from runner.gate.source import Source, is_generated, open_source, upwards
 from runner.gate.stubs import is_trivial
 
@@ -62,9 +63,10 @@ class Target:
     mutants: tuple[Mutant, ...]
 
 
-def targets_of(files: Iterable[ChangedFile]) -> tuple[Target, ...]:
+def targets_of(files: Sequence[ChangedFile]) -> tuple[Target, ...]:
     """The changed functions of product code, in the order of the text."""
-    return tuple(chain.from_iterable(_targets(file) for file in files))
+    changed = line_map(files).files
+    return tuple(chain.from_iterable(_targets(file, changed[file.path]) for file in files if file.path in changed))
 
 
 def in_turns(targets: Sequence[Target]) -> Iterator[Mutant]:
@@ -73,21 +75,21 @@ def in_turns(targets: Sequence[Target]) -> Iterator[Mutant]:
         yield from (mutant for mutant in turn if mutant is not None)
 
 
-def _targets(file: ChangedFile) -> Iterator[Target]:
+def _targets(file: ChangedFile, lines: FileLines) -> Iterator[Target]:
     text = file.after
-    if text is None or text == file.before or file.too_large or file.unstable:
+    if text is None or file.too_large or file.unstable:
         return
     if is_test_file(file.path) or is_test_double(file.path):
         return
     source = None if is_generated(file.path, text) else open_source(file.path, text)
     if source is None or source.tree is None or source.language.name not in LANGUAGES or source.text != text:
         return
-    lines, touched = _changed_lines(file.before or b"", text)
+    touched = lines.added | _around_removed(lines)
     for function in source.nodes(source.language.functions):
         first, last = function.start_point.row + 1, function.end_point.row + 1
         if touched.isdisjoint(range(first, last + 1)) or not _is_own(source, function):
             continue
-        target = _target(source, function, lines)
+        target = _target(source, function, lines.added)
         if target is not None:
             yield target
 
@@ -105,30 +107,14 @@ def _target(source: Source, function: tree_sitter.Node, lines: frozenset[int]) -
     return Target(path=source.path, function=name, first=first, last=last, mutants=mutants) if mutants else None
 
 
-_MOST_COMPARED = 4000
-
-
-def _changed_lines(before: bytes, after: bytes) -> tuple[frozenset[int], frozenset[int]]:
-    """The 1-based lines of `after` that were added or edited; and those with the lines around what was removed."""
-    old, new = before.split(b"\n"), after.split(b"\n")
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
-    lines: set[int] = set()
-    around: set[int] = set()
-    if max(len(old), len(new)) > _MOST_COMPARED:
-        lines.update(range(head + 1, head + len(new) + 1))
-    else:
-        for tag, _, _, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-            if tag == "delete":
-                around.update({head + start, head + start + 1})
-            elif tag != "equal":
-                lines.update(range(head + start + 1, head + end + 1))
-    return frozenset(lines), frozenset(lines | around)
+def _around_removed(lines: FileLines) -> frozenset[int]:
+    """The lines of the new text beside which one was taken out; none where blocks were moved to and fro."""
+    old = [number for number in range(1, len(lines.before) + 1) if number not in lines.removed]
+    new = [number for number in range(1, len(lines.after) + 1) if number not in lines.added]
+    if not lines.removed or len(old) != len(new):
+        return frozenset()
+    at = (bisect_left(old, number) for number in lines.removed)
+    return frozenset(number for place in at for number in new[max(0, place - 1) : place + 1])
 
 
 def _is_own(source: Source, function: tree_sitter.Node) -> bool:
@@ -193,7 +179,7 @@ def _shown(text: str) -> str:
 
 _NEVER = frozenset({"__repr__", "__hash__", "__del__", "hashCode", "finalize", "inspect", "main"})
 _EARLY = {"go": "if true {{ {} }};", "rust": "if true {{ {}; }}", "c": "if (1) {};"}
-_ZEROS = "return zero values"
+_ZEROS, _WHOLE = "return zero values", "the whole body"
 _ZERO_VALUES = frozenset({
     "", "None", "nil", "null", "undefined", "0", "False", "false", '""', "''", "{}", "[]", "()", "Ok(())",
 })  # fmt: skip
@@ -207,11 +193,10 @@ def _stub(site: _Site) -> Iterator[Mutant]:
         statements = statements[0].named_children
     if site.zero is None:
         return
-    old = _text(site.function).split("\n", 1)[0]
     bare = site.body.type not in {"body_statement", "statement_block"}  # `x => x + 1`, `def f = 1`
     if bare and (language == "ruby" or language in _EXPRESSION):
         if not _says_nothing(site.body, site.zero):
-            yield site.mutant("stub", site.body.start_byte, site.body.end_byte, site.zero, old=old, new=site.zero)
+            yield site.mutant("stub", site.body.start_byte, site.body.end_byte, site.zero, old=_WHOLE, new=site.zero)
         return
     if language == "python" and statements and statements[0].type == "expression_statement":
         statements = statements[1:] if statements[0].named_children[0].type == "string" else statements
@@ -221,14 +206,16 @@ def _stub(site: _Site) -> Iterator[Mutant]:
     if language == "python":
         at = statements[0].start_byte
         indent = site.source.text[site.source.line_span(site.source.line_at(at))[0] : at].decode("utf-8", "replace")
-        yield site.mutant("stub", at, at, told + ("; " if indent.strip() else f"\n{indent}"), old=old, new=told)
+        yield site.mutant("stub", at, at, told + ("; " if indent.strip() else f"\n{indent}"), old=_WHOLE, new=told)
     elif language == "ruby":
         at = site.body.start_byte
-        yield site.mutant("stub", at, at, f"{told}; ", old=old, new=told)
+        yield site.mutant("stub", at, at, f"{told}; ", old=_WHOLE, new=told)
     else:
         early = _EARLY.get(language, "if (true) {};").format(told)
         at = site.body.start_byte + 1
-        yield site.mutant("stub", at, at, f" {early}", old=old, new=_ZEROS if language == "go" and site.zero else told)
+        yield site.mutant(
+            "stub", at, at, f" {early}", old=_WHOLE, new=_ZEROS if language == "go" and site.zero else told
+        )
 
 
 def _says_nothing(statement: tree_sitter.Node, zero: str) -> bool:

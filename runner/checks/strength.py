@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Literal
 
 from runner.checks.mutants import Mutant, Target, in_turns, targets_of
-from runner.gate.criterion import ChangedFile, NotVerified, Strength, Survivor
+from runner.gate.criterion import ChangedFile, Finding, NotVerified, Place, Strength, Survivor, at
 from tracer.clock import monotonic, now_epoch_ms
 
 Outcome = Literal["passed", "failed", "timeout", "broken"]
 """How the tests ended. `broken`: nothing could be built or imported, so no test ran."""
 RunTests = Callable[[float], Awaitable[Outcome]]
 """Runs the tests of the copy once, for at most so many seconds."""
+
+_NAMED = 3
 
 
 def _longest(usual_s: float) -> float:
@@ -38,6 +40,33 @@ class Step:
     of: int
     killed: int
     now: Mutant
+
+
+def strength_finding(found: Strength | NotVerified | None, *, required: float | None, budget_s: float) -> Finding:
+    """What Q11 says of a count; `required` is the percentage of faults that must be noticed, None where it informs."""
+    if found is None:
+        return Finding(passed=True, reason="no function to try was changed")
+    if isinstance(found, NotVerified):
+        return Finding(passed=True, not_verified=found)
+    reason = f"{found.killed} of {found.total} faults noticed by the tests"
+    if found.survivors:
+        named = [f"{one.path}:{one.line} {one.function}: {one.old} → {one.new}" for one in found.survivors[:_NAMED]]
+        more = len(found.survivors) - _NAMED
+        reason += f"; not noticed: {', '.join(named)}" + (f" and {more} more" if more > 0 else "")
+    if required is not None and found.percent < required:
+        places = tuple(map(_place, found.survivors))
+        return Finding(passed=False, reason=f"{reason} (wanted: {required:g} %)", places=places, strength=found)
+    if not found.total or (required is not None and found.functions < found.of_functions):
+        why = f"only {found.functions} of {found.of_functions} changed functions tried in {budget_s:g} s"
+        more_time = NotVerified(why=why, next="give it more time: gate.strength_time")
+        return Finding(passed=True, not_verified=more_time, strength=found)
+    return Finding(passed=True, reason=reason, strength=found)
+
+
+def _place(one: Survivor) -> Place:
+    message = f"no test fails when {one.old} of {one.function} becomes {one.new}"
+    advice = f"add a test that fails when {one.old} becomes {one.new} in {one.function}"
+    return at("survivor", message, path=one.path, line=one.line, excerpt=f"{one.old} → {one.new}", suggestion=advice)
 
 
 async def measure_strength(
@@ -119,7 +148,7 @@ def _strength(ends: Sequence[tuple[Mutant, bool | None]], targets: Sequence[Targ
     return Strength(
         killed=sum(noticed is True for _, noticed in ends),
         survivors=tuple(sorted(survivors, key=lambda one: (one.path, one.kind != "stub", one.line))),
-        functions=len({(one.path, one.function) for one, noticed in ends if noticed is not None}),
+        functions=len({(one.path, one.function) for one, _ in ends}),
         of_functions=len({(one.path, one.function) for one in targets}),
         untried=untried,
         refused=sum(noticed is None for _, noticed in ends),

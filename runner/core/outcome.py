@@ -18,7 +18,7 @@ from runner.core.task import TaskOutcome
 from tracer.drafts import Draft, continued_request
 from tracer.facts import Continues, Entry, LlmResponse, UserRequest
 from tracer.names import FINAL_STATUSES, TaskStatus
-from tracer.verification import unverified_in, verification_of
+from tracer.verification import strength_in, unverified_in, verification_of
 
 
 def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> TaskOutcome:
@@ -33,6 +33,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         answer=state.answer,
         verification=verification_of(state.last_judgments),
         not_verified=unverified_in(state.last_judgments),
+        strength=strength_in(state.last_judgments),
         next_step=_mend(state) if status == "ERROR" else "",
         refused=status == "ERROR" and any(answer.status == "BLOCKED" for answer in _answers(state)),
         iterations=state.iterations,

@@ -90,8 +90,8 @@ class Survivor:
 class Strength:
     """How many faults in changed functions the tests noticed.
 
-    `functions` were tried of `of_functions`; `untried` faults were left when the time was used up, `refused` ones did
-    not build and count for nothing.
+    `functions` of all `of_functions` changed ones were tried; `untried` faults were left when the time was used up,
+    `refused` ones did not build and count for nothing.
     """
 
     killed: int
@@ -154,14 +154,15 @@ class Finding:
     """A criterion's result: passed, or the reason with its places.
 
     `not_verified` says why it could not be judged: `passed` is then no PASS, and no fault of the answer either.
-    `usage` (counts by name) and `cost_usd` are what the criterion spent by itself: what `Models.ask` costs is counted
-    there. Usage without a cost is a cost that is unknown.
+    `strength` is what Q11 counted. `usage` (counts by name) and `cost_usd` are what the criterion spent by itself: what
+    `Models.ask` costs is counted there. Usage without a cost is a cost that is unknown.
     """
 
     passed: bool
     reason: str = ""
     places: tuple[Place, ...] = ()
     not_verified: NotVerified | None = None
+    strength: Strength | None = None
     usage: Mapping[str, int] | None = None
     cost_usd: float | None = None
 
@@ -193,7 +194,8 @@ class Criterion:
     """A registered criterion. `explain` is the text of `pm criteria explain`.
 
     One whose `check` is async is asked only where no other has failed: it may cost money. `timeout_s` is how long the
-    check may take; where the task has less time left, that holds.
+    check may take; where the task has less time left, that holds. One that is `advisory` informs: whether it could be
+    checked does not count.
     """
 
     id: str
@@ -202,6 +204,7 @@ class Criterion:
     mandatory: bool = True
     explain: str = ""
     timeout_s: float = 300.0
+    advisory: bool = False
 
     @property
     def waits(self) -> bool:

@@ -8,7 +8,7 @@ no finding too) is `not_verified`: it rejects nothing and never counts as passed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from importlib.metadata import EntryPoint, entry_points
 from math import inf
@@ -63,6 +63,7 @@ def _broken(point: EntryPoint, why: str) -> Criterion:
 
 
 KIND_OF: dict[str, CommandKind] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}
+
 
 BUILT_IN: tuple[Criterion, ...] = (
     Criterion(id="Q1", name="Files Verified", check=q1_files, explain="""\
@@ -265,6 +266,12 @@ def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
         result |= {"why": unverified.why, "next": unverified.next}
     else:
         result |= {"outcome": "pass", **({"reason": finding.reason} if finding.reason else {})}
+    if criterion.advisory:
+        result["advisory"] = True
+    if finding.strength is not None:
+        told = asdict(finding.strength)
+        listed = told.pop("survivors")[:_LISTED]
+        result["strength"] = {"total": finding.strength.total, **told, "survivors": listed}
     if (more := len(_counting(finding)) - _LISTED) > 0:
         result["left_out"] = more
     if finding.usage is not None:

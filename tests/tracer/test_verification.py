@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from tracer.facts import QualityJudgment, Unverified
-from tracer.verification import unverified_in, unverified_text, verification_of
+from tracer.verification import (
+    strength_in,
+    strength_text,
+    survivor_text,
+    unverified_in,
+    unverified_text,
+    verification_of,
+)
 
 UNTRUSTED = ("folder not trusted", "pm config trust")
 
@@ -33,6 +40,7 @@ def judgment(*results: dict[str, Any]) -> QualityJudgment:
     [
         ([judgment(result("Q1"), result("Q7"))], "verified"),
         ([judgment(result("Q1", None), result("Q7", None))], "verified"),  # an old trace
+        ([judgment(result("Q7"), result("Q11", "not_verified", "no time") | {"advisory": True})], "verified"),
         ([judgment(result("Q1"))], "not_verified"),
         ([judgment(result("Q7", "not_verified", *UNTRUSTED))], "not_verified"),
         ([judgment(result("Q7"), result("Q8", "not_verified", *UNTRUSTED))], "not_verified"),
@@ -58,3 +66,14 @@ def test_what_was_not_verified_is_told_once_in_words_and_by_the_command_of_the_p
     assert unverified_text([Unverified("Q9", "mypy not found", "install it")]).startswith("type check not run: mypy")
     assert unverified_text([Unverified("ACME1", "no key", "")]) == "ACME1 not verified: no key"
     assert unverified_text([]) == ""
+
+
+def test_the_newest_judgment_that_tried_faults_says_what_the_tests_noticed() -> None:
+    survivor = {"path": "a.py", "line": 9, "function": "f", "kind": "comparison", "old": "<", "new": "<=", "more": 1}
+    strength = {"total": 4, "killed": 3, "untried": 2, "survivors": [survivor]}
+    tried = judgment(result("Q7"), result("Q11") | {"strength": strength})
+    found = strength_in([judgment(result("Q11") | {"strength": {"total": 1}}), tried, judgment(result("Q7"))])
+    assert found is not None
+    assert strength_text(found) == "3 of 4 faults noticed, 2 not tried"
+    assert [survivor_text(one) for one in found.survivors] == ["a.py:9 f: < → <="]
+    assert strength_in([judgment(result("Q11") | {"strength": "damaged"})]) is None

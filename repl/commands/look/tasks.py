@@ -67,7 +67,7 @@ def show(context: Context, arguments: Namespace) -> int:
     from runner.core.evolve import fold
     from runner.core.outcome import outcome_of  # 50 ms, not needed by the list
     from tracer.journal.reading import scan
-    from tracer.verification import unverified_text
+    from tracer.verification import strength_text, survivor_text, unverified_text
 
     task = context.task(arguments.task)
     row = list_tasks(context.state_dir, task_id=task.task_id)[0]
@@ -89,6 +89,9 @@ def show(context: Context, arguments: Namespace) -> int:
     output.line(f"  started     {row.created_at}   last event {row.updated_at}")
     shown = ", ".join(one_line(path) for path in files[:8]) + (f" … {len(files) - 8} more" if len(files) > 8 else "")
     output.line(f"  files       {shown or 'none changed'}")
+    if (strength := outcome.strength) is not None:
+        output.line(f"  strength    {strength_text(strength)}")
+        output.lines([f"              not noticed: {one_line(survivor_text(one))}" for one in strength.survivors[:20]])
     subtasks = outcome.subtasks
     if subtasks:
         from repl.present.subtasks import standing_text, subtask_line

@@ -191,7 +191,7 @@ def _criterion(part: dict[str, Any], width: int) -> Iterator[Line]:
     mark = "v" if passed is True else "x" if passed is False else "?"
     reason = part.get("reason")
     text = f"{mark} {part.get('id', '?')} {part.get('name', '')}"
-    if isinstance(reason, str) and reason and passed is not True:
+    if isinstance(reason, str) and reason:
         text += f": {reason}"
     tone: Tone = "good" if passed is True else "bad"
     for number, piece in enumerate(wrap(shown(text), width - 4)):

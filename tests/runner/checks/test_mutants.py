@@ -98,7 +98,7 @@ EXPECTED = {
     "shop/basket.py": (
         PYTHON,
         """
-        Basket.total:2 stub: def total(self, items: list[int], limit: int = 3) -> int: → return None
+        Basket.total:2 stub: the whole body → return None
         Basket.total:6 negation: not self.is_free(item) → self.is_free(item)
         Basket.total:9 return: found → None
         Basket.total:7 arithmetic: * → /
@@ -113,8 +113,8 @@ EXPECTED = {
     "src/send.ts": (
         TYPESCRIPT,
         """
-        add:1 stub: (a: number, b: number): number => a + b → undefined as any
-        send:2 stub: function send(a: number): boolean { → return undefined as any
+        add:1 stub: the whole body → undefined as any
+        send:2 stub: the whole body → return undefined as any
         add:1 arithmetic: + → -
         send:3 negation: !ready(a) → ready(a)
         send:7 comparison: > → >=
@@ -130,7 +130,7 @@ EXPECTED = {
     "shop/basket.go": (
         GO,
         """
-        Basket.Total:3 stub: func (b *Basket) Total(limit int) (int, error) { → return zero values
+        Basket.Total:3 stub: the whole body → return zero values
         Basket.Total:4 negation: !b.open → b.open
         Basket.Total:6 return: 0, nil → zero values
         Basket.Total:9 return: b.sum - 1, nil → zero values
@@ -147,7 +147,7 @@ EXPECTED = {
     "src/basket.rs": (
         RUST,
         """
-        Basket.total:2 stub: fn total(&self, limit: u32) -> Result<u32, Error> { → return Ok(Default::default())
+        Basket.total:2 stub: the whole body → return Ok(Default::default())
         Basket.total:3 negation: !self.open → self.open
         Basket.total:5 return: Ok(limit % 7) → Ok(Default::default())
         Basket.total:4 call: self.note(limit); → (left out)
@@ -161,7 +161,7 @@ EXPECTED = {
     "src/Basket.java": (
         JAVA,
         """
-        Basket.total:2 stub: int total(int limit) { → return 0
+        Basket.total:2 stub: the whole body → return 0
         Basket.total:3 comparison: != → ==
         Basket.total:6 return: limit / 2 → 0
         Basket.total:4 call: note(limit); → (left out)
@@ -173,7 +173,7 @@ EXPECTED = {
     "src/basket.c": (
         C,
         """
-        find:1 stub: struct basket *find(struct basket *all, int limit) { → return 0
+        find:1 stub: the whole body → return 0
         find:2 comparison: <= → <
         find:4 return: all → 0
         find:6 return: all + limit → 0
@@ -184,7 +184,7 @@ EXPECTED = {
     "src/basket.cpp": (
         CPP,
         """
-        Basket::take:1 stub: std::vector<int> Basket::take(int limit) const { → return {}
+        Basket::take:1 stub: the whole body → return {}
         Basket::take:2 comparison: > → >=
         Basket::take:5 return: {limit, 1} → {}
         Basket::take:3 call: note(limit); → (left out)
@@ -196,7 +196,7 @@ EXPECTED = {
     "lib/basket.rb": (
         RUBY,
         """
-        total:1 stub: def total(items) → return nil
+        total:1 stub: the whole body → return nil
         total:2 negation: !open → open
         total:6 negation: items → !(items)
         total:7 arithmetic: * → /
@@ -251,7 +251,7 @@ def test_only_changed_functions_and_their_changed_lines_are_mutated() -> None:
     before = b"def a(x):\n    y = x + 1\n    return y < 3\n\n\ndef b(x):\n    return x - 1\n"
     after = before.replace(b"x + 1", b"x + 2")
     assert made("m.py", after, before) == [
-        "a:1 stub: def a(x): → return None",
+        "a:1 stub: the whole body → return None",
         "a:2 arithmetic: + → -",
         "a:2 constant: 2 → 3",
     ]
@@ -259,7 +259,17 @@ def test_only_changed_functions_and_their_changed_lines_are_mutated() -> None:
 
 def test_a_function_that_only_lost_lines_has_its_stub() -> None:
     before = b"def a(x):\n    x.one()\n    x.two()\n    return x.three()\n"
-    assert made("m.py", before.replace(b"    x.two()\n", b""), before) == ["a:1 stub: def a(x): → return None"]
+    assert made("m.py", before.replace(b"    x.two()\n", b""), before) == ["a:1 stub: the whole body → return None"]
+
+
+def test_a_file_with_a_new_name_has_mutants_only_where_it_changed() -> None:
+    before = b"".join(b"def f%d(x):\n    return x + %d\n\n\n" % (number, number + 3) for number in range(5))
+    after = before.replace(b"x + 5", b"x - 5")
+    files = [
+        ChangedFile(path="old.py", before=before, after=None),
+        ChangedFile(path="new.py", before=None, after=after),
+    ]
+    assert [target.function for target in targets_of(files)] == ["f2"]
 
 
 def test_a_change_outside_functions_and_one_of_blank_lines_elsewhere_make_none() -> None:
@@ -298,7 +308,7 @@ def a(x: Literal["no"]) -> None:
     x.close()
 """
     assert made("m.py", text) == [
-        'a:1 stub: def a(x: Literal["no"]) -> None: → return None',
+        "a:1 stub: the whole body → return None",
         "a:3 negation: x.closed → not (x.closed)",
         'a:5 call: fail("never") → (left out)',
     ]

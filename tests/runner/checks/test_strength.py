@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from runner.checks import strength
-from runner.checks.strength import Outcome, RunTests, Step, measure_strength
-from runner.gate.criterion import ChangedFile, NotVerified, Strength
+from runner.checks.strength import Outcome, RunTests, Step, measure_strength, strength_finding
+from runner.gate.criterion import ChangedFile, Criterion, Evidence, NotVerified, Strength, Survivor
+from runner.gate.verdict import judge
+from tracer.facts import CriterionResult
 
 TEXT = b"""\
 def total(items):
@@ -64,7 +66,7 @@ async def measured(root: Path, run: RunTests, **options: float) -> Strength:
 async def test_faults_that_the_tests_notice_are_counted_and_the_others_named(root: Path) -> None:
     found = await measured(root, checking(root, total_only))
     assert [(one.function, one.kind, one.line, one.old, one.new) for one in found.survivors] == [
-        ("shown", "stub", 8, "def shown(items):", "return None"),
+        ("shown", "stub", 8, "the whole body", "return None"),
         ("shown", "comparison", 9, ">", ">="),
         ("shown", "constant", 9, "3", "4"),
     ]
@@ -134,7 +136,7 @@ async def test_a_fault_that_does_not_build_counts_for_nothing_in_a_compiled_lang
     files = [ChangedFile(path="add.go", before=None, after=text), FILE]
     found = await measure_strength(files, root=tmp_path, run=broken, usual_s=0.0, budget_s=60.0)
     assert isinstance(found, Strength)
-    assert (found.killed, found.refused, found.functions, found.of_functions) == (9, 3, 2, 3)
+    assert (found.killed, found.refused, found.functions, found.of_functions) == (9, 3, 3, 3)
 
 
 async def test_a_copy_that_is_not_as_the_task_left_it_and_links_are_never_written(root: Path) -> None:
@@ -199,3 +201,49 @@ async def test_bytecode_of_another_fault_is_never_run(root: Path) -> None:
     assert (found.killed, found.survivors) == (5, ())
     assert [(step.done, step.of, step.killed) for step in watched] == [(number, 5, number) for number in range(5)]
     assert (root / "__pycache__").is_dir()
+
+
+SURVIVOR = Survivor(path="shop.py", line=9, function="shown", kind="comparison", old=">", new=">=")
+WEAK = Strength(killed=2, survivors=(SURVIVOR,) * 2, functions=2, of_functions=2)
+
+
+def test_survivors_are_named_as_information_and_fail_where_more_are_to_be_noticed() -> None:
+    told = strength_finding(WEAK, required=None, budget_s=20)
+    assert told.passed
+    assert told.reason.startswith("2 of 4 faults noticed by the tests; not noticed: shop.py:9 shown: > → >=, shop.py:9")
+    assert strength_finding(WEAK, required=50, budget_s=20).passed
+    failed = strength_finding(WEAK, required=51, budget_s=20)
+    assert not failed.passed
+    assert failed.reason.endswith("(wanted: 51 %)")
+    assert [(one.path, one.line, one.suggestion) for one in failed.places] == [
+        ("shop.py", 9, "add a test that fails when > becomes >= in shown")
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("found", "required", "why"),
+    [
+        (Strength(killed=0, of_functions=2), None, "only 0 of 2 changed functions tried in 20 s"),
+        (Strength(killed=3, functions=1, of_functions=2), 80, "only 1 of 2 changed functions tried in 20 s"),
+        (Strength(killed=3, functions=1, of_functions=2), None, None),
+        (NotVerified(why="flaky", next="mend"), 80, "flaky"),
+        (NotVerified(why="flaky", next="mend"), None, "flaky"),
+        (None, 100, None),
+    ],
+)
+def test_what_was_not_counted_is_never_taken_for_strong(
+    found: Strength | NotVerified | None, required: float | None, why: str | None
+) -> None:
+    finding = strength_finding(found, required=required, budget_s=20)
+    assert finding.passed
+    assert (finding.not_verified.why if finding.not_verified else None) == why
+
+
+def test_the_verdict_records_the_count_for_readers() -> None:
+    criterion = Criterion(
+        id="Q11", name="Tests Can Fail", check=lambda _: strength_finding(WEAK, required=None, budget_s=20)
+    )
+    recorded = CriterionResult(judge(Evidence(request="", answer="x"), [criterion]).criteria_results[0])
+    assert recorded.strength is not None
+    assert (recorded.strength.killed, recorded.strength.total, recorded.strength.functions) == (2, 4, 2)
+    assert [(one.path, one.line, one.new) for one in recorded.strength.survivors] == [("shop.py", 9, ">=")] * 2

@@ -124,7 +124,7 @@ def _junit_case(element: Any) -> CaseResult:
         kind: TestOutcome | None = {"failure": "failed", "error": "error", "skipped": "skipped"}.get(tag)  # type: ignore[assignment]
         if kind is not None and OUTCOMES.index(kind) >= OUTCOMES.index(outcome) - (outcome == "passed"):
             outcome, message = kind, (child.get("message") or child.text or "")[:_MESSAGE]
-    shown = f"{class_name}::{name}" if class_name and name else class_name or name
+    shown = f"{class_name}::{name}" if class_name and name and class_name != name else class_name or name
     return CaseResult(shown[:_NAME], outcome, _seconds(element.get("time")), message, element.get("file") or "")
 
 
@@ -155,6 +155,17 @@ def go_report(output: bytes) -> TestReport | None:
         if len(cases) >= _MOST_TESTS:
             break
     return merged([TestReport(tuple(cases), complete=not running, source="go")]) if said else None
+
+
+def shown_output(output: bytes) -> str:
+    """The output for people: of the events of `go test -json`, what they print."""
+    if b'"Action":' not in output:
+        return output.decode("utf-8", "replace")
+    lines = []
+    for line in output.splitlines(keepends=True):
+        event = next(_json_lines(line), None)
+        lines.append(line.decode("utf-8", "replace") if event is None else str(event.get("Output", "")))
+    return "".join(lines)
 
 
 def _json_lines(output: bytes) -> Iterator[dict[str, Any]]:
@@ -376,6 +387,8 @@ def _read_text(text: str, form: _Text) -> TestReport | None:
     if not ends:
         return None
     declared = sum(int(number) for numbers in ends for number in ([numbers] if isinstance(numbers, str) else numbers))
+    if declared and not cases:
+        return None  # a summary alone names no test
     return merged([TestReport(tuple(cases), len(cases) >= declared, form.source)])
 
 

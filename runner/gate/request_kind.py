@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from runner.gate.wording import read
@@ -31,6 +32,7 @@ _LABEL = re.compile(r"[:：]\s*\w")
 _HEAD = re.compile(r"^[\W_]+")
 _TAIL = re.compile(r"[\W_]+$")
 _WORD = re.compile(r"\w")
+_SPOKEN = re.compile(r"[\w']+")
 
 
 class _Words(NamedTuple):
@@ -46,6 +48,9 @@ class _Words(NamedTuple):
     questions: tuple[str, ...] = ()
     work: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    you: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    passive: tuple[str, ...] = ()
 
     def after(self, clause: str, words: tuple[str, ...]) -> str | None:
         """What follows one of `words` at the head of `clause`; None where none stands there."""
@@ -72,6 +77,18 @@ class _Words(NamedTuple):
             elif (rest := self.after(clause, self.courtesy)) is None:
                 return clause, requested
             clause = rest
+
+    def asks_for_work(self, clause: str) -> bool:
+        """Whether a clause of a question wants somebody, or something, to be at work: "mind …?", "can it be …?"."""
+        said = _SPOKEN.findall(clause)
+        if not said or any(said[0] in words.open for words in _languages()):
+            return False
+        if said[0] in self.passive and any(
+            one in self.passive and after.startswith(self.work) for one, after in pairwise(said)
+        ):
+            return True
+        spoken = f" {' '.join(said)} "
+        return any(f"{one} " in spoken for one in self.you) and not any(f" {verb} " in spoken for verb in self.verbs)
 
 
 def settled_kind(asked: str, request: str) -> Kind:
@@ -102,7 +119,9 @@ def _asks(sentence: str) -> bool:
     clauses = _clauses(sentence)
     if any(map(_orders, clauses)):
         return False
-    if _ASKED.search(sentence) or any(_TAIL.sub("", sentence).endswith(words.marks) for words in _languages()):
+    if _ASKED.search(sentence):
+        return not any(words.asks_for_work(words.bare(clause)[0]) for words in _languages() for clause in clauses)
+    if any(_TAIL.sub("", sentence).endswith(words.marks) for words in _languages()):
         return True
     label = _LABEL.search(sentence) is not None
     return any(
@@ -153,6 +172,6 @@ def _words(row: Mapping[str, Any]) -> _Words:
     joins = re.compile(rf"{edge}(?=(?:{'|'.join(row['joins'])}){edge})") if "joins" in row else None
     lists = {
         key: tuple(sorted(row.get(key, ()), key=len, reverse=True))
-        for key in ("marks", "courtesy", "requests", "verbs", "questions", "work", "own")
+        for key in ("marks", "courtesy", "requests", "verbs", "questions", "work", "own", "you", "open", "passive")
     }
     return _Words(spaced=spaced, at_end=row.get("at_end", False), joins=joins, **lists)

@@ -42,6 +42,15 @@ BUILT_IN_RULES: Final = """\
 - Do not delete, skip or weaken tests or checks unless the task asks for it.
 - Name the files you changed. Do not say that something is done before you have checked it.
 - Do not leave steps to the reader that you can do yourself.
+- End with your answer in words, then one report of what you did, as JSON in a fenced block, each line of it true:
+
+```pm-report
+{"status": "done", "done": ["…"], "left": [], "files": ["PATH"], "commands": [{"run": "COMMAND", "exit": 0}],
+ "tests_changed": [{"test": "NAME", "why": "…"}], "question": null}
+```
+
+  status is done, partial, question, blocked or nothing_to_do; left: parts of the task that are not done; files: what
+  you created, changed or deleted; question: what you must know to go on (then change nothing that you only guess).
 """
 
 

@@ -11,10 +11,12 @@ import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from runner.agent_report import prose_of
 from runner.checks.evidence import (
     active_environment,
     detect_commands,
@@ -35,6 +37,7 @@ from runner.gate.criterion import (
     ModelReply,
     Models,
     NotVerified,
+    SessionCall,
     Verdict,
 )
 from runner.gate.request_kind import Kind, settled_kind
@@ -54,6 +57,8 @@ from runner.gate.verdict import (
 from runner.workspace.changes import Changes
 from runner.workspace.git.repository import listed_files
 from tracer.errors import NotFoundError, UsageError
+from tracer.facts import LlmResponse
+from tracer.insights.agentic_trace import read_agentic
 
 READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
@@ -156,9 +161,14 @@ async def judge_answer(
     environment = active_environment(venv) if trusted and venv is not None else None
     subtask = state.subtask(step.subtask_id)
     text = request.prompt if step.subtask_id is None or state.plan is None else subtask.description
+    report = None if step.whole else answer.report
+    earlier = state.loop(step.subtask_id).judgment
     evidence = await gather(
         request=text,
-        answer=answer.output,
+        answer=prose_of(answer.output) or (answer.error.message if answer.error else ""),
+        report=report,
+        session=await asyncio.to_thread(_session, request, answer, state_dir) if report and report.commands else None,
+        unchanged_before=any(issue.type == "no_change" for issue in earlier.issues),
         workspace=workspace,
         changes=changes,
         status=answer.status or "COMPLETE",
@@ -175,7 +185,26 @@ async def judge_answer(
         unused_venv=None if trusted else venv,
     )
     criteria = criteria_in_force(commands=_kinds(evidence), selected=checks.criteria, team=team())
-    return await judge_by(evidence, criteria, left_s=step.left_s)
+    verdict = await judge_by(evidence, criteria, left_s=step.left_s)
+    return replace(verdict, question=None) if step.whole else verdict  # nobody who could go on asks there
+
+
+def _session(request: Request, answer: LlmResponse, state_dir: Path) -> tuple[SessionCall, ...] | None:
+    """The calls of the session behind an answer; None where no whole record of it can be read."""
+    if answer.agentic_trace:
+        try:
+            trace = read_agentic(state_dir.parent / answer.agentic_trace)
+        except NotFoundError:
+            return None
+        steps = [step for step in trace.steps if step.kind == "tool"]
+        told = {"ok": True, "error": False}
+        found = tuple(SessionCall(name=it.name, text=it.args, ok=told.get(it.status), output=it.output) for it in steps)
+        return found if trace.meta and not trace.damaged else None
+    calls = answer.tool_calls
+    whole = answer.tool_call_count == len(calls) and not answer.session_resumed
+    if (answer.executor or request.executor.name) != "anthropic" or not whole:
+        return None
+    return tuple(SessionCall(name=call.name, text=call.summary, ok=call.ok) for call in calls)
 
 
 class _NoModels:

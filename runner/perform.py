@@ -11,9 +11,10 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Final, NamedTuple, Protocol, cast
 
+from runner.agent_report import clean_report, read_report
 from runner.core.chunk_plan import PLAN_SCHEMA
 from runner.core.evolve import evolve
 from runner.core.state import TaskState
@@ -269,6 +270,7 @@ class Performer:
                 error=answer.error.to_dict() if answer.error else None,
                 model=answer.model,
                 stop_reason=answer.stop_reason,
+                report=None if step.purpose else clean_report(answer.report) or read_report(answer.output),
                 iteration_index=step.iteration_index,
                 subtask_id=step.subtask_id,
             )
@@ -366,7 +368,7 @@ class Performer:
                 duration_ms=round((monotonic() - started) * 1000),
                 whole=step.whole,
                 notes=list(verdict.notes),
-                ask_person=verdict.ask_person,
+                question=asdict(verdict.question) if verdict.question is not None else None,
                 iteration_index=step.iteration_index,
                 subtask_id=step.subtask_id,
             )

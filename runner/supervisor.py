@@ -315,8 +315,10 @@ class Supervisor:
         answer = user_answer("continue", limits=overrides, into=into)
         return await self._reopen(task_id, tracer, state, answer if overrides or into is not None else None)
 
-    async def _continue(self, task_id: str, path: Path, overrides: Mapping[str, Any], into: str | None) -> str:
-        """Go on in a new file with a task that has ended, unless it is COMPLETE."""
+    async def _continue(
+        self, task_id: str, path: Path, overrides: Mapping[str, Any], into: str | None, *, reply: str | None = None
+    ) -> str:
+        """Go on in a new file with a task that has ended, unless it is COMPLETE; `reply` answers its question."""
         entries = await asyncio.to_thread(ConversationTracer.read_trace, path)
         state = fold(entries)
         _require_request(state, task_id)
@@ -325,7 +327,7 @@ class Supervisor:
             return task_id
         from runner.core.outcome import continuation  # as in `_outcome`
 
-        draft = continuation(entries, trace_file=path.name, overrides=overrides, into=into)
+        draft = continuation(entries, trace_file=path.name, overrides=overrides, into=into, reply=reply)
         return await self._start(task_id, draft, self._make_executor(state.request))
 
     async def respond(
@@ -339,6 +341,8 @@ class Supervisor:
     ) -> str:
         """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
 
+        A task that ended with a question because nobody was there goes on with the answer in a new file.
+
         `plan` is what a person made of a proposed plan; without subtasks the task runs in one piece.
         """
         if task_id in self._running:
@@ -346,6 +350,9 @@ class Supervisor:
         try:
             tracer, state = await self._take_up(resolve_task(self.state_dir, task_id).path)
         except EndedError as error:
+            path = resolve_task(self.state_dir, task_id).path
+            if action in {"continue", "hint"} and self.look(task_id).question is not None:
+                return await self._continue(task_id, path, {}, None, reply=text)
             raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}") from error
         try:
             _check_answer(task_id, state, action, plan)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from tracer.names import TaskStatus
+from tracer.names import Action, TaskStatus
 
 
 def _whole(value: object) -> object:
@@ -117,13 +117,13 @@ class NewTask(BaseModel):
 
 
 class PersonAnswer(BaseModel):
-    """A user's answer to a waiting task; `text` is the hint."""
+    """A user's answer to a waiting task; `text` is the hint, or answers its question."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"action": "hint", "text": "the validator is in forms.py"}]}
     )
 
-    action: Literal["continue", "hint", "accept", "stop"]
+    action: Action
     text: str = Field(default="", max_length=100_000)
     max_iterations: Iterations | None = None
 

@@ -37,7 +37,7 @@ def quality_judgment(
     subtask_id: str | None,
     **more: Any,
 ) -> Draft:
-    """QUALITY_JUDGMENT; `more`: issues, duration_ms, whole, notes, ask_person, conflict, conflict_text.
+    """QUALITY_JUDGMENT; `more`: issues, duration_ms, whole, notes, question, conflict, conflict_text.
 
     What is None, False or empty is left out, but for issues and duration_ms.
     """
@@ -113,6 +113,7 @@ def llm_response(
     extra: Mapping[str, Any],
     model: str | None,
     stop_reason: str | None,
+    report: Mapping[str, Any] | None = None,
     iteration_index: int,
     subtask_id: str | None,
     **keys: Any,
@@ -121,7 +122,8 @@ def llm_response(
 
     output, status, files_modified, usage, cost_usd, duration_ms, session_ref, agentic_trace, diff_blob, error.
     """
-    told = {key: value for key, value in (("model", model), ("stop_reason", stop_reason)) if value is not None}
+    named = (("model", model), ("stop_reason", stop_reason), ("report", report))
+    told = {key: value for key, value in named if value is not None}
     return Draft("LLM_RESPONSE", {**extra, **keys, **told}, iteration_index, subtask_id)
 
 

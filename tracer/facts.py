@@ -247,13 +247,18 @@ class RecordedPlan(Part):
 
 
 class Continues(Part):
-    """The file that a request follows: why that one ended, what it tried, which script replies are used up."""
+    """The file that a request follows: why that one ended, what it tried, which script replies are used up.
+
+    `replies` are the agent's questions with the user's answers; `session_ref` is the session they are meant for.
+    """
 
     __slots__ = ()
     reason = Key(_text)
     tried = Key(_texts)
     history = Key(_texts)
     plan = Key(_part(RecordedPlan))
+    replies = Key(_texts)
+    session_ref = Key(_text_or_none)
     subtasks_tried = Key(_mapping)
 
     def tried_by(self, subtask_id: str | None) -> tuple[str, ...]:
@@ -374,6 +379,36 @@ class Usage(Part):
         return sum(known) if known else None
 
 
+class ReportedCommand(Part):
+    """A command that the agent says it ran; `exit` None where it does not say how it ended."""
+
+    __slots__ = ()
+    run = Key(_text)
+    exit = Key(_whole)
+
+
+class ToolCall(Part):
+    """A call of the agent's tools, as the executor saw it; `ok` None where nobody can tell."""
+
+    __slots__ = ()
+    name = Key(_text)
+    summary = Key(_text)
+    ok = Key(_or_none(bool))
+
+
+class Report(Part):
+    """What the agent says of its own work (`runner.agent_report`): claims, to be held against what happened."""
+
+    __slots__ = ()
+    status = Key(_text)
+    left = Key(_texts)
+    files = Key(_texts)
+    commands = Key(_parts(ReportedCommand))
+    tests_changed = Key(_parts(Part))
+    question = Key(_text)
+    choices = Key(_texts)
+
+
 class LlmResponse(Entry):
     """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace."""
 
@@ -386,10 +421,14 @@ class LlmResponse(Entry):
     duration_ms = Key(_whole)
     session_ref = Key(_text_or_none)
     agentic_trace = Key(_text_or_none)
+    report = Key(_part(Report))
     diff_blob = Key(_text_or_none)
     model = Key(_text)
     stop_reason = Key(_text_or_none)
     executor = Key(_text)
+    tool_calls = Key(_parts(ToolCall))
+    tool_call_count = Key(_whole)
+    session_resumed = Key(_flag)
     time_limit = Key(_flag)
     has_fallback = Key(bool, "fallback_from")
 
@@ -497,6 +536,15 @@ class Issue(Part):
         return f"{self.path}:{self.line}" if self.path and self.line is not None else self.path
 
 
+class Question(Part):
+    """What is put to the user; `by` is `agent` (it cannot go on without an answer) or `gate` (the user may decide)."""
+
+    __slots__ = ()
+    text = Key(_text)
+    choices = Key(_texts)
+    by = Key(_text)
+
+
 class QualityJudgment(Entry):
     """What the criteria say of an answer; `whole`: of the merged result of all subtasks."""
 
@@ -507,10 +555,16 @@ class QualityJudgment(Entry):
     issues = Key(_parts(Issue))
     duration_ms = Key(_whole)
     whole = Key(_flag)
-    ask_person = Key(bool)
+    asked = Key(_part(Question), "question")
     notes = Key(_texts)
     conflict = Key(_texts)
     conflict_text = Key(_text)
+
+    @property
+    def question(self) -> Question | None:
+        """What the user is asked about this answer; older traces only say that they are."""
+        told = "the answer says that nothing needs to change"
+        return self.asked or (Question({"text": told, "by": "gate"}) if self.data.get("ask_person") else None)
 
     @property
     def failures(self) -> tuple[CriterionResult, ...]:

@@ -45,8 +45,9 @@ OPEN_STATUSES: Final = frozenset({"RUNNING", "AWAITING_RESPONSE", "UNFINISHED"})
 BAD_STATUSES: Final = frozenset({"INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT", "CANCELLED"})
 Judgment = Literal["PASS", "REJECT", "RETRY"]
 JUDGMENTS: Final[tuple[Judgment, ...]] = get_args(Judgment)
-Action = Literal["continue", "hint", "accept", "stop"]  # a user's answer to a task that waits
+Action = Literal["continue", "hint", "accept", "allow", "stop"]  # a user's answer to a task that waits
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+ReportStatus = Literal["done", "partial", "question", "blocked", "nothing_to_do"]  # what an agent says of its work
 Outcome = Literal["pass", "fail", "not_verified"]
 Verification = Literal["verified", "not_verified", "failed"]
 

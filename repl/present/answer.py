@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from repl.present.output import Output
     from repl.present.progress import Progress
     from runner.core.task import TaskOutcome
+    from tracer.facts import Question
 
 GUTTER: Final = "  │ "
 _FOLD: Final = 40
@@ -31,6 +32,13 @@ async def tell_answer(output: Output, outcome: TaskOutcome, progress: Progress) 
         answer_lines, outcome.answer, columns=output.columns, styled=output.colour, whole_by=progress.whole_by
     )
     output.lines([*([""] if output.columns else []), *lines, ""])
+
+
+def question_lines(question: Question, task_id: str, *, columns: int) -> list[str]:
+    """The box of a question to the user: its text and numbered choices, whole."""
+    who = "asks" if question.by == "agent" else "waits for your decision"
+    text = "\n".join([question.text, *(f"  {number}  {one}" for number, one in enumerate(question.choices, 1))])
+    return [f"  ? {escape(task_id)} {who}", *answer_lines(text, columns=max(columns, 1))]
 
 
 def answer_lines(text: str, *, columns: int, styled: bool = False, whole_by: str = "") -> list[str]:

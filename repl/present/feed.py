@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from repl.exit_codes import ExitCode, code_of
 from repl.permissions import Waiting, answered_text, choices_text, question_text
-from repl.present.answer import tell_answer
+from repl.present.answer import question_lines, tell_answer
 from repl.present.outcome import outcome_error
 from repl.present.output import Output
 from repl.present.progress import Progress
@@ -164,6 +164,8 @@ class Feed:
         error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix="/")
         self.output.lines(progress.table())
         await tell_answer(self.output, outcome, progress)
+        if outcome.question is not None:
+            self.output.lines(question_lines(outcome.question, outcome.task_id, columns=self.output.columns))
         self.output.line(self.output.bold(progress.closing(outcome)) + ("" if error else f"      {progress.hints()}"))
         if error is not None:
             self.worst = max(self.worst, int(code_of(error.code)))

@@ -39,6 +39,7 @@ def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
     """What the task gave and what was verified of it: the same in every record that shows a task."""
     return {
         "answer": outcome.answer,
+        "question": outcome.question.text if outcome.question is not None else None,
         "verification": outcome.verification,
         "not_verified": [one._asdict() for one in outcome.not_verified],
         "strength": None if outcome.strength is None else dict(outcome.strength.data),
@@ -61,6 +62,12 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
                     why=f"{count_text(len(outcome.subtasks), 'subtask')}, nothing has run yet",
                     next_step=f"{prefix}plan {short} --approve | --edit | --again TEXT",
                 )
+            if outcome.question is not None:
+                return LimitError(
+                    f"{outcome.task_id} asks you",
+                    why=one_line(outcome.question.text, 500),
+                    next_step=f"{prefix}respond {short} hint TEXT | accept | continue | stop",
+                )
             last = outcome.judgments[-1] if outcome.judgments else "none"
             return LimitError(
                 f"{outcome.task_id} waits for your answer",
@@ -75,10 +82,8 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
             )
         case _:
             kinds = {"auth": CredentialsError, "retries": UnavailableError, "record": TraceError}
-            kind = NotAcceptedError if outcome.refused else kinds.get(outcome.reason, NotAcceptedError)
-            reason = "the provider refused the request" if outcome.refused else outcome.reason or "unknown reason"
-            return kind(
-                f"{outcome.task_id} ended ERROR: {reason}",
+            return kinds.get(outcome.reason, NotAcceptedError)(
+                f"{outcome.task_id} ended ERROR: {outcome.reason or 'unknown reason'}",
                 why=one_line(detail, 500),
                 next_step=f"{outcome.next_step or f'{prefix}trace {short}'}   then   {prefix}resume {short}",
             )
@@ -86,6 +91,12 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
 
 def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError:
     short, last = short_id(outcome.task_id), outcome.judgments[-1] if outcome.judgments else "none"
+    if outcome.question is not None:
+        return LimitError(
+            "stopped: the agent asks, and nobody was there to answer",
+            why=one_line(outcome.question.text, 500),
+            next_step=f'{prefix}respond {short} hint "your answer"',
+        )
     what, flag = {
         "budget": ("the budget is used up", "--budget-usd USD"),
         "timeout": ("the time is used up", "--timeout TIME"),

@@ -138,6 +138,7 @@ class Progress:
         self.board = SubtaskBoard()
         self.final: facts.FinalSummary | None = None
         self.answer = ""
+        self.question: facts.Question | None = None
         self.answer_told = ""
         self.stream = LiveStream()
         self._answering: dict[str | None, Live] = {}
@@ -277,6 +278,7 @@ class Progress:
         return lines if self.in_place else [*lines, *self.board.table(most=10_000)]
 
     def _llm_request(self, fact: facts.LlmRequest) -> list[str]:
+        self.question = None
         agent = self.executor or escape(fact.executor or "agent")
         if fact.subtask_id is None:
             self.phase = f"asking {agent}"
@@ -320,6 +322,7 @@ class Progress:
         return [f"  [{self.iteration}] {word:<30} {time:>8}   {tokens_text(tokens):>10}   {shown}"]
 
     def _quality_judgment(self, fact: facts.QualityJudgment) -> list[str]:
+        self.question = fact.question
         if fact.subtask_id is not None:
             self.phase = self._working() or self.phase
             return []

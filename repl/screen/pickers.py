@@ -18,7 +18,7 @@ from repl.screen.keymap import KEYS
 
 
 class Choice(ModalScreen[int | None]):
-    """Pick one of `options`; answers its index, None for Esc."""
+    """Pick one of `options`, which `text` asks for; answers its index, None for Esc."""
 
     BINDINGS = KEYS["choice"]
     DEFAULT_CSS = """
@@ -28,15 +28,17 @@ class Choice(ModalScreen[int | None]):
     }
     """
 
-    def __init__(self, title: str, options: Sequence[str], *, start: int = 0) -> None:
+    def __init__(self, title: str, options: Sequence[str], *, start: int = 0, text: str = "") -> None:
         super().__init__()
-        self._heading, self._options, self._start = title, options, start
+        self._heading, self._options, self._start, self._text = title, options, start, text
 
     @override
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._heading
             box.border_subtitle = "Enter chooses, Esc closes"
+            if self._text:
+                yield Static(Content(shown(self._text)))
             yield OptionList(*(Option(Content(shown(text))) for text in self._options))
 
     def on_mount(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
@@ -23,7 +24,7 @@ from textual.widgets import Static
 from typing_extensions import override
 
 from repl.commands.look.tasks import next_steps
-from repl.present.answer import answer_lines
+from repl.present.answer import answer_lines, question_lines
 from repl.present.progress import Progress, short_id
 from repl.present.text import cost_text, one_line
 from repl.screen.cells import fit, shown
@@ -34,8 +35,9 @@ from repl.screen.outside import run_outside
 from repl.screen.pickers import Choice, Question
 from tracer.catalog.tasks import TaskRow
 from tracer.errors import PmError
+from tracer.facts import Question as Asked
 from tracer.facts import fact_in
-from tracer.journal.reading import iter_lines
+from tracer.journal.reading import iter_lines, read_entries
 
 _MAX_FACTS: Final = 5_000
 _PANE: Final = 60  # columns of the pane beside the list
@@ -58,6 +60,16 @@ def read_task(row: TaskRow) -> list[str]:
     return task_lines(row, printed, progress)
 
 
+def read_question(row: TaskRow) -> Asked | None:
+    """What a waiting task asks; None where it waits at its limit."""
+    from runner.core.evolve import fold
+
+    try:
+        return fold(read_entries(row.trace_file)).question
+    except (OSError, PmError):
+        return None
+
+
 def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list[str]:
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part)) or "executor n/a"
     standing = [row.status + (f" ({one_line(row.reason)})" if row.reason else ""), agent, cost_text(row.cost_usd)]
@@ -67,6 +79,8 @@ def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list
     lines += ["", *printed]
     if progress.answer:
         lines += ["", *answer_lines(progress.answer, columns=_PANE, whole_by=progress.whole_by)]
+    if (question := progress.question) is not None:
+        lines += ["", *question_lines(question, row.task_id, columns=_PANE)]
     if row.damaged:
         lines += ["", f"  {row.damaged} damaged lines: /trace verify {short_id(row.task_id)}"]
     if row.status == "UNFINISHED":
@@ -242,6 +256,10 @@ class TaskKeys(Screen[None]):
         if row.last_event == "CHUNKING_PLAN":
             await self._answer_plan(row)
             return
+        question = await asyncio.to_thread(read_question, row)
+        if question is not None:
+            await self._answer_question(row, question)
+            return
         options = ["continue: more iterations", "hint: write what to mind", "accept: take it as it is", "stop: end it"]
         chosen = await self.app.push_screen_wait(Choice(f"{row.task_id} waits for your answer", options))
         if chosen is None:
@@ -251,6 +269,22 @@ class TaskKeys(Screen[None]):
             self.desk.put(f"/respond {short_id(row.task_id)} hint ")
         else:
             self.desk.run_line(f"/respond {row.task_id} {action}")
+
+    async def _answer_question(self, row: TaskRow, question: Asked) -> None:
+        """The question box: its choices, an answer in own words, or a decision."""
+        actions = [("answer it in your own words", ""), ("accept: take it as it is", "accept"),
+                   ("continue: go on without an answer", "continue"), ("stop: end it", "stop")]  # fmt: skip
+        options = [*question.choices, *(text for text, _ in actions)]
+        title = f"{row.task_id} asks"
+        chosen = await self.app.push_screen_wait(Choice(title, options, text=question.text))
+        if chosen is None:
+            return
+        if chosen < len(question.choices):
+            self.desk.run_line(f"/respond {row.task_id} hint {shlex.quote(question.choices[chosen])}")
+        elif action := actions[chosen - len(question.choices)][1]:
+            self.desk.run_line(f"/respond {row.task_id} {action}")
+        else:
+            self.desk.put(f"/respond {short_id(row.task_id)} hint ")
 
     async def _answer_plan(self, row: TaskRow) -> None:
         options = ["approve: run it", "edit: change it in the editor", "again: plan with other words", "stop: end it"]

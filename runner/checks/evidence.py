@@ -17,7 +17,15 @@ from typing import Any
 
 from runner.checks.commands import PROJECT_FILES, PlannedCommand, failing_tests, plan_commands
 from runner.gate.claimed_paths import claimed_paths, requested_paths
-from runner.gate.criterion import ChangedFile, ClaimedPath, CommandKind, CommandResult, Evidence, NotVerified
+from runner.gate.criterion import (
+    ChangedFile,
+    ClaimedPath,
+    CommandKind,
+    CommandResult,
+    Evidence,
+    NotVerified,
+    SessionCall,
+)
 from runner.gate.request_kind import Kind
 from runner.processes.command import ProcessResult, run_command
 from runner.processes.environment import command_environment
@@ -25,6 +33,7 @@ from runner.processes.orphans import CHECK_OF
 from runner.workspace.changes import Changes
 from tracer.clock import monotonic
 from tracer.errors import RecordError
+from tracer.facts import Report
 
 _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
@@ -66,6 +75,9 @@ async def gather(
     left_s: float | None = None,
     run_check: RunCheck | None = None,
     unused_venv: Path | None = None,
+    report: Report | None = None,
+    session: tuple[SessionCall, ...] | None = None,
+    unchanged_before: bool = False,
 ) -> Evidence:
     """Everything the criteria look at for one answer.
 
@@ -79,7 +91,7 @@ async def gather(
 
     """
     until = None if left_s is None else monotonic() + left_s
-    claims = await asyncio.to_thread(_look_up, workspace, request, answer, tuple(expected), changes.files)
+    claims = await asyncio.to_thread(_look_up, workspace, request, answer, tuple(expected), changes.files, report)
     evidence = Evidence(
         request=request,
         answer=answer,
@@ -89,6 +101,9 @@ async def gather(
         error_kind=error_kind,
         files=changes.files,
         claims=claims,
+        report=report,
+        session=session,
+        unchanged_before=unchanged_before,
         protected_changes=changes.protected,
         allow_test_changes=allow_test_changes,
         options=dict(options or {}),
@@ -144,12 +159,20 @@ def _text(path: Path) -> str:
 
 
 def _look_up(
-    workspace: Path, request: str, answer: str, expected: tuple[str, ...], files: tuple[ChangedFile, ...]
+    workspace: Path,
+    request: str,
+    answer: str,
+    expected: tuple[str, ...],
+    files: tuple[ChangedFile, ...],
+    report: Report | None,
 ) -> tuple[ClaimedPath, ...]:
     changed = {file.path for file in files if file.before != file.after}
     root = workspace.resolve()
     found = [_claim(root, path, "expected", changed) for path in expected]
     found += [_claim(root, path, "answer", changed) for path in claimed_paths(answer)]
+    if report is not None and report.status in {"done", "partial"}:
+        reported = (_claim(root, path, "answer", changed) for path in report.files)
+        found += [claim for claim in reported if claim.path not in changed]  # what is deleted is changed too
     found += [_claim(root, path, "request", changed) for path in requested_paths(request)]
     return tuple(found)
 

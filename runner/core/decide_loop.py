@@ -155,29 +155,35 @@ def _ask(state: TaskState, loop: LoopState, subtask_id: str | None) -> AskAgent:
 def prompt_of(state: TaskState, loop: LoopState, subtask_id: str | None, *, goes_on: bool) -> str:
     """The full text of the next request: rules and task first; in the agent's own session the correction alone."""
     task = task_text(state, subtask_id)
-    if loop.modification:
+    if loop.replied:
+        newest = f"{loop.replies.newest}\n\nGo on with the task.\n\nThe original request:\n\n{state.request.prompt}"
+        body = newest if goes_on else task
+    elif loop.modification:
         body = loop.modification
     elif state.request.continues and (tried := state.request.continues.tried_by(subtask_id)):
         body = modification_prompt(request=task, criteria_results=(), tried=tried)
     else:
         body = task
-    if state.action == "hint" and state.hint:
+    if state.action == "hint" and state.hint and not loop.replied:
         body = f"{body}\n\n## Hint from the user\n{state.hint}"
-    if (goes_on and loop.modification) or not state.rules:
+    if (goes_on and (loop.modification or loop.replied)) or not state.rules:
         return body  # until an answer was judged, the agent's session may hold nothing of the rules and the task
     return f"{state.rules.rstrip()}\n\n## Task\n{body}"
 
 
 def task_text(state: TaskState, subtask_id: str | None) -> str:
     """What is asked for, as the agent reads it: the request, or the subtask with what it must deliver."""
+    replies = state.loop(subtask_id).replies.items()
+    told = ["## What you asked before, and the user's answers\n" + "\n\n".join(replies)] if replies else []
     if subtask_id is None or state.plan is None:
-        return state.request.prompt
+        return "\n\n".join([state.request.prompt, *told])
     subtask = state.subtask(subtask_id)
     parts = [subtask.description]
     if subtask.acceptance:
         parts.append(f"Done when: {subtask.acceptance}")
     if subtask.files_expected:
         parts.append("Files to deliver: " + ", ".join(subtask.files_expected))
+    parts += told
     parts.append("This is one part of a larger request. Others do the other parts: do this one only, and all of it.")
     return "\n\n".join(parts)
 
@@ -185,7 +191,7 @@ def task_text(state: TaskState, subtask_id: str | None) -> str:
 def _after_answer(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
     error = loop.answer.error
     kind, message = (error.kind, error.message) if error else ("", "")
-    if kind == "auth" or loop.answer.status == "BLOCKED":
+    if kind == "auth":
         return Finish("ERROR", "auth", message)
     if kind == "budget":
         return Finish("INCOMPLETE", "budget", message)
@@ -228,8 +234,11 @@ def _after_iteration(state: TaskState, loop: LoopState, subtask_id: str | None) 
     if loop.passed:
         return Finish("COMPLETE", "passed")
     asks_person = state.request.limits.on_limit == "ask" and not state.action
-    if asks_person and loop.retries == 0 and loop.judgment.ask_person:
-        return AwaitPerson("undecided")
+    if (question := loop.question) is not None and (question.by == "agent" or not state.action):
+        if state.request.limits.on_limit == "ask":
+            return AwaitPerson("asked")
+        if question.by == "agent":
+            return Finish("INCOMPLETE", "asked")
     if (over := over_limit(state)) is not None:
         return over
     allowed = state.request.limits.max_iterations + state.granted

@@ -45,6 +45,7 @@ def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
             task_id=entry.task_id,
             session_id=entry.session_id,
             request=Request.of(entry),
+            main=_taken_up(entry.continues),
             facts=state.facts + 1,
             begun_ms=_epoch_ms(entry.timestamp),
         )
@@ -57,7 +58,7 @@ def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
     if state.plan is not None and state.plan.proposed:
         request = request._replace(limits=request.limits._replace(**limits))
         return _about_plan(state._replace(request=request), state.plan, entry)
-    if action in ("continue", "hint"):
+    if action in ("continue", "hint", "allow"):
         request = request._replace(limits=request.limits._replace(**limits))
         if more is not None and more > 0:
             granted += more
@@ -67,7 +68,37 @@ def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
             granted += max(1, request.limits.max_iterations)
         else:
             action = state.action  # other limits only: whatever it waited for, it waits for still
-    return state._replace(action=action, hint=entry.prompt, granted=granted, request=request, facts=state.facts + 1)
+    state = state._replace(action=action, hint=entry.prompt, granted=granted, request=request, facts=state.facts + 1)
+    return _reply(state, entry) if action in ("continue", "hint") else state
+
+
+def _taken_up(continues: facts.Continues | None) -> LoopState:
+    """The task's own loop as an earlier file left it: what the user answered there, and the session that asked."""
+    if continues is None:
+        return LoopState()
+    loop = LoopState(session_ref=continues.session_ref, replied=continues.session_ref is not None)
+    for reply in continues.replies:
+        loop = loop._replace(replies=loop.replies.then(reply))
+    return loop
+
+
+def reply_text(question: str, answer: str) -> str:
+    """A question of the agent's with the user's answer, as the next request holds them."""
+    told = answer or "(The user gave no answer: decide it yourself, in the simplest way that meets the request.)"
+    return f"You asked: {question}\nThe user answers: {told}"
+
+
+def _reply(state: TaskState, entry: facts.UserRequest) -> TaskState:
+    """Give the user's answer to the loop whose agent asked."""
+    question, subtask_id = state.question, state.asking
+    if question is None or question.by != "agent" or state.action != entry.action:
+        return state
+    loop = state.loop(subtask_id)
+    reply = reply_text(question.text, entry.prompt)
+    loop = loop._replace(replies=loop.replies.then(reply), replied=True)
+    if subtask_id is None:
+        return state._replace(main=loop)
+    return state._replace(subtasks=state.subtasks.having(subtask_id, loop))
 
 
 def _about_plan(state: TaskState, plan: Plan, entry: facts.UserRequest) -> TaskState:
@@ -131,6 +162,7 @@ def _llm_request(state: TaskState, entry: facts.LlmRequest) -> TaskState:
         base=base,
         first_base=loop.first_base or base,
         fresh=False,
+        replied=False,
         counted=loop.counted + (entry.purpose == "repair"),
     )
     totals = state.totals._replace(spent_ms=state.totals.spent_ms + spent) if spent else state.totals
@@ -216,7 +248,7 @@ def _rejection_details(state: TaskState, entry: facts.RejectionDetails) -> TaskS
     loop = loop._replace(
         phase="rejected",
         modification=entry.modification_prompt,
-        tried=loop.tried.then(summary) if summary else loop.tried,
+        tried=loop.tried.then(summary) if summary and loop.judgment.question is None else loop.tried,
     )
     return _with_loop(state, entry, loop)
 

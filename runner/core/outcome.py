@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runner.core.decide import decide
-from runner.core.evolve import fold
+from runner.core.evolve import fold, reply_text
 from runner.core.state import TaskState
 from runner.core.steps import AwaitPerson
 from runner.core.subtasks import standings
@@ -34,8 +34,8 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         verification=verification_of(state.last_judgments),
         not_verified=unverified_in(state.last_judgments),
         strength=strength_in(state.last_judgments),
+        question=state.question if reason == "asked" else None,
         next_step=_mend(state) if status == "ERROR" else "",
-        refused=status == "ERROR" and any(answer.status == "BLOCKED" for answer in _answers(state)),
         iterations=state.iterations,
         judgments=state.judgments.items(),
         files_modified=files,
@@ -70,9 +70,17 @@ def _standing(state: TaskState) -> tuple[TaskStatus, str, str, tuple[str, ...]]:
 
 
 def continuation(
-    entries: Sequence[Entry], *, trace_file: str, overrides: Mapping[str, Any], into: str | None = None
+    entries: Sequence[Entry],
+    *,
+    trace_file: str,
+    overrides: Mapping[str, Any],
+    into: str | None = None,
+    reply: str | None = None,
 ) -> Draft:
-    """USER_REQUEST for the file that follows the ended one which holds `entries`."""
+    """USER_REQUEST for the file that follows the ended one which holds `entries`.
+
+    `reply` answers the question that it ended with, and goes to the session that asked.
+    """
     state = fold(entries)
     first = next(entry for entry in entries if isinstance(entry, UserRequest))
     earlier = state.request.continues or Continues({})
@@ -82,6 +90,11 @@ def continuation(
         "tried": [*earlier.tried, *state.main.tried.items()],
         "history": [*earlier.history, *state.history.items()],
     }
+    if replies := state.main.replies.items():
+        continues["replies"] = list(replies)
+    if reply is not None and state.question is not None:
+        continues["replies"] = [*replies, reply_text(state.question.text, reply)]
+        continues["session_ref"] = state.main.session_ref
     if state.plan is not None and state.planned and not state.plan.proposed:
         continues["plan"] = _plan(state)
         continues["subtasks_tried"] = _tried_by_subtask(state, earlier)

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
+from runner.agent_report import prose_of
 from runner.core.request import Request
-from tracer.facts import FinalSummary, LlmResponse, QualityJudgment, Subtask
+from tracer.facts import FinalSummary, LlmResponse, QualityJudgment, Question, Subtask
 from tracer.names import PLAN_SUFFIX
 
 T = TypeVar("T")
@@ -100,7 +101,8 @@ class LoopState(NamedTuple):
     """One loop of ask, judge, reject. `iteration_index` is the current one; `attempts` counts its unanswered requests.
 
     `counted` is the number of iterations that ended in PASS or REJECT; only they count against the limit. `fresh`: the
-    next request starts on what other subtasks merged meanwhile. `totals` are this loop's own.
+    next request starts on what other subtasks merged meanwhile. `totals` are this loop's own. `replies` holds what the
+    agent asked and the user answered; `replied`: the newest is not sent yet.
     """
 
     phase: LoopPhase = "new"
@@ -118,6 +120,14 @@ class LoopState(NamedTuple):
     passed: bool = False
     fresh: bool = False
     totals: Totals = Totals()
+    replies: Trail[str] = EMPTY_TRAIL
+    replied: bool = False
+
+    @property
+    def question(self) -> Question | None:
+        """What this loop rests with until the user answers."""
+        rests = self.phase == "ended" and not self.passed and self.retries == 0 and not self.replied
+        return self.judgment.question if rests else None
 
 
 class Plan(NamedTuple):
@@ -141,9 +151,9 @@ class Plan(NamedTuple):
 
 
 def answer_in(fact: LlmResponse) -> str:
-    """The text of an LLM_RESPONSE that answers the request, empty where there is none; a plan answers nothing."""
+    """What an LLM_RESPONSE answers, without its report; empty where there is nothing. A plan answers nothing."""
     is_plan = fact.subtask_id is not None and fact.subtask_id.endswith(PLAN_SUFFIX)
-    return fact.output if fact.output.strip() and not is_plan else ""
+    return prose_of(fact.output) if fact.output.strip() and not is_plan else ""
 
 
 class TaskState(NamedTuple):
@@ -199,6 +209,16 @@ class TaskState(NamedTuple):
         """The subtask of that id; an empty one where there is none, and for the task's own loop."""
         found = self.plan.names.get(subtask_id) if self.plan and subtask_id else None
         return Subtask({}) if found is None else found
+
+    @property
+    def asking(self) -> str | None:
+        """The subtask whose question is put to the user first; None for the task's own loop, and where none asks."""
+        return next((item.id for item in self.planned if self.loop(item.id).question is not None), None)
+
+    @property
+    def question(self) -> Question | None:
+        """What the user is asked."""
+        return self.loop(self.asking).question
 
     def loop(self, subtask_id: str | None) -> LoopState:
         """The loop of `subtask_id`, a new one if it has no facts yet; None is the task's own."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from runner.agent_report import prose_of
 from runner.core.decide_loop import decide_loop, over_limit
 from runner.core.state import NO_ANSWER, LoopState, TaskState
 from runner.core.steps import Append, AwaitPerson, Finish, Judge, RunSubtasks, Step
@@ -91,7 +92,7 @@ def _repair(state: TaskState) -> Draft:
 
 def answer_of_all(state: TaskState) -> str:
     """What the subtasks answered, one after another: the answer that the whole is judged by."""
-    outputs = (state.loop(item.id).answer.output for item in state.planned)
+    outputs = (prose_of(state.loop(item.id).answer.output) for item in state.planned)
     return "\n\n".join(output.strip() for output in outputs if output.strip())[:_ANSWER]
 
 

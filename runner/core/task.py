@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tracer.facts import Strength, Unverified
+from tracer.facts import Question, Strength, Unverified
 from tracer.names import FINAL_STATUSES, TaskStatus, Verification
 
 if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
@@ -17,11 +17,11 @@ if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
 class TaskOutcome:
     """How a run of a task stands when the call returns; `status` may be AWAITING_RESPONSE or UNFINISHED (stopped).
 
-    `next_step` is what would mend the trouble that ended it, empty where nobody said; `refused` tells a refused
-    request from a refused key, whose `reason` is the same. `subtasks` says how each subtask of a chunked task stands.
-    `answer` is the agent's last answer; `verification` says whether tests showed the result to be right, `not_verified`
-    what could not be checked and why; `strength` what the tests noticed of faults that were tried on them. `chain_head`
-    is the hexadecimal sha256 after the last line, None where nothing is chained.
+    `next_step` is what would mend the trouble that ended it, empty where nobody said. `subtasks` says how each subtask
+    of a chunked task stands. `answer` is the agent's last answer; `question` is what the user is asked (`asked`);
+    `verification` says whether tests showed the result to be right, `not_verified` what could not be checked and why;
+    `strength` what the tests noticed of faults that were tried on them. `chain_head` is the hexadecimal sha256 after
+    the last line, None where nothing is chained.
     """
 
     task_id: str
@@ -32,8 +32,8 @@ class TaskOutcome:
     verification: Verification = "not_verified"
     not_verified: tuple[Unverified, ...] = ()
     strength: Strength | None = None
+    question: Question | None = None
     next_step: str = ""
-    refused: bool = False
     iterations: int = 0
     judgments: tuple[str, ...] = ()
     files_modified: tuple[str, ...] = ()

@@ -109,6 +109,7 @@ class AnswerError:
 class Answer:
     """What came back. `stop_reason` is the provider's own word (`end_turn`, `max_tokens` …), None where untold.
 
+    `report` is what the agent said of its work apart from the text (`runner.agent_report`).
     `extra` goes into `LLM_RESPONSE.data` as it is (JSON values only, e.g. `native_session`, `tool_calls`).
     """
 
@@ -120,6 +121,7 @@ class Answer:
     session_ref: str | None = None
     stop_reason: str | None = None
     error: AnswerError | None = None
+    report: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from runner.agent_report import clean_report
 from runner.core.chunk_plan import PLAN_HEADLINE, plan_of_text
 from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink, Usage, ignore_live
 from runner.executors.workspace_files import confined_path
@@ -22,7 +23,9 @@ from tracer.errors import ConfigError, UsageError
 from tracer.names import AnswerStatus, ErrorKind
 
 _PREFIX: Final = "scripted:"
-_KEYS: Final = frozenset({"output", "status", "files", "delay_ms", "usage", "match", "error", "cost_usd", "model"})
+_KEYS: Final = frozenset(
+    {"output", "status", "files", "delay_ms", "usage", "match", "error", "cost_usd", "model", "report"}
+)
 _USAGE_KEYS: Final = frozenset({"input_tokens", "output_tokens", "cached_tokens", "thinking_tokens"})
 _ERRORS: Final = frozenset({"timeout", "rate_limit", "overloaded", "network", "auth", "crash"})
 
@@ -39,6 +42,7 @@ class Reply:
     usage: Usage | None = None
     cost_usd: float | None = None
     match: re.Pattern[str] | None = None
+    report: Mapping[str, Any] | None = None
     error: AnswerError | None = None
 
 
@@ -87,6 +91,7 @@ def _reply(line: str, number: int) -> Reply:
         usage=_usage(fields.get("usage"), number),
         cost_usd=_cost(fields.get("cost_usd"), number),
         match=_pattern(fields.get("match"), number),
+        report=_report(fields.get("report"), number),
         error=error_reply,
     )
 
@@ -110,6 +115,12 @@ def _files(value: object, number: int) -> Mapping[str, str | None]:
     if not isinstance(value, dict) or not all(text is None or isinstance(text, str) for text in value.values()):
         raise _bad(number, "'files' must map paths to text or null")
     return value
+
+
+def _report(value: object, number: int) -> Mapping[str, Any] | None:
+    if value is not None and clean_report(value) is None:
+        raise _bad(number, "'report' must be an object with a status (pm schema report)")
+    return value if isinstance(value, dict) else None
 
 
 def _usage(value: object, number: int) -> Usage | None:
@@ -223,6 +234,7 @@ class ScriptedExecutor:
             cost_usd=reply.cost_usd,
             session_ref=f"{_PREFIX}{reply.line}",
             error=reply.error,
+            report=reply.report,
         )
 
 

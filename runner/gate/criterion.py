@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Literal, Protocol
 
 from runner.gate.request_kind import Kind
+from tracer.facts import Report
 
 Judgment = Literal["PASS", "REJECT", "RETRY"]
 CommandKind = Literal["test", "lint", "typecheck"]
@@ -113,11 +114,37 @@ class Strength:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCall:
+    """A tool call of the agent's own session. `text` is what it was told, cut to 500 characters; `ok` None: untold."""
+
+    name: str
+    text: str
+    ok: bool | None = None
+    output: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All it says of itself: a command that starts another one tells so in its output."""
+        return self.name, self.text, self.output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is put to the user: by the `agent`, which cannot go on without an answer, or by the `gate`."""
+
+    text: str
+    by: Literal["agent", "gate"]
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Everything the criteria may look at for one answer.
 
     `protected_changes` names what the task changed under the state directory (already undone).
     `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
+    `report` is what the agent says of its work, None without one; `session` the calls of its session, None where no
+    record of it exists; `unchanged_before` tells that the answer before this one changed nothing either.
     `error_kind` is the executor's word for trouble (`AnswerError.kind`), None where the answer came whole.
     """
 
@@ -129,6 +156,9 @@ class Evidence:
     error_kind: str | None = None
     files: tuple[ChangedFile, ...] = ()
     claims: tuple[ClaimedPath, ...] = ()
+    report: Report | None = None
+    session: tuple[SessionCall, ...] | None = None
+    unchanged_before: bool = False
     commands: tuple[CommandResult, ...] = ()
     not_checked: Mapping[CommandKind, NotVerified] = field(default_factory=dict)
     protected_changes: tuple[str, ...] = ()
@@ -222,7 +252,7 @@ class Verdict:
     issues: tuple[dict[str, Any], ...] = ()
     summary: str = ""
     notes: tuple[str, ...] = ()
-    ask_person: bool = False
+    question: Question | None = None
 
 
 _EXCERPT = 160

@@ -10,6 +10,7 @@ from runner.gate.criterion import ChangedFile, CommandKind, CommandResult, Evide
 from runner.gate.file_roles import is_test_file
 from runner.gate.project_settings import json_object, toml_table
 from runner.gate.prose import early_ends, stops_short
+from runner.gate.report import has_changed, report_places
 from runner.gate.wording import Words
 
 _ENDED_BADLY = {
@@ -17,8 +18,6 @@ _ENDED_BADLY = {
     "ERROR": "the agent ended in an error",
     "BLOCKED": "the agent says it is blocked",
 }
-_NOTHING = Words("claims", "nothing_to_change")
-_BECAUSE = 40
 
 
 def q1_files(evidence: Evidence) -> Finding:
@@ -57,12 +56,8 @@ def q5_evidence(evidence: Evidence) -> Finding:
         if evidence.answer.strip():
             return finding_of(())
         return finding_of([at("empty_answer", "the answer is empty", suggestion="say in words what was found or done")])
-    if _changed(evidence):
+    if has_changed(evidence):
         return finding_of(())
-    if _NOTHING.search(evidence.answer) and len(evidence.answer.strip()) >= _BECAUSE:
-        told = "the answer says that nothing needs to change, and no file was changed"
-        advice = "make the change; where none is needed, the user has to say so"
-        return finding_of([at("ask_person", told, suggestion=advice)])
     return finding_of([at("no_change", "no file was changed", suggestion="make the change in the workspace")])
 
 
@@ -72,16 +67,13 @@ def q6_termination(evidence: Evidence) -> Finding:
     places = [at("protected", told, path=path, suggestion=advice) for path in evidence.protected_changes]
     if evidence.status in _ENDED_BADLY:
         places.append(at("status", _ENDED_BADLY[evidence.status], suggestion="finish the task"))
+    places.extend(report_places(evidence))
     answer = read_answer(evidence.answer)
     if evidence.kind == "change":
-        places.extend(early_ends(answer, changed=_changed(evidence) or bool(evidence.options.get("answer_alone"))))
+        places.extend(early_ends(answer, changed=has_changed(evidence) or bool(evidence.options.get("answer_alone"))))
     if (cut := stops_short(answer)) is not None:
         places.append(cut)
     return finding_of(places)
-
-
-def _changed(evidence: Evidence) -> bool:
-    return any(file.before != file.after for file in evidence.files)
 
 
 # Q7-Q9

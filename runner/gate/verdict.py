@@ -27,6 +27,7 @@ from runner.gate.criterion import (
     Verdict,
 )
 from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination, q7_test, q8_lint, q9_typecheck
+from runner.gate.report import question_of
 
 GROUP = "pm_orchestrator.criteria"
 
@@ -190,7 +191,7 @@ def verdict_of(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]
         summary="; ".join(f"{criterion.id}: {finding.reason}" for criterion, finding in failed)
         or _passed_text(findings),
         notes=_notes(evidence, findings),
-        ask_person=any(place.type == "ask_person" for _, finding in failed for place in finding.places),
+        question=question_of(evidence) if failed else None,
     )
 
 

@@ -188,12 +188,14 @@ async def test_an_agent_that_is_ended_at_the_time_limit_still_tells_what_it_did(
     assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "timeout")
 
 
-@pytest.mark.parametrize(("status", "refused"), [("BLOCKED", True), ("ERROR", False)])
-async def test_a_refused_request_is_told_from_a_refused_key(status: Any, *, refused: bool) -> None:
-    error = AnswerError(kind="refusal" if refused else "auth", message="no")
-    state = await run(Record([request()]), World([Answer(output="", status=status, error=error)], ["PASS"]))
-    outcome = outcome_of(state, trace_file="", chain_head=None)
-    assert (outcome.status, outcome.reason, outcome.refused) == ("ERROR", "auth", refused)
+async def test_a_refused_request_is_judged_and_a_refused_key_ends_the_task() -> None:
+    for kind, judged in (("refusal", True), ("auth", False)):
+        record = Record([request()])
+        answer = Answer(output="", status="BLOCKED", error=AnswerError(kind=kind, message="no"))  # type: ignore[arg-type]
+        state = await run(record, World([answer], ["REJECT"]))
+        outcome = outcome_of(state, trace_file="", chain_head=None)
+        assert ("QUALITY_JUDGMENT" in names(record)) == judged
+        assert (outcome.reason == "auth") == (not judged)
 
 
 async def test_an_error_comes_with_what_would_mend_it() -> None:

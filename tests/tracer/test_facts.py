@@ -152,6 +152,7 @@ def rebuilt(fact: Entry) -> Draft:
                 error=fact.error.data if fact.error else None,
                 model=fact.model or None,
                 stop_reason=fact.stop_reason,
+                report=fact.report.data if fact.report else None,
                 **at,
             )
         case QualityJudgment():
@@ -165,7 +166,7 @@ def rebuilt(fact: Entry) -> Draft:
                 **timed,
                 whole=fact.whole,
                 notes=list(fact.notes),
-                ask_person=fact.ask_person,
+                question=dict(fact.asked.data) if fact.asked else None,
                 conflict=list(fact.conflict),
                 conflict_text=fact.conflict_text,
                 **at,

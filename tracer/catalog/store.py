@@ -117,7 +117,7 @@ def _llm_response(fold: dict[str, Any], fact: facts.LlmResponse) -> None:
 
 def _quality_judgment(fold: dict[str, Any], fact: facts.QualityJudgment) -> None:
     fold.setdefault("judged", []).append(fact.judgment)
-    _loop(fold, fact)[4] = fact.ask_person
+    _loop(fold, fact)[4] = fact.question is not None
 
 
 def _iteration_end(fold: dict[str, Any], fact: facts.IterationEnd) -> None:

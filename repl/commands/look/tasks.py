@@ -62,7 +62,7 @@ def _record(row: TaskRow) -> dict[str, Any]:
 
 
 def show(context: Context, arguments: Namespace) -> int:
-    from repl.present.answer import answer_lines
+    from repl.present.answer import answer_lines, question_lines
     from repl.present.outcome import result_fields
     from runner.core.evolve import fold
     from runner.core.outcome import outcome_of  # 50 ms, not needed by the list
@@ -105,6 +105,8 @@ def show(context: Context, arguments: Namespace) -> int:
         output.line(f"  damaged     {row.damaged} lines: pm trace verify {row.task_id}")
     if outcome.answer and output.human:
         output.lines(["", *answer_lines(outcome.answer, columns=output.columns, styled=output.colour)])
+    if outcome.question is not None and output.human:
+        output.lines([*question_lines(outcome.question, row.task_id, columns=output.columns), ""])
     output.note(f"  next:  {next_steps(row)}")
     record = {
         **_record(row),
@@ -126,6 +128,8 @@ def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
             steps = [f"plan {short} --approve | --edit | --again TEXT"]
         case "AWAITING_RESPONSE":
             steps = [f"respond {short} continue | hint TEXT | accept | stop"]
+        case "INCOMPLETE" if row.reason == "asked":
+            steps = [f"respond {short} hint TEXT", f"resume {short}"]
         case "COMPLETE":
             steps = [f"diff {short}", f"trace {short}"]
         case _:

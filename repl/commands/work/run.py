@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_letter
 from repl.context import Context
 from repl.executor_choice import choose_executor
-from repl.present.answer import tell_answer
+from repl.present.answer import question_lines, tell_answer
 from repl.present.progress import Progress, short_id
 from repl.present.text import count_text
 from repl.present.watch import close_task, watch_task
 from repl.session import Session
 from runner.core.task import TaskOutcome
 from tracer.errors import LockedError, NotFoundError, UsageError
-from tracer.facts import UserRequest
+from tracer.facts import Question, UserRequest
 from tracer.journal.reading import read_entries
 from tracer.names import Action
 
@@ -176,6 +176,8 @@ async def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> 
 
 
 async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
+    if outcome.question is not None:
+        return await _ask_question(context, outcome.question, outcome.task_id, person)
     last = outcome.judgments[-1] if outcome.judgments else "none"
     context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
     question = "c continue, h TEXT hint, a accept, s stop, Enter later? "
@@ -187,6 +189,25 @@ async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) ->
         action = words.get(letter)
         if action is not None and (action != "hint" or text):
             return PlanAnswer(action, text)
+
+
+async def _ask_question(context: Context, question: Question, task_id: str, person: Person) -> PlanAnswer | None:
+    """Put the question box; whatever is typed that is no letter of the list answers it."""
+    for line in question_lines(question, task_id, columns=context.output.columns):
+        context.output.note(line)
+    numbers = f"1-{len(question.choices)}, " if question.choices else ""
+    prompt = f"  your answer ({numbers}a accept it as it is, c go on without an answer, s stop, Enter later): "
+    letters: dict[str, Action] = {"a": "accept", "c": "continue", "s": "stop"}
+    context.output.stderr.write(prompt)
+    context.output.stderr.flush()
+    typed = (await person.line() or "").strip()
+    if not typed:
+        return None
+    if typed.lower() in letters:
+        return PlanAnswer(letters[typed.lower()])
+    if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(question.choices):
+        typed = question.choices[int(typed) - 1]
+    return PlanAnswer("hint", typed)
 
 
 def _given(context: Context, arguments: Namespace) -> dict[str, Any]:

@@ -63,12 +63,15 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(*_OUTCOMES, 7),
     ),
     Command(
-        "respond", "task", "answer a task that waits at its limit", "repl.commands.work.run:respond",
+        "respond", "task", "answer a task that asks, or waits at its limit", "repl.commands.work.run:respond",
         "pm respond 15 hint keep the public API",
         arguments=(
             TASK,
-            Argument("action", "continue, hint, accept or stop", choices=("continue", "hint", "accept", "stop")),
-            Argument("text", "the hint", required=False, many=True),
+            Argument(
+                "action", "hint, accept, allow, continue or stop",
+                choices=("hint", "accept", "allow", "continue", "stop"),
+            ),
+            Argument("text", "the hint, or the answer to its question", required=False, many=True),
         ),
         flags=(Flag("--max-iterations", "further iterations to allow", "N", kind="integer"),), exits=(*_OUTCOMES, 7),
         person_only=True,

@@ -341,7 +341,7 @@ class Progress:
         return lines
 
     def _rejection_details(self, fact: facts.RejectionDetails) -> list[str]:
-        if fact.subtask_id is not None:
+        if fact.subtask_id is not None or self.question is not None:
             return []
         mend = self._mend or one_line(fact.modification_prompt.removeprefix("Fix: "), 160)
         return [f"      fix: {mend}"] if mend else []

@@ -66,12 +66,17 @@ async def find_row(store: TraceStore, selector: str) -> TraceRow:
 
 
 def schema(context: Context, arguments: Namespace) -> int:
-    from tracer.capture.document import trace_schema  # pydantic: 90 ms
-
     del arguments
-    found = trace_schema()
+    if context.command == "schema report":
+        from runner.agent_report import REPORT_SCHEMA
+
+        found = dict(REPORT_SCHEMA)
+    else:
+        from tracer.capture.document import trace_schema  # pydantic: 90 ms
+
+        found = trace_schema()
     context.output.line(json.dumps(found, indent=2))
-    context.output.result("schema trace", {"schema": found})
+    context.output.result(context.command, {"schema": found})
     return 0
 
 

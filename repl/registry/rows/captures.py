@@ -265,6 +265,10 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
         "repl.commands.captures.collector:schema", "pm schema trace > trace.schema.json", surfaces=("cli",),
     ),
     Command(
+        "schema report", "task", "print the JSON Schema of the report that agents end with",
+        "repl.commands.captures.collector:schema", "pm schema report", surfaces=("cli",),
+    ),
+    Command(
         "capture gc", "sessions", "remove uploads that no capture names", "repl.commands.captures.collector:gc",
         "pm capture gc", exits=(3, 5, 8), surfaces=("cli",),
         description="What was uploaded in the last day stays: the event that names it may be on its way.",

@@ -21,6 +21,8 @@ from tests.repl.scripts import BAD, GOOD, USAGE, run_scripted, script
 from tests.repl.support import command_line, environment, pm
 from tests.repl.terminal import Terminal
 from tests.support.tools import need
+from tracer.facts import Question
+from tracer.names import TaskStatus
 
 
 def records(text: str) -> list[dict[str, object]]:
@@ -180,13 +182,13 @@ def test_the_end_of_a_task_tells_what_would_mend_its_trouble() -> None:
     )  # fmt: skip
 
 
-def test_a_request_that_the_provider_refuses_is_no_matter_of_credentials() -> None:
-    told = "I cannot help with this.\nLearn more elsewhere."
-    ended = TaskOutcome(task_id="task-003", status="ERROR", reason="auth", detail=told, next_step="", refused=True)
-    error = outcome_error(ended)
+@pytest.mark.parametrize("status", ["AWAITING_RESPONSE", "INCOMPLETE"])
+def test_a_question_of_the_agent_is_told_on_one_line_with_how_to_answer_it(status: TaskStatus) -> None:
+    asked = Question({"text": "I cannot do this.\nWhich half do you mean?", "by": "agent"})
+    error = outcome_error(TaskOutcome(task_id="task-003", status=status, reason="asked", question=asked))
     assert error is not None
-    assert (error.code, error.what) == ("not_accepted", "task-003 ended ERROR: the provider refused the request")
-    assert "\n" not in error.why
+    assert (error.code, error.why) == ("limit", "I cannot do this. Which half do you mean?")
+    assert error.next_step.startswith("pm respond 3 hint")
 
 
 _LEAVES_ONE_BEHIND = """

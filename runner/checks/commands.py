@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from runner.checks.project_settings import json_object, toml_table
 from runner.gate.criterion import CommandKind, NotVerified
-from runner.gate.project_settings import json_object, toml_table
 
 PROJECT_FILES = (
     "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", "ruff.toml", ".ruff.toml", ".flake8",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from runner.checks.project_settings import json_object, toml_table
 from runner.gate.answer_text import read_answer
 from runner.gate.criterion import ChangedFile, CommandKind, CommandResult, Evidence, Finding, Place, at, finding_of
 from runner.gate.file_roles import is_test_file
-from runner.gate.project_settings import json_object, toml_table
 from runner.gate.prose import early_ends, stops_short
 from runner.gate.report import has_changed, report_places
 from runner.gate.wording import Words

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.checks.command_line import REPORTS_LEFT, plan_launch
+from runner.checks.project_settings import json_object
 from runner.checks.report_formats import read_reports, shown_output
 from runner.checks.reports import CommandRun
-from runner.gate.project_settings import json_object
 from runner.processes.command import ProcessResult
 
 KEEP_BYTES = 32 << 20

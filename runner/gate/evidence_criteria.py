@@ -65,8 +65,9 @@ def q6_termination(evidence: Evidence) -> Finding:
     """The agent's own "done" is not evidence; leaving the rest to the user is no end."""
     told, advice = "changed a file of the orchestrator (undone)", "leave the state directory alone"
     places = [at("protected", told, path=path, suggestion=advice) for path in evidence.protected_changes]
-    if evidence.status in _ENDED_BADLY:
-        places.append(at("status", _ENDED_BADLY[evidence.status], suggestion="finish the task"))
+    if evidence.status != "COMPLETE" or evidence.error_kind is not None:
+        told = _ENDED_BADLY.get(evidence.status, f"the answer did not come whole ({evidence.error_kind or 'no end'})")
+        places.append(at("status", told, suggestion="finish the task"))
     places.extend(report_places(evidence))
     answer = read_answer(evidence.answer)
     if evidence.kind == "change":

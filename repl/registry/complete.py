@@ -76,7 +76,7 @@ def candidates(words: list[str], *, surface: str, sources: Sources = no_values) 
     if command is None:
         return _ordered(typed, _names(surface, words[:-1]))
     found: list[Candidate] = []
-    following = _names(surface, words[:-1]) if not rest else []
+    following = _names(surface, words[:-1])
     flag = _flags(command).get(rest[-1]) if rest else None
     if flag is not None and flag.value:
         return _values(typed, flag.values, flag.choices, sources)

@@ -22,7 +22,7 @@ _VERDICTS: Final = {
     "fails_at_head": "the tests fail with the fix",
     "flaky": "not proven: the same code passes and fails",
     "unchanged": "not proven: the session changed nothing",
-    "no_tests": "not proven: no tests ran",
+    "no_report": "not proven: the tests ended well without the report that they owe",
 }
 
 

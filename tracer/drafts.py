@@ -116,13 +116,14 @@ def llm_response(
     report: Mapping[str, Any] | None = None,
     iteration_index: int,
     subtask_id: str | None,
+    purpose: str = "",
     **keys: Any,
 ) -> Draft:
     """LLM_RESPONSE; `keys` are written in their order, None too, and `extra` (the executor's own) before them.
 
     output, status, files_modified, usage, cost_usd, duration_ms, session_ref, agentic_trace, diff_blob, error.
     """
-    named = (("model", model), ("stop_reason", stop_reason), ("report", report))
+    named = (("model", model), ("stop_reason", stop_reason), ("report", report), ("purpose", purpose or None))
     told = {key: value for key, value in named if value is not None}
     return Draft("LLM_RESPONSE", {**extra, **keys, **told}, iteration_index, subtask_id)
 

@@ -192,6 +192,16 @@ class ExecutorChoice(Part):
         return ExecutorChoice({**self.data, **values})
 
 
+class ReviewChoice(Part):
+    """Who reviews the change; without an executor `why` says why nobody can. `budget_usd` is for one review."""
+
+    __slots__ = ()
+    executor = Key(_text)
+    model = Key(_text_or_none)
+    budget_usd = Key(_number)
+    why = Key(_text)
+
+
 class CheckChoice(Part):
     """What is checked: `given` and `configured` are commands by kind, `detect` whether detected ones may run."""
 
@@ -203,6 +213,7 @@ class CheckChoice(Part):
     options = Key(_mapping)
     timeout_s = Key(_number)
     link = Key(_texts)
+    review = Key(_part(ReviewChoice))
 
     @property
     def criteria(self) -> list[str] | None:
@@ -336,7 +347,7 @@ class ChunkingPlan(Entry):
 
 
 class LlmRequest(Entry):
-    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan."""
+    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan, or `review`."""
 
     __slots__ = ()
     prompt = Key(_text)
@@ -410,7 +421,10 @@ class Report(Part):
 
 
 class LlmResponse(Entry):
-    """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace."""
+    """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace.
+
+    `purpose` is that of its request, `question` the hash of a review's question, `cached`: nobody was asked again.
+    """
 
     __slots__ = ()
     output = Key(_text)
@@ -430,6 +444,9 @@ class LlmResponse(Entry):
     tool_call_count = Key(_whole)
     session_resumed = Key(_flag)
     time_limit = Key(_flag)
+    purpose = Key(_text)
+    question = Key(_text)
+    cached = Key(_flag)
     has_fallback = Key(bool, "fallback_from")
 
     @property
@@ -583,6 +600,18 @@ class QualityJudgment(Entry):
     def strength(self) -> Strength | None:
         """What the tests noticed of the faults tried; None where none was."""
         return next((result.strength for result in self.criteria_results if result.strength is not None), None)
+
+    @property
+    def spenders(self) -> tuple[CriterionResult, ...]:
+        """The criteria that spent something by themselves; a conflict repeats results that are counted already."""
+        told = () if self.conflict else self.criteria_results
+        return tuple([result for result in told if result.usage is not None or result.cost_usd is not None])
+
+    @property
+    def spent_usd(self) -> float | None:
+        """What the criteria spent by themselves; None where one does not know it."""
+        costs = [result.cost_usd for result in self.spenders]
+        return None if None in costs else sum(cost or 0.0 for cost in costs)
 
     @property
     def unverified(self) -> tuple[Unverified, ...]:

@@ -100,6 +100,7 @@ async def gather(
         stop_reason=stop_reason,
         error_kind=error_kind,
         files=changes.files,
+        diff=changes.diff,
         claims=claims,
         report=report,
         session=session,

@@ -141,6 +141,7 @@ class Question:
 class Evidence:
     """Everything the criteria may look at for one answer.
 
+    `diff` is the change as git writes it, of all files whose contents are at hand.
     `protected_changes` names what the task changed under the state directory (already undone).
     `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
     `report` is what the agent says of its work, None without one; `session` the calls of its session, None where no
@@ -155,6 +156,7 @@ class Evidence:
     stop_reason: str | None = None
     error_kind: str | None = None
     files: tuple[ChangedFile, ...] = ()
+    diff: bytes = b""
     claims: tuple[ClaimedPath, ...] = ()
     report: Report | None = None
     session: tuple[SessionCall, ...] | None = None
@@ -184,14 +186,16 @@ class Finding:
     """A criterion's result: passed, or the reason with its places.
 
     `not_verified` says why it could not be judged: `passed` is then no PASS, and no fault of the answer either.
-    `strength` is what Q11 counted. `usage` (counts by name) and `cost_usd` are what the criterion spent by itself: what
-    `Models.ask` costs is counted there. Usage without a cost is a cost that is unknown.
+    `question` is put to the user where nothing failed. `strength` is what Q11 counted. `usage` (counts by name) and
+    `cost_usd` are what the criterion spent by itself: what `Models.ask` costs is counted there. Usage without a cost is
+    a cost that is unknown.
     """
 
     passed: bool
     reason: str = ""
     places: tuple[Place, ...] = ()
     not_verified: NotVerified | None = None
+    question: Question | None = None
     strength: Strength | None = None
     usage: Mapping[str, int] | None = None
     cost_usd: float | None = None
@@ -210,11 +214,19 @@ class Models(Protocol):
     """How an async criterion asks a model: through an executor, read-only, recorded, within the task's limits."""
 
     async def ask(
-        self, prompt: str, *, executor: str = "", model: str | None = None, schema: Mapping[str, Any] | None = None
+        self,
+        prompt: str,
+        *,
+        executor: str = "",
+        model: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+        keep: Callable[[str], bool] | None = None,
     ) -> ModelReply:
-        """The answer to `prompt`. Without `executor` the reviewer (`--review`) answers, else who did the task.
+        """The answer to `prompt`, which is all that the model sees: it works in an empty folder.
 
-        `schema` is the JSON Schema of the answer: a model that can be held to it is, the text is to be checked anyway.
+        Without `executor` the reviewer (`--review`) answers, else who did the task. `schema` is the JSON Schema of the
+        answer: a model that can be held to it is, the text is to be checked anyway. An answer that `keep` accepts
+        is kept in the state dir, and given for the same question again.
         """
         ...
 

@@ -37,6 +37,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
             settings=session.settings,
             folder=session.folder,
             executor=body.executor or session.executor_name(),
+            environ=context.environ,
             interactive=True,
             overrides={**chosen, "criteria": body.criteria},
         )

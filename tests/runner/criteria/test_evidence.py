@@ -44,6 +44,7 @@ from tracer.facts import CriterionResult, Issue
 class Changes:
     files: tuple[ChangedFile, ...] = ()
     protected: tuple[str, ...] = field(default=())
+    diff: bytes = b""
 
 
 def changed(path: str, after: str | None, before: str | None = None) -> ChangedFile:

@@ -239,7 +239,9 @@ def finding_from(text: str, *, packet: Packet, files: Sequence[ChangedFile]) -> 
     unclear = [one for one in cited if one.verdict == "unclear"]
     if unclear:
         told = f"unclear: {_listed(unclear)}"
-        question = Question(text=f"The reviewer cannot tell whether this is what was asked for. {told}", by="gate")
+        question = Question(
+            text=f"The reviewer cannot tell whether this is what was asked for: {_listed(unclear)}", by="gate"
+        )
         return Finding(passed=True, question=question, not_verified=NotVerified(why=told, next="look at it yourself"))
     unproven = [one for one in cited if not one.line]
     if unproven:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -168,7 +168,9 @@ class TaskEffects:
         changes = await (await self._open()).changes(base)
         diff = changes.diff
         blob = await asyncio.to_thread(self._keep, diff) if diff else None
-        return Changed(tuple(changes.paths), blob)
+        harm = [{key: value for key, value in asdict(one).items() if value} for one in changes.harm]
+        trespass = [{"kind": "state", "what": name} for name in changes.protected]
+        return Changed(tuple(changes.paths), blob, left=changes.left, collateral=(*trespass, *harm))
 
     def _keep(self, diff: bytes) -> str:
         from tracer.redaction.engine import build_redactor  # only where something changed

@@ -86,10 +86,16 @@ _WORTH_TELLING_MS: Final = 100
 
 
 class Changed(NamedTuple):
-    """What differs from a baseline: workspace paths, and the blob that holds the unified diff (None: no change)."""
+    """What differs from a baseline: workspace paths, and the blob that holds the unified diff (None: no change).
+
+    `left` is the blob that an undo reads; `collateral` is what happened to the user's uncommitted files, repository
+    and state dir, as LLM_RESPONSE records it.
+    """
 
     paths: tuple[str, ...]
     diff_blob: str | None = None
+    left: str | None = None
+    collateral: tuple[dict[str, str], ...] = ()
 
 
 class Effects(Protocol):
@@ -286,6 +292,8 @@ class Performer:
                 stop_reason=answer.stop_reason,
                 report=None if step.purpose else clean_report(answer.report) or read_report(answer.output),
                 purpose=step.purpose,
+                collateral=changed.collateral,
+                left_blob=changed.left,
                 iteration_index=step.iteration_index,
                 subtask_id=step.subtask_id,
             )

@@ -420,10 +420,21 @@ class Report(Part):
     choices = Key(_texts)
 
 
+class Collateral(Part):
+    """Something of the user's that was harmed: `kind` is a `HarmKind` of the gate, or `state` for the state dir."""
+
+    __slots__ = ()
+    kind = Key(_text)
+    what = Key(_text)
+    before = Key(_text)
+    after = Key(_text)
+
+
 class LlmResponse(Entry):
     """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace.
 
     `purpose` is that of its request, `question` the hash of a review's question, `cached`: nobody was asked again.
+    `left_blob` is what an undo of the answer reads.
     """
 
     __slots__ = ()
@@ -448,6 +459,8 @@ class LlmResponse(Entry):
     question = Key(_text)
     cached = Key(_flag)
     has_fallback = Key(bool, "fallback_from")
+    collateral = Key(_parts(Collateral))
+    left_blob = Key(_text_or_none)
 
     @property
     def error(self) -> AgentError | None:
@@ -653,6 +666,7 @@ class FinalSummary(Entry):
     detail = Key(_text)
     diff_blob = Key(_text_or_none)
     branch = Key(_text)
+    left_blob = Key(_text_or_none)
     subtasks = Key(_parts(Part))
     verification = Key(_text)
     not_verified = Key(_unverified)

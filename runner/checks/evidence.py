@@ -106,6 +106,8 @@ async def gather(
         session=session,
         unchanged_before=unchanged_before,
         protected_changes=changes.protected,
+        harm=changes.harm,
+        harm_unknown=changes.harm_unknown,
         allow_test_changes=allow_test_changes,
         options=dict(options or {}),
     )

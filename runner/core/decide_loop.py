@@ -15,7 +15,7 @@ from tracer.facts import AgentError, CriterionResult, Issue
 from tracer.names import TRANSIENT
 
 # Gravest first: what makes the rest moot stands at the top.
-SEVERITY = ("Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q12", "Q7", "Q9", "Q8")
+SEVERITY = ("Q10", "Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q12", "Q7", "Q9", "Q8")
 _PLACES_EACH = 8
 _PLACES_ALL = 24
 _LINE = 240
@@ -32,6 +32,7 @@ _REQUIRED = {
     "MERGE": "Do the work again on the files as they are now, and keep what the others did.",
     "Q9": "The type check passes, without changing its settings.",
     "Q12": "Everything that the request asks for is done.",
+    "Q10": "Put back what is named, and leave the user's uncommitted files and repository alone.",
 }
 
 

@@ -75,6 +75,25 @@ class CommandResult:
     failing: tuple[str, ...] = ()
 
 
+HarmKind = Literal[
+    "deleted", "reset", "overwritten", "repository", "head", "commits", "history", "ref", "stash", "config", "hook"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harm:
+    """What happened to something of the user's that no change of the work calls for: a file, or the repository.
+
+    `deleted`, `reset` and `overwritten` are files that held work in no commit; `what` is the path or the name in the
+    repository, `before` and `after` its short values there. `commits` only adds to the branch, `history` loses some.
+    """
+
+    kind: HarmKind
+    what: str
+    before: str = ""
+    after: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survivor:
     """A fault in a changed function that no test noticed: `old` became `new`; `kind` `stub` is the whole function."""
@@ -142,7 +161,8 @@ class Evidence:
     """Everything the criteria may look at for one answer.
 
     `diff` is the change as git writes it, of all files whose contents are at hand.
-    `protected_changes` names what the task changed under the state directory (already undone).
+    `protected_changes` names what the task changed under the state directory (already undone), `harm` what happened
+    to the user's uncommitted files and repository (`harm_unknown`: why that cannot be told).
     `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
     `report` is what the agent says of its work, None without one; `session` the calls of its session, None where no
     record of it exists; `unchanged_before` tells that the answer before this one changed nothing either.
@@ -164,6 +184,8 @@ class Evidence:
     commands: tuple[CommandResult, ...] = ()
     not_checked: Mapping[CommandKind, NotVerified] = field(default_factory=dict)
     protected_changes: tuple[str, ...] = ()
+    harm: tuple[Harm, ...] = ()
+    harm_unknown: str = ""
     allow_test_changes: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 

@@ -27,7 +27,15 @@ from runner.gate.criterion import (
     Question,
     Verdict,
 )
-from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination, q7_test, q8_lint, q9_typecheck
+from runner.gate.evidence_criteria import (
+    q1_files,
+    q5_evidence,
+    q6_termination,
+    q7_test,
+    q8_lint,
+    q9_typecheck,
+    q10_collateral,
+)
 from runner.gate.report import question_of
 from runner.reviewer.review import q12_reviewed
 
@@ -106,7 +114,7 @@ Fix: make the change in the workspace; for a question that was taken for a chang
     Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain="""\
 The agent's own "done" is no evidence, and leaving work to the user is no end.
 Fails: a plan in place of the work; "you will need to implement the rest", "let me know if I should continue", an answer
-that ended INCOMPLETE; files of the orchestrator changed (and undone).
+that ended INCOMPLETE.
 Leaves alone: instructions for use, ideas beyond the request, answers to questions.
 Fix: do the rest, now."""),
     Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain="""\
@@ -122,6 +130,15 @@ Fix: correct what it reports."""),
     Criterion(id="Q9", name="TypeCheck Passed", check=q9_typecheck, mandatory=False, explain="""\
 The type check ends with 0 (given by --typecheck, configured, or detected in a trusted folder), its settings untouched.
 Fix: correct what it reports."""),
+    Criterion(id="Q10", name="No Collateral", check=q10_collateral, explain="""\
+Nothing of the user's is harmed.
+Fails: files with work that is in no commit (untracked or changed when the task began) deleted, reset or mostly
+overwritten; HEAD, branches, tags, the stash, .git/config or hooks changed, or .git deleted; files of the state
+directory changed (and undone).
+Leaves alone: edits that keep the user's lines, the index, files that the request or the answer names, and what the
+request orders ("commit your work", "on a new branch").
+Not verified: a task that began before the repository's state was recorded.
+Fix: put back what is named; pm undo does it for the whole task."""),
     Criterion(id="Q12", name="Reviewed", check=q12_reviewed, mandatory=False, timeout_s=600.0, explain="""\
 A second model splits the request into the things it asks for and says of each whether the change does it (--review
 auto|EXECUTOR[:MODEL]; off by default). It is asked last, where nothing else failed, and sees the request, the change by

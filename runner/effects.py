@@ -28,6 +28,7 @@ from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
 from runner.perform import Changed
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
+from tracer.clock import now_epoch_ms
 from tracer.durable import ensure_folder
 from tracer.durable import replace as replace_file
 from tracer.errors import ConfigError, PmError, RecordError
@@ -81,6 +82,8 @@ def load_rules(state_dir: Path) -> str:
 
 
 _STARTED_S: Final = 0.2
+_REVIEW_FOLDER: Final = "pm-review-"
+_REVIEW_OVER_MS: Final = 3_600_000
 _PIECE: Final = 1 << 20
 _LEAVE_SESSIONS: Final[dict[str, Provider]] = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 
@@ -195,7 +198,7 @@ class TaskEffects:
         Where something was written there, or the workspace changed meanwhile, the answer cannot be relied on.
         """
         base = await self.baseline(f"{self._task_id}-review")
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="pm-review-"))
+        folder = await asyncio.to_thread(_empty_folder)
         try:
             answer = await self._executor.ask(replace(request, workspace=str(folder)), live=live)
             wrote = await asyncio.to_thread(lambda: sorted(path.name for path in folder.iterdir()))
@@ -304,6 +307,15 @@ class TaskEffects:
                 open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs
             )
         return self._workspaces[folder]
+
+
+def _empty_folder() -> Path:
+    """A new folder for a review; what a kill left of an earlier one is removed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_REVIEW_FOLDER}*"):
+        with suppress(OSError):  # another user's, or gone meanwhile
+            if now_epoch_ms() - left.stat().st_mtime_ns // 1_000_000 > _REVIEW_OVER_MS:
+                left.rmdir()
+    return Path(tempfile.mkdtemp(prefix=_REVIEW_FOLDER))
 
 
 def _spoilt(answer: Answer, why: str) -> Answer:

@@ -60,6 +60,7 @@ from tracer.errors import NotFoundError, UsageError
 from tracer.facts import LlmResponse
 from tracer.insights.agentic_trace import read_agentic
 
+_TO_END_S = 10.0  # a model that a criterion asks is ended at the limit, and tells what was spent
 READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "target"}
@@ -242,7 +243,8 @@ async def judge_by(
 
 
 async def _within(criterion: Criterion, finding: Awaitable[Finding], until: float | None) -> Finding:
-    limit_s = criterion.timeout_s if until is None else min(criterion.timeout_s, max(0.001, until - monotonic()))
+    left_s = criterion.timeout_s if until is None else max(0.001, until - monotonic())
+    limit_s = min(criterion.timeout_s, left_s + (_TO_END_S if criterion.waits else 0.0))
     try:
         async with asyncio.timeout(limit_s):
             return await finding

@@ -19,6 +19,7 @@ from runner.core.steps import Judge
 from runner.effects import TaskEffects
 from runner.executors.executor_port import Answer, Ask, ExecutorSettings, LiveSink, Usage, ignore_live
 from runner.executors.registry import make_executor
+from runner.executors.replay import ReplayExecutor
 from runner.executors.scripted import ScriptedExecutor
 from runner.gate.criterion import ChangedFile, CommandResult, Criterion, Evidence, Finding, ModelReply, Models, Verdict
 from runner.gate.verdict import BUILT_IN, criteria_in_force
@@ -485,6 +486,17 @@ async def test_the_messages_api_reviews(tmp_path: Path) -> None:
     assert answer.usage is not None
     assert answer.usage.input_tokens == 900
     assert REVIEW_HEADLINE in json.dumps(server.requests[0].body)
+
+
+async def test_a_recorded_review_is_replayed_for_another_task(tmp_path: Path) -> None:
+    record = Record([asked_for()])
+    await run(record, Reviewed(MET))
+    trace = tmp_path / "conversation-task-001-2025-01-23T10-30-00.jsonl"
+    trace.write_text("".join(json.dumps(entry.to_dict()) + "\n" for entry in record.entries))
+    executor = ReplayExecutor(trace)
+    review = await executor.ask(question(task_id="task-009", subtask_id="task-009-review"))
+    work = await executor.ask(question(task_id="task-009", subtask_id=None))
+    assert (review.output, work.output) == (MET.output, "done")
 
 
 def test_who_reviews_is_on_record() -> None:

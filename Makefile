@@ -60,7 +60,7 @@ format: $(DEV) ## format the code
 bench: $(DEV) ## measure, each figure as a ratio to a baseline of the same run
 	$(BIN)/python -m benchmarks
 
-bench-criteria: $(DEV) ## precision and recall of Q1-Q9 on the labelled corpus
+bench-criteria: $(DEV) ## precision and recall on the tuned corpus; unseen work: docs/criteria.md
 	$(BIN)/python -m benchmarks.criteria
 
 docs: $(DEV) ## write the generated pages anew

@@ -192,16 +192,6 @@ class ExecutorChoice(Part):
         return ExecutorChoice({**self.data, **values})
 
 
-class ReviewChoice(Part):
-    """Who reviews the change; without an executor `why` says why nobody can. `budget_usd` is for one review."""
-
-    __slots__ = ()
-    executor = Key(_text)
-    model = Key(_text_or_none)
-    budget_usd = Key(_number)
-    why = Key(_text)
-
-
 class CheckChoice(Part):
     """What is checked: `given` and `configured` are commands by kind, `detect` whether detected ones may run."""
 
@@ -213,7 +203,6 @@ class CheckChoice(Part):
     options = Key(_mapping)
     timeout_s = Key(_number)
     link = Key(_texts)
-    review = Key(_part(ReviewChoice))
 
     @property
     def criteria(self) -> list[str] | None:
@@ -347,7 +336,7 @@ class ChunkingPlan(Entry):
 
 
 class LlmRequest(Entry):
-    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan, or `review`."""
+    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan."""
 
     __slots__ = ()
     prompt = Key(_text)
@@ -420,22 +409,8 @@ class Report(Part):
     choices = Key(_texts)
 
 
-class Collateral(Part):
-    """Something of the user's that was harmed: `kind` is a `HarmKind` of the gate, or `state` for the state dir."""
-
-    __slots__ = ()
-    kind = Key(_text)
-    what = Key(_text)
-    before = Key(_text)
-    after = Key(_text)
-
-
 class LlmResponse(Entry):
-    """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace.
-
-    `purpose` is that of its request, `question` the hash of a review's question, `cached`: nobody was asked again.
-    `left_blob` is what an undo of the answer reads.
-    """
+    """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace."""
 
     __slots__ = ()
     output = Key(_text)
@@ -455,12 +430,7 @@ class LlmResponse(Entry):
     tool_call_count = Key(_whole)
     session_resumed = Key(_flag)
     time_limit = Key(_flag)
-    purpose = Key(_text)
-    question = Key(_text)
-    cached = Key(_flag)
     has_fallback = Key(bool, "fallback_from")
-    collateral = Key(_parts(Collateral))
-    left_blob = Key(_text_or_none)
 
     @property
     def error(self) -> AgentError | None:
@@ -615,18 +585,6 @@ class QualityJudgment(Entry):
         return next((result.strength for result in self.criteria_results if result.strength is not None), None)
 
     @property
-    def spenders(self) -> tuple[CriterionResult, ...]:
-        """The criteria that spent something by themselves; a conflict repeats results that are counted already."""
-        told = () if self.conflict else self.criteria_results
-        return tuple([result for result in told if result.usage is not None or result.cost_usd is not None])
-
-    @property
-    def spent_usd(self) -> float | None:
-        """What the criteria spent by themselves; None where one does not know it."""
-        costs = [result.cost_usd for result in self.spenders]
-        return None if None in costs else sum(cost or 0.0 for cost in costs)
-
-    @property
     def unverified(self) -> tuple[Unverified, ...]:
         """The criteria that could not be checked."""
         return tuple(
@@ -666,7 +624,6 @@ class FinalSummary(Entry):
     detail = Key(_text)
     diff_blob = Key(_text_or_none)
     branch = Key(_text)
-    left_blob = Key(_text_or_none)
     subtasks = Key(_parts(Part))
     verification = Key(_text)
     not_verified = Key(_unverified)

@@ -101,6 +101,7 @@ def main() -> int:
     halves = ("test", "later", "dev") if arguments.half == "all" else (arguments.half,)
     tables = [table(half, measure(cases, show=arguments.show)) for half in halves if (cases := load(half))]
     text = "\n\n".join(tables)
+    print("The tuned corpus: the rules were built on it. Unseen work: the protocol is in docs/criteria.md.\n")
     print(text, flush=True)
     if arguments.write:
         page = PAGE.read_text(encoding="utf-8")

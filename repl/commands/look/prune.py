@@ -1,4 +1,4 @@
-"""`pm admin prune tasks` and `pm admin prune blobs`: what can go, shown first; deleted only with `--yes`."""
+"""`pm tasks prune` and `pm gc`: what can go, shown first; deleted only with `--yes`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def prune(context: Context, arguments: Namespace) -> int:
     if items and not arguments.yes:
         output.note("nothing was deleted; give --yes to delete")
     names = [item.task_id for item in items]
-    output.result(
-        "admin prune tasks", {"dry_run": not arguments.yes, "tasks": names, "bytes": freed, "kept": plan.kept}
-    )
+    output.result("tasks prune", {"dry_run": not arguments.yes, "tasks": names, "bytes": freed, "kept": plan.kept})
     return 0
 
 
@@ -56,7 +54,5 @@ def gc(context: Context, arguments: Namespace) -> int:
     output.line(f"{count_text(len(going), 'file')}, {size_text(freed)} {verb}; {count_text(plan.kept, 'blob')} in use")
     if going and not arguments.yes:
         output.note("nothing was deleted; give --yes to delete")
-    output.result(
-        "admin prune blobs", {"dry_run": not arguments.yes, "files": len(going), "bytes": freed, "kept": plan.kept}
-    )
+    output.result("gc", {"dry_run": not arguments.yes, "files": len(going), "bytes": freed, "kept": plan.kept})
     return 0

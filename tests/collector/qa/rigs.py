@@ -23,7 +23,6 @@ __all__ = [
     "BUGGY",
     "CALM",
     "FIXED",
-    "FORGED",
     "NO_PROFILE",
     "PROFILE",
     "RUNNER",
@@ -50,7 +49,6 @@ done
 echo "<testsuite>$cases</testsuite>" > .pm-report/junit.xml
 exit $failed
 """
-FORGED = "<s><testcase name='half' classname='tests.half'/></s>"
 PROFILE = {"runner": "custom", "command": "sh run.sh"}
 NO_PROFILE: dict[str, Any] = {}
 

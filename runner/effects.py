@@ -86,7 +86,9 @@ def distill_run(
     *,
     workspace: str,
     state_dir: StateDir,
-    task_id: str,
+    label: str,
+    prompt: str,
+    prompt_file: str,
     success: bool,
     native_path: str | None = None,
     since_ms: int | None = None,
@@ -108,8 +110,10 @@ def distill_run(
         return None, ""
     project = state_dir.project
     wanted = Wanted(
-        label=f"run:{task_id}",
+        label=label,
         project_root=project,
+        prompt=prompt,
+        prompt_file=Path(workspace) / prompt_file if prompt_file else None,
         state_dir=state_dir.root,
         since_ms=since_ms,
         redaction=redaction,
@@ -207,7 +211,9 @@ class TaskEffects:
             native_path=path if isinstance(path, str) else None,
             workspace=self._request.workspace,
             state_dir=self._state_dir,
-            task_id=self._task_id,
+            label=self._request.label or f"run:{self._task_id}",
+            prompt=self._request.prompt,
+            prompt_file=self._request.prompt_file,
             success=answer.status == "COMPLETE",
             since_ms=since_ms,
             redaction=self._redaction,

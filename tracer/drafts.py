@@ -64,12 +64,12 @@ def iteration_end(
     return Draft("ITERATION_END", data, iteration_index, subtask_id)
 
 
-def user_request(
-    prompt: str, *, plan: Mapping[str, Any] | None, approve_plan: bool, into: str, partial: bool, **keys: Any
-) -> Draft:
-    """USER_REQUEST; `keys` in the record's order: title, kind, workspace, limits, executor, checks, chunk."""
-    told = {"plan": plan, "approve_plan": approve_plan, "into": into, "partial": partial}
-    given = {key: value for key, value in told.items() if value or value == {}}
+def user_request(prompt: str, *, optional: Mapping[str, Any], **keys: Any) -> Draft:
+    """USER_REQUEST; `keys` in the record's order: title, kind, workspace, limits, executor, checks, chunk.
+
+    `optional` holds plan, approve_plan, into, partial, label and prompt_file: left out where empty, but for a plan.
+    """
+    given = {key: value for key, value in optional.items() if value or value == {}}
     return Draft("USER_REQUEST", {"prompt": prompt, "trace_version": "1.0", **keys, **given})
 
 

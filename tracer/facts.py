@@ -283,6 +283,8 @@ class UserRequest(Entry):
     approve_plan = Key(_flag)
     into = Key(_text_or_none)
     partial = Key(_flag)
+    label = Key(_text)
+    prompt_file = Key(_text)
     continues = Key(_part(Continues))
     has_action = Key(lambda value: value is not None, "action")
 

@@ -20,6 +20,7 @@ class Request(NamedTuple):
     plan of two or more subtasks can be made; a given `plan` (`runner.core.chunk_plan.read_plan`) runs in any case.
     `approve_plan`: the plan waits for the user; `into`: the new branch that gets the result instead of the user's
     files; `partial`: what was merged is delivered although not all is COMPLETE.
+    `label` (`operation:module`) names its agentic traces; `prompt_file` is the file that `prompt` came from.
     """
 
     prompt: str = ""
@@ -34,6 +35,8 @@ class Request(NamedTuple):
     approve_plan: bool = False
     into: str = ""
     partial: bool = False
+    label: str = ""
+    prompt_file: str = ""
     continues: Continues | None = None
 
     @classmethod
@@ -52,6 +55,8 @@ class Request(NamedTuple):
             approve_plan=fact.approve_plan,
             into=fact.into or "",
             partial=fact.partial,
+            label=fact.label,
+            prompt_file=fact.prompt_file,
             continues=fact.continues,
         )
 
@@ -66,10 +71,14 @@ class Request(NamedTuple):
             executor=dict(self.executor.data),
             checks=dict(self.checks.data),
             chunk=self.chunk,
-            plan=self.plan,
-            approve_plan=self.approve_plan,
-            into=self.into,
-            partial=self.partial,
+            optional={
+                "plan": self.plan,
+                "approve_plan": self.approve_plan,
+                "into": self.into,
+                "partial": self.partial,
+                "label": self.label,
+                "prompt_file": self.prompt_file,
+            },
         )
 
 

@@ -236,12 +236,14 @@ def test_the_request_comes_from_words_stdin_or_a_file(project: Path) -> None:
     (project / "request.md").write_text("write wave.py\nwith a greeting", encoding="utf-8")
     base = ("run", "--executor", "scripted", "--script", path, "--json")
     assert pm(*base, "-", cwd=project, stdin="write hello.py from stdin").code == 0
-    assert pm(*base, "@request.md", cwd=project).code == 0
-    prompts = [
-        json.loads(trace.read_bytes().split(b"\n")[0])["data"]["prompt"]
+    assert pm(*base, "--label", "sync:wave", "@request.md", cwd=project).code == 0
+    stdin, file = (
+        json.loads(trace.read_bytes().split(b"\n")[0])["data"]
         for trace in sorted((project / ".pm-orchestrator" / "traces").glob("*.jsonl"))
-    ]
-    assert prompts == ["write hello.py from stdin", "write wave.py\nwith a greeting"]
+    )
+    assert [stdin["prompt"], file["prompt"]] == ["write hello.py from stdin", "write wave.py\nwith a greeting"]
+    assert [file["prompt_file"], file["label"]] == ["request.md", "sync:wave"]
+    assert stdin.keys().isdisjoint({"prompt_file", "label"})
 
 
 def test_an_empty_binary_or_missing_request_is_a_usage_error(project: Path) -> None:

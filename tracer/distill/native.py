@@ -73,11 +73,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to make of a session. `since_ms` leaves out what happened earlier (a run that resumed an old session)."""
+    """What to make of a session. `since_ms` leaves out what happened earlier (a run that resumed an old session).
+
+    `prompt` is what the user asked for where the agent was sent more; `prompt_file` may hold something else by now.
+    """
 
     label: str | None = None
     project_root: Path | None = None
     prompt_file: Path | None = None
+    prompt: str | None = None
     output_dir: Path | None = None
     state_dir: Path | None = None
     since_ms: int | None = None

@@ -130,8 +130,7 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
                 why=f"{source.records} records in {source.size} bytes, none of a conversation",
                 next_step="check that it is the session file; --provider says whose it is",
             )
-        file_hash = _prompt_file(request, assembly)
-        meta = _meta(session, request, assembly, source, file_hash)
+        meta = _meta(session, request, assembly, source, _own_prompt(request, assembly))
         blobs = DirectoryBlobs(state_dir.blobs)
         if assembly.prompts.texts:
             state_dir.ensure()
@@ -149,8 +148,10 @@ def _cleaner(session: NativeSession, request: Request, redactor: Redactor, state
     return Cleaner(redactor, project_roots=tuple(roots), homes=(str(Path.home()),))
 
 
-def _prompt_file(request: Request, assembly: Assembly) -> str | None:
-    """The hash of the redacted text of the file the prompt came from; kept like every prompt."""
+def _own_prompt(request: Request, assembly: Assembly) -> str | None:
+    """The hash of what the user asked for, redacted and kept like every prompt; None where only the session tells."""
+    if request.prompt is not None:
+        return assembly.prompts.store(request.prompt)
     if request.prompt_file is None:
         return None
     with open_native(request.prompt_file) as stream:
@@ -158,7 +159,7 @@ def _prompt_file(request: Request, assembly: Assembly) -> str | None:
 
 
 def _meta(
-    session: NativeSession, request: Request, assembly: Assembly, source: Source, file_hash: str | None
+    session: NativeSession, request: Request, assembly: Assembly, source: Source, own_prompt: str | None
 ) -> dict[str, Any]:
     """The first line, in the seed's order and then ours (contracts 5)."""
     outcome, provider = request.outcome, PROVIDER_NAMES[session.provider]
@@ -179,7 +180,8 @@ def _meta(
         "cost_usd": _cost(assembly, provider) if outcome.cost_usd is None else outcome.cost_usd,
         "duration_sec": round(duration if outcome.duration_sec is None else outcome.duration_sec, 3),
         "prompt_file": cleaner.clean(named) if named else None,
-        "prompt_sha256": file_hash or assembly.prompts.task_sha256,
+        "prompt_sha256": own_prompt or assembly.prompts.task_sha256,
+        **({"sent_prompt_sha256": assembly.prompts.task_sha256} if own_prompt else {}),
         "schema": SCHEMA,
         "session_id": cleaner.clean(clean_text(session.session_id)),
         "cli_version": _cleaned(cleaner, assembly.cli_version or session.cli_version),

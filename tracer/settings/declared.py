@@ -152,6 +152,13 @@ _RUN: tuple[Setting, ...] = (
     ),
     Setting("run.title", "text", "short title shown in lists", flag="--title", placeholder="TEXT"),
     Setting(
+        "run.label",
+        "text",
+        "operation:module that the agent's session is filed under",
+        flag="--label",
+        placeholder="OP:MODULE",
+    ),
+    Setting(
         "run.continue_session",
         "switch",
         "let a rejection go on in the agent's own session",

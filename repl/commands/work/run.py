@@ -35,14 +35,14 @@ _MOST_INPUT = 4 << 20
 
 
 async def run(context: Context, arguments: Namespace) -> int:
-    prompt = await asyncio.to_thread(_prompt, arguments.prompt, context)
+    prompt, source = await asyncio.to_thread(_prompt, arguments.prompt, context)
     if context.session is None:
         choose_executor(context.settings(), context.environ)  # before anything is written: a first run leaves no trace
     async with with_session(context) as (session, own):
         ignored = session.settings.ignored_line()
         if ignored and own:
             context.output.note(ignored)
-        task_id = await session.submit(prompt, given=_given(context, arguments))
+        task_id = await session.submit(prompt, given={**_given(context, arguments), "prompt_file": source})
         return await _watch(context, session, task_id)
 
 
@@ -229,21 +229,23 @@ def _prefix(context: Context) -> str:
     return "/" if context.session is not None else "pm "
 
 
-def _prompt(words: list[str], context: Context) -> str:
+def _prompt(words: list[str], context: Context) -> tuple[str, str]:
+    """The request, and the file that it came from as it was named; empty where it came from none."""
+    named = ""
     if words == ["-"]:
         raw = sys.stdin.buffer.read(_MOST_INPUT + 1)
         source = "stdin"
     elif len(words) == 1 and words[0].startswith("@") and len(words[0]) > 1:
-        source = words[0][1:]
+        named = source = words[0][1:]
         raw = _file_bytes(context.folder / Path(source).expanduser())
     else:
-        return _filled(" ".join(words), "the request")
+        return _filled(" ".join(words), "the request"), ""
     if len(raw) > _MOST_INPUT:
         raise UsageError(
             f"{source} holds more than {_MOST_INPUT >> 20} MB", next_step="put it in a file and name the file"
         )
     try:
-        return _filled(raw.decode("utf-8"), source)
+        return _filled(raw.decode("utf-8"), source), named
     except UnicodeDecodeError as error:
         raise UsageError(f"{source} is not UTF-8", why=str(error)) from error
 

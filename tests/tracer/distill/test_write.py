@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -261,10 +262,17 @@ def test_what_much_to_read_has_loaded_beforehand_serves_every_project(tmp_path):
 
 def test_the_runner_gets_the_path_to_link_and_never_an_exception(native, tmp_path):
     state_dir = StateDir(tmp_path / ".pm-orchestrator")
-    common = {"workspace": "/home/dev/proj", "state_dir": state_dir, "task_id": "task-001", "success": True}
+    asked = {"label": "run:task-001", "prompt": "mend the cart", "prompt_file": ""}
+    common = {"workspace": "/home/dev/proj", "state_dir": state_dir, "success": True, **asked}
     path, _ = distill_run("claude", f"claude:{native.truth['session_id']}", environ=native.environ, **common)
     assert path == ".pm-orchestrator/agentic-traces/trace_20261121_1030_run__task-001_anthropic.jsonl"
-    assert lines_of(tmp_path / path)[0]["label"] == "run:task-001"
+    meta = lines_of(tmp_path / path)[0]
+    assert (meta["label"], meta["prompt_file"]) == ("run:task-001", None)
+    assert meta["prompt_sha256"] == sha256(b"mend the cart").hexdigest() != meta["sent_prompt_sha256"]
+    common |= {"label": "sync:cart", "prompt_file": "prompts/cart.md"}
+    path, _ = distill_run("claude", f"claude:{native.truth['session_id']}", environ=native.environ, **common)
+    assert path == ".pm-orchestrator/agentic-traces/trace_20261121_1030_sync__cart_anthropic.jsonl"
+    assert lines_of(tmp_path / path)[0]["prompt_file"] == "prompts/cart.md"
     missing, why_not = distill_run("claude", "nowhere", environ=native.environ, **common)
     assert missing is None
     assert "nowhere" in why_not

@@ -146,10 +146,10 @@ def _gated(extra_rules: Mapping[str, str]) -> _Gated:
     from tracer.redaction.gate import Gate
     from tracer.redaction.personal_data import PATTERNS
     from tracer.redaction.rule_set import RuleSet, build_rules
-    from tracer.redaction.scan import BASE64_KEY, BASE64_TEXT, HEX_KEY, HEX_TEXT
+    from tracer.redaction.views import RUNS
 
     rules = RuleSet(build_rules(extra_rules))
-    encoded: dict[Key, str] = {BASE64_KEY: BASE64_TEXT.decode("ascii"), HEX_KEY: HEX_TEXT.decode("ascii")}
+    encoded: dict[Key, str] = {key: text.decode("ascii") for key, text in RUNS.items()}
     return _Gated(rules, Gate({**rules.patterns, **PATTERNS, **encoded}))
 
 

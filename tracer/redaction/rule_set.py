@@ -145,6 +145,14 @@ def compiled(pattern: str) -> Any:
     return re2.compile(pattern.encode("utf-8"), _options())
 
 
+def of_bytes(pattern: bytes) -> Any:
+    """`pattern`, whose signs are bytes rather than characters, as an RE2 object."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    return re2.compile(pattern.decode("latin-1").encode("latin-1"), options)
+
+
 def literals(words: Iterable[bytes]) -> Any:
     """An RE2 object that finds any of `words`, the first listed where two begin at one place."""
     return re2.compile(b"|".join(re2.escape(word) for word in words), _options())

@@ -15,7 +15,7 @@ from tracer.redaction.engine import build_redactor
 from tracer.redaction.gate import Gate, any_of, byte_pattern, loosened
 from tracer.redaction.personal_data import PATTERNS
 from tracer.redaction.rule_set import compiled
-from tracer.redaction.scan import json_view, url_view
+from tracer.redaction.views import json_view, url_view
 
 _RULES = all_rules()
 _SECRET = "hunter22" + "Xy7Q" * 4

@@ -20,6 +20,12 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "wrapped base64 of text": lambda n: base64.encodebytes(b"ordinary words " * n).decode(),
     "keys that begin and do not end": lambda n: "-----BEGIN PRIVATE KEY-----\n" * n,
     "addresses without an end": lambda n: "a@b." * n,
+    "tags and entities that begin and do not end": lambda n: "<a &lt <!-- " * n,
+    "terminal sequences that begin and do not end": lambda n: "\x1b]0;\x1b[1;\x1bP" * n,
+    "levels over levels": lambda n: "%25&amp;\\\\\\\\\\u005c&#37;" * n,
+    "lines that all look wrapped": lambda n: ("aB3" * 26 + "cd\n") * (n // 10),
+    "signs struck twice": lambda n: "a\ba" * n,
+    "wide signs": lambda n: "a\0b\0" * n,
 }
 
 

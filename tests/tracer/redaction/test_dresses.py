@@ -1,0 +1,191 @@
+"""No secret gets through however it is dressed: colours, tags, entities, escapes, wraps, wide characters."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Callable
+from urllib.parse import quote, unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tracer.redaction.positives import Positive, all_rules, positive
+from tracer.redaction.engine import ProjectRedactor, build_redactor
+from tracer.redaction.views import any_view, control_view, joined_view, json_view, markup_view, url_view
+
+Dress = Callable[[str], str]
+PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")
+# Known by a shape of their own, in one line: what goes by a word in another line is lost where lines are left out.
+SHAPED = [
+    canary
+    for canary in map(positive, all_rules())
+    if len(canary.secret) >= 20 and re.fullmatch(r"[\w.+/~-]+", canary.text) and canary.text.endswith(canary.secret)
+]
+
+
+@pytest.fixture(scope="module")
+def redactor(tmp_path_factory: pytest.TempPathFactory) -> ProjectRedactor:
+    return build_redactor(
+        state_dir=tmp_path_factory.mktemp("state"),
+        environ={"HOME": "/home/janedoe", "USER": "janedoe"},
+        host="wonderbox",
+        persons=(),
+    )
+
+
+def each(form: str) -> Dress:
+    return lambda text: "".join(form.format(sign=sign, code=ord(sign), tone=at % 8) for at, sign in enumerate(text))
+
+
+def parted(between: str, size: int) -> Dress:
+    return lambda text: between.join(text[at : at + size] for at in range(0, len(text), size))
+
+
+def wrapped(width: int) -> Dress:
+    return lambda text: parted("\n", width)("word " * 9 + text + " and more words on the same line")
+
+
+def wide(encoding: str) -> Dress:
+    return lambda text: text.encode(encoding).decode("latin-1")
+
+
+def without(pattern: str) -> Dress:
+    return lambda text: re.sub(pattern, "", text)
+
+
+def escapes_undone(text: str) -> str:
+    text = re.sub(r"\\(?:u\{([0-9a-f]+)\}|[ux]([0-9a-f]{2,4}))", lambda m: chr(int(m[1] or m[2], 16)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def again(step: Dress, times: int) -> Dress:
+    def repeated(text: str) -> str:
+        for _ in range(times):
+            text = step(text)
+        return text
+
+    return repeated
+
+
+def unjson(text: str) -> str:
+    return re.sub(r"\\+([\"\\/])", r"\1", re.sub(r"\\+n", "\n", text))
+
+
+def one_quoted(text: str) -> str:
+    return quote(text, safe="")
+
+
+COLOUR, UNCOLOUR = each("\x1b[3{tone}m{sign}"), without(r"\x1b\[[0-9;]*m")
+UNTAG = without(r"<[^<>]*>")
+DRESSES: dict[str, tuple[Dress, Dress]] = {
+    "coloured": (COLOUR, UNCOLOUR),
+    "coloured in JSON": (lambda text: json.dumps(COLOUR(text)), without(r"\\u001b\[[0-9;]*m")),
+    "coloured in JSON in JSON": (again(json.dumps, 2), unjson),
+    "colours spelt out": (each("\\e[3{tone}m{sign}"), without(r"\\e\[[0-9;]*m")),
+    "colours made visible": (each("^[[3{tone}m{sign}"), without(r"\^\[\[[0-9;]*m")),
+    "linked": (parted("\x1b]8;;http://x\x1b\\", 9), without(r"\x1b\][^\x1b]*\x1b\\")),
+    "titled": (parted("\x1b]0;title\x07", 9), without(r"\x1b\][^\x07]*\x07")),
+    "struck twice": (each("{sign}\b{sign}"), without(r".\x08")),
+    "underlined": (each("_\b{sign}"), without(r".\x08")),
+    "entities": (each("&#{code};"), html.unescape),
+    "entities in hexadecimal": (each("&#x{code:x};"), html.unescape),
+    "entities twice": (lambda text: html.escape(each("&#{code};")(text)), again(html.unescape, 2)),
+    "tags": (parted("</b><b>", 3), UNTAG),
+    "highlighted": (parted('</span><span class="s1">', 5), UNTAG),
+    "URL": (each("%{code:02x}"), unquote),
+    "URL twice": (lambda text: one_quoted(each("%{code:02x}")(text)), again(unquote, 2)),
+    "URL in JSON": (lambda text: json.dumps(one_quoted(f"a b={text}")), unquote),
+    "JSON in URL": (lambda text: one_quoted(json.dumps({"a": text})), unquote),
+    "JSON in JSON": (again(lambda text: json.dumps({"a": text}), 2), unjson),
+    "JSON in JSON in JSON": (again(lambda text: json.dumps({"a": text}), 3), unjson),
+    "code points": (each("\\u{code:04x}"), escapes_undone),
+    "code points in braces": (each("\\u{{{code:x}}}"), escapes_undone),
+    "hexadecimal escapes": (each("\\x{code:02x}"), escapes_undone),
+    "octal escapes": (each("\\{code:03o}"), escapes_undone),
+    "UTF-16": (wide("utf-16-le"), without("\0")),
+    "UTF-16 the other way": (wide("utf-16-be"), without("\0")),
+    "UTF-32": (wide("utf-32-le"), without("\0")),
+    "UTF-16 in JSON": (lambda text: json.dumps(wide("utf-16-le")(text)), without(r"\\u0000")),
+    "continued": (parted("\\\n", 9), without(r"\\\n")),
+    "soft breaks of mail": (parted("=\n", 30), without("=\n")),
+    "without width": (parted("\u200b", 1), without("\u200b")),
+    "soft hyphens": (parted("\u00ad", 7), without("\u00ad")),
+    "wrapped at 60": (wrapped(60), without("\n")),
+    "wrapped at 80, with returns": (lambda text: wrapped(80)(text).replace("\n", "\r\n"), without(r"\r\n")),
+    "wrapped base64 in JSON": (
+        lambda text: json.dumps(base64.encodebytes(f"some words {text} more words".encode()).decode()),
+        lambda text: "".join(
+            base64.b64decode(run + "=" * (-len(run) % 4)).decode("latin-1")
+            for run in re.findall(r"[A-Za-z0-9+/]{16,}", text.replace("\\n", ""))
+        ),
+    ),
+}
+
+
+def leaks(canary: Positive, text: str) -> bool:
+    text, secret = PLACEHOLDER.sub("", text), canary.secret
+    return any(secret[at : at + 12] in text for at in range(len(secret) - 11))
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize(
+    "canaries", [SHAPED[::9], pytest.param(SHAPED, marks=pytest.mark.torture)], ids=["some", "all"]
+)
+def test_a_dressed_canary_is_caught(redactor: ProjectRedactor, canaries: list[Positive], dress: str) -> None:
+    put_on, take_off = DRESSES[dress]
+    for canary in canaries:
+        dressed = f"out:\n{put_on(f' {canary.text} ')}\n"
+        assert leaks(canary, take_off(dressed)), (dress, canary.rule)  # the dress can be taken off
+        text, counts = redactor.redact_text(dressed)
+        assert sum(counts.values()) >= 1, (dress, canary.rule)
+        assert not leaks(canary, take_off(text)), (dress, canary.rule)
+        assert redactor.redact_text(text) == (text, {}), (dress, canary.rule)
+        value, _ = redactor.redact_value({"output": dressed})
+        assert not leaks(canary, take_off(value["output"])), (dress, canary.rule)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 20 + " token: ghp_" + "aB3dE6gH9" * 4 + "\n2026-11-22 10:00 next line\n",
+        "KEY=sk-" + "aB3dE6gH9" * 4 + "\nDone\n",
+        "x" * 61 + " sk-" + "aB3dE6gH9" * 4 + "\nfinished\n",
+    ],
+)
+def test_a_mark_does_not_take_the_next_line_along(redactor: ProjectRedactor, text: str) -> None:
+    redacted, counts = redactor.redact_text(text)
+    assert counts
+    assert redacted.split("\n")[1:] == text.split("\n")[1:]
+
+
+PIECES = st.lists(
+    st.sampled_from([
+        "\x1b[31m", "\x1b]0;t\x07", "\x1b", "a\b", "&amp;", "&#65;", "&", "<b>", "</b>", "<", "<!-- c -->", "%41", "%",
+        "\\n", "\\u0041", "\\101", "\\", "\\\n", "=\n", "\r\n", "\n", "x" * 59, "y" * 80, "Ab1" * 4, " ", "\0",
+        "\u200b", "\u00ad", "é",
+    ]),
+    max_size=14,
+).map(lambda parts: "".join(parts).encode())  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=PIECES)
+def test_a_view_knows_the_way_back_and_does_not_grow(data: bytes) -> None:
+    for make in (json_view, url_view, control_view, markup_view, joined_view, any_view):
+        view = make(data)
+        if view is None:
+            continue
+        assert len(view.data) <= len(data) + 1, make
+        if hasattr(view, "_view"):
+            assert view.data == view._view.data, make
+        for at in range(len(view.data)):
+            start, end = view.original(at, at + 1)
+            assert 0 <= start <= end <= len(data), make
+        assert view.original(0, len(view.data)) == (
+            view.original(0, 1)[0],
+            view.original(len(view.data) - 1, len(view.data))[1],
+        )

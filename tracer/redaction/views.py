@@ -1,0 +1,450 @@
+"""Texts as their readers see them: escapes, control sequences, entities, tags and wraps undone, with the way back.
+
+Each view knows which range of the original stands behind a range of its own. What decodes is undone level by level, a
+few levels deep; what it may grow to is bounded.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from html import unescape
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from tracer.redaction.gate import Called
+from tracer.redaction.rule_set import compiled, of_bytes
+
+_CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}"
+_JSON_ESCAPE = re.compile(rb"\\(?:%s|[\"\\/befnrt'])" % _CODE)
+_CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
+_NUL_ESCAPE = re.compile(rb"\\(?:u0000|u\{0+\}|U0{8}|x00|000)")
+_SIGNS = (b'"', b"/", b"b", b"f", b"n", b"r", b"t", b"'", b"e")
+_URL_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
+# Base64 of printable ASCII, aligned: what each of the four characters of a group can be. Six groups hold 18 bytes.
+_GROUP = rb"[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
+# A wrapped run goes on at the next line: lines hold whole groups.
+_BASE64_TEXT = (
+    rb"(?:%s(?:\r?\n)?){5,}(?:[CDI-Za-f][AQgw](?:==)?|[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][AEIMQUYcgkosw048]=?)?"
+)
+BASE64_TEXT = _BASE64_TEXT % _GROUP
+# Printable ASCII in hexadecimal digits, 16 bytes or more, wrapped or not: no digest looks so.
+HEX_TEXT = rb"(?:(?:[2-7][0-9A-Fa-f]|0[9AaDd])(?:\r?\n)?){16,}"
+_URLSAFE = bytes.maketrans(b"-_", b"+/")
+_LAST_CODE = 0x10FFFF
+_SIMPLE = {b"b": b"\b", b"e": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_GROUP_SIZE = 4
+_BREAK = re.compile(rb"[\r\n]")
+
+
+class View(NamedTuple):
+    """`data`, made of pieces: piece i starts at `starts[i]` and covers the range `origins[i]` of the original.
+
+    A piece as long as its origin is a plain copy; any other stands for its origin as a whole.
+    """
+
+    data: bytes
+    starts: list[int]
+    origins: list[tuple[int, int]]
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """The original range behind `data[start:end]`; whole escapes where the range begins or ends inside one."""
+        first = bisect_right(self.starts, start) - 1
+        last = bisect_right(self.starts, end - 1) - 1
+        from_start, _ = self.origins[first]
+        left = from_start + start - self.starts[first] if self._plain(first) else from_start
+        to_start, to_end = self.origins[last]
+        right = to_start + end - self.starts[last] if self._plain(last) else to_end
+        return left, max(right, left)
+
+    def _plain(self, index: int) -> bool:
+        start, end = self.origins[index]
+        stop = self.starts[index + 1] if index + 1 < len(self.starts) else len(self.data)
+        return stop - self.starts[index] == end - start
+
+
+def _rewritten(data: bytes, changes: Iterable[tuple[int, int, bytes]]) -> View:
+    """`data` with each (start, end, replacement) applied; changes ascend and do not overlap."""
+    pieces: list[bytes] = []
+    starts: list[int] = []
+    origins: list[tuple[int, int]] = []
+    at = length = 0
+    for start, end, replacement in changes:
+        if start > at:
+            pieces.append(data[at:start])
+            starts.append(length)
+            origins.append((at, start))
+            length += start - at
+        if replacement:
+            pieces.append(replacement)
+            starts.append(length)
+            origins.append((start, end))
+            length += len(replacement)
+        at = end
+    if at < len(data) or not starts:
+        pieces.append(data[at:])
+        starts.append(length)
+        origins.append((at, len(data)))
+    return View(b"".join(pieces), starts, origins)
+
+
+def collapsed(data: bytes, changes: Iterable[tuple[int, int, bytes]]) -> View:
+    """`data` as the next reader will see it: each (start, end) replaced; a NUL stands where a mark will stand."""
+    return _rewritten(data, changes)
+
+
+def _unescape(escape: bytes) -> bytes:
+    kind, digits = escape[1:2], escape[2:].strip(b"{}")
+    if kind.isdigit():
+        code = int(escape[1:], 8)
+    elif kind in {b"u", b"x", b"U"}:
+        code = int(digits, 16)
+    else:
+        return _SIMPLE.get(kind, kind)
+    return chr(code).encode("utf-8", "replace") if code <= _LAST_CODE else b"?"
+
+
+def _percent(escape: bytes) -> bytes:
+    return binascii.unhexlify(escape[1:])
+
+
+def _json_at_once(text: bytes) -> bytes | None:
+    """`text` with its escapes undone by replacing each kind in turn; None where that would not do."""
+    if b"\0" in text:
+        return None
+    text = text.replace(b"\\\\", b"\0")  # a pair of backslashes begins no other escape
+    if _NUL_ESCAPE.search(text) is not None:
+        return None
+    for sign in _SIGNS:
+        text = text.replace(b"\\" + sign, _SIMPLE.get(sign, sign))
+    if b"\\" in text:
+        text = _CODE_ESCAPE.sub(lambda match: _unescape(match[0]), text)
+    return text.replace(b"\0", b"\\")
+
+
+class Undone:
+    """The lines of some bytes that hold escapes, undone; other lines show nothing new and are left out.
+
+    `data` comes at once; the way back to the original is laid only where something was found.
+    """
+
+    def __init__(
+        self,
+        whole: bytes,
+        lines: Callable[[bytes], Iterator[tuple[int, int]]],
+        escape: re.Pattern[bytes],
+        decode: Callable[[bytes], bytes],
+        at_once: Callable[[bytes], bytes | None],
+    ) -> None:
+        self._whole, self._lines, self._escape, self._decode = whole, lines, escape, decode
+        self._at_once = at_once
+
+    @cached_property
+    def data(self) -> bytes:
+        """The decoded text."""
+        pieces: list[bytes] = []
+        at = 0
+        for start, end in self._lines(self._whole):
+            if start > at:
+                pieces.append(b"\n")
+            pieces.append(self._whole[start:end])
+            at = end
+        if at < len(self._whole):
+            pieces.append(b"\n")
+        quick = self._at_once(b"".join(pieces))
+        return self._view.data if quick is None else quick
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """As `View.original`."""
+        return self._view.original(start, end)
+
+    @cached_property
+    def _view(self) -> View:
+        return _rewritten(self._whole, self._changes())
+
+    def _changes(self) -> Iterator[tuple[int, int, bytes]]:
+        at = 0
+        for start, end in self._lines(self._whole):
+            if start > at:
+                yield at, start, b"\n"
+            for match in self._escape.finditer(self._whole, start, end):
+                yield match.start(), match.end(), self._decode(match[0])
+            at = end
+        if at < len(self._whole):
+            yield at, len(self._whole), b"\n"
+
+
+def _lines_with(sign: bytes) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+    """The lines that hold `sign`, as ranges."""
+
+    def lines(data: bytes) -> Iterator[tuple[int, int]]:
+        at = data.find(sign)
+        while at >= 0:
+            start = data.rfind(b"\n", 0, at) + 1
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            yield start, end
+            at = data.find(sign, end)
+
+    return lines
+
+
+def _lines_around(pattern: Any) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+    """The lines that a match of `pattern` (of RE2) stands in, as ranges; those that one spans are one range."""
+
+    def lines(data: bytes) -> Iterator[tuple[int, int]]:
+        first = last = 0
+        match = pattern.search(data)
+        while match is not None:
+            begin, end = match.span()
+            if last and begin > last:
+                yield first, last
+            first = first if last and begin <= last else max(data.rfind(b"\n", 0, begin) + 1, last)
+            last = data.find(b"\n", end)
+            last = len(data) if last < 0 else last
+            # A line may end in a match that reaches into the next one.
+            match = pattern.search(data, max(end, last - 3))
+        if last:
+            yield first, last
+
+    return lines
+
+
+def _nothing(_escape: bytes) -> bytes:
+    return b""
+
+
+def json_view(data: bytes) -> Undone | None:
+    """One level of string escapes undone (`\\n`, `\\"`, `\\u0041`, `\\x41`, `\\101`); None where there are none."""
+    if b"\\" not in data or _JSON_ESCAPE.search(data) is None:
+        return None
+    return Undone(data, _lines_with(b"\\"), _JSON_ESCAPE, _unescape, _json_at_once)
+
+
+def url_view(data: bytes) -> Undone | None:
+    """Percent escapes undone; None where there are none."""
+    if b"%" not in data or _URL_ESCAPE.search(data) is None:
+        return None
+    return Undone(data, _lines_with(b"%"), _URL_ESCAPE, _percent, unquote_to_bytes)
+
+
+# What a terminal, or a font, makes of it is nothing: colours, titles, links, letters struck twice, signs without width.
+_SEQUENCE: Final = (
+    rb"(?:\x1b|\^\[)\[[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,900}(?:\x07|\x1b\\)"
+    rb"|\x1b[PX^_][^\x1b\n]{0,900}\x1b\\|\x1b[ -/]{0,8}[0-Z\\`-~]|[\t -~]\x08"
+)
+_WIDTHLESS: Final = (
+    rb"\xc2\x9b[0-?]{0,64}[ -/]{0,8}[@-~]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad"
+)
+_ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"
+_TAG: Final = rb"<(?:/?[A-Za-z][^<>\n]{0,400}|!--[^<>\n]{0,400}--)>"
+_CONTINUED: Final = rb"[\\=^`]\r?\n"
+_EXTRA: Final = rb"%[0-9A-Fa-f]{2}"
+_CONTROL = re.compile(rb"%s|%s" % (_SEQUENCE, _WIDTHLESS))
+_MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
+_ANY = re.compile(b"|".join((_SEQUENCE, _WIDTHLESS, _CONTINUED, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)))
+
+
+def _quick(*patterns: bytes) -> Any:
+    """The same for RE2, which is quick at telling where none of it stands."""
+    return of_bytes(b"|".join(patterns))
+
+
+_ESCAPES_QUICK = _quick(_SEQUENCE, _WIDTHLESS, _CONTINUED, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)
+_CONTROL_QUICK = _quick(_SEQUENCE, _WIDTHLESS)
+_MARKUP_QUICK = _quick(_ENTITY, _TAG)
+_MARKUP_SIGNS = (_quick(_ENTITY), _quick(rb"</?[A-Za-z][^<>\n]*>"), _quick(rb"<!--"))
+
+
+def control_view(data: bytes) -> Undone | None:
+    """Without terminal control sequences, overstrikes and signs that have no width."""
+    if data.isascii() and b"\x1b" not in data and b"\x08" not in data and b"^[[" not in data:
+        return None
+    if _CONTROL_QUICK.search(data) is None:
+        return None
+    return Undone(data, _lines_around(_CONTROL_QUICK), _CONTROL, _nothing, lambda text: _CONTROL.sub(b"", text))
+
+
+def markup_view(data: bytes) -> Undone | None:
+    """HTML and XML: entities undone, tags and comments gone."""
+    if all(sign.search(data) is None for sign in _MARKUP_SIGNS):  # by a first sign each: faster than all in one
+        return None
+    return Undone(data, _lines_around(_MARKUP_QUICK), _MARKUP, _markup, lambda text: _MARKUP.sub(_of_markup, text))
+
+
+def _markup(text: bytes) -> bytes:
+    if text.startswith(b"<"):
+        return b""
+    return unescape(text.decode("ascii")).encode("utf-8", "replace")
+
+
+def _of_markup(match: re.Match[bytes]) -> bytes:
+    return _markup(match[0])
+
+
+def any_view(data: bytes) -> Undone | None:
+    """One more level of everything that stands for something else, in one go."""
+    if _ESCAPES_QUICK.search(data) is None:
+        return None
+    return Undone(data, _lines_around(_ESCAPES_QUICK), _ANY, _undone, lambda text: _ANY.sub(_of_any, text))
+
+
+def _undone(escape: bytes) -> bytes:
+    first = escape[:1]
+    if first == b"\\" and not escape.endswith(b"\n"):
+        return _unescape(escape)
+    if escape.endswith(b"\b"):
+        return b""
+    if first in {b"&", b"<"}:
+        return _markup(escape)
+    return _percent(escape) if first == b"%" else b""
+
+
+def _of_any(match: re.Match[bytes]) -> bytes:
+    return _undone(match[0])
+
+
+# Widths that terminals, mails and formatters wrap at.
+_WIDTHS: Final = (60, 64, 70, 72, 75, 76, 78, 79, 80, 100, 120, 132, 160)
+_SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
+_USUAL: Final = b"|".join(rb"[^\n]{%d}" % (width - 1) for width in _WIDTHS)
+_FULL: Final = rb"(?:\A|\n)(?:%s)%s(\r?\n)[=A-Za-z0-9+/_.~%%&-]" % (_USUAL, _SIGN)
+_RESTING: Final = rb"[^\n]{39}%s(\r?\n)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _SIGN)
+_JOINED = of_bytes(rb"%s|%s|(%s)" % (_FULL, _RESTING, _CONTINUED))
+_NO_WORD = re.compile(rb"[0-9A-Z]")
+
+
+def joined_view(data: bytes) -> View | None:
+    """Lines that were one before they were wrapped: full to a usual width, or followed by a lone rest; or continued.
+
+    Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along.
+    """
+    changes: list[tuple[int, int, bytes]] = []
+    match = _JOINED.search(data)
+    while match is not None:
+        full, lone, rest, continued = map(match.span, range(1, 5))
+        start, end = max(full, lone, continued)
+        if lone[0] < 0 or _NO_WORD.search(data, *rest) is not None:
+            changes.append((start, end, b""))
+        match = _JOINED.search(data, end - 1)  # that line's end begins the next line
+    return _rewritten(data, _without_others(data, changes)) if changes else None
+
+
+def _without_others(data: bytes, joins: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
+    """The joins, and the lines that they do not touch left out."""
+    at = 0
+    for start, end, nothing in joins:
+        if start > at:
+            line = data.rfind(b"\n", at, start) + 1
+            if line > at:
+                yield at, line, b"\n"
+        yield start, end, nothing
+        at = data.find(b"\n", end)
+        at = len(data) if at < 0 else at
+    if at < len(data):
+        yield at, len(data), b"\n"
+
+
+class Run(NamedTuple):
+    """A run that decodes to `data`: each byte of it stands for `size` signs of the run, from `start` on, by groups.
+
+    `breaks` are the places of its line breaks, counted in the run without them.
+    """
+
+    data: bytes
+    start: int
+    end: int
+    breaks: list[int]
+    of_data: int
+    of_run: int
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """The whole groups behind `data[start:end]`."""
+        left = self._place(start // self.of_data * self.of_run)
+        last = (end - 1) // self.of_data * self.of_run + self.of_run
+        right = self.end if end >= len(self.data) else self._place(last - 1) + 1
+        return left, max(right, left)
+
+    def _place(self, at: int) -> int:
+        return self.start + at + bisect_right(self.breaks, at)
+
+
+class Runs:
+    """Many runs, decoded, one after another with a gap that no rule matches across."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._runs = list(runs)
+        self._starts = [0]
+        for run in self._runs:
+            self._starts.append(self._starts[-1] + len(run.data) + len(_GAP))
+        self.data = b"".join(run.data + _GAP for run in self._runs)
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """As `View.original`."""
+        which = bisect_right(self._starts, start) - 1
+        run, offset = self._runs[which], self._starts[which]
+        return run.original(start - offset, min(end - offset, len(run.data)))
+
+
+_GAP = b"\n\0\n"
+BASE64_KEY, HEX_KEY, WIDE_KEY = "base64", "hex", "wide"
+# Printable ASCII in UTF-16 or UTF-32, of either order.
+WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
+RUNS: Final = {BASE64_KEY: BASE64_TEXT, HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
+_FOUND = {key: compiled(text.decode("ascii")) for key, text in RUNS.items()}
+
+
+def runs_views(data: bytes, called: Called | None) -> Iterator[Runs]:
+    """What stands in base64, hexadecimal digits or wide characters, as far as it was `called` for."""
+    for key, decode in _DECODERS.items():
+        if (called is None or key in called) and (key != WIDE_KEY or b"\0" in data):
+            found = Runs(decode(data, match.start(), match.end()) for match in _FOUND[key].finditer(data))
+            if found.data:
+                yield found
+
+
+def _base64_run(data: bytes, start: int, end: int) -> Run:
+    run = data[start:end]
+    text = run.translate(_URLSAFE, b"\r\n=")
+    if len(text) % _GROUP_SIZE == 1:
+        text = text[:-1]
+    decoded = base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE))
+    return Run(decoded, start, end, _breaks(run), 3, _GROUP_SIZE)
+
+
+def _hex_run(data: bytes, start: int, end: int) -> Run:
+    run = data[start:end]
+    return Run(binascii.unhexlify(run.translate(None, b"\r\n")), start, end, _breaks(run), 1, 2)
+
+
+def _wide_run(data: bytes, start: int, end: int) -> Run:
+    """Its zero bytes are what breaks are elsewhere; the last sign may have none behind it."""
+    end += end < len(data) and 0x20 <= data[end] <= 0x7E
+    run = data[start:end]
+    zeros = [match.start() - number for number, match in enumerate(re.finditer(rb"\0", run))]
+    return Run(run.replace(b"\0", b""), start, end, zeros, 1, 1)
+
+
+def _breaks(run: bytes) -> list[int]:
+    return [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
+
+
+_DECODERS: Final = {BASE64_KEY: _base64_run, HEX_KEY: _hex_run, WIDE_KEY: _wide_run}
+
+
+Layer = View | Undone | Runs
+"""One way to read some bytes: its `data`, and `original`, the range of those bytes behind a range of it."""
+
+
+def layers_of(data: bytes, called: Called | None, *, first: bool) -> Iterator[Layer]:
+    """The ways to read `data`: on the first level one for each dress, below that one for all, as dresses may mix."""
+    makers = (json_view, url_view, control_view, markup_view, joined_view) if first else (any_view, joined_view)
+    for make in makers:
+        layer = make(data)
+        if layer is not None:
+            yield layer
+    yield from runs_views(data, called)

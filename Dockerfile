@@ -1,5 +1,5 @@
 # The collector's image: `pm` in a virtual environment on a slim Python, as a user without rights.
-# Two targets: `api` (pm serve) and `worker` (pm worker, with git and the docker client that reaches an engine's socket).
+# Two targets: `api` (pm serve) and `worker` (pm admin worker, with git and the docker client that reaches an engine's socket).
 ARG PYTHON_IMAGE=docker.io/library/python:3.11-slim
 ARG CLIENT_IMAGE=docker.io/library/docker:28-cli
 
@@ -36,4 +36,4 @@ USER root
 RUN command -v git >/dev/null || { apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*; }
 COPY --from=client /usr/local/bin/docker /usr/local/bin/docker
 USER pm
-CMD ["worker"]
+CMD ["admin", "worker"]

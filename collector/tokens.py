@@ -97,7 +97,7 @@ class Tokens:
         if await self._store.revoke_token(token_id, now_epoch_ms()):
             return True
         if all(row.token_id != token_id for row in await self._store.list_tokens()):
-            raise NotFoundError(f"no token {token_id!r}", next_step="pm tokens list")
+            raise NotFoundError(f"no token {token_id!r}", next_step="pm admin tokens list")
         return False
 
     async def listed(self) -> tuple[TokenRow, ...]:

@@ -2,7 +2,7 @@
 # The whole story of a captured bug fix: create a trace, append events, finalize, wait for the checks, fetch the document.
 #
 # Without anything set it starts `pm serve` in a folder of its own and ends it afterwards (make e2e). With
-# PM_COLLECTOR_DATABASE=postgresql://… it starts two `pm worker` beside it. Against a running collector, such as the one of docker-compose.yml, give its address and an admin token:
+# PM_COLLECTOR_DATABASE=postgresql://… it starts two `pm admin worker` beside it. Against a running collector, such as the one of docker-compose.yml, give its address and an admin token:
 #   PM_URL=http://127.0.0.1:8765 PM_TOKEN=$(docker compose exec -T api cat .pm-orchestrator/serve-token) examples/e2e.sh
 # Needs bash, curl, git and python3. The judge answers from a recording unless the server has another one.
 set -euo pipefail
@@ -56,9 +56,9 @@ if [ -z "${PM_URL:-}" ]; then
   token=$(cat "$work/server/state/serve-token")
   case ${PM_COLLECTOR_DATABASE:-} in
     postgres*)
-      say "two workers (pm worker)"
+      say "two workers (pm admin worker)"
       for number in 1 2; do
-        "$pm" -C "$work/server" --state-dir "$work/server/state" worker >"$work/worker-$number.log" 2>&1 &
+        "$pm" -C "$work/server" --state-dir "$work/server/state" admin worker >"$work/worker-$number.log" 2>&1 &
         started+=("$!")
       done
       ;;

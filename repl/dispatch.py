@@ -79,7 +79,7 @@ def _typed_name(words: list[str]) -> str:
 
 
 def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespace]]) -> tuple[Command, Namespace]:
-    from repl.registry.commands import find_command
+    from repl.registry.commands import GROUPS, find_command
     from repl.registry.parse import leading_globals
 
     lead = leading_globals(words)
@@ -92,6 +92,8 @@ def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespa
         return parse([*words[:lead], "repl", *rest])
     if not rest:
         return parse([*words[:lead], "help"])
+    if rest[0] in GROUPS and find_command(rest[0]) is None and rest[1:] in ([], ["--help"], ["-h"]):
+        return parse([*words[:lead], "help", rest[0]])
     return parse(words)
 
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.executors.executor_port import AGENT_NAMES, EXECUTOR_NAMES
 from tracer.errors import CredentialsError, UsageError
@@ -72,6 +72,44 @@ def choose_executor(settings: Settings, environ: Mapping[str, str], *, asked: st
     if not agents:
         raise no_credentials(settings, environ)
     return agents[0]
+
+
+_PROVIDERS: Mapping[str, str] = {"anthropic": "anthropic", "claude": "anthropic", "codex": "openai", "gemini": "google"}
+
+
+def choose_reviewer(
+    asked: str, *, settings: Settings, environ: Mapping[str, str], workers: Sequence[str], model: str | None
+) -> dict[str, Any] | None:
+    """Who reviews a change, as USER_REQUEST records it; None where no review is wanted.
+
+    `auto` takes an executor that is here and is none of the `workers`, rather one of another provider, else another
+    `model` of the same. `asked` is else `EXECUTOR[:MODEL]` (`acp:NAME` is an executor).
+
+    Raises UsageError: there is no executor of that name.
+    """
+    if asked in {"", "off"}:
+        return None
+    budget = {"budget_usd": settings.get("gate.review_budget_usd")}
+    if asked != AUTO:
+        parts = asked.split(":")
+        size = 2 if parts[0] == "acp" else 1
+        if parts[0] not in EXECUTOR_NAMES:
+            raise UsageError(
+                f"there is no executor {parts[0]!r} to review",
+                next_step=f"--review auto, or {', '.join(EXECUTOR_NAMES)}",
+            )
+        return {"executor": ":".join(parts[:size]), "model": ":".join(parts[size:]) or None, **budget}
+    here = [agent.name for agent in found_agents(settings, environ) if agent.path]
+    if find_key(settings, environ) is not None:
+        here.append("anthropic")
+    done_by = {_PROVIDERS.get(worker, worker) for worker in workers}
+    others = [name for name in here if name not in workers]
+    if others:
+        return {"executor": min(others, key=lambda name: _PROVIDERS[name] in done_by), "model": None, **budget}
+    judge = str(settings.get("judge.model"))
+    if model is not None and model != judge and workers[0] in here and _PROVIDERS[workers[0]] == "anthropic":
+        return {"executor": workers[0], "model": judge, **budget}
+    return {"executor": "", "why": f"nobody but {workers[0]} is here to review", **budget}
 
 
 def no_credentials(settings: Settings, environ: Mapping[str, str]) -> CredentialsError:

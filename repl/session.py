@@ -197,6 +197,7 @@ class Session:
             settings=self.settings,
             folder=self.folder,
             executor=choose_executor(self.settings, self.environ, asked=chosen.get("executor")),
+            environ=self.environ,
             interactive=self.interactive,
             overrides=chosen,
         )

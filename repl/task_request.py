@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from repl.executor_choice import choose_reviewer
 from runner.core.request import Request
 from runner.executors.executor_port import ExecutorSettings, PermissionAsker
 from tracer.drafts import executor_choice
@@ -30,7 +31,7 @@ def expand_criteria(parts: tuple[str, ...]) -> list[str]:
         spread = _RANGE.fullmatch(part.strip())
         if spread:
             first, last = int(spread[1]), int(spread[2])
-            if not 1 <= first <= last <= 9:
+            if not 1 <= first <= last <= 12:
                 raise UsageError(f"{part!r} is no range of criteria", next_step="write Q1-Q6 or Q1-Q9")
             found.extend(f"Q{number}" for number in range(first, last + 1))
         elif _ONE.fullmatch(part.strip()) and not (
@@ -48,19 +49,27 @@ def task_request(
     settings: Settings,
     folder: Path,
     executor: str,
+    environ: Mapping[str, str],
     interactive: bool,
     overrides: Mapping[str, Any] | None = None,
 ) -> Request:
     """The request for `prompt` in `folder`; `overrides` are `run.*` values chosen in the session (keys without `run.`).
 
-    Raises UsageError: criteria that are none.
+    Raises UsageError: criteria that are none, or a reviewer that is none.
     """
 
     def value(name: str) -> Any:
         chosen = (overrides or {}).get(name)
         return settings.get(f"run.{name}") if chosen is None else chosen
 
-    chosen = value("criteria")
+    chosen, fallback = value("criteria"), tuple(value("fallback") or ())
+    review = choose_reviewer(
+        str(value("review") or ""),
+        settings=settings,
+        environ=environ,
+        workers=(executor, *fallback),
+        model=value("model"),
+    )
     ask = value("on_limit") == "ask" or (value("on_limit") == "auto" and interactive)
     script = value("script")
     return Request(
@@ -75,9 +84,9 @@ def task_request(
             permissions=value("permissions"),
             thinking=bool(value("thinking")),
             continue_session=bool(value("continue_session")),
-            fallback=value("fallback") or (),
+            fallback=fallback,
         ),
-        checks=_checks(settings, value, expand_criteria(tuple(chosen)) if chosen else None),
+        checks=_checks(settings, value, expand_criteria(tuple(chosen)) if chosen else None, review),
         limits=Limits(
             max_iterations=value("max_iterations"),
             timeout_s=value("timeout"),
@@ -117,7 +126,9 @@ def plan_file(folder: Path, name: str | None) -> dict[str, Any] | None:
     return read_plan(text)
 
 
-def _checks(settings: Settings, value: Any, criteria: list[str] | None) -> CheckChoice:
+def _checks(
+    settings: Settings, value: Any, criteria: list[str] | None, review: Mapping[str, Any] | None
+) -> CheckChoice:
     given = {kind: value(kind) for kind in _KINDS if value(kind) and settings.origin(f"run.{kind}").layer == "flag"}
     configured = {kind: value(kind) for kind in _KINDS if value(kind) and kind not in given}
     return CheckChoice(
@@ -129,6 +140,7 @@ def _checks(settings: Settings, value: Any, criteria: list[str] | None) -> Check
             "allow_test_changes": bool(value("allow_test_changes")),
             "options": settings.family("criteria.options"),
             "link": list(settings.get("chunk.link") or ()),
+            **({} if review is None else {"review": review}),
         }
     )
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -18,14 +21,17 @@ from typing import TYPE_CHECKING, Final
 from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
-from runner.executors.executor_port import Answer, Ask, Executor, LiveSink
-from runner.gate.criterion import Verdict
+from runner.executors.executor_port import Answer, AnswerError, Ask, Executor, LiveSink
+from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Isolation
 from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
 from runner.perform import Changed
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
-from tracer.errors import ConfigError, PmError
+from tracer.clock import now_epoch_ms
+from tracer.durable import ensure_folder
+from tracer.durable import replace as replace_file
+from tracer.errors import ConfigError, PmError, RecordError
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
 
@@ -76,6 +82,8 @@ def load_rules(state_dir: Path) -> str:
 
 
 _STARTED_S: Final = 0.2
+_REVIEW_FOLDER: Final = "pm-review-"
+_REVIEW_OVER_MS: Final = 3_600_000
 _PIECE: Final = 1 << 20
 _LEAVE_SESSIONS: Final[dict[str, Provider]] = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 
@@ -167,7 +175,9 @@ class TaskEffects:
         changes = await (await self._open()).changes(base)
         diff = changes.diff
         blob = await asyncio.to_thread(self._keep, diff) if diff else None
-        return Changed(tuple(changes.paths), blob)
+        harm = [{key: value for key, value in asdict(one).items() if value} for one in changes.harm]
+        trespass = [{"kind": "state", "what": name} for name in changes.protected]
+        return Changed(tuple(changes.paths), blob, left=changes.left, collateral=(*trespass, *harm))
 
     def _keep(self, diff: bytes) -> str:
         from tracer.redaction.engine import build_redactor  # only where something changed
@@ -186,13 +196,50 @@ class TaskEffects:
         finally:
             loading.cancel()
 
-    async def judge(self, state: TaskState, step: Judge) -> Verdict:
+    async def consult(self, request: Ask, live: LiveSink) -> Answer:
+        """One question in an empty folder outside the project: no instructions or hooks in it reach the model.
+
+        Where something was written there, or the workspace changed meanwhile, the answer cannot be relied on.
+        """
+        base = await self.baseline(f"{self._task_id}-review")
+        folder = await asyncio.to_thread(_empty_folder)
+        try:
+            answer = await self._executor.ask(replace(request, workspace=str(folder)), live=live)
+            wrote = await asyncio.to_thread(lambda: sorted(path.name for path in folder.iterdir()))
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        by = str(answer.extra.get("executor") or self._request.executor.name)
+        if by != request.executor:
+            return _spoilt(answer, f"{by} answered in the place of {request.executor}")
+        if wrote:
+            return _spoilt(answer, f"it wrote files: {', '.join(wrote[:3])}")
+        changed = (await self.changed(base)).paths
+        return _spoilt(answer, f"files changed meanwhile: {', '.join(changed[:3])}") if changed else answer
+
+    async def kept(self, question: str) -> str | None:
+        """The answer that was kept for a question of this hash."""
+        try:
+            return await asyncio.to_thread(self._kept_at(question).read_text, encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    async def keep(self, question: str, text: str) -> None:
+        """Keep an answer as a file of the state dir."""
+        path = self._kept_at(question)
+        with suppress(RecordError, OSError):
+            await asyncio.to_thread(ensure_folder, path.parent)
+            await asyncio.to_thread(replace_file, path, text.encode())
+
+    def _kept_at(self, question: str) -> Path:
+        return self._state_dir.root / "reviews" / question
+
+    async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
         """Everything this task changed since its first baseline, and the checks' results, judged."""
         workspace = await self._open()
         changes = await workspace.changes(step.first_base or await workspace.baseline(f"{self._task_id}-judge"))
         judging = await asyncio.to_thread(_load_judging)
         verdict: Verdict = await judging.judge_answer(
-            state, step, request=self._request, changes=changes, state_dir=self._state_dir.root
+            state, step, request=self._request, changes=changes, state_dir=self._state_dir.root, models=models
         )
         # What could not be compared is part of what the verdict rests on.
         return replace(verdict, notes=(*verdict.notes, *changes.notes))
@@ -266,6 +313,21 @@ class TaskEffects:
                 open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs
             )
         return self._workspaces[folder]
+
+
+def _empty_folder() -> Path:
+    """A new folder for a review; what a kill left of an earlier one is removed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_REVIEW_FOLDER}*"):
+        with suppress(OSError):  # another user's, or gone meanwhile
+            if now_epoch_ms() - left.stat().st_mtime_ns // 1_000_000 > _REVIEW_OVER_MS:
+                left.rmdir()
+    return Path(tempfile.mkdtemp(prefix=_REVIEW_FOLDER))
+
+
+def _spoilt(answer: Answer, why: str) -> Answer:
+    """An answer that cannot be relied on; what it cost stays."""
+    error = answer.error or AnswerError(kind="crash", message=why)
+    return replace(answer, status="ERROR", error=error)
 
 
 def make_effects(

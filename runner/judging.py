@@ -34,7 +34,6 @@ from runner.gate.criterion import (
     Criterion,
     Evidence,
     Finding,
-    ModelReply,
     Models,
     NotVerified,
     SessionCall,
@@ -56,10 +55,12 @@ from runner.gate.verdict import (
 )
 from runner.workspace.changes import Changes
 from runner.workspace.git.repository import listed_files
+from tracer.clock import monotonic
 from tracer.errors import NotFoundError, UsageError
 from tracer.facts import LlmResponse
 from tracer.insights.agentic_trace import read_agentic
 
+_TO_END_S = 10.0  # a model that a criterion asks is ended at the limit, and tells what was spent
 READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "target"}
@@ -145,10 +146,11 @@ def team() -> tuple[Criterion, ...]:
 
 
 async def judge_answer(
-    state: TaskState, step: Judge, *, request: Request, changes: Changes, state_dir: Path
+    state: TaskState, step: Judge, *, request: Request, changes: Changes, state_dir: Path, models: Models
 ) -> Verdict:
     """The verdict on everything that the task changed since its first baseline, and on its checks' results."""
     answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
+    until = None if step.left_s is None else monotonic() + step.left_s
     trusted = checks.detect
     commands = await asyncio.to_thread(
         detect_commands,
@@ -184,9 +186,16 @@ async def judge_answer(
         run_check=running_checks(state_dir=state_dir, task_id=state.task_id, environment=environment),
         unused_venv=None if trusted else venv,
     )
-    criteria = criteria_in_force(commands=_kinds(evidence), selected=checks.criteria, team=team())
-    verdict = await judge_by(evidence, criteria, left_s=step.left_s)
-    return replace(verdict, question=None) if step.whole else verdict  # nobody who could go on asks there
+    criteria = criteria_in_force(
+        commands=_kinds(evidence),
+        selected=checks.criteria,
+        team=team(),
+        # A part of a task is reviewed with the whole.
+        review=checks.review is not None and bool(evidence.files) and step.subtask_id is None,
+    )
+    verdict = await judge_by(evidence, criteria, models=models, until=until)
+    merged = step.subtask_id is not None and verdict.judgment == "PASS"
+    return replace(verdict, question=None) if step.whole or merged else verdict  # nobody who could go on asks there
 
 
 def _session(request: Request, answer: LlmResponse, state_dir: Path) -> tuple[SessionCall, ...] | None:
@@ -207,27 +216,17 @@ def _session(request: Request, answer: LlmResponse, state_dir: Path) -> tuple[Se
     return tuple(SessionCall(name=call.name, text=call.summary, ok=call.ok) for call in calls)
 
 
-class _NoModels:
-    """Where no model can be asked."""
-
-    async def ask(
-        self, prompt: str, *, executor: str = "", model: str | None = None, schema: Mapping[str, Any] | None = None
-    ) -> ModelReply:
-        del prompt, executor, model, schema
-        return ModelReply(trouble="no model can be asked here")
-
-
 async def judge_by(
-    evidence: Evidence, criteria: Sequence[Criterion], *, models: Models | None = None, left_s: float | None = None
+    evidence: Evidence, criteria: Sequence[Criterion], *, models: Models, until: float | None = None
 ) -> Verdict:
     """Judge one answer by `criteria` (those in force, Q1 first); those that wait all at once, after the others.
 
-    They may cost money: where another one failed they are not asked. `left_s` is what the task's time limit leaves.
+    They may cost money: where another one failed they are not asked. `until` is when the task's time is over.
     """
     if not is_judged(evidence):
         return verdict_of(evidence, ())
     found = {
-        place: await _within(one, _in_thread(one, evidence), left_s)
+        place: await _within(one, _in_thread(one, evidence), until)
         for place, one in enumerate(criteria)
         if not one.waits
     }
@@ -237,15 +236,15 @@ async def judge_by(
         unasked = NotVerified(why=f"not asked: {', '.join(failed)} failed", next="it is asked once the others pass")
         found |= {place: Finding(passed=True, not_verified=unasked) for place, _ in waiting}
     else:
-        asked = models or _NoModels()
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_within(one, _awaited(one, evidence, asked), left_s)) for _, one in waiting]
+            tasks = [group.create_task(_within(one, _awaited(one, evidence, models), until)) for _, one in waiting]
         found |= {place: task.result() for (place, _), task in zip(waiting, tasks, strict=True)}
     return verdict_of(evidence, [(one, found[place]) for place, one in enumerate(criteria)])
 
 
-async def _within(criterion: Criterion, finding: Awaitable[Finding], left_s: float | None) -> Finding:
-    limit_s = criterion.timeout_s if left_s is None else min(criterion.timeout_s, left_s)
+async def _within(criterion: Criterion, finding: Awaitable[Finding], until: float | None) -> Finding:
+    left_s = criterion.timeout_s if until is None else max(0.001, until - monotonic())
+    limit_s = min(criterion.timeout_s, left_s + (_TO_END_S if criterion.waits else 0.0))
     try:
         async with asyncio.timeout(limit_s):
             return await finding

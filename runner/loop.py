@@ -317,6 +317,7 @@ class TaskLoop:
                 detail=step.detail,
                 subtasks=summary_of(state, status=step.status) if _is_chunked(state) else None,
                 branch=result.branch,
+                left_blob=result.changed.left if _is_chunked(state) else None,
             )
         )
         if _is_chunked(state):

@@ -7,12 +7,14 @@ where events become state; `Gate` limits concurrent requests and shares money an
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import math
 import random
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from runner.agent_report import clean_report, read_report
 from runner.core.chunk_plan import PLAN_SCHEMA
@@ -20,11 +22,13 @@ from runner.core.evolve import evolve
 from runner.core.state import TaskState
 from runner.core.steps import AskAgent, Judge
 from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink, Permissions
-from runner.gate.criterion import Verdict
+from runner.gate.criterion import ModelReply, Models, Verdict
 from runner.isolation.isolation_port import Conflict, Merged
 from tracer.clock import monotonic
 from tracer.drafts import Draft, llm_request, llm_response, quality_judgment
-from tracer.facts import Entry, LlmRequest
+from tracer.errors import PmError, RecordError
+from tracer.facts import Entry, LlmRequest, LlmResponse
+from tracer.names import REVIEW, REVIEW_SUFFIX
 
 
 class Begun(NamedTuple):
@@ -73,6 +77,7 @@ class Apart(Protocol):
 
 _BACKOFF_S: Final = 1.0
 _BACKOFF_MAX_S: Final = 60.0
+_REVIEWING_S: Final = 480.0  # less than Q12 may take: an executor that is ended at the limit tells what was spent
 _PLANNING_S: Final = 600.0  # a plan that takes longer is not worth waiting for: the task runs in one piece
 _SAME_TIME_S: Final = 0.05  # an executor's own clock may run out just before ours
 # An executor ends its agent at the limit and tells what was spent and which session it was: it gets this much longer.
@@ -81,10 +86,16 @@ _WORTH_TELLING_MS: Final = 100
 
 
 class Changed(NamedTuple):
-    """What differs from a baseline: workspace paths, and the blob that holds the unified diff (None: no change)."""
+    """What differs from a baseline: workspace paths, and the blob that holds the unified diff (None: no change).
+
+    `left` is the blob that an undo reads; `collateral` is what happened to the user's uncommitted files, repository
+    and state dir, as LLM_RESPONSE records it.
+    """
 
     paths: tuple[str, ...]
     diff_blob: str | None = None
+    left: str | None = None
+    collateral: tuple[dict[str, str], ...] = ()
 
 
 class Effects(Protocol):
@@ -102,8 +113,17 @@ class Effects(Protocol):
     async def ask(self, request: Ask, live: LiveSink) -> Answer:
         """One question to the agent."""
 
-    async def judge(self, state: TaskState, step: Judge) -> Verdict:
-        """Evidence gathered and judged."""
+    async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
+        """Evidence gathered and judged; `models` is what criteria may ask."""
+
+    async def consult(self, request: Ask, live: LiveSink) -> Answer:
+        """One question to a model that may touch nothing: it works in an empty folder; its workspace is set here."""
+
+    async def kept(self, question: str) -> str | None:
+        """The answer that was kept for a question of this hash."""
+
+    async def keep(self, question: str, text: str) -> None:
+        """Keep an answer; trouble in doing so costs nothing but the next asking."""
 
     async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
         """The path of the agentic trace of the session behind `answer`, None where there is none.
@@ -271,6 +291,9 @@ class Performer:
                 model=answer.model,
                 stop_reason=answer.stop_reason,
                 report=None if step.purpose else clean_report(answer.report) or read_report(answer.output),
+                purpose=step.purpose,
+                collateral=changed.collateral,
+                left_blob=changed.left,
                 iteration_index=step.iteration_index,
                 subtask_id=step.subtask_id,
             )
@@ -346,7 +369,7 @@ class Performer:
             rules="" if step.purpose else state.rules or "",
             permissions="read" if step.purpose else cast("Permissions", request.executor.permissions or "edit"),
             session_ref=step.session_ref,
-            history=(*(request.continues.history if request.continues else ()), *state.history.items()),
+            history=_history(state),
             timeout_s=timeout_s,
             budget_usd=budget_usd,
             thinking=request.executor.thinking,
@@ -358,14 +381,18 @@ class Performer:
         """Gather evidence, judge, record QUALITY_JUDGMENT."""
         started = monotonic()
         left_s = self._gate.time_left(_time_left_s(self._ledger.state))
-        verdict = await self._effects.judge(self._ledger.state, step._replace(left_s=left_s))
+        models = RecordedModels(self._ledger, effects=self._effects, live=self._live, gate=self._gate, step=step)
+        verdict = await self._effects.judge(self._ledger.state, step._replace(left_s=left_s), models)
+        if models.broken is not None:
+            raise models.broken
         await self._ledger.record(
             quality_judgment(
                 verdict.judgment,
                 verdict.criteria_results,
                 verdict.summary,
                 issues=list(verdict.issues),
-                duration_ms=round((monotonic() - started) * 1000),
+                # What models took stands with their answers.
+                duration_ms=round((monotonic() - started - models.waited_s) * 1000),
                 whole=step.whole,
                 notes=list(verdict.notes),
                 question=asdict(verdict.question) if verdict.question is not None else None,
@@ -373,6 +400,136 @@ class Performer:
                 subtask_id=step.subtask_id,
             )
         )
+
+
+class RecordedModels:
+    """The models that the criteria of one judgment may ask (`Models`): one after another, each call on record.
+
+    As in every loop the request is durable before the call and the answer before it is used: a review that a kill ended
+    is asked again, one whose answer is recorded is not.
+    """
+
+    def __init__(self, ledger: Ledger, *, effects: Effects, live: LiveSink, gate: Gate, step: Judge) -> None:
+        self._ledger = ledger
+        self._effects = effects
+        self._live = live
+        self._gate = gate
+        self._step = step
+        self._turn = asyncio.Lock()
+        self._spent_usd = 0.0
+        self.waited_s = 0.0
+        self.broken: RecordError | None = None  # a failure to record ends the task, whatever a criterion makes of it
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        executor: str = "",
+        model: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+        keep: Callable[[str], bool] | None = None,
+    ) -> ModelReply:
+        """One question; whatever keeps it from an answer is the reply's `trouble`."""
+        state = self._ledger.state
+        choice, own = state.request.checks.review, state.request.executor
+        if not executor and choice is not None:
+            executor, model = choice.executor, choice.model
+            if not executor:
+                return ModelReply(trouble=choice.why or "no reviewer was found")
+        ask = Ask(
+            task_id=state.task_id,
+            subtask_id=(self._step.subtask_id or state.task_id) + REVIEW_SUFFIX,
+            iteration_index=self._step.iteration_index,
+            prompt=prompt,
+            workspace="",
+            executor=executor or own.name,
+            model=model if executor else model or own.model,
+            permissions="read",
+            answer_schema=schema,
+        )
+        async with self._turn:
+            began = monotonic()
+            try:
+                return await self._ask(ask, keep)
+            except RecordError as error:
+                self.broken = error
+                raise
+            except PmError as error:
+                return ModelReply(trouble=error.line)
+            finally:
+                self.waited_s += monotonic() - began
+
+    async def _ask(self, ask: Ask, keep: Callable[[str], bool] | None) -> ModelReply:
+        state = self._ledger.state
+        asked = json.dumps([ask.prompt, ask.executor, ask.model, ask.answer_schema], sort_keys=True)
+        question = hashlib.sha256(asked.encode("utf-8", "backslashreplace")).hexdigest()
+        loop = state.loop(ask.subtask_id)
+        same = loop.answer.question == question and loop.answer.iteration_index == ask.iteration_index
+        if loop.phase == "answered" and same:  # a kill came between the answer and the judgment
+            return _reply_of(loop.answer)
+        unanswered = loop.attempts if loop.phase == "requested" else 0
+        if unanswered >= state.request.limits.max_attempts:
+            return ModelReply(trouble=f"{unanswered} requests for a review had no answer")
+        left_usd = self._left_usd(state)
+        if left_usd == 0.0:
+            return ModelReply(trouble="there is no money left for a review")
+        at: dict[str, Any] = {"iteration_index": ask.iteration_index, "subtask_id": ask.subtask_id}
+        told: dict[str, Any] = {"executor": ask.executor, "model": ask.model, "attempt": unanswered}
+        kept = await self._effects.kept(question)
+        async with self._gate.slot:
+            draft = llm_request(ask.prompt, base=None, purpose=REVIEW, waited_ms=0, **told, **at)
+            written = cast("LlmRequest", await self._ledger.record(draft))
+            started = monotonic()
+            if kept is None:
+                left_s = self._gate.time_left(_time_left_s(state)) or _REVIEWING_S
+                limits: dict[str, Any] = {"timeout_s": min(_REVIEWING_S, left_s), "budget_usd": left_usd}
+                sent = replace(ask, prompt=written.prompt, history=_history(state), **limits)
+                answer = await self._effects.consult(sent, self._live)
+            else:
+                answer = Answer(output=kept, status="COMPLETE", cost_usd=0.0, extra={"cached": True})
+            recorded = await self._ledger.record(
+                llm_response(
+                    extra={**answer.extra, "question": question},
+                    output=answer.output,
+                    status=answer.status,
+                    files_modified=[],
+                    usage=answer.usage.to_dict() if answer.usage else None,
+                    cost_usd=answer.cost_usd,
+                    duration_ms=math.ceil((monotonic() - started) * 1000),
+                    session_ref=answer.session_ref,
+                    agentic_trace=None,
+                    diff_blob=None,
+                    error=answer.error.to_dict() if answer.error else None,
+                    model=answer.model,
+                    stop_reason=answer.stop_reason,
+                    purpose=REVIEW,
+                    **at,
+                )
+            )
+        self._spent_usd += answer.cost_usd or 0.0
+        reply = _reply_of(cast("LlmResponse", recorded))
+        if kept is None and keep is not None and not reply.trouble and keep(reply.text):
+            await self._effects.keep(question, reply.text)
+        return reply
+
+    def _left_usd(self, state: TaskState) -> float | None:
+        """What a question may cost: of the task's money, and of the review's own."""
+        own = state.request.checks.review.budget_usd if state.request.checks.review is not None else None
+        amounts = (_budget_left(state), None if own is None else own - self._spent_usd)
+        return max(0.0, min(known)) if (known := [amount for amount in amounts if amount is not None]) else None
+
+
+def _history(state: TaskState) -> tuple[str, ...]:
+    """The references of all recorded answers, those of the files before this one too."""
+    return (*(state.request.continues.history if state.request.continues else ()), *state.history.items())
+
+
+def _reply_of(answer: LlmResponse) -> ModelReply:
+    error = answer.error
+    if error is None and answer.status == "COMPLETE":
+        return ModelReply(text=answer.output, cost_usd=answer.cost_usd)
+    told = f"{error.kind or answer.status}: {error.message}" if error is not None else answer.status
+    return ModelReply(trouble=f"the reviewer ended {told}", cost_usd=answer.cost_usd)
 
 
 def _agent_of(state: TaskState, subtask_id: str | None) -> tuple[str | None, str | None]:

@@ -12,7 +12,6 @@ from runner.core.task import TaskOutcome
 from tracer.conversation import default_redactor
 from tracer.drafts import Draft
 from tracer.facts import Entry, LlmRequest, LlmResponse, QualityJudgment
-from tracer.names import PLAN_SUFFIX
 from tracer.redaction.redactor import RedactionSettings
 from tracer.statedir import StateDir
 from tracer.tracepack import TracePack
@@ -77,8 +76,7 @@ class TaskLog:
                 await self._append("EXECUTOR_CALL", {**where, "executor": entry.executor or None})
             case LlmResponse():
                 await self._append("EXECUTOR_RESULT", {**where, "status": entry.status})
-                is_plan = str(entry.subtask_id).endswith(PLAN_SUFFIX)
-                if entry.error is None and not is_plan:
+                if entry.error is None and not entry.purpose:
                     await self._verify(where)
             case QualityJudgment():
                 if entry.subtask_id not in self._verifying:

@@ -114,16 +114,23 @@ def llm_response(
     model: str | None,
     stop_reason: str | None,
     report: Mapping[str, Any] | None = None,
+    collateral: Sequence[Mapping[str, str]] = (),
+    left_blob: str | None = None,
     iteration_index: int,
     subtask_id: str | None,
+    purpose: str = "",
     **keys: Any,
 ) -> Draft:
     """LLM_RESPONSE; `keys` are written in their order, None too, and `extra` (the executor's own) before them.
 
     output, status, files_modified, usage, cost_usd, duration_ms, session_ref, agentic_trace, diff_blob, error.
     """
-    named = (("model", model), ("stop_reason", stop_reason), ("report", report))
-    told = {key: value for key, value in named if value is not None}
+    named = (("model", model), ("stop_reason", stop_reason), ("report", report), ("purpose", purpose or None))
+    told: dict[str, Any] = {key: value for key, value in named if value is not None}
+    if collateral:
+        told["collateral"] = [dict(one) for one in collateral]
+    if left_blob:
+        told["left_blob"] = left_blob
     return Draft("LLM_RESPONSE", {**extra, **keys, **told}, iteration_index, subtask_id)
 
 
@@ -133,6 +140,7 @@ def final_summary(
     detail: str,
     subtasks: Sequence[Mapping[str, Any]] | None,
     branch: str,
+    left_blob: str | None = None,
     **keys: Any,
 ) -> Draft:
     """FINAL_SUMMARY; `keys` are written in their order, None too; the others where they say something.
@@ -140,7 +148,13 @@ def final_summary(
     status, total_iterations, files_modified, usage, cost_usd, duration_ms, reason, diff_blob, verification.
     """
     listed = [one._asdict() for one in unverified]
-    told = {"not_verified": listed, "detail": detail, "subtasks": subtasks, "branch": branch}
+    told = {
+        "not_verified": listed,
+        "detail": detail,
+        "subtasks": subtasks,
+        "branch": branch,
+        "left_blob": left_blob,
+    }
     return Draft("FINAL_SUMMARY", keys | {key: value for key, value in told.items() if value})
 
 

@@ -192,6 +192,16 @@ class ExecutorChoice(Part):
         return ExecutorChoice({**self.data, **values})
 
 
+class ReviewChoice(Part):
+    """Who reviews the change; without an executor `why` says why nobody can. `budget_usd` is for one review."""
+
+    __slots__ = ()
+    executor = Key(_text)
+    model = Key(_text_or_none)
+    budget_usd = Key(_number)
+    why = Key(_text)
+
+
 class CheckChoice(Part):
     """What is checked: `given` and `configured` are commands by kind, `detect` whether detected ones may run."""
 
@@ -203,6 +213,7 @@ class CheckChoice(Part):
     options = Key(_mapping)
     timeout_s = Key(_number)
     link = Key(_texts)
+    review = Key(_part(ReviewChoice))
 
     @property
     def criteria(self) -> list[str] | None:
@@ -338,7 +349,7 @@ class ChunkingPlan(Entry):
 
 
 class LlmRequest(Entry):
-    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan."""
+    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan, or `review`."""
 
     __slots__ = ()
     prompt = Key(_text)
@@ -411,8 +422,22 @@ class Report(Part):
     choices = Key(_texts)
 
 
+class Collateral(Part):
+    """Something of the user's that was harmed: `kind` is a `HarmKind` of the gate, or `state` for the state dir."""
+
+    __slots__ = ()
+    kind = Key(_text)
+    what = Key(_text)
+    before = Key(_text)
+    after = Key(_text)
+
+
 class LlmResponse(Entry):
-    """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace."""
+    """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace.
+
+    `purpose` is that of its request, `question` the hash of a review's question, `cached`: nobody was asked again.
+    `left_blob` is what an undo of the answer reads.
+    """
 
     __slots__ = ()
     output = Key(_text)
@@ -432,7 +457,12 @@ class LlmResponse(Entry):
     tool_call_count = Key(_whole)
     session_resumed = Key(_flag)
     time_limit = Key(_flag)
+    purpose = Key(_text)
+    question = Key(_text)
+    cached = Key(_flag)
     has_fallback = Key(bool, "fallback_from")
+    collateral = Key(_parts(Collateral))
+    left_blob = Key(_text_or_none)
 
     @property
     def error(self) -> AgentError | None:
@@ -587,6 +617,18 @@ class QualityJudgment(Entry):
         return next((result.strength for result in self.criteria_results if result.strength is not None), None)
 
     @property
+    def spenders(self) -> tuple[CriterionResult, ...]:
+        """The criteria that spent something by themselves; a conflict repeats results that are counted already."""
+        told = () if self.conflict else self.criteria_results
+        return tuple([result for result in told if result.usage is not None or result.cost_usd is not None])
+
+    @property
+    def spent_usd(self) -> float | None:
+        """What the criteria spent by themselves; None where one does not know it."""
+        costs = [result.cost_usd for result in self.spenders]
+        return None if None in costs else sum(cost or 0.0 for cost in costs)
+
+    @property
     def unverified(self) -> tuple[Unverified, ...]:
         """The criteria that could not be checked."""
         return tuple(
@@ -626,6 +668,7 @@ class FinalSummary(Entry):
     detail = Key(_text)
     diff_blob = Key(_text_or_none)
     branch = Key(_text)
+    left_blob = Key(_text_or_none)
     subtasks = Key(_parts(Part))
     verification = Key(_text)
     not_verified = Key(_unverified)

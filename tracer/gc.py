@@ -1,4 +1,4 @@
-"""What may be deleted, as a plan first: unreferenced blobs (`pm gc`) and finished tasks (`pm tasks prune`).
+"""What may be deleted, as a plan first (`pm admin prune`): unreferenced blobs and finished tasks.
 
 A blob is referenced when its 64 hexadecimal digits stand in a record, a database of the state directory or a
 referenced blob. A prune plan never holds a task that is unfinished, awaits a person or is being written. Applying a

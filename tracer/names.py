@@ -7,6 +7,8 @@ from typing import Final, Literal, get_args
 
 LAST: Final = "--last"  # the newest task of a project
 PLAN_SUFFIX: Final = "-plan"  # the loop that asks for a plan is `<task>-plan`; it has no judgments
+REVIEW: Final = "review"  # purpose of a request that a criterion makes
+REVIEW_SUFFIX: Final = "-review"  # the loop of such requests is `<task or subtask>-review`; it has no judgments
 
 EventName = Literal[
     "USER_REQUEST",

@@ -11,6 +11,7 @@ from typing import Final
 from unicodedata import category
 
 from tracer import facts
+from tracer.names import REVIEW
 from tracer.verification import unverified_in, unverified_text
 
 _NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -76,6 +77,8 @@ def _summary(entry: facts.Entry, *, same_prompt: bool) -> str:
             if not count:
                 return f"(one task) {_first_line(entry.reason)}".rstrip()
             return f"({count} subtask{'' if count == 1 else 's'})"
+        case facts.LlmRequest() if entry.purpose == REVIEW:
+            return "(review asked for)"
         case facts.LlmRequest():
             return "(modified prompt)" if entry.iteration_index and not same_prompt else "(prompt sent)"
         case facts.LlmResponse():

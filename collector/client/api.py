@@ -71,7 +71,7 @@ def refusal(status: int, body: bytes, *, address: str, doing: str) -> PmError:
         return CredentialsError(
             f"the collector at {address} refused the key",
             why=why,
-            next_step=given or "a new key: pm tokens on the server, then PM_CAPTURE_TOKEN or --token-file here",
+            next_step=given or "a new key: pm admin tokens on the server, then PM_CAPTURE_TOKEN or --token-file here",
         )
     if status in {404, 410}:
         return NotFoundError(f"{what}: it does not know the trace", why=why, next_step=given or "pm capture list")

@@ -66,7 +66,7 @@ class RecordedJudgeModel:
             raise UnavailableError(
                 "the recording holds no answer to this packet",
                 why=f"no line for {question.packet.content_hash}, vote {question.vote}, attempt {question.attempt}",
-                next_step="add a line without a packet, or record one: pm judge TRACE --record FILE",
+                next_step="add a line without a packet, or record one: pm capture judge TRACE --record FILE",
             )
         text = found.text if found.reply is None else json.dumps(found.reply)
         sent = {"packet": question.packet.text, "vote": question.vote, "attempt": question.attempt}

@@ -51,7 +51,7 @@ class Read(NamedTuple):
 
 def read_reply(text: str, packet: Packet) -> Read:
     """Check one reply against the schema, the canary and the packet's event ids."""
-    if packet.canary.casefold() in text.casefold():
+    if packet.fence.tripped(text):
         return Read(None, ("it followed the canary, so it followed instructions in the data",), tripped=True)
     try:
         reply = Reply.model_validate_json(text, strict=True)

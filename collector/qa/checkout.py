@@ -1,4 +1,4 @@
-"""The code under test as git trees: the base, the base with the patch's own tests, and the head.
+"""The code under test as git trees: the base, the base with the patch's own tests and what runs them, and the head.
 
 Everything stays in a repository of our own: nothing foreign is checked out, run or followed; what leaves is a tar made
 by git. A bundle comes first; a remote only from an allowed host, without redirects, credentials, submodules, filters.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -81,13 +81,15 @@ _ALONE: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnul
 class Checkout:
     """Three trees by id, and what differs between base and head.
 
-    `source` tells where the code came from, `patch` what led to the head; `redacted`: a placeholder may stand in it.
+    `tests` are the changed test files that the head has; `source` tells where the code came from, `patch` what led to
+    the head; `redacted`: a placeholder may stand in it.
     """
 
     base: str
     tested_base: str
     head: str
     changed: tuple[str, ...]
+    tests: tuple[str, ...] = ()
     source: str
     patch: str
     redacted: bool = False
@@ -206,8 +208,13 @@ class CodeStore:
         contents: Contents,
         session_end: Callable[[Callable[[str], Content]], Awaitable[SessionEnd]],
         source: str = "",
+        steering: Collection[str] = (),
     ) -> Checkout | Refusal:
-        """The three trees; the head is the final commit, else the final diff, else what `session_end` tells."""
+        """The three trees; the head is the final commit, else the final diff, else what `session_end` tells.
+
+        `steering` are paths that the test command starts: both sides have them as the patch left them, so that no
+        difference between them can be bought there.
+        """
         base = await self._blocking(lambda: self._trees.commit(commit_base, what="the base commit"))
         found = await self._head(base, final_state or {}, contents)
         if found is None:
@@ -222,12 +229,13 @@ class CodeStore:
             return found
         head, patch, redacted = found
         changed = await self._blocking(lambda: self._changed(base.tree_id, head))
-        tested = await self._blocking(lambda: self._with_tests(base.tree_id, changed))
+        tested = await self._blocking(lambda: self._with_tests(base.tree_id, changed, steering))
         return Checkout(
             base=base.tree_id,
             tested_base=tested,
             head=head,
             changed=tuple(os.fsdecode(entry.path) for entry in changed),
+            tests=tuple(path for raw, (_, mode), _ in changed if int(mode) and is_test_file(path := os.fsdecode(raw))),
             source=source,
             patch=patch,
             redacted=redacted,
@@ -288,12 +296,12 @@ class CodeStore:
     def _changed(self, base: str, head: str) -> list[RawEntry]:
         return parse_raw(self._git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head))
 
-    def _with_tests(self, base: str, changed: list[RawEntry]) -> str:
-        """The base with every changed test file as head has it."""
+    def _with_tests(self, base: str, changed: list[RawEntry], steering: Collection[str]) -> str:
+        """The base with every changed test file, and what steers the tests, as head has it."""
         lines = [
             b"%s %s\t%s\0" % (mode.replace("000000", "0").encode(), object_id.encode(), path)
             for path, (_, mode), (_, object_id) in changed
-            if is_test_file(os.fsdecode(path))
+            if is_test_file(name := os.fsdecode(path)) or name in steering
         ]
         if not lines:
             return base

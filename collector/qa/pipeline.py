@@ -7,16 +7,14 @@ all the same, and the trace ends `qa_failed` instead of `complete`.
 
 from __future__ import annotations
 
-import asyncio
-import shlex
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import orjson
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from collector.collector import Collector
 from collector.final.document import materialize
@@ -27,250 +25,16 @@ from collector.judge.port import Judge
 from collector.judge.step import prepared_step, verdict_of
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
 from collector.qa.profiles import Plan, Refusal, plan_of
-from collector.qa.proof import Run, prove
+from collector.qa.runs import Progress, TestsStep, not_testable
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.sandbox.owners import scratch_folder
-from collector.qa.sandbox.port import Job, Outcome, Sandbox
-from collector.qa.sandbox.script import WORKSPACE
+from collector.qa.sandbox.port import Sandbox
 from collector.qa.settings import QaSettings
 from collector.store.port import QaFact, TraceRow
-from runner.checks.report_formats import read_reports
-from runner.checks.reports import TestReport
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import Runner
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import ConflictError, LimitError, PmError, SandboxError, TraceError, UnavailableError
-
-_T = TypeVar("_T")
-Phase = Literal["base", "head"]
-Progress = Callable[[str], None]
-"""Takes a line about what happens."""
-_GO_OUTPUT: Final = 16 << 20  # its output is its report
-_TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbox (qa.workspace_mb)")
-
-
-class _Ran(NamedTuple):
-    phase: Phase
-    invocation: dict[str, JsonValue]
-    note: dict[str, JsonValue]
-    run: Run
-    outcome: Outcome
-
-
-def not_testable(runner: str, refusal: Refusal, *, detail: Mapping[str, JsonValue] | None = None) -> dict[str, Any]:
-    """The `qa.tests` of a trace whose tests could not be run."""
-    told: dict[str, JsonValue] = {**(detail or {}), "why": refusal.detail[:2000]}
-    return {"runner": runner, "final_passed": None, "not_testable": refusal.reason, "detail": told}
-
-
-@dataclass(frozen=True, kw_only=True)
-class TestsStep:
-    """A prepared step; `folder` is for the trees."""
-
-    __test__ = False  # no class of tests for pytest
-
-    plan: Plan
-    checkout: Checkout
-    code: CodeStore
-    sandbox: Sandbox
-    settings: QaSettings
-    keep: Callable[..., Awaitable[str]]
-    """`Collector.keep_result` of this trace."""
-    folder: Path
-    progress: Progress = field(default=lambda _: None)
-
-    async def run(self) -> dict[str, Any]:
-        """The `qa.tests` object."""
-        facts = await self.sandbox.facts(self.plan.image)
-        detail: dict[str, JsonValue] = {
-            "sandbox": facts.as_json(),
-            "image_id": await self.sandbox.image_id(self.plan.image),
-            "checkout": self.checkout.as_json(),
-        }
-        if facts.lesser:
-            self.progress(f"tests: a lesser sandbox, {facts.name}; it lacks {', '.join(facts.lacks)}")
-        if self.plan.build_network and facts.name == "bubblewrap":
-            why = "the build asks for the network, and this lesser sandbox has none to give"
-            return not_testable(self.plan.runner, Refusal("policy", why), detail=detail)
-        built = await self._build(detail)
-        if isinstance(built, Refusal):
-            return not_testable(self.plan.runner, built, detail=detail)
-        ran: list[_Ran] = []
-        for phase in self._phases:
-            for number in range(1, self.settings.repeats + 1):
-                source = built.get(phase)
-                one = await self._once(phase, source, number) if source is not None else self._unbuilt(phase)
-                refusal = _untested(one)
-                if refusal is not None:
-                    return not_testable(self.plan.runner, refusal, detail=detail)
-                ran.append(one)
-        return await self._result(ran, detail)
-
-    @property
-    def _phases(self) -> tuple[Phase, ...]:
-        return ("head",) if self.checkout.unchanged else ("head", "base")
-
-    @property
-    def _proxy(self) -> tuple[tuple[str, str], ...]:
-        names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
-        return tuple((name, self.settings.build_proxy) for name in names) if self.settings.build_proxy else ()
-
-    @property
-    def _home(self) -> tuple[tuple[str, str], ...]:
-        """What a build installs for its user goes with the tree."""
-        return (("HOME", f"{WORKSPACE}/.pm-home"),) if self.plan.build else ()
-
-    async def _build(self, detail: dict[str, JsonValue]) -> dict[Phase, Path | None] | Refusal:
-        """A tar for each phase, built; None where the base cannot be."""
-        trees: dict[Phase, Path | None] = {}
-        notes: list[JsonValue] = []
-        for phase in self._phases:
-            tree = self.checkout.head if phase == "head" else self.checkout.tested_base
-            source = self.folder / f"{phase}.tar"
-            await self.code.write_tar(tree, source)
-            trees[phase] = source
-            if self.plan.build:
-                saved = self.folder / f"{phase}-built.tar"
-                outcome = await self._sure(lambda: self.sandbox.run(self._build_job(source, saved)))  # noqa: B023 - awaited here
-                notes.append({"phase": phase, **_shown(outcome), **await self._streams(outcome)})
-                detail["build"] = list(notes)
-                self.progress(f"tests: build of {phase} {_word(outcome)}")
-                source.unlink()
-                trees[phase] = saved if outcome.passed and outcome.saved else None
-                if outcome.kind == "no_room":
-                    return _TOO_LARGE
-                if phase == "head" and trees[phase] is None:
-                    return Refusal("build_failed", f"the build of the fix {_word(outcome)}")
-        return trees
-
-    def _build_job(self, source: Path, saved: Path) -> Job:
-        line = " && ".join(shlex.join(words) for words in self.plan.build)
-        return Job(
-            image=self.plan.image,
-            source=source,
-            command=("sh", "-c", line),
-            environment=(*self._home, *(self._proxy if self.plan.build_network else self.plan.environment)),
-            network=self.settings.network_name if self.plan.build_network else "",
-            save=saved,
-            limits=self.settings.limits,
-            label="build",
-        )
-
-    async def _once(self, phase: Phase, source: Path, number: int) -> _Ran:
-        begun = now_epoch_ms()
-        job = Job(
-            image=self.plan.image,
-            source=source,
-            command=self.plan.command,
-            probe=self.plan.probe,
-            reports=self.plan.reports,
-            environment=(*self.plan.environment, *self._home),
-            limits=self.settings.limits,
-            label=f"tests {phase} {number}",
-        )
-        if self.plan.go_events:
-            job = replace(job, limits=replace(job.limits, keep_bytes=_GO_OUTPUT))
-        outcome = await self._sure(lambda: self.sandbox.run(job))
-        reading, report = read_reports(outcome.reports, output=outcome.stdout if self.plan.go_events else b"")
-        self.progress(f"tests: {phase} {number} of {self.settings.repeats} {_word(outcome, report)}")
-        invocation = self._invocation(phase, begun, outcome)
-        invocation |= {**await self._streams(outcome), "report_blob_id": await self._report(outcome)}
-        note: dict[str, JsonValue] = {"invocation_id": invocation["invocation_id"], **_shown(outcome)}
-        if (tests := report.tests if reading in {"read", "no_tests"} else None) is not None:
-            note["tests"] = {**report.counts}
-        return _Ran(phase, invocation, note, Run(phase, outcome.passed, tests), outcome)
-
-    def _invocation(self, phase: Phase, begun: int, outcome: Outcome | None) -> dict[str, JsonValue]:
-        return {
-            "invocation_id": new_id(),
-            "ts_ms": begun,
-            "command": self.plan.shown,
-            "exit_code": outcome.exit_code if outcome else None,
-            "duration_ms": outcome.duration_ms if outcome else 0,
-            "passed": outcome is not None and outcome.passed,
-            "phase": phase,
-        }
-
-    def _unbuilt(self, phase: Phase) -> _Ran:
-        """A run of code that could not be built: the tests fail on it."""
-        invocation = self._invocation(phase, now_epoch_ms(), None)
-        note: dict[str, JsonValue] = {"invocation_id": invocation["invocation_id"], "ended": "build_failed"}
-        return _Ran(phase, invocation, note, Run(phase, passed=False), Outcome(kind="exit", exit_code=1))
-
-    async def _result(self, ran: list[_Ran], detail: dict[str, JsonValue]) -> dict[str, Any]:
-        if self.checkout.redacted and not all(one.run.passed for one in ran if one.phase == "head"):
-            why = "something in the fix was replaced by redaction, so its failing says nothing"
-            return not_testable(self.plan.runner, Refusal("redacted", why), detail=detail)
-        proof = prove([one.run for one in ran], changed=self.checkout.changed, repeats=self.settings.repeats)
-        shown = proof.as_json()
-        if shown["tests_left_out"]:
-            table = orjson.dumps([row._asdict() for row in proof.rows])
-            shown["table_blob_id"] = await self.keep(table, content_type="application/json")
-        self.progress(f"tests: {proof.verdict.replace('_', ' ')}")
-        notes: list[JsonValue] = [one.note for one in ran]
-        return {
-            "runner": self.plan.runner,
-            "container_image": None if str(detail["image_id"]).startswith("host:") else self.plan.image,
-            "invocations": [one.invocation for one in ran],
-            "final_passed": all(one.run.passed for one in ran if one.phase == "head"),
-            "not_testable": None,
-            "detail": {**detail, "runs": notes, "proof": shown},
-        }
-
-    async def _streams(self, outcome: Outcome) -> dict[str, JsonValue]:
-        streams = {"stdout_blob_id": outcome.stdout, "stderr_blob_id": outcome.stderr}
-        return {name: await self.keep(data, from_program=True) if data else None for name, data in streams.items()}
-
-    async def _report(self, outcome: Outcome) -> JsonValue:
-        """The first report that came back; it holds the output of failed tests, so consent to output is asked."""
-        for data in outcome.reports.values():
-            return await self.keep(data, from_program=True)
-        return None
-
-    async def _sure(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
-        """Try again where the sandbox, not the program, failed."""
-        for wait in (*self.settings.waits_s, None):
-            try:
-                return await attempt()
-            except SandboxError as error:
-                if wait is None:
-                    raise
-                self.progress(f"tests: {error.what} ({error.why}); trying again")
-                await asyncio.sleep(wait)
-        raise AssertionError("the last round returns or raises")  # pragma: no cover
-
-
-def _untested(ran: _Ran) -> Refusal | None:
-    """Why this run says nothing about the code, if it does not."""
-    if ran.outcome.kind == "missing":
-        return Refusal("tool_missing", "the test runner (or tar) is not in the sandbox: use an image that holds it")
-    if ran.outcome.kind == "no_room":
-        return _TOO_LARGE
-    if ran.phase == "head" and ran.run.tests == ():
-        return Refusal("no_tests", "the command found no tests")
-    return None
-
-
-def _shown(outcome: Outcome) -> dict[str, JsonValue]:
-    names = ("exit_code", "duration_ms", "dropped_bytes", "killed_for_memory")
-    return {"ended": outcome.kind, **{name: getattr(outcome, name) for name in names}}
-
-
-def _word(outcome: Outcome, report: TestReport | None = None) -> str:
-    said = {
-        "exit": "passed" if outcome.passed else f"failed, exit {outcome.exit_code}",
-        "timeout": "ran out of time",
-        "oom": "ran out of memory",
-        "output": "wrote too much",
-        "missing": "found no test runner",
-        "no_room": "had no room for the sources",
-        "escaped": "ended its own sandbox",
-    }[outcome.kind]
-    if report is not None and report.tests:
-        parts = ", ".join(f"{number} {name}" for name, number in report.counts.items() if number)
-        said = f"{said} ({parts})"
-    return f"{said} in {outcome.duration_ms / 1000:.1f} s"
-
 
 SandboxFor = Callable[[str], Awaitable[Sandbox]]
 """The sandbox for an image; raises `SandboxError`."""
@@ -446,6 +210,7 @@ class _Run:
             contents=contents,
             session_end=end,
             source=source,
+            steering=plan.steering,
         )
         if isinstance(checkout, Refusal):
             return checkout

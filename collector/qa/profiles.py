@@ -10,17 +10,19 @@ import re
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
+from collector.qa.sandbox.script import WORKSPACE
+from runner.checks.command_line import Launch, narrowed, plan_launch
 from tracer.capture.wire import QaProfile, Runner
 
 REPORT_FOLDER: Final = ".pm-report"
-_REPORT: Final = f"{REPORT_FOLDER}/junit.xml"
+_REPORT: Final = f"{WORKSPACE}/{REPORT_FOLDER}/report"
 _SHELL: Final = re.compile(r"[;&|<>$`\\\n\r\0(){}*?!#~\[\]]")
 _PATTERN: Final = re.compile(r"[\w.*?/-]+")
 
@@ -45,7 +47,10 @@ class AllowLists:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is run. `shown` is the command for people; `go_events` says that its output is `go test -json`."""
+    """What is run. `shown` is the command for people.
+
+    `told_by_output`: tests are named in the output. `reporting`: the runner is known, so that every run must report.
+    """
 
     runner: Runner
     image: str
@@ -56,7 +61,20 @@ class Plan:
     environment: tuple[tuple[str, str], ...]
     build: tuple[tuple[str, ...], ...] = ()
     build_network: bool = False
-    go_events: bool = False
+    told_by_output: bool = False
+    reporting: bool = False
+
+    @property
+    def steering(self) -> frozenset[str]:
+        """The files of the tree that the command starts, as far as it names them."""
+        make = ("GNUmakefile", "makefile", "Makefile") if self.command[0] == "make" else ()
+        package = ("package.json",) if self.command[0] in {"npm", "npx", "yarn", "pnpm"} else ()
+        return frozenset((*(word.removeprefix("./") for word in self.shown.split()), *make, *package))
+
+    def only(self, files: Sequence[str]) -> Plan | None:
+        """The plan for these test files alone, where the runner can be told."""
+        text = narrowed(self.shown, files)
+        return None if text is None else replace(self, shown=text, command=_started(text, self.command).command)
 
 
 class _Usual(NamedTuple):
@@ -70,7 +88,6 @@ _USUAL: Final[Mapping[str, _Usual]] = {
     runner: _Usual(row["command"], row["probe"], tuple(row["reports"]), tuple(row["environment"].items()))
     for runner, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
-_PYTEST_STARTS: Final = (("pytest",), ("py.test",), ("python", "-m", "pytest"), ("python3", "-m", "pytest"))
 
 
 def normal_image(name: str) -> str:
@@ -92,8 +109,8 @@ def plan_of(asked: Any, lists: AllowLists) -> Plan | Refusal:
     if not any(fnmatchcase(image, _image_pattern(pattern)) for pattern in lists.images):
         return Refusal("policy", f"the image {image!r} is not on this server's list (qa.images)")
     usual = _USUAL[profile.runner]
-    text = profile.command or usual.command
-    if not text.strip():
+    text = (profile.command or usual.command).strip()
+    if not text:
         return Refusal("policy", "a custom profile needs a command")
     command = _allowed(text, lists.commands)
     if command is None:
@@ -121,24 +138,32 @@ def _with_reports(
     reports: tuple[str, ...],
     text: str,
 ) -> Plan:
-    usual = _USUAL[profile.runner]
-    go_events = False
-    if profile.runner == "pytest" and any(command[: len(start)] == start for start in _PYTEST_STARTS):
-        command = (*command, f"--junitxml={_REPORT}", "-o", "junit_family=xunit1", "-p", "no:cacheprovider")
-    elif profile.runner == "go test" and command[:2] == ("go", "test"):
-        command, go_events = ("go", "test", "-json", *command[2:]), True
+    usual, started = _USUAL[profile.runner], _started(text, command)
     return Plan(
         runner=profile.runner,
         image=image,
-        command=command,
+        command=started.command,
         shown=text,
         probe=usual.probe,
-        reports=reports,
-        environment=usual.environment,
+        reports=(f"{REPORT_FOLDER}/*", *reports),
+        environment=tuple({**dict(usual.environment), **started.launch.variables}.items()),
         build=build,
         build_network=profile.network,
-        go_events=go_events,
+        told_by_output=started.launch.told_by_output,
+        reporting=bool(started.launch.runners),
     )
+
+
+class _Started(NamedTuple):
+    command: tuple[str, ...]
+    launch: Launch
+
+
+def _started(text: str, command: Sequence[str]) -> _Started:
+    """The command with its runner made to report: words, or one line for the shell as it is allowed."""
+    launch = plan_launch(text, report=_REPORT, bash=None, starter="")
+    shell = tuple(command[:2]) == ("sh", "-c")
+    return _Started(("sh", "-c", launch.argv[-1]) if shell else tuple(shlex.split(launch.argv[-1])), launch)
 
 
 def _image_pattern(entry: str) -> str:

@@ -1,7 +1,8 @@
 """Whether tests prove a fix: they fail on the base with the patch's own tests laid over it, and pass at head, always.
 
 Pure: from runs to a verdict and one row a test. A test whose outcome differs between runs of the same code is flaky
-and proves nothing. Without per-test reports the exit codes alone speak, and the record says so (`level`).
+and proves nothing. Where no run can report, the exit codes alone speak, and the record says so (`level`); a fix whose
+runs end well without the report that they owe has proved nothing.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ from pydantic import JsonValue
 from runner.checks.reports import CaseResult
 from runner.gate.file_roles import is_test_file
 
-Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_tests"]
+Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_report"]
 ABSENT: Final = "absent"
 _BAD: Final = frozenset({"failed", "error"})
 
 
 class Run(NamedTuple):
-    """One run of the test command: on which code, whether it passed, and its tests where a report tells."""
+    """One run of the test command: on which code, whether it passed, and its tests where a whole report tells.
+
+    `whole` is false where the fix's own tests alone were run.
+    """
 
     phase: Literal["base", "head"]
     passed: bool
     tests: tuple[CaseResult, ...] | None = None
+    whole: bool = True
 
 
 class Row(NamedTuple):
@@ -87,15 +92,21 @@ class Proof:
         }
 
 
-def prove(runs: Sequence[Run], *, changed: Sequence[str], repeats: int) -> Proof:
-    """The verdict over all runs; `changed` are the paths that differ between base and head."""
+def prove(runs: Sequence[Run], *, changed: Sequence[str], repeats: int, reporting: bool = False) -> Proof:
+    """The verdict over all runs; `changed` are the paths that differ between base and head.
+
+    `reporting`: the command's runner reports its tests where nothing keeps it from that.
+    """
     base = [run for run in runs if run.phase == "base"]
     head = [run for run in runs if run.phase == "head"]
     tests_changed = tuple(path for path in changed if is_test_file(path))
     told = bool(head) and all(run.tests is not None for run in head) and any(run.tests for run in head)
     rows = _rows(base, head, tests_changed) if told else ()
+    owed = reporting or any(run.tests for run in runs)
     return Proof(
-        verdict=_verdict(base, head, rows, told=told),
+        verdict="no_report"
+        if owed and not told and all(run.passed for run in head)
+        else _verdict(base, head, rows, told=told),
         level="tests" if told else "run",
         repeats=repeats,
         rows=rows,
@@ -104,8 +115,6 @@ def prove(runs: Sequence[Run], *, changed: Sequence[str], repeats: int) -> Proof
 
 
 def _verdict(base: list[Run], head: list[Run], rows: tuple[Row, ...], *, told: bool) -> Verdict:
-    if not told and head and all(run.tests == () for run in head):
-        return "no_tests"
     if not all(run.passed for run in head):
         # Failing each time outweighs flaky: some test is wrong at head for sure.
         if told:
@@ -127,19 +136,19 @@ def _any_passed(runs: list[Run]) -> bool:
 
 
 def _rows(base: list[Run], head: list[Run], tests_changed: tuple[str, ...]) -> tuple[Row, ...]:
-    before, after = [_by_id(run) for run in base], [_by_id(run) for run in head]
-    ids = dict.fromkeys(test for run in (*after, *before) for test in run)
+    before, after = _by_id(base), _by_id(head)
+    ids = dict.fromkeys((*after, *before))
     # A test that is missing where the run passed was not there; where the run failed, it could not even start.
     failed = bool(base) and not any(run.passed for run in base)
     rows = []
     for test in ids:
-        shown = next(run[test] for run in (*after, *before) if test in run)
-        was = _summary([run.get(test) for run in before])
+        shown = next(case for case in (*after.get(test, ()), *before.get(test, ())) if case is not None)
+        was = _summary(before.get(test, []))
         rows.append(
             Row(
                 test,
                 was if was != ABSENT or failed else "new",
-                _summary([run.get(test) for run in after]),
+                _summary(after.get(test, [])),
                 touched=_touched(shown, tests_changed),
                 file=shown.file,
             )
@@ -147,8 +156,13 @@ def _rows(base: list[Run], head: list[Run], tests_changed: tuple[str, ...]) -> t
     return tuple(rows)
 
 
-def _by_id(run: Run) -> dict[str, CaseResult]:
-    return {test.id: test for test in run.tests or ()}
+def _by_id(runs: list[Run]) -> dict[str, list[CaseResult | None]]:
+    """Each test's results, None for a whole run that does not have it."""
+    tables = [({test.id: test for test in run.tests or ()}, run.whole) for run in runs]
+    return {
+        test: [table.get(test) for table, whole in tables if whole or test in table]
+        for test in dict.fromkeys(test for table, _ in tables for test in table)
+    }
 
 
 def _summary(results: list[CaseResult | None]) -> str:

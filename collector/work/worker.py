@@ -1,7 +1,8 @@
 """Runs the quality checks of finalized traces: embedded in the server (SQLite), or from the queue (PostgreSQL).
 
-Embedded, the store's rows are the queue, and one process per lock file works. With PgQueuer any number of `pm worker`
-work: a dead worker's job is taken by another after `heartbeat_s`. A job that kills its workers ends as a dead letter.
+Embedded, the store's rows are the queue, and one process per lock file works. With PgQueuer any number of
+`pm admin worker` work: a dead worker's job is taken by another after `heartbeat_s`. A job that kills its workers ends
+as a dead letter.
 """
 
 from __future__ import annotations

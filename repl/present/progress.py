@@ -13,6 +13,7 @@ from runner.core.state import answer_in
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
 from tracer import facts
+from tracer.names import REVIEW
 from tracer.verification import strength_text, survivor_text, unverified_in, unverified_text
 
 _TEXT: Final = 6_000
@@ -282,6 +283,8 @@ class Progress:
         agent = self.executor or escape(fact.executor or "agent")
         if fact.subtask_id is None:
             self.phase = f"asking {agent}"
+        elif fact.purpose == REVIEW:
+            self.phase = self._working() or f"asking {escape(fact.executor or 'a model')} for a review"
         else:
             self.phase = self._working() or f"asking {agent} for a plan"
         if fact.subtask_id is None or not self.board.standings:
@@ -294,7 +297,8 @@ class Progress:
         return f"working on {', '.join(map(str, numbers[:8]))}{'…' if len(numbers) > 8 else ''}" if numbers else ""
 
     def _llm_response(self, fact: facts.LlmResponse) -> list[str]:
-        self.phase = "judging" if fact.subtask_id is None else self._working() or "planning"
+        judging = fact.subtask_id is None or fact.purpose == REVIEW
+        self.phase = "judging" if judging else self._working() or "planning"
         if fact.subtask_id is None:
             self.stream.reset()  # the answered line stands for what was streamed
         self._answering.pop(fact.subtask_id, None)
@@ -305,6 +309,8 @@ class Progress:
             self.cost += fact.cost_usd
         elif not fact.unbilled:
             self.cost = None
+        if fact.purpose == REVIEW:
+            return [self._reviewed(fact, tokens)]
         if fact.subtask_id is not None:
             return []
         word = f"answered {escape(fact.status)}" if fact.failed else "answered"
@@ -321,8 +327,16 @@ class Progress:
             return [f"  [{self.iteration}] {word:<8} {spent}   {shown}"]
         return [f"  [{self.iteration}] {word:<30} {time:>8}   {tokens_text(tokens):>10}   {shown}"]
 
+    def _reviewed(self, fact: facts.LlmResponse, tokens: int | None) -> str:
+        """`  [0] reviewed                8.1 s    3,400 tok   $0.02`."""
+        word = "review failed" if fact.error else "reviewed before" if fact.cached else "reviewed"
+        spent = [seconds_text(fact.duration_ms), tokens_text(tokens), cost_text(fact.cost_usd)]
+        return f"  [{self.iteration}] {word:<30} {'   '.join(part for part in spent if part)}".rstrip()
+
     def _quality_judgment(self, fact: facts.QualityJudgment) -> list[str]:
         self.question = fact.question
+        spent = fact.spent_usd
+        self.cost = None if self.cost is None or spent is None else self.cost + spent
         if fact.subtask_id is not None:
             self.phase = self._working() or self.phase
             return []

@@ -18,14 +18,26 @@ from repl.registry.rows.prompt import SESSION_COMMANDS
 from repl.registry.rows.sessions import DISTILL_COMMANDS
 from repl.registry.rows.setup import SETTINGS_COMMANDS
 from repl.registry.rows.work import TASK_COMMANDS
-from repl.registry.spec import Command, Flag
+from repl.registry.spec import Command, Flag, Group
 
-GROUPS: dict[str, str] = {
-    "task": "Give and follow work",
-    "trace": "Read what happened",
-    "sessions": "Sessions of other agents, and captured ones",
+GROUPS: dict[Group, str] = {
+    "work": "Work: give it to an agent, and follow it",
+    "look": "Look: what was done, and how",
+    "gate": "Gate: judge files and answers",
+    "setup": "Set-up: this machine, this project, the browser",
+    "sessions": "Sessions: what agents did by themselves, distilled",
+    "record": "Record: fix a bug in a recorded shell",
+    "capture": "Captures: recorded bug fixes at a collector",
+    "admin": "Administration: tokens, workers, deleting, secrets",
     "session": "This session",
-    "settings": "Set up and help",
+}
+
+# What `pm --help` shows of each group; `pm help GROUP` shows all of it.
+FRONT: dict[Group, tuple[str, ...]] = {
+    "work": ("run", "resume", "respond", "stop", "undo", "review"),
+    "look": ("tasks", "show", "diff", "trace"),
+    "gate": ("gate", "check"),
+    "setup": ("doctor", "config", "serve", "demo"),
 }
 
 GLOBAL_FLAGS: tuple[Flag, ...] = (

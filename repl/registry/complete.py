@@ -76,7 +76,7 @@ def candidates(words: list[str], *, surface: str, sources: Sources = no_values) 
     if command is None:
         return _ordered(typed, _names(surface, words[:-1]))
     found: list[Candidate] = []
-    following = _names(surface, words[:-1]) if not rest else []
+    following = _names(surface, words[:-1])
     flag = _flags(command).get(rest[-1]) if rest else None
     if flag is not None and flag.value:
         return _values(typed, flag.values, flag.choices, sources)
@@ -134,7 +134,7 @@ def _ordered(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
 
 EXECUTORS = ("auto", "anthropic", "claude", "codex", "gemini", "acp", "scripted", "replay")
 THEMES = ("auto", "dark", "light", "high-contrast", "mono")
-CRITERIA = ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9")
+CRITERIA = ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q12")
 _FIXED = {"event": EVENT_NAMES, "executor": EXECUTORS, "status": TASK_STATUSES, "theme": THEMES, "criterion": CRITERIA}
 _MOST = 200
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Group = Literal["task", "trace", "sessions", "settings", "session"]
+Group = Literal["work", "look", "gate", "setup", "sessions", "record", "capture", "admin", "session"]
 Surface = Literal["cli", "slash"]
 # What completes a value: the words themselves (`choices`) or a kind that repl.registry.complete knows.
 Values = Literal[

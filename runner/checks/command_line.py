@@ -80,6 +80,7 @@ class Runner(NamedTuple):
     first: bool
     unless: frozenset[str]
     drops: frozenset[str]
+    files: str
     lists: frozenset[str]
     example: tuple[str, str]
 
@@ -97,6 +98,7 @@ def runners() -> tuple[Runner, ...]:
             row.get("first", False),
             frozenset(row.get("unless", ())),
             frozenset(row.get("drops", ())),
+            row.get("files", ""),
             frozenset(row["lists"]),
             (row["example"][0], row["example"][1]),
         )
@@ -124,18 +126,23 @@ class Launch:
 
 
 def plan_launch(
-    command: str, *, report: str, bash: str | None = "bash", scripts: Mapping[str, str] | None = None
+    command: str,
+    *,
+    report: str,
+    bash: str | None = "bash",
+    scripts: Mapping[str, str] | None = None,
+    starter: str = str(PYTHON_STARTER),
 ) -> Launch:
     """How to start `command`; `report` is the beginning of file names outside the workspace.
 
     `bash` is the program, None where there is none: pipelines then end as their last part does. `scripts` are those of
-    package.json at the base.
+    package.json at the base. `starter` is where `python_starter.py` stands; empty: `python -m` stays as it is.
     """
-    line = _Line(command, report=report, scripts=scripts or {}, pipefail=bash is not None)
+    line = _Line(command, report=report, scripts=scripts or {}, pipefail=bash is not None, starter=starter)
     text = line.rewritten()
     hidden = {} if line.found else {name: value.replace("{report}", report) for name, value in _HIDDEN.items()}
-    if any("--test-reporter" in script for script in (scripts or {}).values()):
-        hidden.pop("NODE_OPTIONS", None)  # every reporter needs its own destination: two sets of them clash
+    if not any("--test" in script and "--test-reporter" not in script for script in (scripts or {}).values()):
+        hidden.pop("NODE_OPTIONS", None)  # old versions of node end at it, and reporters of its own clash with ours
     count = "-count=1"  # a kept result says nothing about this tree
     return Launch(
         command=command,
@@ -146,6 +153,25 @@ def plan_launch(
         told_by_output=any(not call.leaves_file and not call.piped for call in line.found),
         doubt=line.doubt(),
     )
+
+
+def narrowed(command: str, files: Sequence[str]) -> str | None:
+    """The command for these test files alone; None where its runner cannot be told, or is told already what to run."""
+    line = _Line(command, report="", scripts={}, pipefail=True)
+    call = line.found[0] if len(line.found) == 1 and not line.found[0].piped else None
+    if call is None or call.runner is None or call not in line.calls or not call.runner.files:
+        return None
+    wanted = [path for path in files if re.search(call.runner.files, path)]
+    if call.runner.name == "go":
+        wanted = [f"./{path.rpartition('/')[0]}" for path in wanted]
+    rest = list(zip(call.words[call.begin :], call.spans[call.begin :], strict=True))
+    whole = next((span for word, span in rest if word in {"./...", "."}), None)
+    if not wanted or any(not (word or "x").startswith("-") for word, span in rest if span != whole):
+        return None
+    start, end = whole or (call.spans[-1][1], call.spans[-1][1])
+    data = command.encode("utf-8", "surrogateescape")
+    chosen = f"{'' if whole else ' '}{shlex.join(dict.fromkeys(wanted))}".encode("utf-8", "surrogateescape")
+    return (data[:start] + chosen + data[end:]).decode("utf-8", "surrogateescape")
 
 
 def prove_nothing(command: str, *, scripts: Mapping[str, str] | None = None) -> NotVerified | None:
@@ -164,8 +190,8 @@ class _Call:
     runner: Runner | None = None
     begin: int = 0
     """Index of the first word behind the runner's start."""
-    module: bool = False
-    """It is `python -m RUNNER`."""
+    started: bool = False
+    """It is `python -m RUNNER`, which our starter takes the place of."""
     inner: _Line | None = None
     """What a script or `sh -c` runs, and the words that it takes the place of."""
     shell: tuple[str, ...] = ()
@@ -174,7 +200,7 @@ class _Call:
     @property
     def leaves_file(self) -> bool:
         """Whether the runner reports to a file of ours."""
-        if self.runner is None or (self.module and self.runner.name == "unittest"):
+        if self.runner is None or (self.started and self.runner.name == "unittest"):
             return self.runner is not None
         return any("{report}" in arg for arg in self.runner.args)
 
@@ -185,10 +211,20 @@ class _Call:
 class _Line:
     """A command line, read once."""
 
-    def __init__(self, text: str, *, report: str, scripts: Mapping[str, str], pipefail: bool, depth: int = 0) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        report: str,
+        scripts: Mapping[str, str],
+        pipefail: bool,
+        starter: str = "",
+        depth: int = 0,
+    ) -> None:
         self._bytes = text.encode("utf-8", "surrogateescape")
-        self._report, self._scripts, self._pipefail, self._depth = report, scripts, pipefail, depth
-        self._calls: list[_Call] = []
+        self._report, self._scripts, self._pipefail = report, scripts, pipefail
+        self._starter, self._depth = starter, depth
+        self.calls: list[_Call] = []
         self._inverted = False
         shell = by_name("bash")
         readable = shell is not None and not is_too_deep(self._bytes) and len(self._bytes) <= _MOST_BYTES
@@ -200,7 +236,7 @@ class _Line:
     def found(self) -> list[_Call]:
         """The calls of known runners, those in scripts too."""
         return [
-            one for call in self._calls for one in ([call] if call.runner else call.inner.found if call.inner else [])
+            one for call in self.calls for one in ([call] if call.runner else call.inner.found if call.inner else [])
         ]
 
     def doubt(self) -> NotVerified | None:
@@ -209,16 +245,16 @@ class _Line:
             return None
         if self._inverted:
             return NotVerified(why="the test command turns its exit code round (!)", next=_REAL)
-        deciding = [call for call in self._calls if call in self._deciding]
-        running = [call for call in self._calls if call.runner or (call.inner and call.inner.found)]
+        deciding = [call for call in self.calls if call in self._deciding]
+        running = [call for call in self.calls if call.runner or (call.inner and call.inner.found)]
         if running and not any(call in self._deciding for call in running):
             return NotVerified(why="the test command throws its exit code away", next=_REAL)
-        if not running and self._calls and all(call.base(0) in _ALWAYS_0 for call in deciding):
+        if not running and self.calls and all(call.base(0) in _ALWAYS_0 for call in deciding):
             return NotVerified(why="the test command ends with 0 whatever the code is", next=_REAL)
         for call in running:
             if call.runner and (option := _listing(call)):
                 return NotVerified(why=f"the test command runs no tests ({option})", next=_REAL)
-        if not running and any(call.base(0) == "make" and _NO_RUN & set(call.words) for call in self._calls):
+        if not running and any(call.base(0) == "make" and _NO_RUN & set(call.words) for call in self.calls):
             return NotVerified(why="the test command runs no tests (make -n)", next=_REAL)
         inner = (call.inner.doubt() for call in deciding if call.inner)
         return next((doubt for doubt in inner if doubt), None)
@@ -226,7 +262,7 @@ class _Line:
     def rewritten(self) -> str:
         """The line with its runners made to report."""
         edits: list[tuple[int, int, str]] = []
-        for number, call in enumerate(self._calls):
+        for number, call in enumerate(self.calls):
             edits += self._edits(call, f"{self._report}-{self._depth}{number}")
         text = self._bytes
         for start, end, new in sorted(edits, reverse=True):
@@ -242,10 +278,10 @@ class _Line:
             return
         given = [str(word) for word in call.words]
         added = [arg.replace("{report}", report + runner.suffix) for arg in runner.args]
-        if call.module:
+        if call.started:
             # Before the current folder is on the import path: a pytest.py of the workspace cannot stand in.
             start, end = call.spans[call.begin - 2][0], call.spans[call.begin - 1][1]
-            yield start, end, shlex.join([str(PYTHON_STARTER), runner.name, f"{report}.xml"])
+            yield start, end, shlex.join([self._starter, runner.name, f"{report}.xml"])
             added = [] if runner.name == "unittest" else added
         place = call.spans[-1][1]
         if runner.first:
@@ -312,7 +348,7 @@ class _Line:
             return found
         last = ends[-1][1]
         if any(_keeps_status(call) for call in last):  # exit $status, wait $!: as any of them ended
-            return {call for call in self._calls if node.start_byte <= call.spans[0][0] < node.end_byte}
+            return {call for call in self.calls if node.start_byte <= call.spans[0][0] < node.end_byte}
         return found | last
 
     def _pair(self, node: tree_sitter.Node) -> set[_Call]:
@@ -326,7 +362,7 @@ class _Line:
         parts = [child for child in node.named_children if child.type not in {"file_redirect", "herestring_redirect"}]
         words = [_text(part) for part in parts]
         call = _Call(words, [(part.start_byte, part.end_byte) for part in parts] or [node.byte_range], node.end_byte)
-        self._calls.append(call)
+        self.calls.append(call)
         at = _unwrapped(call)
         if not self._look_inside(call, at):
             self._recognise(call, at)
@@ -338,7 +374,9 @@ class _Line:
                 end = _begins(call, at, start)
                 if end is not None:
                     call.runner, call.begin = runner, end
-                    call.module = start[0] == "python" and start[-2] == "-m" and "coverage" not in start
+                    call.started = (
+                        bool(self._starter) and start[0] == "python" and start[-2] == "-m" and "coverage" not in start
+                    )
                     return
 
     def _look_inside(self, call: _Call, at: int) -> bool:
@@ -358,7 +396,7 @@ class _Line:
             rest = [word for word in words[at + 1 :] if word not in {"-s", "--silent", "run", "run-script"}]
             name = "test" if rest[:1] == ["t"] else next(iter(rest), "")
             script = self._scripts.get(name)
-            if script is None or None in call.words[at:] or any(one.base(0) in {"cd", "pushd"} for one in self._calls):
+            if script is None or None in call.words[at:] or any(one.base(0) in {"cd", "pushd"} for one in self.calls):
                 return False
             given = words[words.index("--", at) + 1 :] if "--" in words[at:] else []
             whole = (self._scripts.get(f"pre{name}"), " ".join([script, shlex.join(given)]).strip())
@@ -368,8 +406,10 @@ class _Line:
         return False
 
     def _enter(self, call: _Call, text: str, shell: tuple[str, ...], span: tuple[int, int], *, pipefail: bool) -> None:
-        report = f"{self._report}-{len(self._calls)}"
-        call.inner = _Line(text, report=report, scripts=self._scripts, pipefail=pipefail, depth=self._depth + 1)
+        report = f"{self._report}-{len(self.calls)}"
+        call.inner = _Line(
+            text, report=report, scripts=self._scripts, pipefail=pipefail, starter=self._starter, depth=self._depth + 1
+        )
         call.shell, call.inner_span = shell, span
 
 

@@ -15,7 +15,7 @@ from tracer.facts import AgentError, CriterionResult, Issue
 from tracer.names import TRANSIENT
 
 # Gravest first: what makes the rest moot stands at the top.
-SEVERITY = ("Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q7", "Q9", "Q8")
+SEVERITY = ("Q10", "Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q12", "Q7", "Q9", "Q8")
 _PLACES_EACH = 8
 _PLACES_ALL = 24
 _LINE = 240
@@ -31,6 +31,8 @@ _REQUIRED = {
     "Q8": "The lint command passes, without changing its settings.",
     "MERGE": "Do the work again on the files as they are now, and keep what the others did.",
     "Q9": "The type check passes, without changing its settings.",
+    "Q12": "Everything that the request asks for is done.",
+    "Q10": "Put back what is named, and leave the user's uncommitted files and repository alone.",
 }
 
 
@@ -231,14 +233,14 @@ def end_iteration(loop: LoopState, subtask_id: str | None, judgment: str) -> App
 
 
 def _after_iteration(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
-    if loop.passed:
-        return Finish("COMPLETE", "passed")
     asks_person = state.request.limits.on_limit == "ask" and not state.action
     if (question := loop.question) is not None and (question.by == "agent" or not state.action):
         if state.request.limits.on_limit == "ask":
             return AwaitPerson("asked")
         if question.by == "agent":
             return Finish("INCOMPLETE", "asked")
+    if loop.passed and (question is None or state.action != "hint"):
+        return Finish("COMPLETE", "passed")
     if (over := over_limit(state)) is not None:
         return over
     allowed = state.request.limits.max_iterations + state.granted

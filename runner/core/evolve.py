@@ -13,7 +13,7 @@ from typing import Any, Final
 from runner.core.request import Request
 from runner.core.state import EMPTY, LoopState, Plan, TaskState, Totals, answer_in
 from tracer import facts
-from tracer.names import ACTIONS, PLAN_SUFFIX
+from tracer.names import ACTIONS, PLAN_SUFFIX, REVIEW
 
 _OUT_OF_ORDER_MS: Final = 10_000  # facts of subtasks are recorded at most so much later than they are dated
 
@@ -166,7 +166,8 @@ def _llm_request(state: TaskState, entry: facts.LlmRequest) -> TaskState:
         counted=loop.counted + (entry.purpose == "repair"),
     )
     totals = state.totals._replace(spent_ms=state.totals.spent_ms + spent) if spent else state.totals
-    return _with_loop(state, entry, loop, totals=totals, worked_until_ms=until, action="", hint="")
+    answered = {} if entry.purpose == REVIEW else {"action": "", "hint": ""}  # a review answers no person
+    return _with_loop(state, entry, loop, totals=totals, worked_until_ms=until, **answered)
 
 
 def _llm_response(state: TaskState, entry: facts.LlmResponse) -> TaskState:
@@ -227,10 +228,9 @@ def _billed(totals: Totals, usage: facts.Usage | None, cost: float | None, *, fr
 
 
 def _judged(totals: Totals, judgment: facts.QualityJudgment, spent_ms: int) -> Totals:
-    """With what the criteria spent by themselves: a conflict repeats results that are counted already."""
     totals = totals._replace(spent_ms=totals.spent_ms + spent_ms)
-    for result in () if judgment.conflict else judgment.criteria_results:
-        totals = _billed(totals, result.usage, result.cost_usd, free=result.usage is None)
+    for result in judgment.spenders:
+        totals = _billed(totals, result.usage, result.cost_usd, free=False)
     return totals
 
 

@@ -17,7 +17,7 @@ from runner.core.subtasks import standings
 from runner.core.task import TaskOutcome
 from tracer.drafts import Draft, continued_request
 from tracer.facts import Continues, Entry, LlmResponse, UserRequest
-from tracer.names import FINAL_STATUSES, TaskStatus
+from tracer.names import FINAL_STATUSES, REVIEW, TaskStatus
 from tracer.verification import strength_in, unverified_in, verification_of
 
 
@@ -55,7 +55,7 @@ def _answers(state: TaskState) -> list[LlmResponse]:
 
 def _mend(state: TaskState) -> str:
     """The next step that the last error came with: of the task's own answer, or of a subtask's."""
-    errors = [answer.error for answer in _answers(state) if answer.error is not None]
+    errors = [answer.error for answer in _answers(state) if answer.error is not None and answer.purpose != REVIEW]
     return next((error.next_step for error in errors if error.next_step), "")
 
 

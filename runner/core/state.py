@@ -126,7 +126,7 @@ class LoopState(NamedTuple):
     @property
     def question(self) -> Question | None:
         """What this loop rests with until the user answers."""
-        rests = self.phase == "ended" and not self.passed and self.retries == 0 and not self.replied
+        rests = self.phase == "ended" and self.retries == 0 and not self.replied
         return self.judgment.question if rests else None
 
 
@@ -151,9 +151,9 @@ class Plan(NamedTuple):
 
 
 def answer_in(fact: LlmResponse) -> str:
-    """What an LLM_RESPONSE answers, without its report; empty where there is nothing. A plan answers nothing."""
+    """What an LLM_RESPONSE answers, without its report; empty where there is nothing, as of a plan or a review."""
     is_plan = fact.subtask_id is not None and fact.subtask_id.endswith(PLAN_SUFFIX)
-    return prose_of(fact.output) if fact.output.strip() and not is_plan else ""
+    return prose_of(fact.output) if fact.output.strip() and not (is_plan or fact.purpose) else ""
 
 
 class TaskState(NamedTuple):

@@ -114,7 +114,7 @@ def fates(state: TaskState) -> dict[str, Fate]:
 
 def _unstarted(state: TaskState) -> Fate:
     """The fate of every subtask that was never asked and that nothing holds back."""
-    if any(refused(loop) for loop in state.subtasks.values()):
+    if any(refused(state.loop(item.id)) for item in state.planned):
         return Fate("skipped", Finish("ERROR", "auth"), "the agent's credentials were refused")
     over = over_limit(state)
     return Fate("skipped", over, "the limit of the whole task is reached") if over else Fate("run")

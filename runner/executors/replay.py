@@ -34,7 +34,8 @@ class ReplayExecutor:
         used = {ref for ref in request.history if ref.startswith(_PREFIX)}
         for seq, recorded in self._answers:
             ref = f"{_PREFIX}{seq}"
-            if recorded.subtask_id == request.subtask_id and ref not in used and seq not in self._in_flight:
+            same = _loop_of(recorded, request.task_id) == request.subtask_id
+            if same and ref not in used and seq not in self._in_flight:
                 self._in_flight.add(seq)
                 return _answer(recorded, ref)
         message = f"the trace has no answer left ({len(self._answers)} in all)"
@@ -42,6 +43,13 @@ class ReplayExecutor:
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+def _loop_of(recorded: LlmResponse, task_id: str) -> str | None:
+    """The loop of an answer as the task that replays it calls it: all but the main one begin with the task's id."""
+    name = recorded.subtask_id
+    began = name is not None and name.startswith(recorded.task_id)
+    return task_id + name.removeprefix(recorded.task_id) if name is not None and began else name
 
 
 def _answer(recorded: LlmResponse, ref: str) -> Answer:

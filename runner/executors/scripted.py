@@ -19,6 +19,7 @@ from runner.agent_report import clean_report
 from runner.core.chunk_plan import PLAN_HEADLINE, plan_of_text
 from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink, Usage, ignore_live
 from runner.executors.workspace_files import confined_path
+from runner.reviewer.review import REVIEW_HEADLINE, review_in
 from tracer.errors import ConfigError, UsageError
 from tracer.names import AnswerStatus, ErrorKind
 
@@ -182,9 +183,8 @@ class ScriptedExecutor:
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
         """The next unused reply that fits `request`; status ERROR when there is none."""
         used = {_line_of(ref) for ref in request.history} | self._in_flight
-        reply = self._pick(request.prompt, used) if request.answer_schema is None else self._pick_plan(used)
+        what, reply = self._pick_for(request, used)
         if reply is None:
-            what = "reply" if request.answer_schema is None else "plan"
             message = f"the script has no {what} left ({len(self._replies)} in all)"
             return Answer.failed("replies", message)
         self._in_flight.add(reply.line)
@@ -203,8 +203,16 @@ class ScriptedExecutor:
     async def close(self) -> None:
         """Nothing is held open."""
 
+    def _pick_for(self, request: Ask, used: set[int]) -> tuple[str, Reply | None]:
+        """What is asked for, and the reply: a plan and a review take none that is meant for the work."""
+        if request.prompt.startswith(REVIEW_HEADLINE):
+            return "review", next((one for one in self._replies if one.line not in used and _is_review(one)), None)
+        if request.answer_schema is not None:
+            return "plan", self._pick_plan(used)
+        return "reply", self._pick(request.prompt, used)
+
     def _pick(self, prompt: str, used: set[int]) -> Reply | None:
-        free = [reply for reply in self._replies if reply.line not in used]
+        free = [reply for reply in self._replies if reply.line not in used and not _is_review(reply)]
         for reply in free:
             if reply.match is not None and reply.match.search(prompt):
                 return reply
@@ -243,6 +251,13 @@ def _is_plan(reply: Reply) -> bool:
     if reply.match is not None and reply.match.search(PLAN_HEADLINE) and not reply.match.search("x"):
         return True
     return reply.error is None and plan_of_text(reply.output) is not None
+
+
+def _is_review(reply: Reply) -> bool:
+    """Whether the reply is meant for a reviewer: it is a review, or its `match` asks for one."""
+    if reply.match is not None:
+        return reply.match.search(REVIEW_HEADLINE) is not None and not reply.match.search("x")
+    return review_in(reply.output) is not None
 
 
 def _line_of(ref: str) -> int:

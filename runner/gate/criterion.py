@@ -75,6 +75,25 @@ class CommandResult:
     failing: tuple[str, ...] = ()
 
 
+HarmKind = Literal[
+    "deleted", "reset", "overwritten", "repository", "head", "commits", "history", "ref", "stash", "config", "hook"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harm:
+    """What happened to something of the user's that no change of the work calls for: a file, or the repository.
+
+    `deleted`, `reset` and `overwritten` are files that held work in no commit; `what` is the path or the name in the
+    repository, `before` and `after` its short values there. `commits` only adds to the branch, `history` loses some.
+    """
+
+    kind: HarmKind
+    what: str
+    before: str = ""
+    after: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survivor:
     """A fault in a changed function that no test noticed: `old` became `new`; `kind` `stub` is the whole function."""
@@ -141,7 +160,9 @@ class Question:
 class Evidence:
     """Everything the criteria may look at for one answer.
 
-    `protected_changes` names what the task changed under the state directory (already undone).
+    `diff` is the change as git writes it, of all files whose contents are at hand.
+    `protected_changes` names what the task changed under the state directory (already undone), `harm` what happened
+    to the user's uncommitted files and repository (`harm_unknown`: why that cannot be told).
     `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
     `report` is what the agent says of its work, None without one; `session` the calls of its session, None where no
     record of it exists; `unchanged_before` tells that the answer before this one changed nothing either.
@@ -155,6 +176,7 @@ class Evidence:
     stop_reason: str | None = None
     error_kind: str | None = None
     files: tuple[ChangedFile, ...] = ()
+    diff: bytes = b""
     claims: tuple[ClaimedPath, ...] = ()
     report: Report | None = None
     session: tuple[SessionCall, ...] | None = None
@@ -162,6 +184,8 @@ class Evidence:
     commands: tuple[CommandResult, ...] = ()
     not_checked: Mapping[CommandKind, NotVerified] = field(default_factory=dict)
     protected_changes: tuple[str, ...] = ()
+    harm: tuple[Harm, ...] = ()
+    harm_unknown: str = ""
     allow_test_changes: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -184,14 +208,16 @@ class Finding:
     """A criterion's result: passed, or the reason with its places.
 
     `not_verified` says why it could not be judged: `passed` is then no PASS, and no fault of the answer either.
-    `strength` is what Q11 counted. `usage` (counts by name) and `cost_usd` are what the criterion spent by itself: what
-    `Models.ask` costs is counted there. Usage without a cost is a cost that is unknown.
+    `question` is put to the user where nothing failed. `strength` is what Q11 counted. `usage` (counts by name) and
+    `cost_usd` are what the criterion spent by itself: what `Models.ask` costs is counted there. Usage without a cost is
+    a cost that is unknown.
     """
 
     passed: bool
     reason: str = ""
     places: tuple[Place, ...] = ()
     not_verified: NotVerified | None = None
+    question: Question | None = None
     strength: Strength | None = None
     usage: Mapping[str, int] | None = None
     cost_usd: float | None = None
@@ -210,11 +236,19 @@ class Models(Protocol):
     """How an async criterion asks a model: through an executor, read-only, recorded, within the task's limits."""
 
     async def ask(
-        self, prompt: str, *, executor: str = "", model: str | None = None, schema: Mapping[str, Any] | None = None
+        self,
+        prompt: str,
+        *,
+        executor: str = "",
+        model: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+        keep: Callable[[str], bool] | None = None,
     ) -> ModelReply:
-        """The answer to `prompt`. Without `executor` the reviewer (`--review`) answers, else who did the task.
+        """The answer to `prompt`, which is all that the model sees: it works in an empty folder.
 
-        `schema` is the JSON Schema of the answer: a model that can be held to it is, the text is to be checked anyway.
+        Without `executor` the reviewer (`--review`) answers, else who did the task. `schema` is the JSON Schema of the
+        answer: a model that can be held to it is, the text is to be checked anyway. An answer that `keep` accepts
+        is kept in the state dir, and given for the same question again.
         """
         ...
 

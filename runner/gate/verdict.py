@@ -24,10 +24,20 @@ from runner.gate.criterion import (
     Finding,
     NotVerified,
     Place,
+    Question,
     Verdict,
 )
-from runner.gate.evidence_criteria import q1_files, q5_evidence, q6_termination, q7_test, q8_lint, q9_typecheck
+from runner.gate.evidence_criteria import (
+    q1_files,
+    q5_evidence,
+    q6_termination,
+    q7_test,
+    q8_lint,
+    q9_typecheck,
+    q10_collateral,
+)
 from runner.gate.report import question_of
+from runner.reviewer.review import q12_reviewed
 
 GROUP = "pm_orchestrator.criteria"
 
@@ -104,7 +114,7 @@ Fix: make the change in the workspace; for a question that was taken for a chang
     Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain="""\
 The agent's own "done" is no evidence, and leaving work to the user is no end.
 Fails: a plan in place of the work; "you will need to implement the rest", "let me know if I should continue", an answer
-that ended INCOMPLETE; files of the orchestrator changed (and undone).
+that ended INCOMPLETE.
 Leaves alone: instructions for use, ideas beyond the request, answers to questions.
 Fix: do the rest, now."""),
     Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain="""\
@@ -120,6 +130,24 @@ Fix: correct what it reports."""),
     Criterion(id="Q9", name="TypeCheck Passed", check=q9_typecheck, mandatory=False, explain="""\
 The type check ends with 0 (given by --typecheck, configured, or detected in a trusted folder), its settings untouched.
 Fix: correct what it reports."""),
+    Criterion(id="Q10", name="No Collateral", check=q10_collateral, explain="""\
+Nothing of the user's is harmed.
+Fails: files with work that is in no commit (untracked or changed when the task began) deleted, reset or mostly
+overwritten; HEAD, branches, tags, the stash, .git/config or hooks changed, or .git deleted; files of the state
+directory changed (and undone).
+Leaves alone: edits that keep the user's lines, the index, files that the request or the answer names, and what the
+request orders ("commit your work", "on a new branch").
+Not verified: a task that began before the repository's state was recorded.
+Fix: put back what is named; pm undo does it for the whole task."""),
+    Criterion(id="Q12", name="Reviewed", check=q12_reviewed, mandatory=False, timeout_s=600.0, explain="""\
+A second model splits the request into the things it asks for and says of each whether the change does it (--review
+auto|EXECUTOR[:MODEL]; off by default). It is asked last, where nothing else failed, and sees the request, the change by
+file and line and the checks' results, not the agent's words; it works in an empty folder, read-only, on a budget of its
+own (gate.review_budget_usd). What it says counts only where its quote stands at the line that it names.
+Fails: something asked for that is not met, shown by such a quote.
+Asks you: what it calls unclear. Not verified: all else, as an answer that is no review, quotes that do not stand there,
+a reviewer that followed instructions in the data, a change larger than it can be shown, an error, a time limit.
+Fix: do what is not met."""),
 )  # fmt: skip
 
 
@@ -128,10 +156,12 @@ def criteria_in_force(
     commands: Iterable[CommandKind] = (),
     selected: Iterable[str] | None = None,
     team: Sequence[Criterion] = (),
+    review: bool = False,
 ) -> tuple[Criterion, ...]:
     """The criteria to judge by, Q1 first.
 
-    `commands` are the kinds that have a command, whether or not it could be run; `selected` are ids asked for by the
+    `commands` are the kinds that have a command, whether or not it could be run; `review`: a reviewer was asked for and
+    there is a change to review, which puts Q12 in force; `selected` are ids asked for by the
     user (`--criteria`): optional ones outside it are left out, optional ones inside it are in force even without
     a command, and fail then. Mandatory criteria cannot be deselected.
     """
@@ -144,6 +174,7 @@ def criteria_in_force(
             criterion.mandatory
             or (wanted is not None and criterion.id.upper() in wanted)
             or (wanted is None and kind is not None and kind in kinds)
+            or (review and criterion.id == "Q12")
         ):
             chosen.append(criterion)
     return tuple(chosen)
@@ -191,7 +222,7 @@ def verdict_of(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]
         summary="; ".join(f"{criterion.id}: {finding.reason}" for criterion, finding in failed)
         or _passed_text(findings),
         notes=_notes(evidence, findings),
-        question=question_of(evidence) if failed else None,
+        question=question_of(evidence) if failed else next((one.question for _, one in findings if one.question), None),
     )
 
 
@@ -212,7 +243,7 @@ def crashed(criterion: Criterion, error: BaseException) -> Finding:
 def too_slow(limit_s: float) -> Finding:
     """A check that did not end in time."""
     more = "give it more time: timeout_s of the criterion, --timeout of the task"
-    why = f"the check gave no result within {limit_s:g} s"
+    why = f"the check gave no result within {limit_s:.3g} s"
     return Finding(passed=True, not_verified=NotVerified(why=why, next=more))
 
 
@@ -232,6 +263,8 @@ def _fault(finding: Any) -> str:
         "reason": isinstance(finding.reason, str),
         "places": isinstance(finding.places, tuple | list) and all(map(_is_place, finding.places)),
         "not_verified": told is None or (isinstance(told, NotVerified) and _are_texts(told.why, told.next)),
+        "question": finding.question is None
+        or (isinstance(finding.question, Question) and _are_texts(finding.question.text, *finding.question.choices)),
         "usage": usage is None
         or (isinstance(usage, Mapping) and all(type(count) is int and count >= 0 for count in usage.values())),
         "cost_usd": cost is None or (type(cost) in {int, float} and 0 <= cost < inf),

@@ -1,9 +1,10 @@
 """The workspace port: `baseline` before the agent is asked, `changes` after it answered (invariant 8).
 
-A base is `git:<tree>` where the folder belongs to a git repository and `manifest:sha256:…` elsewhere or where git
-cannot be used (a note says so). Both stay comparable whatever the agent does to the repository. Nothing of the user's
-is written but objects and refs under `refs/pm-orchestrator/`. By git there are three ways: the full tree, only the
-paths that may differ, or our own index where the repository is gone.
+A base is `git:<tree>@<blob>` where the folder belongs to a git repository (the blob holds the repository's state; older
+bases have none) and `manifest:sha256:…` elsewhere or where git cannot be used (a note says so). Both stay comparable
+whatever the agent does to the repository. Nothing of the user's is written but objects and refs under
+`refs/pm-orchestrator/`. By git there are three ways: the full tree, only the paths that may differ, or where the
+repository is gone its copy, else our own index.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import os
 import re
 import stat
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side
-from runner.workspace.git.compare import TreeChanges, compare_trees
+from runner.gate.criterion import Harm
+from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side, safe_text
+from runner.workspace.git.compare import TreeChanges, compare_trees, read_blobs
 from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, small_index, tree_of
 from runner.workspace.git.look import ABSENT, Look, forced, look_at, write_tree
 from runner.workspace.git.pointers import FileHashes, read_side
@@ -32,13 +36,15 @@ from runner.workspace.git.repository import (
     Stopper,
     file_stamp,
     find_repository,
+    parse_raw,
     scratch_repository,
     stoppable,
 )
 from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace
+from runner.workspace.git.state import GitState, harm_since, keep, kept_folder, read_state
 from runner.workspace.state_guard import StateGuard, Undone
 from tracer.clock import now_epoch_ms
-from tracer.errors import RecordError, UsageError
+from tracer.errors import PmError, RecordError, UsageError
 
 if TYPE_CHECKING:
     from runner.workspace.manifest import Manifest
@@ -47,7 +53,7 @@ _INDEXES_KEPT = 8
 _LEFT_MS = 24 * 3600 * 1000
 _GITLINK = "160000"
 _SYMLINK = "120000"
-_MOST_NAMED = 2000  # paths on a command line
+_MOSTLY = 0.5
 
 
 def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: Limits | None = None) -> Workspace:
@@ -89,6 +95,8 @@ class Workspace:
         self._manifests: dict[str, Manifest] = {}
         self._guard = StateGuard(state_dir)
         self._base_notes: dict[str, tuple[str, ...]] = {}
+        self._states: dict[str, GitState] = {}
+        self._is_ours = folder.is_relative_to(state_dir)  # a subtask's: its HEAD and index are no one's
         self.notes: tuple[str, ...] = ()
 
     async def baseline(self, label: str) -> str:
@@ -138,8 +146,9 @@ class Workspace:
                 place = self._place(label, notes)
                 made = SnapshotMaker(git, self.folder, place=place).make(light=True)
                 self._remember(made, git)
+                kept = self._keep_state(git, notes)
                 self.notes = tuple(notes)
-                return f"git:{made.tree}"
+                return f"git:{made.tree}@{kept}"
         except GitStopped as error:
             raise self._stopped(error) from error
         except (GitError, OSError) as error:
@@ -166,6 +175,27 @@ class Workspace:
         self.notes = tuple(notes)
         return f"manifest:{blob_id}"
 
+    def _keep_state(self, git: Git, notes: list[str]) -> str:
+        """Record how the repository is and keep what brings it back; the blob that holds the state."""
+        state = read_state(git)
+        if self._is_ours:
+            state = state._replace(head="", index_id="", pointer="")
+        else:
+            try:
+                keep(state, state_dir=self._state_dir)
+            except OSError as error:
+                notes.append(f"no copy of the repository could be kept ({error}): deleted, it would not come back")
+        kept = self._blobs.put_bytes(state.encoded())
+        self._states[kept] = state
+        return kept
+
+    def _state(self, kept: str) -> GitState | None:
+        """A recorded state; None for a base without one, and where the record is gone."""
+        if kept and kept not in self._states:
+            with suppress(OSError, ValueError, KeyError, TypeError, PmError):
+                self._states[kept] = GitState.decoded(self._blobs.read(kept))
+        return self._states.get(kept)
+
     def _changes(self, base: str, stopper: Stopper) -> Changes:
         notes: list[str] = []
         try:
@@ -182,19 +212,50 @@ class Workspace:
             raise ComparisonError(f"{base!r} is not a workspace baseline", next_step="start the task again")
         return replace(changes, notes=tuple(dict.fromkeys((*changes.notes, *self._base_notes.get(base, ())))))
 
-    def _git_changes(self, tree: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
+    def _git_changes(self, name: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
+        tree, _, kept = name.partition("@")
+        before = self._state(kept)
         try:
             git = self._repository(stopper)
             found = self._compared(git, tree, notes) if git is not None else None
+            by = git if found is not None else self._copy_of(before, stopper)
+            if found is None and by is not None and (found := self._compared(by, tree, notes)) is not None:
+                found.notes.append("the repository was removed or lost its objects; the comparison used the copy of it")
+                if git is None and self.folder == by.top:
+                    found.changes.append(Change(b".git", Side(b"", cut=True), None))
             if found is None:
-                found = _compare_without_repository(tree, self.folder, place=self._place(None, notes), stopper=stopper)
+                place = self._place(None, notes)
+                found = _compare_without_repository(tree, self.folder, place=place, stopper=stopper)
+            now = _state_now(git) if git is not None else None
+            harm = harm_since(before, now, git) if before is not None else ()
+            if before is not None and by is not None:
+                harm = (*harm, *_lost_work(by, before, tree, found, folder=self.folder, limits=self._limits))
+            left = self._left(f"git:{name}", found, before, now)
         except (GitError, OSError) as error:
             raise ComparisonError(
                 f"the workspace {str(self.folder)!r} cannot be compared with its baseline git:{tree}",
                 why=str(error),
                 next_step="repair the repository (`git fsck`), then `pm resume`",
             ) from error
-        return Changes.of(found.changes, diff=found.diff, protected=undone.names, notes=(*notes, *found.notes))
+        changes = Changes.of(found.changes, diff=found.diff, protected=undone.names, notes=(*notes, *found.notes))
+        unknown = "" if before is not None else "how the repository was before the task is not on record"
+        return replace(changes, harm=harm, harm_unknown=unknown, left=left)
+
+    def _left(self, base: str, found: TreeChanges, before: GitState | None, now: GitState | None) -> str | None:
+        """The blob of what an undo needs to know: what differs, and the repository as it was left where that moved."""
+        moved = before is not None and not self._is_ours and now != before
+        if not found.entries and not moved:
+            return None
+        after = now.encoded().decode("ascii") if moved and now is not None else None
+        rows = [[os.fsdecode(entry.path), entry.modes, entry.ids] for entry in found.entries]
+        return self._blobs.put_bytes(json.dumps({"base": base, "moved": moved, "after": after, "rows": rows}).encode())
+
+    def _copy_of(self, state: GitState | None, stopper: Stopper) -> Git | None:
+        """The kept copy of a repository, where there is one."""
+        if state is None:
+            return None
+        copy = kept_folder(Path(state.common), state_dir=self._state_dir) / "git"
+        return Git(copy, Path(state.top), stopper=stopper) if (copy / "HEAD").exists() else None
 
     def _compared(self, git: Git, tree: str, notes: list[str]) -> TreeChanges | None:
         """What changed since `tree`; None: the repository does not hold it any more."""
@@ -225,7 +286,9 @@ class Workspace:
             limits=self._limits,
             notes=notes,
         )
-        return Changes.of(changes, diff=diff, protected=undone.names, notes=tuple(notes))
+        made = Changes.of(changes, diff=diff, protected=undone.names, notes=tuple(notes))
+        gone = [Harm(kind="deleted", what=file.path) for file in made.files if file.after is None]
+        return replace(made, harm=tuple(gone))
 
     def _repository(self, stopper: Stopper) -> Git | None:
         """The repository to compare by; None where there is none, or where it ignores the workspace altogether."""
@@ -268,6 +331,59 @@ class Workspace:
         return made if stamp is not None and file_stamp(made.index_file) == stamp else None
 
 
+def _state_now(git: Git) -> GitState | None:
+    try:
+        return read_state(git)
+    except (GitError, OSError):
+        return None
+
+
+def _lost_work(
+    git: Git, state: GitState, tree: str, found: TreeChanges, *, folder: Path, limits: Limits
+) -> Iterator[Harm]:
+    """Files that held uncommitted work in `tree` and do not hold it any more."""
+    old = {entry.path: entry for entry in found.entries if entry.modes[0] not in {ABSENT, _GITLINK}}
+    if not old:
+        return
+    committed: dict[bytes, str] = {}
+    uncommitted = set(old)
+    if state.commit:
+        inside = "" if folder == Path(state.top) else str(folder.relative_to(state.top))
+        with suppress(GitError):  # not in that commit at all: everything is new
+            then = git.line("rev-parse", f"{state.commit}:{inside}" if inside else f"{state.commit}^{{tree}}")
+            raw = parse_raw(git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", then, tree))
+            committed = {entry.path: entry.ids[0] for entry in raw if entry.modes[0] != ABSENT}
+            uncommitted = old.keys() & {entry.path for entry in raw}
+    wanted = {committed[path] for path in uncommitted & committed.keys()}
+    contents = read_blobs(git, wanted, most=limits.total, largest=limits.file)
+    changes = {change.path: change for change in found.changes}
+    for path in sorted(uncommitted):
+        entry, change = old[path], changes[path]
+        told = safe_text(path)
+        if entry.modes[1] == ABSENT:
+            yield Harm(kind="deleted", what=told)
+        elif entry.ids[1] == committed.get(path):
+            yield Harm(kind="reset", what=told)
+        elif _is_overwritten(change, contents.get(committed.get(path, ""))):
+            yield Harm(kind="overwritten", what=told)
+
+
+def _is_overwritten(change: Change, committed: bytes | None) -> bool:
+    """Whether most of the user's own lines (those that `committed` does not have) are gone from a text file."""
+    before, after = change.before, change.after
+    if before is None or after is None or before.cut or after.cut:
+        return False
+    if b"\0" in before.content or b"\0" in after.content:
+        return False  # what programs write (coverage data, databases) cannot be told from what a person made
+    own = Counter(_lines(before.content)) - Counter(_lines(committed or b""))
+    kept = own & Counter(_lines(after.content))
+    return bool(own) and kept.total() < own.total() * _MOSTLY
+
+
+def _lines(content: bytes) -> Iterator[bytes]:
+    return (line for raw in content.split(b"\n") if (line := raw.strip()))
+
+
 def _ref_name(label: str) -> str:
     """The label as part of a ref that git takes."""
     parts = (re.sub(r"[^A-Za-z0-9_-]+", "-", part).strip("-") for part in label.split("/"))
@@ -287,7 +403,7 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
             paths |= forced(index, maker.scope.pathspec)
         found = maker.sorter.sort_out(git, paths, careful=False)
         if not any(found):
-            return TreeChanges([], b"", []) if git.has(known.tree) else None
+            return TreeChanges([], b"", [], []) if git.has(known.tree) else None
         base = _entries_of(look, known.overlay, maker)
         brief = git.in_passing()  # the baseline holds what has to last
         with small_index(brief, place.store) as now:
@@ -357,7 +473,7 @@ def _compare_without_repository(tree: str, folder: Path, *, place: SnapshotPlace
     note = "the repository was removed or lost its objects; earlier contents are not at hand and there is no diff"
     if folder == top and not (top / ".git").exists():
         changes.append(Change(b".git", Side(b"", cut=True), None))
-    return TreeChanges(changes, b"", [note])
+    return TreeChanges(changes, b"", [note], [])
 
 
 def _overlay_of(record: dict[str, Any]) -> Overlay:

@@ -235,7 +235,7 @@ _VERDICTS: Final[Mapping[str, str]] = {
     "fails_at_head": "The tests still fail with the fix.",
     "flaky": "The tests give different results when they are repeated, so they prove nothing.",
     "unchanged": "Nothing was changed, so there is nothing to prove.",
-    "no_tests": "The command found no tests.",
+    "no_report": "The tests ended well without the report that they owe.",
 }
 _REASONS: Final[Mapping[str, str]] = {
     "redacted": "something in the fix was replaced by redaction, so its failing would say nothing",

@@ -93,7 +93,7 @@ _REASONS: Final = {
     "cancelled": "stopped for good by a user",
     "dependency": "something it depends on failed",
     "record": "the record could not be written",
-    "undecided": "a user has to decide whether nothing was to be changed",
+    "undecided": "a user has to decide whether this is what was asked for",
 }
 
 

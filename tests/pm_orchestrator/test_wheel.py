@@ -146,11 +146,11 @@ def test_workers_of_distill_import_nothing_of_a_crowded_project(sound: Path, cro
 
 def test_the_hook_names_this_pm_by_its_full_path(sound: Path, project: Path, tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
-    done = run(sound, "hooks", "install", "claude", "--yes", cwd=project, module=True, HOME=str(tmp_path))
+    done = run(sound, "sessions", "hooks", "install", "claude", "--yes", cwd=project, module=True, HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     settings = json.loads((tmp_path / ".claude" / "settings.json").read_text())
     (hook,) = settings["hooks"]["SessionEnd"][0]["hooks"]
-    assert hook["command"] == f"{sound / 'bin' / 'pm'} hooks run claude"
+    assert hook["command"] == f"{sound / 'bin' / 'pm'} sessions hooks run claude"
 
 
 def test_programs_get_our_types_from_it(sound: Path, tmp_path: Path) -> None:

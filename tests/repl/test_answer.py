@@ -103,7 +103,7 @@ def test_tests_that_did_not_run_are_said_in_the_verdict_the_closing_line_and_by_
         (project / name).write_text(text)
     ran = run_scripted(project, GOOD)
     assert ran.code == 0
-    assert f"  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6, {NOT_RUN}" in ran.err
+    assert f"  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q10, {NOT_RUN}" in ran.err
     assert f"task-001 COMPLETE, {NOT_RUN} · 1 iteration · 1 file" in ran.out
     assert f"task-001 COMPLETE (passed), {NOT_RUN}   write hello.py" in pm("show", "1", cwd=project).out
     assert f"QUALITY_JUDGMENT[0]: PASS ({NOT_RUN})" in pm("trace", "1", cwd=project).out
@@ -133,7 +133,7 @@ def test_a_trusted_folder_runs_its_tests_in_its_own_virtual_environment(project:
     python.chmod(0o755)
     assert pm("config", "trust", cwd=project).code == 0
     ran = run_scripted(project, GOOD, PATH="/usr/bin:/bin")
-    assert "  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q7\n" in ran.err
+    assert "  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q7 Q10\n" in ran.err
     assert "task-001 COMPLETE · tests passed · " in ran.out
     python.unlink()
     nowhere = run_scripted(project, {**GOOD, "files": {"b.py": "B = 1\n"}}, PATH=_without_python(project.parent))

@@ -85,23 +85,25 @@ def test_a_capture_that_is_not_there_ends_with_exit_code_7(project: Path) -> Non
 
 def test_results_are_shown_again_without_a_run_and_the_status_says_which_steps_are_done(project: Path) -> None:
     trace_id = _captured(project)
-    early = pm("qa", "show", cwd=project, **_ENVIRON)
+    early = pm("capture", "qa", "show", cwd=project, **_ENVIRON)
     assert (early.code, early.out) == (0, f"no check of {trace_id[:8]} has a result yet (finalized)\n")
-    assert f"pm qa run {trace_id[:8]}" in early.err
+    assert f"pm capture qa {trace_id[:8]}" in early.err
     assert _states(project) == dict.fromkeys(STEPS, "not done")
-    ran = pm("qa", "run", "--table", cwd=project, **_ENVIRON)
-    shown = pm("qa", "show", trace_id[:8], "--table", cwd=project, PATH="")  # not even a sandbox is looked for
+    ran = pm("capture", "qa", "--table", cwd=project, **_ENVIRON)
+    shown = pm(
+        "capture", "qa", "show", trace_id[:8], "--table", cwd=project, PATH=""
+    )  # not even a sandbox is looked for
     assert (shown.code, shown.out, shown.err) == (0, ran.out, "")
     assert _states(project) == dict.fromkeys(STEPS, "done")
     _ask_again(project, trace_id)
     assert _states(project) == {**dict.fromkeys(STEPS, "done"), "tests": "due again"}
-    lines = pm("qa", "status", trace_id, cwd=project, **_ENVIRON).out.splitlines()
+    lines = pm("capture", "qa", "status", trace_id, cwd=project, **_ENVIRON).out.splitlines()
     assert lines[0] == f"capture      {trace_id}  complete"
     assert lines[3].startswith("tests        due again")
 
 
 def _states(project: Path) -> dict[str, str]:
-    record = json.loads(pm("qa", "status", "--json", cwd=project, **_ENVIRON).out)
+    record = json.loads(pm("capture", "qa", "status", "--json", cwd=project, **_ENVIRON).out)
     return {step["step"]: step["state"] for step in record["steps"]}
 
 

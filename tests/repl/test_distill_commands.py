@@ -1,4 +1,4 @@
-"""`pm distill`, `pm sessions` and `pm traces` as a user types them, on the providers' own files."""
+"""`pm distill`, `pm sessions` and `pm sessions find` as a user types them, on the providers' own files."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def test_all_since_a_date_takes_what_was_used_since(project: Path, home: Path, s
     assert ran.code == (0 if count else 7)
     made = [json.loads(line) for line in ran.out.splitlines()] if count else []
     assert len(made) == count
-    traces = json.loads(pm("traces", "--since", since, "--json", cwd=project, HOME=str(home)).out)["traces"]
+    traces = json.loads(pm("sessions", "find", "--since", since, "--json", cwd=project, HOME=str(home)).out)["traces"]
     assert len(traces) == count
 
 
 @pytest.mark.parametrize("since", ["2026-13-41", "soon", "\u00b2d", ""])
 def test_what_is_no_date_is_refused(project: Path, home: Path, since: str) -> None:
-    ran = pm("traces", f"--since={since}", cwd=project, HOME=str(home))
+    ran = pm("sessions", "find", f"--since={since}", cwd=project, HOME=str(home))
     assert ran.code == (2 if since else 0)
 
 

@@ -1,4 +1,4 @@
-"""`pm insights` and `pm compare` as a user types them."""
+"""`pm sessions insights` and `pm compare` as a user types them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def traces(project: Path) -> Path:
 
 
 def test_loops_and_failures_of_the_project_are_told(project: Path, traces: Path) -> None:
-    ran = pm("insights", "--json", cwd=project)
+    ran = pm("sessions", "insights", "--json", cwd=project)
     assert ran.code == 0
     told = json.loads(ran.out)
     assert told["traces"] == 12
     assert [(loop["kind"], loop["times"]) for loop in told["loops"]] == [("repeat", 3)] * 6
     assert (told["failed_commands"][0]["failed"], told["failed_commands"][0]["traces"]) == (24, 12)
-    text = pm("insights", "trace_20260101_1000*", cwd=project)
+    text = pm("sessions", "insights", "trace_20260101_1000*", cwd=project)
     assert "2 traces" in text.out
     assert "3 x repeat" in text.out
 
@@ -64,10 +64,10 @@ def test_two_single_runs_are_too_few(project: Path, traces: Path) -> None:
 
 def test_what_is_not_there_is_not_found(project: Path, traces: Path) -> None:
     assert pm("compare", "cccc33", "aaaa11", cwd=project).code == 7
-    assert pm("insights", "trace_none", cwd=project).code == 7
+    assert pm("sessions", "insights", "trace_none", cwd=project).code == 7
 
 
 def test_a_project_without_traces_says_what_to_do(project: Path) -> None:
-    ran = pm("insights", cwd=project)
+    ran = pm("sessions", "insights", cwd=project)
     assert (ran.code, ran.out.splitlines()[0]) == (0, "0 traces")
     assert "pm distill" in ran.err

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from repl.commands.setup.about import help_lines, overview_lines
+from repl.cli import main
+from repl.commands.setup.about import group_lines, help_lines, overview_lines
 from repl.exit_codes import ExitCode
 from repl.registry.commands import (
     COMMANDS,
+    FRONT,
     GROUPS,
     commands_for,
     find_command,
@@ -72,17 +74,32 @@ def test_every_example_parses_as_its_own_command(command: Command) -> None:
 
 
 @EVERY
-def test_every_visible_command_stands_in_the_overview_and_completion_of_its_surfaces(command: Command) -> None:
+def test_every_visible_command_stands_in_its_group_and_the_completion_of_its_surfaces(command: Command) -> None:
     for surface in command.surfaces:
-        listed = any(
-            line.split()[: len(command.name.split())] == command.name.split()
-            or line.strip().startswith(f"/{command.name}")
-            for line in overview_lines(surface)
-        )
         words = command.name.split()
+        listed = any(line.split()[: len(words)] == words for line in group_lines(command.group, surface))
         offered = candidates([*words[:-1], words[-1]], surface=surface)
         assert listed is not command.hidden
         assert any(candidate.text == words[-1] for candidate in offered) is not command.hidden
+
+
+@pytest.mark.parametrize("surface", ["cli", "slash"])
+def test_the_overview_and_each_group_fit_a_screen_and_every_group_is_named(surface: str) -> None:
+    pages = [overview_lines(surface), *(group_lines(group, surface) for group in GROUPS)]
+    assert max(len(page) for page in pages) <= 24
+    assert max(len(line) for page in pages for line in page) <= 80
+    shown = " ".join(pages[0])
+    assert all(group in shown for group in GROUPS if group != "session" or surface == "slash")
+    assert all(
+        find_command(name) for names in FRONT.values() for name in names if name not in {"undo", "review", "gate"}
+    )
+
+
+@pytest.mark.parametrize("words", [["capture"], ["capture", "--help"], ["admin", "-h"], ["help", "capture"]])
+def test_the_name_of_a_group_alone_shows_its_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("new", "list"))
 
 
 @EVERY

@@ -38,7 +38,7 @@ def test_a_rejected_answer_is_asked_again_and_each_fact_prints_once(project: Pat
     assert "500 tok" in lines[1]
     assert lines[2].startswith("  [0] REJECT   Q2 ")
     assert lines[3].startswith("      fix: ")
-    assert lines[5] == "  [1] PASS     Q1 Q2 Q3 Q4 Q5 Q6"
+    assert lines[5] == "  [1] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q10"
     answer, blank, closing = ran.out.splitlines()
     assert (answer, blank) == (GOOD["output"], "")
     assert closing.startswith("task-001 COMPLETE · 2 iterations · 1 file · 1,000 tok · cost n/a · ")

@@ -87,8 +87,8 @@ COMMANDS = {
     "config-show-run": ["config", "show", "run.max"],
     "config-validate": ["config", "validate"],
     "config-unknown": ["config", "get", "run.max_iteration"],
-    "prune": ["tasks", "prune", "--keep", "1"],
-    "gc": ["gc"],
+    "prune": ["admin", "prune", "tasks", "--keep", "1"],
+    "gc": ["admin", "prune", "blobs"],
     "version": ["version"],
     "version-json": ["version", "--json"],
     "help-version": ["help", "version"],
@@ -185,13 +185,13 @@ def test_an_id_that_a_task_has_is_given_to_no_other(project: Path) -> None:
 
 def test_nothing_is_deleted_without_yes(shop: Path) -> None:
     before = sorted((shop / ".pm-orchestrator" / "traces").iterdir())
-    pm("tasks", "prune", "--keep", "0", cwd=shop)
+    pm("admin", "prune", "tasks", "--keep", "0", cwd=shop)
     assert sorted((shop / ".pm-orchestrator" / "traces").iterdir()) == before
 
 
 def test_prune_with_yes_deletes_finished_tasks(project: Path) -> None:
     run_scripted(project, GOOD)
-    assert pm("tasks", "prune", "--keep", "0", "--yes", cwd=project).code == 0
+    assert pm("admin", "prune", "tasks", "--keep", "0", "--yes", cwd=project).code == 0
     assert "no tasks in this project" in pm("tasks", cwd=project).err
 
 

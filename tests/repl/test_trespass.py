@@ -45,7 +45,7 @@ def test_an_agent_that_changes_the_running_record_is_judged_and_the_record_stays
     agent(project, [DONE[0], {"run": command}, DONE[1]])
     ran = pm(*RUN, cwd=project, PM_SANDBOX_MODE="off")
     assert ran.code == 6, ran.err
-    assert ran.err.count("REJECT   Q6") == 2
+    assert ran.err.count("REJECT   Q10") == 2
     assert "(undone)" in ran.err
     story = facts(project)
     assert [fact["event"] for fact in story].count("LLM_RESPONSE") == 2

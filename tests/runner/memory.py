@@ -11,7 +11,7 @@ from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Answer, Ask, Live
-from runner.gate.criterion import Verdict
+from runner.gate.criterion import Models, Verdict
 from runner.loop import TaskLoop
 from runner.perform import Changed
 from runner.supervisor import Supervisor
@@ -66,7 +66,7 @@ class World:
         live(Live(kind="text", text="…"))
         return self.answers[request.iteration_index % len(self.answers)]
 
-    async def judge(self, state: TaskState, step: Judge) -> Verdict:
+    async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
         passed = self.verdicts[step.iteration_index % len(self.verdicts)] == "PASS"
         result: dict[str, Any] = {"id": "Q2", "name": "No TODO/FIXME", "passed": passed}
         if not passed:

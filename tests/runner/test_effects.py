@@ -11,12 +11,17 @@ from runner.core.state import NO_ANSWER, TaskState
 from runner.core.steps import Judge
 from runner.effects import TaskEffects
 from runner.executors.executor_port import Executor
+from runner.gate.criterion import Models
 from tracer.blobs import DirectoryBlobs
 from tracer.statedir import StateDir
 
 
 class _Agent(Executor):
     """Is never asked."""
+
+
+class _Models(Models):
+    """Are never asked."""
 
 
 async def test_a_diff_is_kept_without_the_secrets_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,5 +64,5 @@ async def test_the_verdict_says_what_could_not_be_compared(tmp_path: Path) -> No
     (workspace / "a.py").write_text("a = 1\n")
     answer = NO_ANSWER._replace(data={"output": "Set a.", "status": "COMPLETE"})
     step = Judge(answer=answer, iteration_index=0, first_base=base)
-    verdict = await effects.judge(TaskState(task_id="task-001"), step)
+    verdict = await effects.judge(TaskState(task_id="task-001"), step, _Models())
     assert any("git cannot be used here" in note for note in verdict.notes)

@@ -399,9 +399,9 @@ async def test_invariant_01_the_request_is_recorded_before_the_call_and_the_answ
             seen.append(("ask", record.entries[-1].event))
             return await super().ask(request, live)
 
-        async def judge(self, state: Any, step: Any) -> Any:
+        async def judge(self, state: Any, step: Any, models: Any) -> Any:
             seen.append(("judge", record.entries[-1].event))
-            return await super().judge(state, step)
+            return await super().judge(state, step, models)
 
     await run(record, Watching([GOOD], ["PASS"]))
     assert seen == [("ask", "LLM_REQUEST"), ("judge", "LLM_RESPONSE")]

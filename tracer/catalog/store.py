@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 from tracer import facts
 from tracer.clock import now_epoch_ms
 from tracer.errors import TraceError
-from tracer.names import ACTIONS, PLAN_SUFFIX
+from tracer.names import ACTIONS, PLAN_SUFFIX, REVIEW
 from tracer.statedir import StateDir, parse_trace_name
 
 _TITLE = 80
@@ -44,10 +44,10 @@ def awaiting(fold: dict[str, Any]) -> bool:
     if fold.get("on_limit") != "ask" or fold.get("action") or "final" in fold:
         return False
     allowed = fold.get("allowed", 3)
-    loops = [loop for name, loop in fold.get("loops", {}).items() if not name.endswith(PLAN_SUFFIX)]
-    return all(loop[0] for loop in loops) and any(  # while another subtask is being answered, the task is at work
-        ended and not passed and not retries and (counted >= allowed or undecided)
-        for ended, passed, retries, counted, undecided in loops
+    loops = {name: loop for name, loop in fold.get("loops", {}).items() if not name.endswith(PLAN_SUFFIX)}
+    return all(loop[0] for loop in loops.values()) and any(  # while a subtask is being answered, the task is at work
+        ended and not retries and (undecided or counted >= allowed if not passed else undecided and not name)
+        for name, (ended, passed, retries, counted, undecided) in loops.items()
     )
 
 
@@ -99,6 +99,8 @@ def _loop(fold: dict[str, Any], fact: facts.Entry) -> list[Any]:
 
 
 def _llm_request(fold: dict[str, Any], fact: facts.LlmRequest) -> None:
+    if fact.purpose == REVIEW:
+        return
     _loop(fold, fact)[0] = False
     fold["action"] = ""
 
@@ -117,6 +119,10 @@ def _llm_response(fold: dict[str, Any], fact: facts.LlmResponse) -> None:
 
 def _quality_judgment(fold: dict[str, Any], fact: facts.QualityJudgment) -> None:
     fold.setdefault("judged", []).append(fact.judgment)
+    if fact.spenders:
+        spent = fact.spent_usd
+        fold["cost"] = fold.get("cost", 0.0) + (spent or 0.0)
+        fold["cost_known"] = fold.get("cost_known", True) and spent is not None
     _loop(fold, fact)[4] = fact.question is not None
 
 

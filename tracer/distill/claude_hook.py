@@ -43,7 +43,7 @@ def hook_command(program: str | None = None) -> str:
     found = program or (sys.argv[0] if Path(sys.argv[0]).name == "pm" else shutil.which("pm", path=places))
     if found and os.sep in found:
         found = str(Path(found).absolute())
-    return f"{shlex.quote(found or 'pm')} {HOOK_MARK}"
+    return f"{shlex.quote(found or 'pm')} sessions {HOOK_MARK}"
 
 
 def settings_file(environ: Mapping[str, str] | None = None) -> Path:

@@ -153,7 +153,7 @@ def read_agentic(path: Path) -> Trace:
             return parse_trace(path.name, _lines(file))
     except OSError as error:
         raise NotFoundError(
-            f"{path} cannot be read", why=str(error), next_step="pm traces lists those there are"
+            f"{path} cannot be read", why=str(error), next_step="pm sessions find lists those there are"
         ) from error
 
 

@@ -65,7 +65,7 @@ class Rejections(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insights:
-    """Everything `pm insights` shows. `damaged` counts unreadable lines; `failed` counts runs told to have failed."""
+    """Everything `pm sessions insights` shows. `damaged` counts unreadable lines; `failed` counts failed runs."""
 
     traces: int
     failed: int

@@ -15,7 +15,7 @@ from tracer import facts
 from tracer.errors import NotFoundError, TraceError
 from tracer.journal.chain import ChainReport, check_chain
 from tracer.journal.reading import Scan, scan
-from tracer.names import ACTIONS, ANSWER_STATUSES, FINAL_STATUSES, JUDGMENTS, TASK_STATUSES
+from tracer.names import ACTIONS, ANSWER_STATUSES, FINAL_STATUSES, JUDGMENTS, REVIEW, TASK_STATUSES
 
 _START: Final = "start"
 _LOOKS: Final = 5
@@ -215,7 +215,7 @@ def _chunked_order(entry: facts.Entry, last: str) -> bool:
         case facts.QualityJudgment() if entry.conflict:
             return last == "QUALITY_JUDGMENT"
         case facts.LlmRequest():
-            return bool(entry.purpose) and last == "LLM_RESPONSE"
+            return entry.purpose == REVIEW or (bool(entry.purpose) and last == "LLM_RESPONSE")
     return False
 
 

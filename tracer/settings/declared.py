@@ -148,6 +148,16 @@ _RUN: tuple[Setting, ...] = (
         values="criterion",
     ),
     Setting(
+        "run.review",
+        "text",
+        "second model that reviews the change: auto takes one that did not do the work",
+        "off",
+        flag="--review",
+        placeholder="off|auto|EXECUTOR[:MODEL]",
+        guarded=True,
+        values="executor",
+    ),
+    Setting(
         "run.task_id", "text", "id for the new task instead of the next free one", flag="--task-id", placeholder="ID"
     ),
     Setting("run.title", "text", "short title shown in lists", flag="--title", placeholder="TEXT"),
@@ -217,6 +227,7 @@ _RUN: tuple[Setting, ...] = (
 
 _OTHER: tuple[Setting, ...] = (
     Setting("tasks.parallel", "integer", "tasks that run at once", 3, minimum=1),
+    Setting("gate.review_budget_usd", "number", "money one review may cost, in US dollars", 1.0, minimum=0),
     Setting(
         "chunk.link",
         "list",

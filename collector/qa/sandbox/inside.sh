@@ -7,6 +7,11 @@ shift 4
 $as mkdir -p "$HOME" 2>/dev/null
 command -v tar >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }
 cd WORKSPACE && $as tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
+if [ -n "$reports" ]; then
+  $as rm -rf .pm-report
+  $as mkdir .pm-report
+  for path in $reports; do case $path in *.xml) $as rm -f "$path" ;; esac; done
+fi
 exec </dev/null
 if [ -n "$probe" ]; then
   $as sh -c "$probe" >/dev/null 2>&1 || { printf '%s missing\n' "$word"; exit 0; }

@@ -55,7 +55,7 @@ def prune(context: Context, arguments: Namespace) -> int:
         output.note("nothing was deleted; give --yes to delete")
     names = [kept.spool.trace_id for kept in chosen]
     fields = {"dry_run": not arguments.yes, "captures": names, "bytes": freed, "unsent": len(waiting)}
-    output.result("capture prune", fields)
+    output.result("admin prune captures", fields)
     return 0
 
 

@@ -88,7 +88,9 @@ async def gc(context: Context, arguments: Namespace) -> int:
         gone = await collector.collect_garbage()
     removed = f"{count_text(gone.blobs, 'blob')} and {count_text(gone.leftovers, 'leftover')} removed"
     context.output.line(f"{removed}, {gone.freed:,} bytes freed")
-    context.output.result("capture gc", {"blobs": gone.blobs, "leftovers": gone.leftovers, "bytes": gone.freed})
+    context.output.result(
+        "admin prune uploads", {"blobs": gone.blobs, "leftovers": gone.leftovers, "bytes": gone.freed}
+    )
     return 0
 
 
@@ -102,8 +104,8 @@ async def new(context: Context, arguments: Namespace) -> int:
         else:
             issued = await collector.tokens.new_admin(arguments.label or "")
     context.output.line(issued.token)
-    context.output.note(f"shown once; pm tokens revoke {issued.token_id} makes it worthless")
-    context.output.result("tokens new", {"token_id": issued.token_id, "token": issued.token})
+    context.output.note(f"shown once; pm admin tokens revoke {issued.token_id} makes it worthless")
+    context.output.result("admin tokens new", {"token_id": issued.token_id, "token": issued.token})
     return 0
 
 
@@ -120,7 +122,7 @@ async def listed(context: Context, arguments: Namespace) -> int:
             f"{row.token_id}  {row.kind:<6}  {from_epoch_ms(row.created_at_ms)[:10]}  {state:<7}  {about}"
         )
     if not shown:
-        context.output.note("no admin tokens; the serve token is one too. pm tokens new makes another")
+        context.output.note("no admin tokens; the serve token is one too. pm admin tokens new makes another")
     context.output.result(
         "tokens list",
         {
@@ -146,5 +148,5 @@ async def revoke(context: Context, arguments: Namespace) -> int:
     async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
         done = await collector.tokens.revoke(arguments.token)
     context.output.line(f"{arguments.token} is revoked" if done else f"{arguments.token} was revoked before")
-    context.output.result("tokens revoke", {"token_id": arguments.token, "revoked": True})
+    context.output.result("admin tokens revoke", {"token_id": arguments.token, "revoked": True})
     return 0

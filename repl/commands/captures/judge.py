@@ -1,4 +1,4 @@
-"""`pm judge TRACE`: score one captured session; `pm judge calibrate LABELS`: how far the judge agrees with people."""
+"""`pm capture judge`: score one captured session, or measure how far the judge agrees with people."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ async def judge_session(context: Context, arguments: Namespace) -> int:
 
         document = await materialize(row.trace_id, store=collector.store, blobs=collector.blobs)
     _print_verdict(context, part)
-    context.output.result("judge", {"trace_id": row.trace_id, "judge": part, "final_trace_blob_id": document.blob_id})
+    context.output.result(
+        "capture judge", {"trace_id": row.trace_id, "judge": part, "final_trace_blob_id": document.blob_id}
+    )
     return 0
 
 
@@ -59,7 +61,9 @@ async def _show_packet(context: Context, collector: Collector, row: TraceRow) ->
     packet = build_packet(material, clean=_clean(context))
     if context.output.human:
         context.output.data(packet.text.encode("utf-8", "replace"))
-    context.output.result("judge", {"trace_id": row.trace_id, "packet": packet.text, "hash": packet.content_hash})
+    context.output.result(
+        "capture judge", {"trace_id": row.trace_id, "packet": packet.text, "hash": packet.content_hash}
+    )
     return 0
 
 
@@ -90,7 +94,7 @@ async def calibrate_judge(context: Context, arguments: Namespace) -> int:
     told = calibrate(graded)
     _print_calibration(context, told)
     rows = [agreement._asdict() for agreement in told.agreements]
-    context.output.result("judge calibrate", {"sessions": told.sessions, "dimensions": rows})
+    context.output.result("capture judge calibrate", {"sessions": told.sessions, "dimensions": rows})
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`pm capture qa` and `pm qa status|show`: run the quality checks of a captured session, and show their results."""
+"""`pm capture qa`, `… status` and `… show`: run the quality checks of a captured session, show their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VERDICTS: Final = {
     "fails_at_head": "the tests fail with the fix",
     "flaky": "not proven: the same code passes and fails",
     "unchanged": "not proven: the session changed nothing",
-    "no_tests": "not proven: no tests ran",
+    "no_report": "not proven: the tests ended well without the report that they owe",
 }
 
 
@@ -145,7 +145,7 @@ async def show(context: Context, arguments: Namespace) -> int:
         context.output.note(_next(trace_id, row.status))
     else:
         print_results(context, found, table=arguments.table)
-    context.output.result("qa show", {"trace_id": trace_id, "status": row.status, "qa": found})
+    context.output.result("capture qa show", {"trace_id": trace_id, "status": row.status, "qa": found})
     return 0
 
 
@@ -166,7 +166,7 @@ async def status(context: Context, arguments: Namespace) -> int:
         context.output.line(f"{step['step']:<12} {step['state']:<20} {age}".rstrip())
     if row.status != "complete" or any(step["state"] == "due again" for step in steps):
         context.output.note(_next(trace_id, row.status))
-    context.output.result("qa status", {"trace_id": trace_id, "status": row.status, "steps": steps})
+    context.output.result("capture qa status", {"trace_id": trace_id, "status": row.status, "steps": steps})
     return 0
 
 
@@ -182,5 +182,5 @@ def _state(facts: StepFacts, step: Step) -> dict[str, Any]:
 
 
 def _next(trace_id: str, capture_status: str) -> str:
-    verb = "finalize it first: pm capture finalize" if capture_status == "open" else "pm qa run"
+    verb = "finalize it first: pm capture finalize" if capture_status == "open" else "pm capture qa"
     return f"  next:  {verb} {trace_id[:8]}"

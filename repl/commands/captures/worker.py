@@ -1,4 +1,4 @@
-"""`pm worker`: takes checks of captured sessions from the queue in PostgreSQL, until a signal."""
+"""`pm admin worker`: takes checks of captured sessions from the queue in PostgreSQL, until a signal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def worker(context: Context, arguments: Namespace) -> int:
     from collector.work.worker import work_from_queue  # the store, the sandbox, the queue: 900 ms
 
     if arguments.parallel is not None and arguments.parallel < 1:
-        raise UsageError(f"--parallel {arguments.parallel} is below 1", next_step="pm worker --parallel 2")
+        raise UsageError(f"--parallel {arguments.parallel} is below 1", next_step="pm admin worker --parallel 2")
     context.state_dir.ensure()
     stop = asyncio.Event()
     _end_on_signals(context, stop)
@@ -35,7 +35,7 @@ async def worker(context: Context, arguments: Namespace) -> int:
             stop=stop,
             parallel=arguments.parallel,
         )
-    context.output.result("worker", {"ended": True})
+    context.output.result("admin worker", {"ended": True})
     return 0
 
 

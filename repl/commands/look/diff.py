@@ -142,7 +142,7 @@ def _parts(entries: list[Entry], iteration: int | None, *, every: bool = False) 
     final = next((entry for entry in reversed(entries) if isinstance(entry, FinalSummary)), None)
     if final is not None and iteration is None and not every and final.has_diff:
         return [_Part("whole task", None, None, list(final.files_modified), final.diff_blob)]
-    answers = [entry for entry in entries if isinstance(entry, LlmResponse)]
+    answers = [entry for entry in entries if isinstance(entry, LlmResponse) and not entry.purpose]
     chosen = [entry for entry in answers if iteration is None or entry.iteration_index == iteration]
     return [
         _Part(

@@ -1,4 +1,4 @@
-"""`pm insights`: where agents went in circles and what failed; `pm compare`: two runs or groups side by side."""
+"""`pm sessions insights`: where agents went in circles and what failed; `pm compare`: two runs or groups."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show_insights(context: Context, arguments: Namespace) -> int:
     if arguments.traces:
         if since or arguments.op:
             raise UsageError(
-                "traces by name and --since or --op exclude each other", next_step="pm insights --since 7d"
+                "traces by name and --since or --op exclude each other", next_step="pm sessions insights --since 7d"
             )
         paths = [path for name in arguments.traces for path in _named(context, name)]
         judged: Iterable[Path] = ()
@@ -55,7 +55,7 @@ def show_insights(context: Context, arguments: Namespace) -> int:
     _print(context, told)
     if not told.traces:
         context.output.note("  next:  pm distill --latest   makes the trace of an agent's own session")
-    context.output.result("insights", told.to_dict())
+    context.output.result("sessions insights", told.to_dict())
     return 0
 
 
@@ -76,7 +76,9 @@ def _named(context: Context, name: str) -> list[Path]:
             return [path]
     found = [path for path in sorted(folder.glob("*.jsonl")) if fnmatchcase(path.name, f"{name}*")]
     if not found:
-        raise NotFoundError(f"no trace {name!r}", why=f"no such file, and none in {folder}", next_step="pm traces")
+        raise NotFoundError(
+            f"no trace {name!r}", why=f"no such file, and none in {folder}", next_step="pm sessions find"
+        )
     return found
 
 
@@ -149,7 +151,7 @@ def _side(context: Context, name: str) -> list[Trace]:
         raise NotFoundError(
             f"no trace of the prompt {name!r}",
             why="no meta line has a prompt_sha256 that begins so",
-            next_step="pm traces lists the traces; their first line holds prompt_sha256",
+            next_step="pm sessions find lists the traces; their first line holds prompt_sha256",
         )
     return [read_agentic(path) for path in _named(context, name)]
 

@@ -1,4 +1,4 @@
-"""`pm tasks prune` and `pm gc`: what can go, shown first; deleted only with `--yes`."""
+"""`pm admin prune tasks` and `pm admin prune blobs`: what can go, shown first; deleted only with `--yes`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def prune(context: Context, arguments: Namespace) -> int:
     if items and not arguments.yes:
         output.note("nothing was deleted; give --yes to delete")
     names = [item.task_id for item in items]
-    output.result("tasks prune", {"dry_run": not arguments.yes, "tasks": names, "bytes": freed, "kept": plan.kept})
+    output.result(
+        "admin prune tasks", {"dry_run": not arguments.yes, "tasks": names, "bytes": freed, "kept": plan.kept}
+    )
     return 0
 
 
@@ -54,5 +56,7 @@ def gc(context: Context, arguments: Namespace) -> int:
     output.line(f"{count_text(len(going), 'file')}, {size_text(freed)} {verb}; {count_text(plan.kept, 'blob')} in use")
     if going and not arguments.yes:
         output.note("nothing was deleted; give --yes to delete")
-    output.result("gc", {"dry_run": not arguments.yes, "files": len(going), "bytes": freed, "kept": plan.kept})
+    output.result(
+        "admin prune blobs", {"dry_run": not arguments.yes, "files": len(going), "bytes": freed, "kept": plan.kept}
+    )
     return 0

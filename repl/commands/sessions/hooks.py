@@ -1,4 +1,4 @@
-"""`pm hooks install|uninstall claude`: a session-end hook, shown before it is written; `hooks run`: what it runs."""
+"""`pm sessions hooks install|uninstall|run claude`: a session-end hook, shown before it is written; what it runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def run(context: Context, arguments: Namespace) -> int:
         context.output.error(error)
         return 0
     context.output.line(f"{made.status} {made.path}")
-    context.output.result("hooks run", made.to_dict())
+    context.output.result("sessions hooks run", made.to_dict())
     return 0
 
 

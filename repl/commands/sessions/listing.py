@@ -1,4 +1,4 @@
-"""`pm sessions`, `pm traces`, `pm reindex`, `pm prompts show`: native sessions, distilled traces and their prompts."""
+"""Native sessions, distilled traces and their prompts: list, find, print; `pm admin reindex`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def traces(context: Context, arguments: Namespace) -> int:
     elif len(rows) > limit:
         output.note(f"the newest {limit}; --limit shows more")
     fields: dict[str, Any] = {"traces": [row._asdict() for row in shown]}
-    output.result("traces", fields if output.form == "json" else {"count": len(shown)})
+    output.result("sessions find", fields if output.form == "json" else {"count": len(shown)})
     return 0
 
 
@@ -145,7 +145,7 @@ def reindex(context: Context, arguments: Namespace) -> int:
     del arguments
     count = rebuild(context.state_dir)
     context.output.line(f"catalogue rebuilt from {count_text(count, 'file')}")
-    context.output.result("reindex", {"files": count})
+    context.output.result("admin reindex", {"files": count})
     return 0
 
 

@@ -6,14 +6,15 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from repl.exit_codes import MEANINGS, RETRY, ExitCode
-from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, GROUPS, commands_for, find_command
-from repl.registry.spec import Argument, Command, Flag
+from repl.registry.commands import COMMANDS, FRONT, GLOBAL_FLAGS, GROUPS, commands_for, find_command
+from repl.registry.spec import Argument, Command, Flag, Group
 from repl.version import VERSION
 from tracer.errors import NotFoundError
 
 if TYPE_CHECKING:
     from repl.context import Context
 
+_COLUMNS = 80
 _EVERY = (ExitCode.OK, ExitCode.USAGE, ExitCode.INTERNAL, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
 
 
@@ -33,6 +34,13 @@ def help_command(context: Context, arguments: Namespace) -> int:
     if topic in {"exit-codes", "exit codes"}:
         rows = [{"code": int(c), "name": c.name.lower(), "meaning": MEANINGS[c], "retry": RETRY[c]} for c in ExitCode]
         return _say(context, _exit_code_lines(), {"exit_codes": rows})
+    if topic in {"flags", "global flags"}:
+        flags = [{"name": flag.name, "help": flag.help} for flag in GLOBAL_FLAGS]
+        return _say(
+            context, ["Global flags, before or after the command", *map(_flag_line, GLOBAL_FLAGS)], {"flags": flags}
+        )
+    if (group := next((name for name in GROUPS if name == topic), None)) is not None:
+        return show_group(context, group)
     command = find_command(topic)
     if command is None:
         from repl.registry.parse import nearest
@@ -42,6 +50,13 @@ def help_command(context: Context, arguments: Namespace) -> int:
             f"no command or topic {topic!r}", why=f"did you mean {like}?" if like else "", next_step="pm help"
         )
     return show_help(context, command)
+
+
+def show_group(context: Context, group: Group) -> int:
+    """The commands of `group`, a line each."""
+    surface = "cli" if context.session is None else "slash"
+    rows = [_row(command) for command in commands_for(surface) if command.group == group]
+    return _say(context, group_lines(group, surface), {"commands": rows})
 
 
 def show_help(context: Context, command: Command) -> int:
@@ -68,24 +83,41 @@ def _row(command: Command) -> dict[str, object]:
 
 
 def overview_lines(surface: str) -> list[str]:
+    """One screen of 24 lines: what most people need, and the groups that the rest is in."""
     mark = "" if surface == "cli" else "/"
-    lines = ["usage: pm COMMAND … [flags]", ""] if surface == "cli" else []
-    shown = commands_for(surface)
-    width = max(len(command.name) for command in shown) + len(mark) + 2
-    for group, title in GROUPS.items():
-        rows = [command for command in shown if command.group == group]
-        if rows:
-            lines.append(title)
-            lines.extend(f"  {mark + command.name:<{width}}{command.summary}" for command in rows)
-            lines.append("")
+    lines = ["usage: pm COMMAND … [flags]        pm alone opens the pm> prompt", ""] if surface == "cli" else []
+    for group, names in FRONT.items():
+        shown = [command for name in names if (command := find_command(name)) and surface in command.surfaces]
+        for index, command in enumerate(shown):
+            title = GROUPS[group].partition(":")[0] if index == 0 else ""
+            name = command.aliases[0] if command.name not in names else command.name
+            lines.append(f"{title:<9}{mark + name:<10}{_fitting(command.summary, _COLUMNS - 19)}")
+    lines.append("")
+    rest = [group for group in GROUPS if group not in FRONT and (group != "session" or surface == "slash")]
+    lines.extend(f"{mark}help {group:<13}{GROUPS[group].partition(': ')[2] or GROUPS[group]}" for group in rest)
     if surface == "cli":
-        lines.append("Global flags")
-        lines.extend(_flag_line(flag) for flag in GLOBAL_FLAGS)
-        lines.append("")
-        lines.append("pm help COMMAND explains one command; pm help exit-codes lists the exit codes.")
+        lines.append("help COMMAND explains one; also: help work, look, gate, setup, flags, exit-codes")
     else:
-        lines.append("/help COMMAND explains one; plain text is a task; ? on an empty line lists the keys.")
+        lines.append("/help COMMAND explains one; also: /help work, look, gate, setup")
+        lines.append("Plain text is a task; ? on an empty line lists the keys.")
     return lines
+
+
+def group_lines(group: Group, surface: str) -> list[str]:
+    """Every command of a group in a line; the rest of a summary that is wider than a screen is in its own help."""
+    mark = "pm " if surface == "cli" else "/"
+    shown = [command for command in commands_for(surface) if command.group == group]
+    width = max((len(command.name) for command in shown), default=0) + 2
+    room = _COLUMNS - width - 2
+    lines = [GROUPS[group], *(f"  {command.name:<{width}}{_fitting(command.summary, room)}" for command in shown)]
+    example = shown[0].name if shown else "COMMAND"
+    return [*lines, f"{mark}help COMMAND explains one, such as {mark}help {example}"]
+
+
+def _fitting(text: str, room: int) -> str:
+    if len(text) <= room:
+        return text
+    return text[: room - 1].rpartition(" ")[0].rstrip(",;:") + "…"
 
 
 def help_lines(command: Command, surface: str) -> list[str]:

@@ -37,6 +37,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
             settings=session.settings,
             folder=session.folder,
             executor=body.executor or session.executor_name(),
+            environ=context.environ,
             interactive=True,
             overrides={**chosen, "criteria": body.criteria},
         )
@@ -63,7 +64,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
     context.output.line(f"open    {address}/login?code={codes.new()}   (works once)")
     context.output.line(f"token   {token_file}   (Authorization: Bearer)")
     if is_shared(session.settings):
-        context.output.note("captures are checked by pm worker; start at least one")
+        context.output.note("captures are checked by pm admin worker; start at least one")
     await run_server(application, listener)
     context.output.result("serve", {"address": address})
     return 0

@@ -27,7 +27,10 @@ def criteria(context: Context, arguments: Namespace) -> int:
     chosen = context.session.chosen("criteria")[0] if context.session is not None else settings.get("run.criteria")
     selected = expand_criteria(tuple(chosen)) if chosen else None
     team = team_criteria()
-    in_force = {one.id for one in criteria_in_force(commands=list(commands), selected=selected, team=team)}
+    review = str(settings.get("run.review") or "off") != "off"
+    in_force = {
+        one.id for one in criteria_in_force(commands=list(commands), selected=selected, team=team, review=review)
+    }
     rows: list[dict[str, Any]] = []
     for one in (*BUILT_IN, *team):
         if arguments.id and one.id.upper() != arguments.id.upper():

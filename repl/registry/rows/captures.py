@@ -36,7 +36,7 @@ _TRACE = Argument("trace", "the capture's id, or its beginning; the newest if le
 
 CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
-        "record", "sessions", "fix a bug in a recorded shell: commands, output, edits, tests, commits and thoughts",
+        "record", "record", "fix a bug in a recorded shell: commands, output, edits, tests, commits and thoughts",
         "repl.commands.captures.record:record", 'pm record --title "empty cart crashes the checkout"',
         surfaces=("cli",),
         flags=(
@@ -54,11 +54,11 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "record pause", "sessions", "stop looking for a while", "repl.commands.captures.record:pause",
+        "record pause", "record", "stop looking for a while", "repl.commands.captures.record:pause",
         "pm record pause", exits=(7, 8),
     ),
     Command(
-        "record resume", "sessions", "go on after a pause, or with a recording that was cut off",
+        "record resume", "record", "go on after a pause, or with a recording that was cut off",
         "repl.commands.captures.record:resume", "pm record resume", surfaces=("cli",), arguments=(_TRACE,),
         flags=(
             Flag("--shell", "bash, zsh or a path to one (else $SHELL)", "SHELL"),
@@ -69,29 +69,29 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         exits=(1, 3, 4, 5, 6, 7, 8),
     ),
     Command(
-        "record stop", "sessions", "end the recorded shell, from another terminal",
+        "record stop", "record", "end the recorded shell, from another terminal",
         "repl.commands.captures.record:stop", "pm record stop", exits=(7,),
     ),
     Command(
-        "record status", "sessions", "show the recording that runs here, or the newest",
+        "record status", "record", "show the recording that runs here, or the newest",
         "repl.commands.captures.record:status", "pm record status", arguments=(_TRACE,), exits=(7, 8),
     ),
     Command(
-        "record preview", "sessions", "show what would be sent of a recording", "repl.commands.captures.record:preview",
+        "record preview", "record", "show what would be sent of a recording", "repl.commands.captures.record:preview",
         "pm record preview", arguments=(_TRACE,), flags=(Flag("--full", "every event, as it is sent"),), exits=(7, 8),
     ),
     Command(
-        "record upload", "sessions", "send a recording to the collector, also one whose recorder was killed",
+        "record upload", "record", "send a recording to the collector, also one whose recorder was killed",
         "repl.commands.captures.record:upload", "pm record upload", arguments=(_TRACE,), flags=_SERVER,
         exits=(3, 4, 5, 6, 7, 8),
     ),
     Command(
-        "record discard", "sessions", "delete a recording on this machine", "repl.commands.captures.record:discard",
+        "record discard", "record", "delete a recording on this machine", "repl.commands.captures.record:discard",
         "pm record discard 3f9a1c02", arguments=(Argument("trace", "the capture's id, or its beginning"),),
         exits=(7, 8), description="What was sent stays with the collector.",
     ),
     Command(
-        "think", "sessions", "note a thought in the recording that runs here", "repl.commands.captures.record:think",
+        "think", "record", "note a thought in the recording that runs here", "repl.commands.captures.record:think",
         'pm think "the cart is None after logout" --kind hypothesis',
         arguments=(Argument("text", "the thought", many=True),),
         flags=(
@@ -104,12 +104,12 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         exits=(7, 8),
     ),
     Command(
-        "snapshot", "sessions", "keep the touched files as they are now, in the recording that runs here",
+        "snapshot", "record", "keep the touched files as they are now, in the recording that runs here",
         "repl.commands.captures.record:snapshot", "pm snapshot",
         arguments=(Argument("paths", "these files too", required=False, many=True, values="file"),), exits=(7, 8),
     ),
     Command(
-        "capture new", "sessions", "begin a capture of your own events", "repl.commands.captures.capture:new",
+        "capture new", "capture", "begin a capture of your own events", "repl.commands.captures.capture:new",
         'pm capture new --title "empty cart crashes" --consent output,judge',
         flags=(
             *_BUG, *_PERSON,
@@ -121,7 +121,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         exits=(3, 4, 5, 7, 8),
     ),
     Command(
-        "capture append", "sessions", "append events to a capture, and send what is not sent yet",
+        "capture append", "capture", "append events to a capture, and send what is not sent yet",
         "repl.commands.captures.capture:append", "pm capture append 3f9a1c02 events.jsonl",
         arguments=(
             Argument("trace", "the capture's id, or its beginning"),
@@ -131,7 +131,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         description="Events are safe here before they are sent; without a file only what is left is sent.",
     ),
     Command(
-        "capture finalize", "sessions", "end a capture: send what is left, then no more",
+        "capture finalize", "capture", "end a capture: send what is left, then no more",
         "repl.commands.captures.capture:finalize", "pm capture finalize 3f9a1c02",
         arguments=(Argument("trace", "the capture's id, or its beginning"),),
         flags=(
@@ -142,7 +142,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         exits=(3, 4, 5, 6, 7, 8),
     ),
     Command(
-        "capture get", "sessions", "fetch a trace from the collector", "repl.commands.captures.capture:get",
+        "capture get", "capture", "fetch a trace from the collector", "repl.commands.captures.capture:get",
         "pm capture get 3f9a1c02 --output trace.json",
         arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
         flags=(
@@ -154,21 +154,21 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         exits=(3, 4, 5, 7, 8),
     ),
     Command(
-        "capture delete", "sessions", "delete a capture at its collector, on the developer's request",
+        "capture delete", "capture", "delete a capture at its collector, on the developer's request",
         "repl.commands.captures.capture:delete", "pm capture delete 3f9a1c02",
         arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),), flags=_SERVER,
         exits=(2, 3, 4, 5, 7, 8),
         description="Only its id and the time stay there. What is on this machine stays: see pm record discard.",
     ),
     Command(
-        "capture list", "sessions", "list the captures of this project", "repl.commands.captures.capture:list_",
+        "capture list", "capture", "list the captures of this project", "repl.commands.captures.capture:list_",
         "pm capture list", aliases=("captures",),
         flags=(Flag("--remote", "what the collector has, instead of what is here"), *_SERVER), exits=(3, 4, 5, 8),
     ),
     Command(
-        "capture prune", "sessions",
+        "admin prune captures", "admin",
         "delete captures here that the collector has whole for a while; unsent ones always stay",
-        "repl.commands.captures.capture:prune", "pm capture prune --older-than 7d --yes",
+        "repl.commands.captures.capture:prune", "pm admin prune captures --older-than 7d --yes",
         flags=(Flag("--older-than", "sent longer ago than this: 30d, 12h (else setting capture.keep_sent)", "AGE"),),
         exits=(2, 3, 8),
     ),
@@ -180,7 +180,7 @@ _FORMATS = ("atif", "chat", "otlp", "json")
 
 CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
     Command(
-        "capture verify", "sessions",
+        "capture verify", "capture",
         "prove a captured session: replay its edits, check every hash, rebuild the final tree",
         "repl.commands.captures.verify:verify", "pm capture verify 3f9a1c02",
         arguments=(
@@ -197,7 +197,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "capture export", "sessions", "export captured sessions: one, or a set chosen by a condition",
+        "capture export", "capture", "export captured sessions: one, or a set chosen by a condition",
         "repl.commands.captures.export:export",
         "pm capture export --where 'qa.final_passed and overall >= 4' --format chat -o set-1",
         arguments=(Argument("trace", "one trace's id, or its beginning", required=False),),
@@ -218,13 +218,13 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "capture from-task", "sessions", "make a finished task a captured session",
+        "capture from-task", "capture", "make a finished task a captured session",
         "repl.commands.captures.imports:from_task", "pm capture from-task 15 --consent code,output",
         arguments=(Argument("task", "the task; the newest one if left out", required=False, values="task"),),
         flags=(_CONSENT,), exits=(7, 8), description="Done again for the same task it changes nothing.",
     ),
     Command(
-        "capture from-session", "sessions", "make an agent's own session a captured session",
+        "capture from-session", "capture", "make an agent's own session a captured session",
         "repl.commands.captures.imports:from_session", "pm capture from-session --latest --provider claude",
         flags=(
             Flag("--provider", "whose session it is", "NAME", choices=("claude", "codex", "gemini")),
@@ -240,37 +240,37 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
 
 COLLECTOR_COMMANDS: tuple[Command, ...] = (
     Command(
-        "tokens new", "sessions", "make a token for the collector and show it, the only time",
-        "repl.commands.captures.collector:new", "pm tokens new --label laptop",
+        "admin tokens new", "admin", "make a token for the collector and show it, the only time",
+        "repl.commands.captures.collector:new", "pm admin tokens new --label laptop",
         flags=(
-            Flag("--label", "what it is for, shown by pm tokens list", "TEXT"),
+            Flag("--label", "what it is for, shown by pm admin tokens list", "TEXT"),
             Flag("--trace", "an ingest key for this capture (the beginning of its id is enough), no admin token", "ID"),
         ),
         exits=(3, 5, 7, 8), surfaces=("cli",),
         description="Admin tokens may create, read and delete captures; the serve token of pm serve is one too.",
     ),
     Command(
-        "tokens list", "sessions", "list the collector's admin tokens, never their text",
-        "repl.commands.captures.collector:listed", "pm tokens list",
+        "admin tokens list", "admin", "list the collector's admin tokens, never their text",
+        "repl.commands.captures.collector:listed", "pm admin tokens list",
         flags=(Flag("--all", "revoked ones and the ingest keys of captures too"),), exits=(3, 5, 8), surfaces=("cli",),
     ),
     Command(
-        "tokens revoke", "sessions", "make a token worthless", "repl.commands.captures.collector:revoke",
-        "pm tokens revoke 3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10",
-        arguments=(Argument("token", "its id, as pm tokens list shows it"),), exits=(3, 5, 7, 8), surfaces=("cli",),
-        description="A service that runs believes a token it has just seen for two seconds more.",
+        "admin tokens revoke", "admin", "make a token worthless", "repl.commands.captures.collector:revoke",
+        "pm admin tokens revoke 3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10",
+        arguments=(Argument("token", "its id, as pm admin tokens list shows it"),), exits=(3, 5, 7, 8),
+        surfaces=("cli",), description="A service that runs believes a token it has just seen for two seconds more.",
     ),
     Command(
-        "schema trace", "sessions", "print the JSON Schema of a captured trace",
+        "schema trace", "admin", "print the JSON Schema of a captured trace",
         "repl.commands.captures.collector:schema", "pm schema trace > trace.schema.json", surfaces=("cli",),
     ),
     Command(
-        "schema report", "task", "print the JSON Schema of the report that agents end with",
+        "schema report", "admin", "print the JSON Schema of the report that agents end with",
         "repl.commands.captures.collector:schema", "pm schema report", surfaces=("cli",),
     ),
     Command(
-        "capture gc", "sessions", "remove uploads that no capture names", "repl.commands.captures.collector:gc",
-        "pm capture gc", exits=(3, 5, 8), surfaces=("cli",),
+        "admin prune uploads", "admin", "remove uploads that no capture names", "repl.commands.captures.collector:gc",
+        "pm admin prune uploads", exits=(3, 5, 8), surfaces=("cli",),
         description="What was uploaded in the last day stays: the event that names it may be on its way.",
     ),
 )
@@ -281,7 +281,7 @@ _TABLE: Final = Flag("--table", "every test before and after the fix")
 
 QA_COMMANDS: tuple[Command, ...] = (
     Command(
-        "capture qa", "sessions",
+        "capture qa", "capture",
         "check a captured session: schema, checkout, tests in a sandbox, judge, final document",
         "repl.commands.captures.qa:qa", "pm capture qa 7f3c1a52 --step tests", arguments=(_ROWS_QA_TRACE,),
         flags=(
@@ -292,28 +292,30 @@ QA_COMMANDS: tuple[Command, ...] = (
             Flag("--again", "do every step again"),
             _TABLE,
         ),
-        exits=(1, 3, 4, 5, 7, 8, 9), aliases=("qa", "qa run"),
+        exits=(1, 3, 4, 5, 7, 8, 9), aliases=("qa",),
         description=(
             "Steps whose inputs have not changed are not done again. Works on the collector's own database, as the "
             "worker does. Exit 0: the tests pass on the fix; 1: they fail, or nothing could be tested; 9: no sandbox."
         ),
     ),
     Command(
-        "qa show", "sessions", "what the checks of a captured session came to, without running any",
-        "repl.commands.captures.qa:show", "pm qa show 7f3c1a52 --table", arguments=(_ROWS_QA_TRACE,), flags=(_TABLE,),
-        exits=(3, 7, 8),
+        "capture qa show", "capture", "what the checks of a captured session came to, without running any",
+        "repl.commands.captures.qa:show", "pm capture qa show 7f3c1a52 --table", arguments=(_ROWS_QA_TRACE,),
+        flags=(_TABLE,), exits=(3, 7, 8),
     ),
     Command(
-        "qa status", "sessions", "which checks of a captured session are done, and when",
-        "repl.commands.captures.qa:status", "pm qa status 7f3c1a52", arguments=(_ROWS_QA_TRACE,), exits=(3, 7, 8),
+        "capture qa status", "capture", "which checks of a captured session are done, and when",
+        "repl.commands.captures.qa:status", "pm capture qa status 7f3c1a52", arguments=(_ROWS_QA_TRACE,),
+        exits=(3, 7, 8),
     ),
 )
 
 
 JUDGE_COMMANDS: tuple[Command, ...] = (
     Command(
-        "judge", "sessions", "score one captured session by the rubric", "repl.commands.captures.judge:judge_session",
-        "pm judge 7f3c1a52-0d5e-4c0b-9a55-2f6f1c1f9a10", arguments=(Argument("trace", "the captured session's id"),),
+        "capture judge", "capture", "score one captured session by the rubric",
+        "repl.commands.captures.judge:judge_session", "pm capture judge 7f3c1a52-0d5e-4c0b-9a55-2f6f1c1f9a10",
+        arguments=(Argument("trace", "the captured session's id"),),
         flags=(
             Flag("--packet", "print what the judge would read, and send nothing"),
             Flag("--record", "also write the answers to this recording", "FILE", values="file"),
@@ -326,8 +328,8 @@ JUDGE_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "judge calibrate", "sessions", "measure how far the judge agrees with people",
-        "repl.commands.captures.judge:calibrate_judge", "pm judge calibrate labels.jsonl",
+        "capture judge calibrate", "capture", "measure how far the judge agrees with people",
+        "repl.commands.captures.judge:calibrate_judge", "pm capture judge calibrate labels.jsonl",
         arguments=(Argument("labels", "file of people's scores, one JSON object a line", values="file"),),
         exits=(3, 4, 5, 7, 8),
         description=(
@@ -336,8 +338,8 @@ JUDGE_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "worker", "sessions", "check captured sessions from the queue in PostgreSQL",
-        "repl.commands.captures.worker:worker", "pm worker --parallel 4", surfaces=("cli",),
+        "admin worker", "admin", "check captured sessions from the queue in PostgreSQL",
+        "repl.commands.captures.worker:worker", "pm admin worker --parallel 4", surfaces=("cli",),
         flags=(
             Flag("--parallel", "captures to check at once, instead of worker.parallel", "N", kind="integer"),
             Flag("--alive-file", "renew this file every few seconds, for a health check", "FILE", values="file"),

@@ -10,7 +10,7 @@ from repl.registry.spec import Argument, Command, Flag
 
 TRACE_COMMANDS: tuple[Command, ...] = (
     Command(
-        "trace", "trace", "show what happened in a task, event by event", "repl.commands.look.trace:trace",
+        "trace", "look", "show what happened in a task, event by event", "repl.commands.look.trace:trace",
         "pm trace 15 --latest", arguments=(TASK._replace(required=False),),
         flags=(
             Flag("--latest", "only the last iteration (of each subtask) and the end"),
@@ -26,7 +26,7 @@ TRACE_COMMANDS: tuple[Command, ...] = (
         description="Without a task: the current or newest one. Damaged or incomplete lines are named on stderr.",
     ),
     Command(
-        "trace verify", "trace", "check a trace: framing, order, values and hash chain",
+        "trace verify", "look", "check a trace: framing, order, values and hash chain",
         "repl.commands.look.verify:verify", "pm trace verify 15", arguments=(TASK._replace(required=False),),
         flags=(
             Flag("--head", "a chain head that was kept elsewhere, 64 hex digits", "HEX"),
@@ -42,7 +42,7 @@ TRACE_COMMANDS: tuple[Command, ...] = (
 
 INSIGHT_COMMANDS: tuple[Command, ...] = (
     Command(
-        "redact", "trace", "write a copy of a file without secrets, or find the leaks in a folder",
+        "redact", "admin", "write a copy of a file without secrets, or find the leaks in a folder",
         "repl.commands.look.redact:redact", "pm redact --audit .pm-orchestrator",
         arguments=(Argument("path", "the file, or with --audit the folder", required=False, values="file"),),
         flags=(
@@ -54,8 +54,8 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         description="Files that end in .jsonl are taken line by line and stay JSON. No secret is ever printed.",
     ),
     Command(
-        "insights", "sessions", "show where agents went in circles, what failed and where the time went",
-        "repl.commands.look.insights:show_insights", "pm insights --since 7d --op sync",
+        "sessions insights", "sessions", "show where agents went in circles, what failed and where the time went",
+        "repl.commands.look.insights:show_insights", "pm sessions insights --since 7d --op sync",
         arguments=(Argument("traces", "these traces: files, or names with * and ?", required=False, many=True),),
         flags=(
             Flag("--since", "only traces that ended since (30d, 2h, 2026-01-31)", "WHEN"),
@@ -65,7 +65,7 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         description="Without a trace: the newest 200 of this project, and the criteria that rejected most.",
     ),
     Command(
-        "compare", "sessions", "compare two runs, or the runs of two prompts",
+        "compare", "look", "compare two runs, or the runs of two prompts",
         "repl.commands.look.insights:compare_runs", "pm compare 3f9a1c 77b0e2",
         arguments=(
             Argument("a", "a trace, or the beginning of a prompt's sha256"),
@@ -78,7 +78,7 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
 
 SERVICE_COMMANDS: tuple[Command, ...] = (
     Command(
-        "serve", "task", "serve this project's tasks over HTTP and in the browser", "repl.commands.setup.serve:serve",
+        "serve", "setup", "serve this project's tasks over HTTP and in the browser", "repl.commands.setup.serve:serve",
         "pm serve --port 8765", surfaces=("cli",),
         flags=(
             Flag("--host", "address to bind; other machines can reach it if it is not loopback", "ADDRESS"),
@@ -94,7 +94,7 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "export", "trace", "write a task as one file to pass on: Markdown, JSON or a page",
+        "export", "look", "write a task as one file to pass on: Markdown, JSON or a page",
         "repl.commands.look.export:export", "pm export 15 --format html",
         arguments=(
             Argument("task", "the task; the newest one if left out", required=False, values="task"),

@@ -9,7 +9,7 @@ from repl.registry.spec import Argument, Command, Flag
 
 SESSION_COMMANDS: tuple[Command, ...] = (
     Command(
-        "repl", "session", "open the pm> prompt; what pm does without a command", "repl.open_session:repl",
+        "repl", "setup", "open the pm> prompt; what pm does without a command", "repl.open_session:repl",
         "pm repl --line", surfaces=("cli",),
         flags=(
             Flag("--line", "line mode"),

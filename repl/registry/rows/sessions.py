@@ -41,8 +41,8 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         description="Shows project, age, size, whether it was distilled, and the days until its agent deletes it.",
     ),
     Command(
-        "traces", "sessions", "find distilled sessions by time, operation, outcome, cost, errors or text",
-        "repl.commands.sessions.listing:traces", "pm traces --failed --since 7d --op sync",
+        "sessions find", "sessions", "find distilled sessions by time, operation, outcome, cost, errors or text",
+        "repl.commands.sessions.listing:traces", "pm sessions find --failed --since 7d --op sync",
         arguments=(Argument("text", "words in thoughts, messages, commands or output", required=False, many=True),),
         flags=(
             Flag("--failed", "only those that failed"),
@@ -61,8 +61,8 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         exits=(8,),
     ),
     Command(
-        "reindex", "trace", "rebuild the catalogue from the traces", "repl.commands.sessions.listing:reindex",
-        "pm reindex", exits=(8,),
+        "admin reindex", "admin", "rebuild the catalogue from the traces", "repl.commands.sessions.listing:reindex",
+        "pm admin reindex", exits=(8,),
     ),
     Command(
         "prompts show", "sessions", "print the prompt that a trace names by its hash",
@@ -70,16 +70,17 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         arguments=(Argument("sha256", "the hash, or its first digits"),), exits=(7, 8),
     ),
     Command(
-        "hooks install", "sessions", "have an agent hand over each session when it ends",
-        "repl.commands.sessions.hooks:install", "pm hooks install claude", arguments=(_CLAUDE,), exits=(3, 8),
+        "sessions hooks install", "sessions", "have an agent hand over each session when it ends",
+        "repl.commands.sessions.hooks:install", "pm sessions hooks install claude", arguments=(_CLAUDE,), exits=(3, 8),
         description="The change is shown first; the rest of the settings file stays. --yes writes without asking.",
     ),
     Command(
-        "hooks uninstall", "sessions", "take that hook out again", "repl.commands.sessions.hooks:uninstall",
-        "pm hooks uninstall claude", arguments=(_CLAUDE,), exits=(3, 8),
+        "sessions hooks uninstall", "sessions", "take that hook out again", "repl.commands.sessions.hooks:uninstall",
+        "pm sessions hooks uninstall claude", arguments=(_CLAUDE,), exits=(3, 8),
     ),
     Command(
-        "hooks run", "sessions", "what the hook runs: distill the session named on stdin",
-        "repl.commands.sessions.hooks:run", "pm hooks run claude", arguments=(_CLAUDE,), surfaces=("cli",), hidden=True,
+        "sessions hooks run", "sessions", "what the hook runs: distill the session named on stdin",
+        "repl.commands.sessions.hooks:run", "pm sessions hooks run claude", arguments=(_CLAUDE,), surfaces=("cli",),
+        hidden=True,
     ),
 )

@@ -11,16 +11,16 @@ _KEY = Argument("key", "a setting, such as run.max_iterations", values="config-k
 
 SETTINGS_COMMANDS: tuple[Command, ...] = (
     Command(
-        "config show", "settings", "show every setting, where it comes from and what it overrides",
+        "config show", "setup", "show every setting, where it comes from and what it overrides",
         "repl.commands.setup.config:show", "pm config show run", aliases=("config",), exits=(3,),
         arguments=(Argument("key", "only settings that begin so", required=False, values="config-key"),),
     ),
     Command(
-        "config get", "settings", "print one setting", "repl.commands.setup.config:get",
+        "config get", "setup", "print one setting", "repl.commands.setup.config:get",
         "pm config get run.max_iterations", arguments=(_KEY,), exits=(3,),
     ),
     Command(
-        "config set", "settings", "change one setting; comments in the file stay", "repl.commands.setup.config:set_",
+        "config set", "setup", "change one setting; comments in the file stay", "repl.commands.setup.config:set_",
         "pm config set run.max_iterations 5", arguments=(_KEY, Argument("value", "the new value", required=False)),
         flags=(
             Flag("--user", "in your own file, for every project"),
@@ -32,19 +32,19 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
         person_only=True,
     ),
     Command(
-        "config path", "settings", "list the files that are read", "repl.commands.setup.config:path", "pm config path",
+        "config path", "setup", "list the files that are read", "repl.commands.setup.config:path", "pm config path",
         exits=(3,),
     ),
     Command(
-        "config validate", "settings", "check every layer", "repl.commands.setup.config:validate", "pm config validate",
+        "config validate", "setup", "check every layer", "repl.commands.setup.config:validate", "pm config validate",
         exits=(3,),
     ),
     Command(
-        "config schema", "settings", "print the JSON Schema of config.toml", "repl.commands.setup.config:schema",
+        "config schema", "setup", "print the JSON Schema of config.toml", "repl.commands.setup.config:schema",
         "pm config schema > config.schema.json",
     ),
     Command(
-        "config trust", "settings", "vouch for this folder's configuration as it is now",
+        "config trust", "setup", "vouch for this folder's configuration as it is now",
         "repl.commands.setup.config:trust", "pm config trust", flags=(Flag("--revoke", "take it back"),), exits=(3,),
         description=(
             "A project's files may set commands, endpoints and key files only once you trust the folder;\n"
@@ -52,25 +52,25 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
         ),
         person_only=True,
     ),
-    Command("version", "settings", "print the version", "repl.commands.setup.about:version", "pm version"),
+    Command("version", "setup", "print the version", "repl.commands.setup.about:version", "pm version"),
     Command(
-        "help", "settings", "list the commands, or explain one", "repl.commands.setup.about:help_command",
+        "help", "setup", "list the commands, or explain one", "repl.commands.setup.about:help_command",
         "pm help trace",
         arguments=(Argument("topic", "a command, or exit-codes", required=False, many=True, values="command"),),
         exits=(7,),
     ),
     Command(
-        "doctor", "settings", "check this machine and project, with a next step for everything found",
+        "doctor", "setup", "check this machine and project, with a next step for everything found",
         "repl.commands.setup.doctor:doctor", "pm doctor --json",
         flags=(Flag("--online", "also make one free request to the model API"),), exits=(3,),
     ),
     Command(
-        "completion", "settings", "print a completion script for your shell", "repl.commands.setup.about:completion",
+        "completion", "setup", "print a completion script for your shell", "repl.commands.setup.about:completion",
         "pm completion bash > ~/.local/share/bash-completion/completions/pm",
         arguments=(Argument("shell", "bash, zsh or fish", choices=("bash", "zsh", "fish")),), surfaces=("cli",),
     ),
     Command(
-        "__complete", "settings", "answer a completion script", "repl.commands.setup.completion:complete",
+        "__complete", "setup", "answer a completion script", "repl.commands.setup.completion:complete",
         "pm __complete -- tr", arguments=(Argument("words", "the words typed so far", required=False, many=True),),
         surfaces=("cli",), hidden=True,
     ),

@@ -41,19 +41,19 @@ _OUTCOMES = (1, 3, 4, 5, 6, 8)
 
 TASK_COMMANDS: tuple[Command, ...] = (
     Command(
-        "run", "task", "submit a request, follow it, end with its verdict", "repl.commands.work.run:run",
+        "run", "work", "submit a request, follow it, end with its verdict", "repl.commands.work.run:run",
         'pm run "add input validation to the signup form"',
         arguments=(Argument("prompt", "the request; - reads stdin, @FILE reads a file", many=True, values="file"),),
         flags=RUN_FLAGS, exits=_OUTCOMES,
         description="Every flag has an environment name (PM_EXECUTOR for --executor) and a config key (run.executor).",
     ),
     Command(
-        "ask", "task", "submit a question: nothing has to be changed for its answer", "repl.commands.work.run:question",
+        "ask", "work", "submit a question: nothing has to be changed for its answer", "repl.commands.work.run:question",
         "/ask is half() used anywhere", surfaces=("slash",), arguments=(Argument("prompt", "the question", many=True),),
         exits=_OUTCOMES,
     ),
     Command(
-        "resume", "task", "continue a task from its trace alone", "repl.commands.work.run:resume",
+        "resume", "work", "continue a task from its trace alone", "repl.commands.work.run:resume",
         "pm resume 15 --max-iterations 6", arguments=(_MAYBE_TASK,),
         flags=(
             *_LIMIT_FLAGS,
@@ -63,7 +63,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(*_OUTCOMES, 7),
     ),
     Command(
-        "respond", "task", "answer a task that asks, or waits at its limit", "repl.commands.work.run:respond",
+        "respond", "work", "answer a task that asks, or waits at its limit", "repl.commands.work.run:respond",
         "pm respond 15 hint keep the public API",
         arguments=(
             TASK,
@@ -77,11 +77,11 @@ TASK_COMMANDS: tuple[Command, ...] = (
         person_only=True,
     ),
     Command(
-        "stop", "task", "stop a running task at the next safe point; it stays resumable", "repl.commands.work.run:stop",
+        "stop", "work", "stop a running task at the next safe point; it stays resumable", "repl.commands.work.run:stop",
         "pm stop 15", arguments=(_MAYBE_TASK,), exits=(7, 8), person_only=True,
     ),
     Command(
-        "plan", "task", "show a task's subtasks; approve or edit a plan that waits", "repl.commands.work.plan:plan",
+        "plan", "work", "show a task's subtasks; approve or edit a plan that waits", "repl.commands.work.plan:plan",
         "pm plan 15 --edit", arguments=(_MAYBE_TASK,),
         flags=(
             Flag("--approve", "run the plan that waits, as it is"),
@@ -97,11 +97,11 @@ TASK_COMMANDS: tuple[Command, ...] = (
         person_only=True,
     ),
     Command(
-        "retry", "task", "start a new task with the same request", "repl.commands.work.run:retry", "pm retry 15",
+        "retry", "work", "start a new task with the same request", "repl.commands.work.run:retry", "pm retry 15",
         arguments=(TASK,), flags=RUN_FLAGS, exits=(*_OUTCOMES, 7),
     ),
     Command(
-        "tasks", "task", "list the tasks of this project", "repl.commands.look.tasks:tasks",
+        "tasks", "look", "list the tasks of this project", "repl.commands.look.tasks:tasks",
         "pm tasks --status UNFINISHED --since 7d",
         arguments=(Argument("filter", "only tasks whose id, title or status holds this", required=False),),
         flags=(
@@ -112,8 +112,8 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(8,),
     ),
     Command(
-        "tasks prune", "task", "delete the traces of old finished tasks; shows them first",
-        "repl.commands.look.prune:prune", "pm tasks prune --older-than 30d --keep 50",
+        "admin prune tasks", "admin", "delete the traces of old finished tasks; shows them first",
+        "repl.commands.look.prune:prune", "pm admin prune tasks --older-than 30d --keep 50",
         flags=(
             Flag("--older-than", "only tasks without an event since then: 30d, 12h", "AGE"),
             Flag("--keep", "keep so many of the newest", "N", kind="integer"),
@@ -121,15 +121,16 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(8,), description="Nothing is deleted without --yes. Unfinished tasks are never deleted.",
     ),
     Command(
-        "gc", "task", "free space: blobs no record names, leftovers of crashes; shows them first",
-        "repl.commands.look.prune:gc", "pm gc --yes", exits=(8,), description="Nothing is deleted without --yes.",
+        "admin prune blobs", "admin", "free space: blobs no record names, leftovers of crashes; shows them first",
+        "repl.commands.look.prune:gc", "pm admin prune blobs --yes", exits=(8,),
+        description="Nothing is deleted without --yes.",
     ),
     Command(
-        "show", "task", "show one task: status, cost, files, answer, what to do next", "repl.commands.look.tasks:show",
+        "show", "look", "show one task: status, cost, files, answer, what to do next", "repl.commands.look.tasks:show",
         "pm show 15", arguments=(_MAYBE_TASK,), exits=(7, 8),
     ),
     Command(
-        "diff", "task", "show what a task changed", "repl.commands.look.diff:diff", "pm diff 15 --iteration 0",
+        "diff", "look", "show what a task changed", "repl.commands.look.diff:diff", "pm diff 15 --iteration 0",
         arguments=(_MAYBE_TASK,),
         flags=(
             Flag("--iteration", "only this iteration's change, counted from 0", "N", kind="integer"),
@@ -138,12 +139,12 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(7, 8),
     ),
     Command(
-        "files", "task", "list the files a task changed, by iteration", "repl.commands.look.diff:files", "pm files 15",
+        "files", "look", "list the files a task changed, by iteration", "repl.commands.look.diff:files", "pm files 15",
         arguments=(_MAYBE_TASK,),
         flags=(Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer"),), exits=(7, 8),
     ),
     Command(
-        "criteria", "task", "list what answers are judged by", "repl.commands.work.criteria:criteria", "pm criteria Q2",
+        "criteria", "gate", "list what answers are judged by", "repl.commands.work.criteria:criteria", "pm criteria Q2",
         arguments=(
             Argument("id", "explain one of them", required=False, values="criterion"),
             Argument("switch", "in a session: on or off for an optional one", required=False, choices=("on", "off")),
@@ -151,12 +152,12 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(3, 7),
     ),
     Command(
-        "criteria explain", "task", "say what a criterion looks for and what it leaves alone",
+        "criteria explain", "gate", "say what a criterion looks for and what it leaves alone",
         "repl.commands.work.criteria:explain", "pm criteria explain Q3",
         arguments=(Argument("id", "the criterion", values="criterion"),), exits=(7,),
     ),
     Command(
-        "check", "task", "judge files or an answer without running a task", "repl.commands.work.check:check",
+        "check", "gate", "judge files or an answer without running a task", "repl.commands.work.check:check",
         "pm check src",
         arguments=(
             Argument("path", "files or folders (all of the project)", required=False, many=True, values="file"),
@@ -166,7 +167,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         description="For hooks and CI: exit 1 when something was found. check.exclude names what is left out.",
     ),
     Command(
-        "demo", "task", "watch a bad answer be rejected and corrected; needs no key and no network",
+        "demo", "setup", "watch a bad answer be rejected and corrected; needs no key and no network",
         "repl.commands.work.demo:demo", "pm demo", flags=(Flag("--keep", "keep the folder to look around in"),),
         exits=(1, 8),
     ),

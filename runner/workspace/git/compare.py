@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +19,15 @@ _MOST_NAMED = 2000  # paths on a command line
 
 
 class TreeChanges(NamedTuple):
-    """What differs, git's diff of it, and sentences on what could not be compared."""
+    """What differs, git's diff of it, sentences on what could not be compared, and git's entries of what differs.
+
+    Entries inside nested repositories are not among the last: their contents lie there.
+    """
 
     changes: list[Change]
     diff: bytes
     notes: list[str]
+    entries: list[RawEntry]
 
 
 class _Budget:
@@ -54,14 +58,16 @@ def compare_trees(git: Git, base: str, now: str | None, *, folder: Path, limits:
 
 
 def _compare(git: Git, base: str, now: str | None, *, folder: Path, prefix: bytes, budget: _Budget) -> TreeChanges:
-    result = TreeChanges([], b"", [])
+    result = TreeChanges([], b"", [], [])
     if base == now:
         return result
     with ThreadPoolExecutor(1) as pool:
         whole = pool.submit(_diff, git, base, now, prefix=prefix)
         entries = parse_raw(_ask(git, base, now, "-z", "--raw", "--no-abbrev"))
         plain = [entry for entry in entries if _GITLINK not in entry.modes]
-        result.changes.extend(_changes(git, plain, folder=folder, prefix=prefix, budget=budget))
+        for entry, change in _changes(git, plain, folder=folder, prefix=prefix, budget=budget):
+            result.changes.append(change)
+            result.entries.append(entry)
     diff = whole.result()
     if result.changes and len(result.changes) < len(plain) < _MOST_NAMED:  # some pointers' files are what they were
         changed = [change.path.removeprefix(prefix) for change in result.changes]
@@ -76,15 +82,16 @@ def _compare(git: Git, base: str, now: str | None, *, folder: Path, prefix: byte
     return result._replace(diff=diff)
 
 
-def _changes(git: Git, entries: list[RawEntry], *, folder: Path, prefix: bytes, budget: _Budget) -> list[Change]:
+def _changes(
+    git: Git, entries: list[RawEntry], *, folder: Path, prefix: bytes, budget: _Budget
+) -> Iterator[tuple[RawEntry, Change]]:
     wanted = {
         blob
         for entry in entries
         for mode, blob in zip(entry.modes, entry.ids, strict=True)
         if mode not in {ABSENT, _SYMLINK}
     }
-    contents = _contents(git, wanted, budget)
-    changes = []
+    contents = read_blobs(git, wanted, most=budget.left, largest=4 * budget.file)
     for entry in entries:
         old, new = (contents.get(blob) for blob in entry.ids)
         if old is not None and is_pointer(old) and ABSENT not in entry.modes:
@@ -104,8 +111,7 @@ def _changes(git: Git, entries: list[RawEntry], *, folder: Path, prefix: bytes, 
                 before = media_of(old, git.git_dir, limit=budget.file)
         if after is not None and new is not None and is_note(new):
             after = _from_disk(folder / os.fsdecode(entry.path), budget)
-        changes.append(Change(prefix + entry.path, before, after))
-    return changes
+        yield entry, Change(prefix + entry.path, before, after)
 
 
 def _is_as_recorded(git: Git, entry: RawEntry, folder: Path) -> bool:
@@ -134,15 +140,15 @@ def _from_disk(path: Path, budget: _Budget) -> Side:
     return Side(content, cut=True)
 
 
-def _contents(git: Git, wanted: set[str], budget: _Budget) -> dict[str, bytes]:
-    """The blobs that fit the budget; others are too large, or not there."""
-    if not wanted:
-        return {}
+def read_blobs(git: Git, wanted: Iterable[str], *, most: int, largest: int) -> dict[str, bytes]:
+    """The blobs of at most `largest` bytes that fit into `most` together; others are too large, or not there."""
     asked = "".join(f"{blob}\n" for blob in sorted(wanted)).encode()
-    fitting, left = [], budget.left
+    if not asked:
+        return {}
+    fitting, left = [], most
     for line in git.run("cat-file", "--batch-check", stdin=asked).decode("ascii", "replace").splitlines():
         blob, kind, *size = line.split(" ")
-        if kind == "blob" and int(size[0]) <= left and int(size[0]) <= 4 * budget.file:
+        if kind == "blob" and int(size[0]) <= min(left, largest):
             fitting.append(blob)
             left -= int(size[0])
     raw = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in fitting).encode())
@@ -193,4 +199,4 @@ def _nested(git: Git, entry: RawEntry, *, folder: Path, prefix: bytes, budget: _
 def _unknown(entry: RawEntry, path: bytes, why: str) -> TreeChanges:
     note = f"the repository inside {safe_text(path)} changed but cannot be compared: {why}"
     before, after = (None if mode == ABSENT else Side(b"", cut=True) for mode in entry.modes)
-    return TreeChanges([Change(path, before, after)], b"", [note])
+    return TreeChanges([Change(path, before, after)], b"", [note], [])

@@ -28,8 +28,8 @@ def test_a_token_made_on_the_command_line_opens_the_service_until_it_is_revoked(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "_BELIEVED_S", 0.0)
-    made = said(capsys, "tokens", "new", "--label", "laptop")
-    listed = said(capsys, "tokens", "list")["tokens"]
+    made = said(capsys, "admin", "tokens", "new", "--label", "laptop")
+    listed = said(capsys, "admin", "tokens", "list")["tokens"]
     assert [(each["token_id"], each["label"], each["revoked"]) for each in listed] == [
         (made["token_id"], "laptop", False)
     ]
@@ -39,22 +39,22 @@ def test_a_token_made_on_the_command_line_opens_the_service_until_it_is_revoked(
         assert served.client.post("/traces", json=new_trace(), headers=headers).status_code == 201
         assert served.client.get("/api/tasks", headers=headers).status_code == 401
         capture = Capture(served)
-        said(capsys, "tokens", "revoke", made["token_id"])
+        said(capsys, "admin", "tokens", "revoke", made["token_id"])
         assert served.client.get("/traces", headers=headers).status_code == 401
-        further = said(capsys, "tokens", "new", "--trace", capture.trace_id)
+        further = said(capsys, "admin", "tokens", "new", "--trace", capture.trace_id)
         headers = {"authorization": f"Bearer {further['token']}"}
         assert served.client.get(f"/traces/{capture.trace_id}", headers=headers).status_code == 200
-        keys = [each for each in said(capsys, "tokens", "list", "--all")["tokens"] if each["kind"] == "ingest"]
+        keys = [each for each in said(capsys, "admin", "tokens", "list", "--all")["tokens"] if each["kind"] == "ingest"]
         assert {each["trace_id"] for each in keys} >= {capture.trace_id}
         for each in keys:
-            main(["tokens", "revoke", each["token_id"]])
+            main(["admin", "tokens", "revoke", each["token_id"]])
         assert served.client.get(f"/traces/{capture.trace_id}", headers=headers).status_code == 401
         assert capture.get().status_code == 401
 
 
 def test_an_unknown_token_or_trace_is_not_found(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tokens", "revoke", "no-such-id"]) == 7
-    assert main(["tokens", "new", "--trace", "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"]) == 7
+    assert main(["admin", "tokens", "revoke", "no-such-id"]) == 7
+    assert main(["admin", "tokens", "new", "--trace", "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"]) == 7
     capsys.readouterr()
 
 
@@ -74,7 +74,7 @@ async def test_revoking_twice_says_so(tmp_path: Path) -> None:
 def test_a_token_in_a_text_is_replaced_like_any_secret(tmp_path: Path) -> None:
     redactor = build_redactor(state_dir=tmp_path, environ={}, host="", persons=())
     for token in (draw_token("admin"), draw_token("ingest")):
-        text, counts = redactor.redact_text(f"$ pm tokens new\n{token}\n")
+        text, counts = redactor.redact_text(f"$ pm admin tokens new\n{token}\n")
         assert token not in text
         assert counts == {"pm-token": 1}
 
@@ -82,5 +82,5 @@ def test_a_token_in_a_text_is_replaced_like_any_secret(tmp_path: Path) -> None:
 def test_the_schema_is_printed_and_garbage_is_collected(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "trace"]) == 0
     assert json.loads(capsys.readouterr().out)["$schema"].endswith("2020-12/schema")
-    found = said(capsys, "capture", "gc")
+    found = said(capsys, "admin", "prune", "uploads")
     assert (found["blobs"], found["leftovers"], found["bytes"]) == (0, 0, 0)

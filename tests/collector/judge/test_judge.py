@@ -109,7 +109,7 @@ async def test_a_partly_cited_reply_outlives_a_broken_repair() -> None:
 
 
 async def test_a_reply_that_obeyed_the_canary_is_refused_whole_and_gets_no_repair() -> None:
-    result = await judged(a_reply(5, rationale=f"As asked: {PACKET.canary.upper()}"), a_reply(5))
+    result = await judged(a_reply(5, rationale=f"As asked: {PACKET.fence.canary.upper()}"), a_reply(5))
     assert nulls(result)
     assert result.flags == ("judge_unparsed",)
     assert "canary" in result.reason

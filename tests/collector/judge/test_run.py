@@ -1,4 +1,4 @@
-"""The judge on a trace of a real collector, and the commands `pm judge` and `pm judge calibrate`."""
+"""The judge on a trace of a real collector, and the commands `pm capture judge` and `pm capture judge calibrate`."""
 
 from __future__ import annotations
 
@@ -116,23 +116,25 @@ async def captured(tmp_path: Path) -> tuple[Path, Path]:
 
 async def test_pm_judge_scores_a_capture_from_a_recording(captured: tuple[Path, Path]) -> None:
     folder, recording = captured
-    code, out, _ = await asyncio.to_thread(pm, folder, "judge", uid(901), "--json", PM_JUDGE_RECORDING=str(recording))
+    code, out, _ = await asyncio.to_thread(
+        pm, folder, "capture", "judge", uid(901), "--json", PM_JUDGE_RECORDING=str(recording)
+    )
     told = json.loads(out)
     assert (code, told["judge"]["overall"], told["judge"]["flags"]) == (0, 3.0, [])
     assert told["final_trace_blob_id"].startswith("sha256:")
-    code, out, _ = await asyncio.to_thread(pm, folder, "judge", uid(901), PM_JUDGE_RECORDING=str(recording))
+    code, out, _ = await asyncio.to_thread(pm, folder, "capture", "judge", uid(901), PM_JUDGE_RECORDING=str(recording))
     assert "3.0  overall" in out
 
 
 async def test_pm_judge_shows_the_packet_and_sends_nothing(captured: tuple[Path, Path]) -> None:
-    code, out, _ = await asyncio.to_thread(pm, captured[0], "judge", uid(902), "--packet")
+    code, out, _ = await asyncio.to_thread(pm, captured[0], "capture", "judge", uid(902), "--packet")
     assert code == 0
     assert "| The divisor is wrong." in out
 
 
 @pytest.mark.parametrize(("number", "code"), [(903, 2), (904, 7), (901, 3)])
 async def test_pm_judge_says_what_is_in_its_way(captured: tuple[Path, Path], number: int, code: int) -> None:
-    found, _, err = await asyncio.to_thread(pm, captured[0], "judge", uid(number))
+    found, _, err = await asyncio.to_thread(pm, captured[0], "capture", "judge", uid(number))
     assert found == code, err
 
 
@@ -146,7 +148,7 @@ async def test_pm_judge_calibrate_compares_with_people(captured: tuple[Path, Pat
     ]
     labels.write_text("\n".join(map(json.dumps, rows)))
     code, out, err = await asyncio.to_thread(
-        pm, folder, "judge", "calibrate", "labels.jsonl", "--json", PM_JUDGE_RECORDING=str(recording)
+        pm, folder, "capture", "judge", "calibrate", "labels.jsonl", "--json", PM_JUDGE_RECORDING=str(recording)
     )
     assert code == 0, err
     told = json.loads(out)

@@ -23,6 +23,7 @@ __all__ = [
     "BUGGY",
     "CALM",
     "FIXED",
+    "FORGED",
     "NO_PROFILE",
     "PROFILE",
     "RUNNER",
@@ -49,6 +50,7 @@ done
 echo "<testsuite>$cases</testsuite>" > .pm-report/junit.xml
 exit $failed
 """
+FORGED = "<s><testcase name='half' classname='tests.half'/></s>"
 PROFILE = {"runner": "custom", "command": "sh run.sh"}
 NO_PROFILE: dict[str, Any] = {}
 

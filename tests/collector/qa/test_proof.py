@@ -88,6 +88,26 @@ def test_without_reports_exit_codes_speak_and_the_level_says_so() -> None:
     assert _prove(Run("head", passed=False), Run("base", passed=False)).verdict == "fails_at_head"
 
 
+def test_a_fix_that_ends_well_without_the_report_it_owes_proves_nothing() -> None:
+    silent = Run("head", passed=True)
+    assert _prove(silent, _run("base", half="failed")).verdict == "no_report"
+    owed = prove((silent, Run("base", passed=False)), changed=(), repeats=1, reporting=True)
+    assert owed.verdict == "no_report"
+    assert _prove(Run("head", passed=False), _run("base", half="failed")).verdict == "fails_at_head"
+
+
+def test_tests_that_were_not_asked_for_are_not_missing() -> None:
+    own = [
+        _run(phase, half=outcome)._replace(whole=False) for phase, outcome in (("head", "passed"), ("base", "failed"))
+    ]  # type: ignore[arg-type]
+    proof = _prove(*own, _run("head", half="passed", zero="passed"), _run("base", half="failed", zero="passed"))
+    assert proof.verdict == "proven"
+    assert _before_and_after(proof) == {"half": ("failed", "passed"), "zero": ("passed", "passed")}
+    gone = _prove(_run("head", half="passed"), _run("head", half="passed", zero="passed"), _run("base", half="failed"))
+    assert gone.verdict == "proven"
+    assert _before_and_after(gone)["zero"][1] == "flaky"
+
+
 def test_a_session_that_changed_nothing_has_no_base_to_compare() -> None:
     assert _prove(_run("head", half="passed")).verdict == "unchanged"
 

@@ -1,4 +1,4 @@
-"""kill -9 of real workers (`pm worker`) amid real checks on PostgreSQL: every trace ends with one result."""
+"""kill -9 of real workers (`pm admin worker`) amid real checks on PostgreSQL: every trace ends with one result."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.checks.command_line import PYTHON_STARTER, plan_launch, prove_nothing, runners
+from runner.checks.command_line import PYTHON_STARTER, narrowed, plan_launch, prove_nothing, runners
 
 _SCRIPTS = {"test": "npm run lint && npm run unit", "unit": "jest", "pretest": "echo hi", "quiet": "mocha || true"}
 
@@ -93,6 +93,26 @@ def test_without_bash_a_pipeline_ends_as_its_last_part() -> None:
 )  # fmt: skip
 def test_runners_are_told_to_report_and_the_rest_of_the_line_stays(command: str, started: str) -> None:
     assert _started(command) == started
+
+
+@pytest.mark.parametrize(
+    ("command", "alone"),
+    [
+        ("pytest -q", "pytest -q tests/test_a.py"),
+        ("uv run python -m pytest >log", "uv run python -m pytest tests/test_a.py >log"),
+        ("go test -v ./...", "go test -v ./calc"),
+        ("npx jest .", "npx jest 'web/a b.test.ts'"),
+        ("pytest tests/unit", None),
+        ("pytest -k half", None),
+        ("pytest && jest", None),
+        ("make test", None),
+        ("cargo test", None),
+    ],
+)
+def test_a_runner_is_given_test_files_where_it_takes_them(command: str, alone: str | None) -> None:
+    files = ["tests/test_a.py", "tests/data.json", "calc/half_test.go", "calc/zero_test.go", "web/a b.test.ts"]
+    assert narrowed(command, files) == alone
+    assert narrowed(command, ["README.md"]) is None
 
 
 def test_a_hidden_runner_is_asked_by_variables_and_none_of_the_users_steers_it() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, LiveSink
-from runner.gate.criterion import Verdict
+from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Conflict, Merged
 from runner.perform import Begun, Changed, Place
 from tests.runner.memory_isolation import MemoryIsolation
@@ -82,7 +82,7 @@ class MemoryEffects:
         finally:
             world.asking.discard(request.subtask_id)
 
-    async def judge(self, state: TaskState, step: Judge) -> Verdict:
+    async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
         why = self.world.reject(step)
         result: dict[str, Any] = {"id": "Q5", "name": "Evidence Present", "passed": not why}
         if why:

@@ -29,6 +29,7 @@ from runner.gate.criterion import (
     Criterion,
     Evidence,
     Finding,
+    Harm,
     NotVerified,
     Verdict,
 )
@@ -44,6 +45,9 @@ from tracer.facts import CriterionResult, Issue
 class Changes:
     files: tuple[ChangedFile, ...] = ()
     protected: tuple[str, ...] = field(default=())
+    diff: bytes = b""
+    harm: tuple[Harm, ...] = ()
+    harm_unknown: str = ""
 
 
 def changed(path: str, after: str | None, before: str | None = None) -> ChangedFile:
@@ -163,9 +167,9 @@ async def test_that_nothing_is_to_be_changed_is_for_a_person_to_say(tmp_path: Pa
     assert asked.question.by == "gate"
 
 
-async def test_what_changed_under_the_state_directory_fails_q6_by_name(tmp_path: Path) -> None:
+async def test_what_changed_under_the_state_directory_fails_q10_by_name(tmp_path: Path) -> None:
     verdict = await judged(tmp_path, changes=Changes((), (".pm-orchestrator/traces/x.jsonl",)))
-    assert ".pm-orchestrator/traces/x.jsonl" in reasons(verdict)["Q6"]
+    assert ".pm-orchestrator/traces/x.jsonl" in reasons(verdict)["Q10"]
 
 
 async def test_failing_tests_are_named_with_their_last_lines(tmp_path: Path) -> None:

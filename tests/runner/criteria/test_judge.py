@@ -32,7 +32,7 @@ def test_the_seeds_first_answer_is_rejected_with_the_seeds_reason() -> None:
 def test_the_seeds_second_answer_passes_with_every_criterion_listed_in_order() -> None:
     verdict = judge(evidence("Fully implemented", files=LOGIN), criteria_in_force())
     assert verdict.judgment == "PASS"
-    assert [result["id"] for result in verdict.criteria_results] == ["Q1", "Q2", "Q3", "Q4", "Q5", "Q6"]
+    assert [result["id"] for result in verdict.criteria_results] == ["Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q10"]
 
 
 def test_a_todo_in_a_file_is_named_with_path_and_line() -> None:
@@ -46,7 +46,7 @@ def test_a_todo_in_a_file_is_named_with_path_and_line() -> None:
 
 def test_an_earlier_failure_stops_no_later_check() -> None:
     verdict = judge(evidence(""), criteria_in_force(commands=["test"]))
-    assert len(verdict.criteria_results) == 7
+    assert len(verdict.criteria_results) == 8
 
 
 def test_an_empty_answer_is_a_reject() -> None:

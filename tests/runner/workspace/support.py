@@ -73,3 +73,8 @@ def kinds_of(changes: Changes) -> dict[str, str]:
         file.path: "added" if file.before is None else "deleted" if file.after is None else "modified"
         for file in changes.files
     }
+
+
+def tree_in(base: str) -> str:
+    """The tree of a baseline made by git."""
+    return base.removeprefix("git:").partition("@")[0]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from runner.workspace.changes import Limits
 from runner.workspace.workspace import open_workspace
-from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, write
+from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, tree_in, write
 
 # A short alphabet of paths, so that files, folders and names that differ in one byte collide all the time.
 _NAMES = st.sampled_from(["a", "b", "a/x", "a/y", "a/x/z", "c d", "é", "b/long name", ".hidden", "c.py"])
@@ -86,7 +86,7 @@ def _held(folder: Path, base: str) -> dict[str, tuple[str, bytes]]:
     """What the baseline holds, as git reads it back."""
     kinds = {"120000": "link", "100755": "run", "100644": "file"}
     found = {}
-    for line in git(folder, "ls-tree", "-r", "-z", base.removeprefix("git:")).split("\0"):
+    for line in git(folder, "ls-tree", "-r", "-z", tree_in(base)).split("\0"):
         if line:
             facts, _, name = line.partition("\t")
             mode, _, blob = facts.split(" ")

@@ -15,7 +15,7 @@ from runner.workspace.changes import Limits
 from runner.workspace.git.entries import Entry, exchange, read_folders
 from runner.workspace.git.repository import GitError, find_repository
 from runner.workspace.workspace import Workspace, open_workspace
-from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, write
+from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, tree_in, write
 
 _EVERY_INDEX = Limits(large_index=0)
 
@@ -38,7 +38,7 @@ def project(tmp_path) -> Path:
 
 
 def listed(folder: Path, base: str) -> list[str]:
-    return git(folder, "ls-tree", "-r", "--name-only", base.removeprefix("git:")).split()
+    return git(folder, "ls-tree", "-r", "--name-only", tree_in(base)).split()
 
 
 async def test_the_baseline_is_the_same_tree_as_one_that_was_made_through_an_index(project):
@@ -53,7 +53,7 @@ async def test_the_baseline_is_the_same_tree_as_one_that_was_made_through_an_ind
 
 async def test_the_kept_index_is_the_users_own_and_was_not_written_again(project):
     base = await opened(project).baseline("t")
-    kept = project / ".pm-orchestrator/control/workspace" / f"base-{base.removeprefix('git:')}.index"
+    kept = project / ".pm-orchestrator/control/workspace" / f"base-{tree_in(base)}.index"
     assert kept.read_bytes() == (project / ".git" / "index").read_bytes()
 
 
@@ -69,7 +69,7 @@ async def test_the_index_of_the_newest_baseline_is_kept_however_old_the_users_is
             os.utime(project / ".git" / "index", (1e9, 1e9))
         base = await opened(project, limits).baseline(f"t/{number}")
         kept = {path.name for path in (project / ".pm-orchestrator/control/workspace").glob("base-*.index")}
-        assert f"base-{base.removeprefix('git:')}.index" in kept
+        assert f"base-{tree_in(base)}.index" in kept
     assert len(kept) == 8
 
 
@@ -137,7 +137,7 @@ async def test_many_files_are_written_into_the_index_at_once(project):
         write(project / f"many/{number}.txt", str(number))
     workspace = opened(project)
     base = await workspace.baseline("t")
-    tree = base.removeprefix("git:")
+    tree = tree_in(base)
     kept = project / ".pm-orchestrator/control/workspace" / f"base-{tree}.index"
     assert kept.read_bytes() != (project / ".git" / "index").read_bytes()
     assert len(listed(project, base)) == 604
@@ -227,7 +227,7 @@ async def test_a_folder_whose_name_has_a_line_break_is_compared_through_an_index
 async def test_a_folder_whose_name_ends_in_a_carriage_return_is_not_taken_for_the_one_without(project):
     write(project / "sub\r" / "x.py", "x = 1\n")
     base = await opened(project).baseline("t")
-    files = git(project, "ls-tree", "-r", "-z", "--name-only", base.removeprefix("git:")).split("\0")
+    files = git(project, "ls-tree", "-r", "-z", "--name-only", tree_in(base)).split("\0")
     assert [path for path in files if "\r" in path] == ["sub\r/x.py"]
 
 

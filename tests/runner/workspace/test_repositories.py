@@ -16,9 +16,10 @@ from runner.workspace.changes import ComparisonError, Limits
 from runner.workspace.git.refs import release_baselines
 from runner.workspace.git.repository import listed_files
 from runner.workspace.workspace import Workspace, open_workspace
-from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, write
+from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, tree_in, write
 from tests.support.tools import need
 from tracer.errors import PmError
+from tracer.statedir import user_state_folder
 
 
 def opened(folder: Path, limits: Limits | None = None) -> Workspace:
@@ -54,8 +55,8 @@ async def test_nothing_of_the_users_repository_changes_and_the_tree_is_kept_by_a
     await workspace.changes(base)
     assert user_view(project)[1:] == before[1:]
     refs = git(project, "for-each-ref", "--format=%(refname) %(objectname)", "refs/pm-orchestrator").split()
-    assert refs == [f"refs/pm-orchestrator/task-001/0/{base[4:]}", base[4:]]
-    assert git(project, "ls-tree", "-r", "--name-only", base[4:]).split() == [
+    assert refs == [f"refs/pm-orchestrator/task-001/0/{tree_in(base)}", tree_in(base)]
+    assert git(project, "ls-tree", "-r", "--name-only", tree_in(base)).split() == [
         ".gitignore",
         "a.py",
         "new.py",
@@ -395,7 +396,7 @@ async def test_a_large_file_pointer_is_the_file_it_stands_for(project):
     assert git(project, "status", "--porcelain") == ""
     workspace = opened(project)
     base = await workspace.baseline("t")
-    assert git(project, "cat-file", "-p", f"{base[4:]}:m.bin") == pointer
+    assert git(project, "cat-file", "-p", f"{tree_in(base)}:m.bin") == pointer
     os.utime(project / "m.bin", (2, 2))
     assert (await workspace.changes(base)).paths == ()
     (project / "m.bin").write_bytes(media + b"more")
@@ -434,6 +435,11 @@ async def test_when_the_agent_deletes_the_repository_the_changed_files_are_still
     shutil.rmtree(project / ".git")
     write(project / "a.py", "a = 2\n")
     write(project / "new.py", "n = 1\n")
+    changes = await workspace.changes(base)
+    assert kinds_of(changes) == {".git": "deleted", "a.py": "modified", "new.py": "added"}
+    assert "the copy of it" in changes.notes[0]
+    assert b"-a = 1" in changes.diff
+    shutil.rmtree(user_state_folder(os.environ) / "repositories")
     for looked in (workspace, opened(project)):
         changes = await looked.changes(base)
         assert kinds_of(changes) == {".git": "deleted", "a.py": "modified", "new.py": "added"}

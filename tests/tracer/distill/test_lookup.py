@@ -137,7 +137,7 @@ async def test_watching_catches_up_and_then_follows(home, state_dir, tmp_path):
     assert seen[3] == ("claude", "updated")
 
 
-COMMAND = "pm hooks run claude"
+COMMAND = "pm sessions hooks run claude"
 
 
 def test_the_hook_is_added_once_and_the_rest_of_the_settings_kept(home, tmp_path):

@@ -68,7 +68,10 @@ class SubtaskModel(BaseModel):
 
 
 class TaskDetail(TaskRowModel):
-    """One task: the list's row and what its newest trace says; `subtasks` is empty for a task in one piece."""
+    """One task: the list's row and what its newest trace says; `subtasks` is empty for a task in one piece.
+
+    `question` is what the user is asked (POST …/respond, action `hint`), `choices` answers that the agent named.
+    """
 
     judgments: list[str]
     executor: str
@@ -78,6 +81,9 @@ class TaskDetail(TaskRowModel):
     facts: int
     trace_file: str
     older_files: list[str]
+    answer: str = ""
+    question: str | None = None
+    choices: list[str] = []
     subtasks: list[SubtaskModel] = []
 
 

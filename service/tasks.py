@@ -22,8 +22,8 @@ from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from runner.core.evolve import fold
+from runner.core.outcome import outcome_of
 from runner.core.request import Request as TaskRequest
-from runner.core.subtasks import standings
 from runner.supervisor import Supervisor
 from service.problems import problem_response, responses
 from service.schemas import (
@@ -166,7 +166,7 @@ async def task(request: Request, ref: Found) -> TaskDetail:
         facts=row.facts,
         trace_file=_relative(ref.path, state.state_dir),
         older_files=[_relative(path, state.state_dir) for path in ref.older],
-        subtasks=await asyncio.to_thread(_subtasks, ref.path),
+        **await asyncio.to_thread(_folded, ref.path),
     )
 
 
@@ -265,10 +265,12 @@ def _row(row: TaskRow, state: ServiceState) -> TaskRowModel:
     return TaskRowModel.model_validate({**row._asdict(), "status": status})
 
 
-def _subtasks(path: Path) -> list[SubtaskModel]:
-    """How the subtasks stand; reads the whole trace."""
-    found = standings(fold(ConversationTracer.read_trace(path)))
-    return [SubtaskModel.model_validate({**one._asdict(), "dependencies": list(one.dependencies)}) for one in found]
+def _folded(path: Path) -> dict[str, Any]:
+    """What only the whole trace tells: the answer, the question, how the subtasks stand."""
+    found = outcome_of(fold(ConversationTracer.read_trace(path)), trace_file="", chain_head=None)
+    listed = [{**one._asdict(), "dependencies": list(one.dependencies)} for one in found.subtasks]
+    asked = {"question": found.question.text, "choices": list(found.question.choices)} if found.question else {}
+    return {"answer": found.answer, **asked, "subtasks": [SubtaskModel.model_validate(one) for one in listed]}
 
 
 def _relative(path: Path | str, state_dir: StateDir) -> str:

@@ -7,12 +7,15 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from pydantic import ValidationError
 
 from service.pages.values import Shown, fact_rows, shown, task_view
+from service.schemas import PersonAnswer
 from service.state import state_of
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.agentic import list_agentic
@@ -94,6 +97,7 @@ _REASONS: Final = {
     "dependency": "something it depends on failed",
     "record": "the record could not be written",
     "undecided": "a user has to decide whether this is what was asked for",
+    "asked": "it has a question",
 }
 
 
@@ -152,6 +156,25 @@ async def task_page(request: Request, task_id: str) -> HTMLResponse:
     state = state_of(request)
     page = await asyncio.to_thread(_task_page, state.state_dir, task_id, state.supervisor.status(task_id))
     return HTMLResponse(page)
+
+
+@router.post("/tasks/{task_id}/respond")
+async def respond(request: Request, task_id: str) -> RedirectResponse:
+    """The question box: a choice, an answer in words, or a decision; the page then shows the task again."""
+    state = state_of(request)
+    await asyncio.to_thread(find_task, state.state_dir, task_id)
+    form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+    given = {name: values[-1].replace("\r\n", "\n") for name, values in form.items()}
+    if choice := given.get("choice"):
+        given |= {"action": "hint", "text": choice}
+    try:
+        answer = PersonAnswer.model_validate({"action": given.get("action"), "text": given.get("text", "").strip()})
+    except ValidationError as error:
+        raise UsageError("this is no answer", why=str(error.errors()[0]["msg"]), next_step="go back") from error
+    if answer.action == "hint" and not answer.text:
+        raise UsageError("the answer is empty", next_step="go back and write it, or choose to go on without one")
+    await state.supervisor.respond(task_id, answer.action, text=answer.text)
+    return RedirectResponse(f"/tasks/{quote(task_id)}", status_code=303)
 
 
 @router.get("/tasks/{task_id}/trace")

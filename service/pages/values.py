@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from runner.agent_report import prose_of
 from runner.core.evolve import fold
 from runner.core.outcome import outcome_of
 from runner.core.subtasks import Standing
@@ -96,7 +97,10 @@ class SubtaskView(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """A whole task. `status` is AWAITING_RESPONSE or UNFINISHED where the trace has no end."""
+    """A whole task. `status` is AWAITING_RESPONSE or UNFINISHED where the trace has no end.
+
+    `asks`: the user can answer it here; `question` is empty where it waits at its limit.
+    """
 
     task_id: str
     title: str
@@ -104,6 +108,9 @@ class TaskView:
     reason: str
     detail: str
     unverified: str
+    question: Shown
+    choices: tuple[str, ...]
+    asks: bool
     request: Shown
     rules: Shown
     executor: str
@@ -145,6 +152,9 @@ def task_view(entries: Sequence[Entry], *, diff_of: Callable[[str], str | None])
         reason=outcome.reason,
         detail=outcome.detail,
         unverified=unverified_text(outcome.not_verified),
+        question=shown(outcome.question.text if outcome.question is not None else ""),
+        choices=outcome.question.choices if outcome.question is not None else (),
+        asks=outcome.question is not None or (outcome.status == "AWAITING_RESPONSE" and outcome.reason != "plan"),
         request=shown(request.prompt),
         rules=shown(state.rules or ""),
         executor=request.executor.name,
@@ -203,7 +213,7 @@ def _asked(seq: int, fact: LlmRequest, fields: dict[str, Any]) -> dict[str, Any]
 def _answered(seq: int, fact: LlmResponse, _fields: dict[str, Any]) -> dict[str, Any]:
     return {
         "response_seq": seq,
-        "output": shown(fact.output),
+        "output": shown(prose_of(fact.output)),
         "status": fact.status,
         "model": fact.model,
         "error": fact.error.message if fact.error else "",

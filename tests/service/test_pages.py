@@ -53,3 +53,41 @@ def test_a_very_long_title_does_not_bury_the_page(project: Path) -> None:
         heading = served.client.get(f"/tasks/{task_id}").text.partition("<h1>")[2].partition("</h1>")[0]
         assert 200 < len(heading) < 300
         assert heading.endswith("…")
+
+
+ASKS = {"output": "I read login.py.\n\nWhich hash?\n\n1. argon2\n2. bcrypt <b>"}
+DONE = {"output": "Done with argon2.", "files": {"login.py": "HASH = 'argon2'\n"}}
+
+
+def test_a_question_is_shown_and_answered_on_the_task_s_page(project: Path) -> None:
+    with serving(project, [ASKS, DONE], on_limit="ask") as served:
+        task_id = served.client.post("/api/tasks", json={"prompt": "store passwords"}).json()["task_id"]
+        found = served.until_ended(task_id)
+        assert (found["status"], found["reason"], found["question"]) == ("AWAITING_RESPONSE", "", "Which hash?")
+        assert found["choices"] == ["argon2", "bcrypt <b>"]
+        page = served.client.get(f"/tasks/{task_id}").text
+        assert "It asks you" in page
+        assert 'value="bcrypt &lt;b&gt;"' in page
+        for bad in ("", "action=hint&text=+", "action=fly", "text=%00"):
+            assert served.client.post(f"/tasks/{task_id}/respond", content=bad).status_code in {400, 422}, bad
+        foreign = {"origin": "http://evil.example"}
+        path = f"/tasks/{task_id}/respond"
+        assert served.client.post(path, content="choice=argon2", headers=foreign).status_code == 403
+        answered = served.client.post(path, content="choice=argon2", follow_redirects=False)
+        assert (answered.status_code, answered.headers["location"]) == (303, f"/tasks/{task_id}")
+        assert served.until_ended(task_id)["status"] == "COMPLETE"
+        page = served.client.get(f"/tasks/{task_id}").text
+        assert "It asks you" not in page
+        assert "The user answers: argon2" in page
+
+
+def test_a_question_that_nobody_could_answer_is_answered_over_http_later(project: Path) -> None:
+    with serving(project, [ASKS, DONE]) as served:
+        task_id = served.client.post("/api/tasks", json={"prompt": "store passwords"}).json()["task_id"]
+        found = served.until_ended(task_id)
+        assert (found["status"], found["reason"], found["question"]) == ("INCOMPLETE", "asked", "Which hash?")
+        assert "Accept it" not in served.client.get(f"/tasks/{task_id}").text
+        body = {"action": "hint", "text": "argon2"}
+        assert served.client.post(f"/api/tasks/{task_id}/respond", json=body).status_code == 202
+        assert served.until_ended(task_id)["status"] == "COMPLETE"
+        assert served.client.post(f"/api/tasks/{task_id}/respond", json=body).status_code == 409

@@ -290,7 +290,7 @@ class Performer:
                 error=answer.error.to_dict() if answer.error else None,
                 model=answer.model,
                 stop_reason=answer.stop_reason,
-                report=None if step.purpose else clean_report(answer.report) or read_report(answer.output),
+                report=None if step.purpose else read_report(answer.output) or clean_report(answer.report),
                 purpose=step.purpose,
                 collateral=changed.collateral,
                 left_blob=changed.left,

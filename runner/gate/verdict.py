@@ -109,12 +109,14 @@ Fix: make it parse; give the answer in smaller steps where it was cut off."""),
 A change has changes on disk, whatever the answer says; a question has an answer that is not empty.
 `--kind` says which it is. `auto` is settled once, when the task starts: a change, unless every sentence of the request
 asks (it ends in a question mark or begins with "explain", "why", "list all" and the like) and none orders work.
-Whether "nothing needs to change" is right, the user is asked.
+A request that asks somebody to do something ("could you …?") is a change. Whether "nothing needs to change" is right,
+the user is asked; a second answer that changed nothing is put to them too.
 Fix: make the change in the workspace; for a question that was taken for a change say --kind question."""),
     Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain="""\
 The agent's own "done" is no evidence, and leaving work to the user is no end.
 Fails: a plan in place of the work; "you will need to implement the rest", "let me know if I should continue", an answer
-that ended INCOMPLETE.
+that did not end COMPLETE; what its report says is left, each item; a
+command that the report claims and the session never ran, or that failed there. A question goes to the user.
 Leaves alone: instructions for use, ideas beyond the request, answers to questions.
 Fix: do the rest, now."""),
     Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain="""\

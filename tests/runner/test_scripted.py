@@ -102,3 +102,11 @@ def test_a_line_that_is_no_reply_is_named(tmp_path: Path, line: str) -> None:
 def test_a_missing_script_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read the script"):
         ScriptedExecutor(tmp_path / "none.jsonl")
+
+
+async def test_a_reply_may_hold_a_report_which_must_be_one(tmp_path: Path) -> None:
+    told = {"status": "partial", "left": ["docs"]}
+    assert (await executor(tmp_path, {"output": "x", "report": told}).ask(ask(tmp_path))).report == told
+    for bad in ({"left": []}, "done", {"status": "perfect"}, []):
+        with pytest.raises(ConfigError, match="line 1"):
+            executor(tmp_path, {"output": "x", "report": bad})

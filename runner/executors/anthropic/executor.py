@@ -11,10 +11,11 @@ import asyncio
 import importlib
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from runner.agent_report import REPORT_SCHEMA
 from runner.executors.anthropic.tools import EDITING, Toolbox
 from runner.executors.anthropic.wire import Tally, build_body, read_stream
 from runner.executors.credentials import ApiKey
@@ -42,6 +43,12 @@ _KEPT_CALLS = 200
 _READ_TIMEOUT_S = 600.0
 _NO_KEY = "set PM_API_KEY or ANTHROPIC_API_KEY, or put the key into a key file with mode 0600"
 
+_REPORT: Final[Mapping[str, Any]] = {
+    "name": "report",
+    "description": "Report on your work, once, beside your last answer in words; it stands for the block pm-report.",
+    "input_schema": {key: REPORT_SCHEMA[key] for key in ("type", "required", "properties")},
+}
+
 ToolboxFactory = Callable[[Ask], Toolbox]
 
 
@@ -57,6 +64,7 @@ class _Exchange:
     output: str = ""
     stop_reason: str | None = None
     refusal: str = ""
+    report: object = None
     calls: list[dict[str, Any]] = field(default_factory=list)
     edits: int = 0
     failed_edits: int = 0
@@ -143,7 +151,7 @@ class AnthropicExecutor:
                 exchange.request,
                 model=model,
                 messages=exchange.messages,
-                tools=exchange.toolbox.definitions(),
+                tools=[*exchange.toolbox.definitions(), *([] if exchange.request.answer_schema else [_REPORT])],
                 tally=exchange.tally,
                 max_tokens=_MAX_TOKENS,
             )
@@ -154,6 +162,14 @@ class AnthropicExecutor:
             exchange.output = "".join(block["text"] for block in blocks if block["type"] == "text")
             if blocks and message.stop_reason is not None:
                 exchange.messages.append({"role": "assistant", "content": blocks})
+            calls = [block for block in blocks if block["type"] == "tool_use"]
+            for call in calls:
+                exchange.report = call["input"] if call["name"] == _REPORT["name"] else exchange.report
+            if calls and exchange.output.strip() and all(call["name"] == _REPORT["name"] for call in calls):
+                # Told in words and reported: a further request would only get it said again, in fewer words.
+                exchange.messages[-1]["content"] = [block for block in blocks if block["type"] != "tool_use"]
+                exchange.stop_reason = "end_turn"
+                return "COMPLETE", None
             if message.stop_reason == "tool_use":
                 exchange.messages.append({"role": "user", "content": await self._use_tools(exchange, blocks)})
             elif message.stop_reason != "pause_turn":
@@ -176,6 +192,10 @@ class AnthropicExecutor:
             if block["type"] != "tool_use":
                 continue
             name = block["name"]
+            if name == _REPORT["name"]:
+                noted = "Noted. Now answer the user in words."
+                results.append({"type": "tool_result", "tool_use_id": block["id"], "content": noted})
+                continue
             exchange.live(Live(kind="tool_started", tool=name))
             outcome = await exchange.toolbox.perform(name, block["input"])
             exchange.live(Live(kind="tool_finished", tool=name, text=outcome.summary, ok=outcome.ok))
@@ -227,6 +247,7 @@ class AnthropicExecutor:
             session_ref=self._keep(exchange),
             stop_reason=exchange.stop_reason,
             error=error,
+            report=exchange.report if isinstance(exchange.report, dict) else None,
             extra={
                 "requests": exchange.tally.requests,
                 "tool_calls": exchange.calls[-_KEPT_CALLS:],

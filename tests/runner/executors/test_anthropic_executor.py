@@ -71,6 +71,24 @@ async def test_a_tool_loop_edits_real_files_and_ends_complete(project: Path) -> 
     assert answer.extra["edits"] == {"attempted": 2, "failed": 0}
 
 
+@pytest.mark.parametrize("words", ["Mended.", ""])
+async def test_a_report_by_tool_leaves_the_answer_in_words(project: Path, words: str) -> None:
+    told = {"status": "done", "files": ["calc.py"]}
+    turns = [Turn(text=words, calls=[call("report", **told)]), Turn(text="Mended, in words."), Turn(text="Further.")]
+    with ModelServer(turns) as server:
+        executor = make_executor("anthropic", settings(server))
+        answer = await executor.ask(request(project))
+        again = await executor.ask(request(project, session_ref=answer.session_ref))
+        await executor.close()
+    assert (answer.status, answer.report, answer.stop_reason) == ("COMPLETE", told, "end_turn")
+    assert answer.output == (words or "Mended, in words.")
+    assert answer.extra["tool_call_count"] == 0
+    assert len(server.requests) == (2 if words else 3)
+    assert again.extra["session_resumed"] is True
+    sent = server.requests[-1].body["messages"]
+    assert any(block["type"] == "text" for message in sent for block in message["content"] if isinstance(block, dict))
+
+
 async def test_usage_and_cost_are_summed_over_the_requests(project: Path) -> None:
     turns = [
         Turn(calls=[call("read", path="missing.txt")], usage=counts(1000, 100, written=2000)),
@@ -113,10 +131,10 @@ async def test_older_models_get_a_thinking_budget_instead(project: Path) -> None
     assert server.requests[0].body["thinking"] == {"type": "enabled", "budget_tokens": 8000}
 
 
-async def test_read_permission_offers_the_read_tool_only(project: Path) -> None:
+async def test_read_permission_offers_no_tool_that_changes_anything(project: Path) -> None:
     turns = [Turn(calls=[call("write", path="a.txt", content="x")]), Turn(text="ok")]
     answer, _, server = await play(turns, project, permissions="read")
-    assert [tool["name"] for tool in server.requests[0].body["tools"]] == ["read"]
+    assert [tool["name"] for tool in server.requests[0].body["tools"]] == ["read", "report"]
     assert not (project / "a.txt").exists()
     assert answer.status == "INCOMPLETE"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from runner.agent_report import prose_of, read_report
 from runner.executors.executor_port import Answer, Ask, Live
 from runner.processes.orphans import end_orphans
 from tests.runner.executors.rigs import RIGS, CommandLineRig, Rig
@@ -65,6 +67,16 @@ async def test_a_good_run_is_complete_with_output_usage_and_a_session(rig: Rig) 
     assert kinds.index("tool_started") < kinds.index("tool_finished")
     assert {update.task_id for update in live} == {"task-001"}
     assert rig.prompts() == ["please"]
+
+
+async def test_a_report_at_the_end_of_an_answer_comes_through_whole(rig: Rig) -> None:
+    told = {"status": "partial", "left": ["the `docs`"], "commands": [{"run": "pytest -q", "exit": 1}]}
+    text = f"Done, but for the docs.\n\n```pm-report\n{json.dumps(told)}\n```\n"
+    answer = await ask(rig, ("edit", "made.txt", "new\n"), ("say", text))
+    report = read_report(answer.output)
+    assert report is not None
+    assert {key: report[key] for key in told} == told
+    assert prose_of(answer.output) == "Done, but for the docs."
 
 
 async def test_a_failing_command_is_not_shown_as_a_success(rig: Rig) -> None:

@@ -257,3 +257,85 @@ def test_it_reviews_what_another_executor_did_in_an_empty_folder_and_is_paid_for
     reviews = [fact for fact in place.facts("LLM_RESPONSE") if fact.get("purpose") == "review"]
     assert [review["error"] for review in reviews] == [None, None]
     assert all(review["cost_usd"] and review["usage"]["output_tokens"] for review in reviews)
+
+
+UNDONE = """
+half() is wrong
+half(3) returns 1.0, it should be 1.5
+PROJ-142
+PROJ-142: half() divides by 3
+[BUG] half gives a third
+As a user I want half(3) to be 1.5 so that my bills are right
+tests fail in CI
+The tests fail in CI, could you have a look?
+Could you fix the bug in calc.py?
+Mind having half() divide by 2?
+Can the division in half() be corrected?
+fix(calc): divide by two
+When I call half(3) I get 1.0
+Expected: 1.5. Actual: 1.0.
+calc.py:2 looks off to me
+half() gibt ein Drittel zurück
+Magst du half() in Ordnung bringen?
+half(3) が 1.0 を返します
+half() を直してもらえますか？
+half(3) 返回 1.0，应该是 1.5
+""".strip().splitlines()
+REPORT = '\n\n```pm-report\n{"status": "done", "files": ["calc.py"], "commands": [{"run": "pytest", "exit": 0}]}\n```'
+CLAIMS = ("I fixed the bug and all tests pass.", f"Fixed.{REPORT}", "No change is needed: half() is right as it is.")
+
+
+@pytest.mark.timeout(900)
+def test_nothing_done_is_never_a_pass_however_the_request_is_put(place: Place, tmp_path: Path) -> None:
+    """Three answers beside an untouched file, in turn, to twenty ways of asking for the same change."""
+    wrong: list[str] = []
+    for number, words in enumerate(UNDONE):
+        claim = CLAIMS[number % len(CLAIMS)]
+        folder = tmp_path / f"n{number}"
+        folder.mkdir()
+        asked = Place(place.name, place.program, folder)
+        with ModelServer(lambda _request, claim=claim: Turn(text=claim)) as server:  # type: ignore[misc]
+            flags = ("--executor", place.name, "--model", MODELS[place.name], "--max-iterations", "1", "--no-input")
+            code, said = asked.run(server, "run", *flags, words)
+        judged = [fact["judgment"] for fact in asked.facts("QUALITY_JUDGMENT")]
+        kind = asked.facts("USER_REQUEST")[0]["kind"]
+        if (code, judged, kind) != (6, ["REJECT"], "change") or (asked.project / "calc.py").read_text() != BROKEN:
+            wrong.append(f"{words}: exit {code}, {judged}, {kind}\n{said}")
+    assert wrong == []
+
+
+def test_a_claimed_test_run_that_the_session_does_not_hold_is_found(place: Place) -> None:
+    turns = [Turn(calls=place.writes(MENDED)), Turn(text=f"Fixed.{REPORT}"), Turn(text="I did not run the tests.")]
+    with ModelServer(turns) as server:
+        flags = ("--executor", place.name, "--model", MODELS[place.name], "--max-iterations", "2", "--no-input")
+        code, said = place.run(server, "run", *flags, "Mend half() in calc.py")
+    first = place.facts("QUALITY_JUDGMENT")[0]
+    assert first["judgment"] == "REJECT", said
+    assert "the report says it ran this; the session ran nothing" in first["summary"]
+    assert place.facts("LLM_RESPONSE")[0]["report"]["files"] == ["calc.py"]
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["waiting", "ended"])
+def test_a_question_is_answered_in_the_agents_own_session(place: Place, *, there: bool) -> None:
+    turns = [
+        Turn(text="I read calc.py.\n\nShould half(3) be 1.5 or 1?"),
+        Turn(calls=place.writes(MENDED)),
+        Turn(text="half() divides by 2 now."),
+    ]
+    with ModelServer(turns) as server:
+        flags = ("--executor", place.name, "--model", MODELS[place.name], "--on-limit", "ask" if there else "stop")
+        code, said = place.run(server, "run", *flags, "Mend half() in calc.py")
+        assert code == 6, said
+        assert "Should half(3) be 1.5 or 1?" in said
+        code, said = place.run(server, "respond", "1", "hint", "half(3)", "is", "1.5")
+    assert code == 0, said
+    assert (place.project / "calc.py").read_text() == MENDED
+    history = json.dumps(server.requests[-1].body)
+    assert "The user answers: half(3) is 1.5" in history
+    assert "Should half(3) be 1.5 or 1?" in history
+    traces = sorted((place.project / ".pm-orchestrator" / "traces").glob("*.jsonl"))
+    last = [json.loads(line) for line in traces[-1].read_text().splitlines()]
+    answer = [entry["data"] for entry in last if entry["event"] == "LLM_RESPONSE"][-1]
+    assert answer["session_resumed"] is True
+    assert (last[-1]["data"]["status"], last[-1]["data"]["reason"]) == ("COMPLETE", "passed")

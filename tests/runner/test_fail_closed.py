@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,13 +22,14 @@ from runner.checks.evidence import gather
 from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
-from runner.gate.criterion import ChangedFile, Evidence, Verdict
+from runner.gate.criterion import ChangedFile, Evidence, Models, Verdict
 from runner.gate.verdict import criteria_in_force, judge, verdict_of
 from runner.processes.command import ProcessResult
 from runner.workspace.changes import Changes
 from tracer.facts import CheckChoice, ExecutorChoice, LlmResponse, Report
 
 ROOT = Path(__file__).parents[2]
+NO_MODELS = Mock(spec=Models)
 MADE = ChangedFile(path="a.py", before=b"A = 1\n", after=b"A = 2\n")
 CLAIM = {"status": "done", "commands": [{"run": "pytest", "exit": 0}]}
 
@@ -102,8 +104,10 @@ async def _judged(project: Path, trace: str | None, **response: Any) -> Verdict:
     changes = Changes(files=(MADE,), diff=b"")
     step = Judge(0, answer, None)
     state_dir = project / ".pm-orchestrator"
-    return await judging.judge_answer(TaskState(request=request), step, request=request, changes=changes,
-                                      state_dir=state_dir)  # fmt: skip
+    state = TaskState(request=request)
+    return await judging.judge_answer(
+        state, step, request=request, changes=changes, state_dir=state_dir, models=NO_MODELS
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,10 +161,12 @@ async def test_invariant_14_the_same_evidence_gets_the_same_verdict_from_every_d
 ) -> None:
     given = change(evidence())
     criteria = criteria_in_force()
-    at_once, waiting = judge(given, criteria), await judging.judge_by(given, criteria)
+    at_once, waiting = judge(given, criteria), await judging.judge_by(given, criteria, models=NO_MODELS)
     assert at_once == waiting
     assert judge(given, criteria) == at_once
-    assert (await asyncio.gather(*(judging.judge_by(given, criteria) for _ in range(3)))) == [at_once] * 3
+    assert (await asyncio.gather(*(judging.judge_by(given, criteria, models=NO_MODELS) for _ in range(3)))) == [
+        at_once
+    ] * 3
 
 
 def test_invariant_14_one_function_says_pass() -> None:

@@ -19,7 +19,7 @@ from runner.core.outcome import continuation, outcome_of
 from runner.core.state import TaskState
 from runner.core.steps import AwaitPerson, Finish, Judge
 from runner.executors.executor_port import Answer
-from runner.gate.criterion import ChangedFile, CommandResult, Evidence, Question, SessionCall, Verdict
+from runner.gate.criterion import ChangedFile, CommandResult, Evidence, Models, Question, SessionCall, Verdict
 from runner.gate.report import question_of
 from runner.gate.verdict import criteria_in_force, judge
 from tests.runner.memory import Record, World, person, request, run
@@ -171,8 +171,8 @@ class Asking(World):
 
     by = "agent"
 
-    async def judge(self, state: TaskState, step: Judge) -> Verdict:
-        verdict = await super().judge(state, step)
+    async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
+        verdict = await super().judge(state, step, models)
         question = Question(text="Up or down?", by=self.by)  # type: ignore[arg-type]
         return replace(verdict, question=question) if verdict.judgment == "REJECT" else verdict
 

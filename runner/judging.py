@@ -34,6 +34,7 @@ from runner.gate.criterion import (
     Criterion,
     Evidence,
     Finding,
+    ModelReply,
     Models,
     NotVerified,
     SessionCall,
@@ -146,7 +147,7 @@ def team() -> tuple[Criterion, ...]:
 
 
 async def judge_answer(
-    state: TaskState, step: Judge, *, request: Request, changes: Changes, state_dir: Path, models: Models
+    state: TaskState, step: Judge, *, request: Request, changes: Changes, state_dir: Path, models: Models | None = None
 ) -> Verdict:
     """The verdict on everything that the task changed since its first baseline, and on its checks' results."""
     answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
@@ -216,8 +217,17 @@ def _session(request: Request, answer: LlmResponse, state_dir: Path) -> tuple[Se
     return tuple(SessionCall(name=call.name, text=call.summary, ok=call.ok) for call in calls)
 
 
+class _NoModels:
+    """Where no model can be asked."""
+
+    async def ask(self, prompt: str, **_options: Any) -> ModelReply:
+        """An answer that says so."""
+        del prompt
+        return ModelReply(trouble="no model can be asked here")
+
+
 async def judge_by(
-    evidence: Evidence, criteria: Sequence[Criterion], *, models: Models, until: float | None = None
+    evidence: Evidence, criteria: Sequence[Criterion], *, models: Models | None = None, until: float | None = None
 ) -> Verdict:
     """Judge one answer by `criteria` (those in force, Q1 first); those that wait all at once, after the others.
 
@@ -237,7 +247,8 @@ async def judge_by(
         found |= {place: Finding(passed=True, not_verified=unasked) for place, _ in waiting}
     else:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_within(one, _awaited(one, evidence, models), until)) for _, one in waiting]
+            asked = models or _NoModels()
+            tasks = [group.create_task(_within(one, _awaited(one, evidence, asked), until)) for _, one in waiting]
         found |= {place: task.result() for (place, _), task in zip(waiting, tasks, strict=True)}
     return verdict_of(evidence, [(one, found[place]) for place, one in enumerate(criteria)])
 

@@ -10,9 +10,9 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runner.workspace.changes import Blobs, Change, ComparisonError, Limits, Side, safe_text
 from tracer.clock import now_epoch_ms
@@ -29,7 +29,6 @@ LEFT_OUT = frozenset(
 _LEFT_OUT_ENDINGS = (b".pyc", b".pyo")
 _PACK_BYTES = 8 << 20
 _SETTLED_NS = 2_000_000_000
-_NUL_WITHIN = 8000
 
 
 class FileRecord(NamedTuple):
@@ -158,6 +157,13 @@ class _Packs:
         self._open += text
         return at
 
+    def keep(self, record: FileRecord | None, side: Side | None) -> FileRecord | None:
+        """The record with the place of its content, where that was read whole."""
+        if record is None or side is None or side.cut:
+            return record
+        pack, offset = self.put(side.content)
+        return record._replace(pack=pack, offset=offset)
+
     def close(self) -> None:
         if self._open:
             self.names.append(self._blobs.put_bytes(bytes(self._open)))
@@ -188,8 +194,7 @@ def take_manifest(
             notes.append(f"{safe_text(path)} cannot be read: {error.strerror}; only its size and time are compared")
             files[path] = record_of(facts, "")
             continue
-        kept = facts.st_size <= limits.file and b"\0" not in content.head[:_NUL_WITHIN]
-        pack, offset = packs.put(content.head) if kept else (-1, 0)
+        pack, offset = packs.put(content.head) if facts.st_size <= limits.file else (-1, 0)
         files[path] = record_of(facts, content.sha256, pack=pack, offset=offset)._replace(size=facts.st_size)
     packs.close()
     manifest = Manifest(taken_ns, tuple(packs.names), files)
@@ -230,13 +235,18 @@ _LINK = 0o120000
 
 def compare_with_disk(
     base: Manifest, root: bytes, *, excluded: frozenset[bytes], blobs: Blobs, limits: Limits, notes: list[str]
-) -> tuple[list[Change], bytes]:
-    """All changes from `base` to the disk, and their unified diff."""
+) -> tuple[list[Change], bytes, list[list[Any]]]:
+    """All changes from `base` to the disk, their unified diff, and rows for an undo.
+
+    A row is the path and for each side mode, blob ("" where the content is not kept), offset and size.
+    """
     read_pack = lru_cache(maxsize=4)(blobs.read)
     changes: list[Change] = []
     diffs: list[bytes] = []
     seen: set[bytes] = set()
     left = [limits.total, limits.diff]
+    rows: list[tuple[bytes, FileRecord | None, FileRecord | None]] = []
+    packs = _Packs(blobs, None)
 
     def note(path: bytes, before: FileRecord | None, after: FileRecord | None, now: Side | None) -> None:
         then = None if before is None else _before(before, base, read_pack, limits)
@@ -247,6 +257,7 @@ def compare_with_disk(
             left[0] -= len(side.content) if side else 0
             sides.append(_shown(record, side))
         changes.append(Change(path, *sides))
+        rows.append((path, before, packs.keep(after, now)))
         if left[1] > 0:
             named_only = any(side is not None and (side.cut or b"\0" in side.content) for side in (then, now))
             modes = (_git_mode(before), _git_mode(after))
@@ -276,7 +287,15 @@ def compare_with_disk(
             note(path, before, after, Side(content.head, cut, content.unstable))
     for path in base.files.keys() - seen:
         note(path, base.files[path], None, None)
-    return changes, b"".join(diff for _, diff in sorted(zip((c.path for c in changes), diffs, strict=False)))
+    packs.close()
+    told = [[os.fsdecode(path), _where(before, base.packs), _where(after, packs.names)] for path, before, after in rows]
+    return changes, b"".join(diff for _, diff in sorted(zip((c.path for c in changes), diffs, strict=False))), told
+
+
+def _where(record: FileRecord | None, packs: Sequence[str]) -> list[Any] | None:
+    if record is None:
+        return None
+    return [record.mode, packs[record.pack] if record.pack >= 0 else "", record.offset, record.size]
 
 
 def _git_mode(record: FileRecord | None) -> bytes:

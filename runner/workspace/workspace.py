@@ -226,7 +226,7 @@ class Workspace:
             if found is None:
                 place = self._place(None, notes)
                 found = _compare_without_repository(tree, self.folder, place=place, stopper=stopper)
-            now = _state_now(git) if git is not None else None
+            now = _state_now(git) if git is not None and by is git else None
             harm = harm_since(before, now, git) if before is not None else ()
             if before is not None and by is not None:
                 harm = (*harm, *_lost_work(by, before, tree, found, folder=self.folder, limits=self._limits))
@@ -278,7 +278,7 @@ class Workspace:
 
         base = self._manifests.get(blob_id) or read_manifest(self._blobs, blob_id)
         self._manifests[blob_id] = base
-        changes, diff = compare_with_disk(
+        changes, diff, rows = compare_with_disk(
             base,
             os.fsencode(self.folder),
             excluded=self._excluded_names(),
@@ -288,7 +288,8 @@ class Workspace:
         )
         made = Changes.of(changes, diff=diff, protected=undone.names, notes=tuple(notes))
         gone = [Harm(kind="deleted", what=file.path) for file in made.files if file.after is None]
-        return replace(made, harm=tuple(gone))
+        text = json.dumps({"base": f"manifest:{blob_id}", "rows": rows}).encode()
+        return replace(made, harm=tuple(gone), left=self._blobs.put_bytes(text) if rows else None)
 
     def _repository(self, stopper: Stopper) -> Git | None:
         """The repository to compare by; None where there is none, or where it ignores the workspace altogether."""

@@ -1,0 +1,250 @@
+"""What an undo is to do: three-way, path by path, and for the repository value by value.
+
+Nothing of the user's is changed here; contents that are looked at become objects in the repository.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from runner.isolation.worktrees import MergeConflict, merge_commits
+from runner.workspace.changes import Limits, safe_text
+from runner.workspace.git.compare import read_blobs
+from runner.workspace.git.entries import Entry, put_few, read_entries, small_index, tree_of
+from runner.workspace.git.pointers import is_note
+from runner.workspace.git.repository import Git, GitError
+from runner.workspace.git.snapshot import SnapshotMaker, SnapshotPlace
+from runner.workspace.git.state import GitState, read_state
+from tracer.statedir import StateDir
+
+Side = tuple[str, str] | None  # mode and id of git, None where there is no file
+NEVER: Side = ("100644", "0" * 40)  # a content that was not kept
+SMALL = 1024  # what stands for content that lies elsewhere is no longer
+WHOLE_FILE = 1 << 62
+
+
+class Layer(NamedTuple):
+    """What one answer changed: from `before` to `after`, files and repository."""
+
+    rows: Mapping[str, tuple[Side, Side]]
+    before: GitState | None = None
+    after: GitState | None = None
+    moved: bool = False
+
+
+class Plan(NamedTuple):
+    """Every change to make, from what is there now to what shall be; JSON in a blob."""
+
+    files: dict[str, tuple[Side, Side]]
+    refs: dict[str, tuple[str, str]]
+    head: tuple[str, str]
+    admin: dict[str, tuple[Any, Any]]
+    index_id: tuple[str, str]
+    conflicts: list[list[str]]
+    lost: list[str]
+
+    def encoded(self) -> bytes:
+        """As it is kept."""
+        return json.dumps(self._asdict(), sort_keys=True).encode("ascii")
+
+    @classmethod
+    def decoded(cls, data: bytes) -> Plan:
+        """What `encoded` gave."""
+        fields = json.loads(data)
+        for name in ("files", "refs", "admin"):
+            fields[name] = {key: (_side(old), _side(new)) for key, (old, new) in fields[name].items()}
+        return cls(**{**fields, "head": tuple(fields["head"]), "index_id": tuple(fields["index_id"])})
+
+
+def _side(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Planner:
+    """Plans an undo in `folder` by the repository that holds what was there before; `state`: how it was then."""
+
+    def __init__(self, git: Git, folder: Path, *, state_dir: StateDir, task_id: str, state: GitState | None) -> None:
+        self._git, self._folder, self._state = git, folder, state
+        self._state_dir, self._task_id = state_dir, task_id
+
+    def plan(self, layers: Sequence[Layer]) -> Plan:
+        """What brings the files and the repository from now to before the `layers`, the last of which comes first."""
+        git = self._git
+        paths = {path for layer in layers for path in layer.rows}
+        now = self.now(paths)
+        current = dict(now)
+        plan = Plan({}, {}, ("", ""), {}, ("", ""), [], [])
+        conflicts: dict[str, Side] = {}
+        for layer in layers:
+            need: dict[str, tuple[Side, Side, Side]] = {}
+            for path, (before, after) in layer.rows.items():
+                if path in conflicts:
+                    conflicts[path] = before
+                elif before == NEVER:
+                    plan.lost.append(f"{path}: its content was too large to be kept")
+                elif current[path] == after:
+                    current[path] = before
+                elif current[path] != before:
+                    need[path] = (current[path], after, before)
+            merged, apart = _merge(git, need)
+            current |= merged
+            conflicts |= {path: need[path][2] for path in apart}
+        for path, before in conflicts.items():
+            current[path] = now[path]
+            beside = self._beside(path) if before is not None else ""
+            plan.conflicts.append([path, beside])
+            if before is not None:
+                plan.files[beside] = (None, before)
+        plan.files.update({path: (now[path], side) for path, side in current.items() if side != now[path]})
+        self._leave_out_lost(plan)
+        if self._state is not None and any(layer.moved for layer in layers):
+            return self._plan_repository(layers, plan)
+        return plan
+
+    def now(self, paths: Iterable[str]) -> dict[str, Side]:
+        """The files as they are, their contents in the repository."""
+        git, start = self._git, prefix_of(self._git, self._folder)
+        store = self._state_dir.control / "workspace"
+        store.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = SnapshotPlace(store=store, excluded=(self._state_dir.root,), limits=Limits())
+        sorter = SnapshotMaker(git, self._folder, place=place).sorter
+        names = {os.fsencode(start + path): path for path in paths}
+        found = sorter.sort_out(git, names, careful=False)
+        with small_index(git.in_passing(), store) as small:
+            put_few(small, {}, found)
+            entries = read_entries(small)
+        return {
+            path: (entries[name].mode.decode(), entries[name].id.decode()) if name in entries else None
+            for name, path in names.items()
+        }
+
+    def _beside(self, path: str) -> str:
+        pure = PurePosixPath(path)
+        for number in range(1, 1000):
+            more = f"-{number}" if number > 1 else ""
+            name = str(pure.with_name(f"{pure.stem}.before-{self._task_id}{more}{pure.suffix}"))
+            if not os.path.lexists(self._folder / name):
+                return name
+        raise GitError(f"there is no free name beside {path}")
+
+    def _leave_out_lost(self, plan: Plan) -> None:
+        """What is not to be had any more stays as it is, and is told."""
+        wanted = {new[1] for _, new in plan.files.values() if new is not None}
+        asked = "".join(f"{one}\n" for one in sorted(wanted)).encode()
+        listing = self._git.run("cat-file", "--batch-check", stdin=asked).decode("ascii", "replace")
+        said = [line.split(" ") for line in listing.splitlines()]
+        missing = {words[0] for words in said if words[-1] == "missing"}
+        small = {words[0] for words in said if words[-1].isdigit() and int(words[-1]) < SMALL}
+        texts = read_blobs(self._git, small, most=WHOLE_FILE, largest=SMALL)
+        notes = {blob for blob, text in texts.items() if is_note(text)}
+        for path, (_, new) in list(plan.files.items()):
+            if new is not None and new[1] in missing | notes:
+                why = "git has dropped its content" if new[1] in missing else "it was too large to be kept"
+                plan.lost.append(f"{path}: {why}")
+                del plan.files[path]
+
+    def _plan_repository(self, layers: Sequence[Layer], plan: Plan) -> Plan:
+        now = read_state(self._git)
+        refs, files = dict(now.refs), dict(now.files)
+        head, index = now.head, now.index_id
+        lost = plan.lost
+        for layer in layers:
+            if layer.before is None or not layer.moved:
+                continue
+            before = layer.before
+            after = layer.after or now._replace(refs={}, files={}, head="", index_id="")
+            for told, values, then, left in (
+                ("{}", refs, before.refs, after.refs),
+                (".git/{}", files, before.files, after.files),
+            ):
+                for name in then.keys() | left.keys():
+                    old, new = left.get(name), then.get(name)
+                    if old == new or values.get(name) == new:
+                        continue
+                    if values.get(name) == old:
+                        _set(values, name, new)
+                    else:
+                        lost.append(f"{told.format(name)} has changed since, and stays")
+            if before.head and before.head != head and (head == after.head or not refs.get(head)):
+                head = before.head
+            elif before.head and before.head != head:
+                lost.append(f"HEAD has moved since, and stays at {head}")
+            if index in {after.index_id, ""} or layer.after is None:
+                index = before.index_id
+        changed_refs = _pairs(now.refs, refs)
+        return plan._replace(
+            refs={name: (old or "", new or "") for name, (old, new) in changed_refs.items()},
+            admin=_pairs(now.files, files),
+            head=(now.head, head) if head != now.head else ("", ""),
+            index_id=(now.index_id, index) if index != now.index_id else ("", ""),
+        )
+
+
+def entry_side(mode: str, blob: str) -> Side:
+    """One side of git's raw diff format."""
+    return None if mode == "000000" else (mode, blob)
+
+
+def prefix_of(git: Git, folder: Path) -> str:
+    """What the repository puts before the paths of the folder."""
+    return "" if folder == git.top else f"{folder.relative_to(git.top)}/"
+
+
+def _merge(git: Git, need: Mapping[str, tuple[Side, Side, Side]]) -> tuple[dict[str, Side], set[str]]:
+    """Each file's (now, left, before) joined, and the paths where that cannot be done."""
+    left = dict(need)
+    apart: set[str] = set()
+    while left:
+        length = next(len(side[1]) for sides in left.values() for side in sides if side is not None)
+        trees = []
+        for number in range(3):
+            sides = {os.fsencode(path): one for path, three in left.items() if (one := three[number]) is not None}
+            entries = {path: Entry(one[0].encode(), one[1].encode()) for path, one in sides.items()}
+            trees.append(tree_of(git, entries, length=length))
+        middle = git.commit_tree(trees[1], message="as the task left it")
+        mine = git.commit_tree(trees[0], middle, message="now")
+        theirs = git.commit_tree(trees[2], middle, message="before the task")
+        try:
+            joined = merge_commits(git, mine, theirs)
+        except GitError:
+            return {}, {*apart, *left}
+        if isinstance(joined, MergeConflict):
+            named = {path for path, _ in joined.places}
+            clashing = {path for path in left if safe_text(path) in named} or set(left)
+            apart |= clashing
+            left = {path: sides for path, sides in left.items() if path not in clashing}
+            continue
+        found = {}
+        for line in git.run("ls-tree", "-r", "-z", joined).split(b"\0"):
+            if line:
+                about, _, path = line.partition(b"\t")
+                mode, _, blob = about.decode("ascii").split(" ")
+                found[os.fsdecode(path)] = (mode, blob)
+        return {path: found.get(path) for path in left}, apart
+    return {}, apart
+
+
+def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = sorted(old.keys() | new.keys())
+    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
+
+
+def _set(values: dict[str, Any], name: str, value: Any) -> None:
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
+
+
+def repository_told(plan: Plan) -> list[str]:
+    """What of the repository is put back, in words."""
+    told = [f"HEAD to {plan.head[1].removeprefix('refs/heads/')}"] if plan.head[1] else []
+    for name, (_, new) in plan.refs.items():
+        short = "the stash" if name == "refs/stash" else name.removeprefix("refs/heads/").removeprefix("refs/tags/")
+        told.append(f"{short} to {new[:12]}" if new else f"{short} removed")
+    told += [f".git/{name}" for name in plan.admin if not name.startswith("logs/")]
+    return [*told, *(["the index"] if plan.index_id[1] else [])]

@@ -74,6 +74,7 @@ def plan_prune(state_dir: StateDir, *, older_than_ms: int | None = None, keep: i
 
 def _item(state_dir: StateDir, task_id: str, title: str, status: str, updated_at: str) -> PruneItem:
     traces = {path.name for path in trace_files(state_dir, task_id)}
+    traces.add(f"undo-{task_id}.jsonl")
     names = [name for name in os.listdir(state_dir.traces) if name in traces or _owner(name) in traces]
     paths = tuple(os.path.join(os.fspath(state_dir.traces), name) for name in sorted(names))
     return PruneItem(task_id, title, status, updated_at, paths, sum(map(_size, paths)))

@@ -81,6 +81,18 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "pm stop 15", arguments=(_MAYBE_TASK,), exits=(7, 8), person_only=True,
     ),
     Command(
+        "undo", "work", "put back what a task changed; again puts its work in again", "repl.commands.work.undo:undo",
+        "pm undo 15", arguments=(_MAYBE_TASK,),
+        flags=(Flag("--iteration", "only what this iteration changed, counted from 0", "N", kind="integer"),),
+        exits=(6, 7, 8),
+        description=(
+            "Your later edits stay. Where they and the task changed the same lines, your file stays as it is, the\n"
+            "version from before the task is written beside it, and the exit code is 6. HEAD, branches, the stash,\n"
+            "settings, hooks and the index come back too, and .git itself where it was deleted."
+        ),
+        person_only=True,
+    ),
+    Command(
         "plan", "work", "show a task's subtasks; approve or edit a plan that waits", "repl.commands.work.plan:plan",
         "pm plan 15 --edit", arguments=(_MAYBE_TASK,),
         flags=(

@@ -275,28 +275,10 @@ class Performer:
     async def _write_down(self, step: AskAgent, answer: Answer, *, base: str | None, duration_ms: int) -> None:
         changed = await self._effects.changed(base) if base is not None else Changed(())
         trace = await self._effects.distilled(answer, since_ms=self._ledger.state.begun_ms or None)
+        report = None if step.purpose else read_report(answer.output) or clean_report(answer.report)
+        at: dict[str, Any] = {"iteration_index": step.iteration_index, "subtask_id": step.subtask_id}
         await self._ledger.record(
-            llm_response(
-                extra=answer.extra,
-                output=answer.output,
-                status=answer.status,
-                files_modified=list(changed.paths),
-                usage=answer.usage.to_dict() if answer.usage else None,
-                cost_usd=answer.cost_usd,
-                duration_ms=duration_ms,
-                session_ref=answer.session_ref,
-                agentic_trace=trace,
-                diff_blob=changed.diff_blob,
-                error=answer.error.to_dict() if answer.error else None,
-                model=answer.model,
-                stop_reason=answer.stop_reason,
-                report=None if step.purpose else read_report(answer.output) or clean_report(answer.report),
-                purpose=step.purpose,
-                collateral=changed.collateral,
-                left_blob=changed.left,
-                iteration_index=step.iteration_index,
-                subtask_id=step.subtask_id,
-            )
+            _response(answer, changed, trace, duration_ms=duration_ms, report=report, purpose=step.purpose, **at)
         )
 
     def _time_is_over(self, waited_ms: int) -> bool:
@@ -461,8 +443,8 @@ class RecordedModels:
 
     async def _ask(self, ask: Ask, keep: Callable[[str], bool] | None) -> ModelReply:
         state = self._ledger.state
-        asked = json.dumps([ask.prompt, ask.executor, ask.model, ask.answer_schema], sort_keys=True)
-        question = hashlib.sha256(asked.encode("utf-8", "backslashreplace")).hexdigest()
+        told = json.dumps([ask.prompt, ask.executor, ask.model, ask.answer_schema], sort_keys=True)
+        question = hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()
         loop = state.loop(ask.subtask_id)
         same = loop.answer.question == question and loop.answer.iteration_index == ask.iteration_index
         if loop.phase == "answered" and same:  # a kill came between the answer and the judgment
@@ -474,38 +456,25 @@ class RecordedModels:
         if left_usd == 0.0:
             return ModelReply(trouble="there is no money left for a review")
         at: dict[str, Any] = {"iteration_index": ask.iteration_index, "subtask_id": ask.subtask_id}
-        told: dict[str, Any] = {"executor": ask.executor, "model": ask.model, "attempt": unanswered}
+        agent: dict[str, Any] = {"executor": ask.executor, "model": ask.model, "attempt": unanswered}
         kept = await self._effects.kept(question)
         async with self._gate.slot:
-            draft = llm_request(ask.prompt, base=None, purpose=REVIEW, waited_ms=0, **told, **at)
-            written = cast("LlmRequest", await self._ledger.record(draft))
-            started = monotonic()
-            if kept is None:
-                left_s = self._gate.time_left(_time_left_s(state)) or _REVIEWING_S
-                limits: dict[str, Any] = {"timeout_s": min(_REVIEWING_S, left_s), "budget_usd": left_usd}
-                sent = replace(ask, prompt=written.prompt, history=_history(state), **limits)
-                answer = await self._effects.consult(sent, self._live)
-            else:
-                answer = Answer(output=kept, status="COMPLETE", cost_usd=0.0, extra={"cached": True})
-            recorded = await self._ledger.record(
-                llm_response(
-                    extra={**answer.extra, "question": question},
-                    output=answer.output,
-                    status=answer.status,
-                    files_modified=[],
-                    usage=answer.usage.to_dict() if answer.usage else None,
-                    cost_usd=answer.cost_usd,
-                    duration_ms=math.ceil((monotonic() - started) * 1000),
-                    session_ref=answer.session_ref,
-                    agentic_trace=None,
-                    diff_blob=None,
-                    error=answer.error.to_dict() if answer.error else None,
-                    model=answer.model,
-                    stop_reason=answer.stop_reason,
-                    purpose=REVIEW,
-                    **at,
+            with self._gate.share(left_usd) as share_usd:
+                draft = llm_request(ask.prompt, base=None, purpose=REVIEW, waited_ms=0, **agent, **at)
+                written = cast("LlmRequest", await self._ledger.record(draft))
+                started = monotonic()
+                if kept is None:
+                    left_s = self._gate.time_left(_time_left_s(state)) or _REVIEWING_S
+                    limits: dict[str, Any] = {"timeout_s": min(_REVIEWING_S, left_s), "budget_usd": share_usd}
+                    sent = replace(ask, prompt=written.prompt, history=_history(state), **limits)
+                    answer = await self._effects.consult(sent, self._live)
+                else:
+                    answer = Answer(output=kept, status="COMPLETE", cost_usd=0.0, extra={"cached": True})
+                took_ms = math.ceil((monotonic() - started) * 1000)
+                asked = replace(answer, extra={**answer.extra, "question": question})
+                recorded = await self._ledger.record(
+                    _response(asked, Changed(()), duration_ms=took_ms, purpose=REVIEW, **at)
                 )
-            )
         self._spent_usd += answer.cost_usd or 0.0
         reply = _reply_of(cast("LlmResponse", recorded))
         if kept is None and keep is not None and not reply.trouble and keep(reply.text):
@@ -517,6 +486,28 @@ class RecordedModels:
         own = state.request.checks.review.budget_usd if state.request.checks.review is not None else None
         amounts = (_budget_left(state), None if own is None else own - self._spent_usd)
         return max(0.0, min(known)) if (known := [amount for amount in amounts if amount is not None]) else None
+
+
+def _response(answer: Answer, changed: Changed, trace: str | None = None, *, duration_ms: int, **more: Any) -> Draft:
+    """The LLM_RESPONSE that records `answer`; `more`: report, purpose, iteration_index, subtask_id."""
+    return llm_response(
+        extra=answer.extra,
+        output=answer.output,
+        status=answer.status,
+        files_modified=list(changed.paths),
+        usage=answer.usage.to_dict() if answer.usage else None,
+        cost_usd=answer.cost_usd,
+        duration_ms=duration_ms,
+        session_ref=answer.session_ref,
+        agentic_trace=trace,
+        diff_blob=changed.diff_blob,
+        error=answer.error.to_dict() if answer.error else None,
+        model=answer.model,
+        stop_reason=answer.stop_reason,
+        collateral=changed.collateral,
+        left_blob=changed.left,
+        **more,
+    )
 
 
 def _history(state: TaskState) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
             if outcome.question is not None:
                 return LimitError(
                     f"{outcome.task_id} asks you",
-                    why=one_line(outcome.question.text, 500),
+                    why=one_line(" ".join(outcome.question.text.split()), 500),
                     next_step=f"{prefix}respond {short} hint TEXT | accept | continue | stop",
                 )
             last = outcome.judgments[-1] if outcome.judgments else "none"
@@ -94,7 +94,7 @@ def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError
     if outcome.question is not None:
         return LimitError(
             "stopped: the agent asks, and nobody was there to answer",
-            why=one_line(outcome.question.text, 500),
+            why=one_line(" ".join(outcome.question.text.split()), 500),
             next_step=f'{prefix}respond {short} hint "your answer"',
         )
     what, flag = {

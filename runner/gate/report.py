@@ -16,6 +16,7 @@ from runner.gate.wording import Words
 _NOTHING = Words("claims", "nothing_to_change")
 _BECAUSE = 40
 _LONGEST = 2_000
+_SHOWN = 160
 _ASKS = re.compile(r"[?？][\s\"'”’»」』)\]）*_~`]*$")
 _ITEM = re.compile(r"^\s*(?:[-*+•]|\(?(?:\d{1,2}|[a-zA-Z])[.)])\s+(?P<text>\S.*)$")
 
@@ -71,7 +72,9 @@ def report_places(evidence: Evidence) -> Iterator[Place]:
     """Q6: what the report says is not done, and what it claims that did not happen."""
     report = evidence.report
     if (question := question_of(evidence)) is not None and question.by == "agent":
-        yield at("asked", "the agent asks before it goes on", excerpt=question.text, suggestion="answer its question")
+        yield at(
+            "asked", f"the agent asks: {' '.join(question.text.split())[:_SHOWN]}", suggestion="answer its question"
+        )
     if report is None:
         return
     for item in report.left:

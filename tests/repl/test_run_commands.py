@@ -433,6 +433,45 @@ def test_a_person_at_the_terminal_is_asked_at_the_limit(project: Path) -> None:
         assert terminal.ends() == 0
 
 
+ASKS = {"output": "I read hello.py.\n\nWhich greeting?\n\n- Hello\n- Moin"}
+
+
+@pytest.mark.parametrize(("typed", "told"), [(b"2", "Moin"), (b"Guten Tag, please", "Guten Tag, please")])
+def test_a_question_of_the_agent_is_answered_at_the_terminal(project: Path, typed: bytes, told: str) -> None:
+    path = script(project, ASKS, GOOD)
+    with Terminal(project, "run", "--executor", "scripted", "--script", str(path), "greet") as terminal:
+        terminal.wait_for("your answer (1-2, a accept it as it is")
+        assert "2  Moin" in terminal.text()
+        terminal.send(typed + b"\r")
+        terminal.wait_for("task-001 COMPLETE · 2 iterations")
+        assert terminal.ends() == 0
+    (trace,) = (project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+    assert f"The user answers: {told}" in trace.read_text()
+
+
+def test_a_second_answer_that_changed_nothing_is_put_to_the_person_and_may_be_accepted(project: Path) -> None:
+    claims = {"output": "I fixed it, all is well."}
+    path = script(project, claims, claims, claims)
+    with Terminal(project, "run", "--executor", "scripted", "--script", str(path), "greet") as terminal:
+        terminal.wait_for("changed nothing for the second time")
+        terminal.wait_for("your answer (a accept")
+        terminal.send(b"a\r")
+        terminal.wait_for("task-001 COMPLETE · 2 iterations")
+        assert terminal.ends() == 0
+
+
+def test_a_question_without_anybody_to_answer_ends_with_6_and_is_answered_later(project: Path) -> None:
+    ran = run_scripted(project, ASKS, GOOD, words=("greet", "--json", "--no-input"))
+    (record,) = records(ran.out)
+    assert (ran.code, record["status"], record["reason"]) == (6, "INCOMPLETE", "asked")
+    assert record["question"] == "Which greeting?"
+    shown = json.loads(pm("show", "1", "--json", cwd=project).out)
+    assert (shown["question"], shown["reason"]) == ("Which greeting?", "asked")
+    assert pm("respond", "1", "accept", cwd=project).code != 0
+    assert pm("respond", "1", "hint", "Moin", cwd=project).code == 0
+    assert json.loads(pm("show", "1", "--json", cwd=project).out)["question"] is None
+
+
 def test_a_full_disk_stops_the_task_with_8_and_says_so(project: Path) -> None:
     need(os.getuid() == 0 and shutil.which("mount"), "a small tmpfs", how="run as root on Linux")
     state = project / ".pm-orchestrator"

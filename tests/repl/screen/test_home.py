@@ -261,6 +261,21 @@ async def test_a_waiting_task_is_answered_from_the_list(project: Path) -> None:
         await finished(pilot, app)
 
 
+async def test_a_question_is_answered_from_the_list_by_one_of_its_choices(project: Path) -> None:
+    asks = {"output": "Which greeting?\n\n- Hello\n- Moin 'n' more"}
+    async with screen(project, asks, GOOD) as (app, pilot):
+        await enter(pilot, "make f")
+        await until(pilot, lambda: any(row.status == "AWAITING_RESPONSE" for row in app.home.all_rows))
+        await until(pilot, lambda: "? task-001 asks" in app.home.transcript.text)
+        await pilot.press("escape", "a")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        assert "Which greeting?" in str(app.screen.query_one(Static).content)
+        await pilot.press("down", "enter")
+        await finished(pilot, app)
+    (trace,) = (project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+    assert "The user answers: Moin 'n' more" in trace.read_text()
+
+
 async def test_the_list_is_filtered_and_rows_are_reached_by_digits(project: Path) -> None:
     async with screen(project, GOOD, OTHER) as (app, pilot):
         for number, title in enumerate(("alpha", "beta"), 1):

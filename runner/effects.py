@@ -157,7 +157,7 @@ class TaskEffects:
         self._executor = executor
         self._state_dir = state_dir
         self._redaction = redaction
-        self._blobs = DirectoryBlobs(state_dir.blobs)
+        self._blobs = DirectoryBlobs(state_dir.blobs, second=state_dir.second_blobs)
         self._places: SubtaskPlaces | None = None
         # By folder, shared by all effects of one task: pm's own records are told to each one's guard.
         self._workspaces = {} if workspaces is None else workspaces
@@ -173,11 +173,16 @@ class TaskEffects:
     async def changed(self, base: str) -> Changed:
         """The paths that differ from `base`, their diff kept as a blob, without secrets: it is part of the trace."""
         changes = await (await self._open()).changes(base)
+        await asyncio.to_thread(self._put_back_blobs)
         diff = changes.diff
         blob = await asyncio.to_thread(self._keep, diff) if diff else None
         harm = [{key: value for key, value in asdict(one).items() if value} for one in changes.harm]
         trespass = [{"kind": "state", "what": name} for name in changes.protected]
         return Changed(tuple(changes.paths), blob, left=changes.left, collateral=(*trespass, *harm))
+
+    def _put_back_blobs(self) -> None:
+        with suppress(OSError):  # told by whoever needs one
+            self._blobs.put_back()
 
     def _keep(self, diff: bytes) -> str:
         from tracer.redaction.engine import build_redactor  # only where something changed

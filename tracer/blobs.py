@@ -2,12 +2,14 @@
 
 A blob appears whole (temporary file, sync, link, folder sync), mode 0600, and is never changed. Every read is checked
 against the name, so a damaged blob is an error and never wrong bytes. Putting what is there already only renews its
-time, under a lock shared with `gc`, so what was just put is never collected.
+time, under a lock shared with `gc`, so what was just put is never collected. Where programs may delete the store
+(an agent in the project), a folder of second links outside brings back what was put.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -16,11 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from tracer.durable import create_aside, ensure_folder, link_new, sync_file, sync_folder, write_all
+from tracer.clock import now_epoch_ms
+from tracer.durable import create_aside, ensure_folder, link_new, replace, sync_file, sync_folder, write_all
 from tracer.errors import NotFoundError, RecordError, TraceError, UsageError
 
 _ID: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _CHUNK: Final = 1 << 20
+_KEPT_MS: Final = 14 * 24 * 3600 * 1000
 
 
 def blob_id_of(data: bytes) -> str:
@@ -37,10 +41,12 @@ def text_of(data: bytes, *, probe: int = 8192) -> str | None:
 
 
 class DirectoryBlobs:
-    """Blobs as files `<root>/sha256/ab/cd…`."""
+    """Blobs as files `<root>/sha256/ab/cd…`; `second` is the folder of second links, if there is one."""
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, *, second: Path | None = None) -> None:
         self.root = Path(root)
+        self._second = second
+        self._put_here: set[str] = set()
 
     def path_of(self, blob_id: str) -> Path:
         """The file that holds (or would hold) `blob_id`."""
@@ -58,7 +64,9 @@ class DirectoryBlobs:
         try:
             ensure_folder(self.root / "sha256")
             with self.sharing():
-                return self._put(chunks)
+                blob_id = self._put(chunks)
+                self._link(blob_id)
+                return blob_id
         except OSError as error:
             raise RecordError(
                 f"cannot store a blob in {str(self.root)!r}",
@@ -93,6 +101,34 @@ class DirectoryBlobs:
                 os.unlink(aside)
         return blob_id
 
+    def _link(self, blob_id: str) -> None:
+        """Give the blob its second name; one that cannot be made is done without."""
+        if self._second is None:
+            return
+        if not self._put_here:
+            _forget_old(self._second)
+        self._put_here.add(blob_id)
+        with contextlib.suppress(OSError):
+            ensure_folder(self._second)
+            _copy(self.path_of(blob_id), self._second / blob_id.removeprefix("sha256:"))
+
+    def put_back(self, *, every: bool = False) -> None:
+        """Bring back deleted blobs: those that were put here, or `every` one that has a second link. OSError."""
+        if self._second is None or not self._second.is_dir():
+            return
+        names = os.listdir(self._second) if every else [one.removeprefix("sha256:") for one in self._put_here]
+        for name in names:
+            if _ID.fullmatch(name) and not self.has(name):
+                self._bring_back(name)
+
+    def _bring_back(self, blob_id: str) -> bool:
+        target = self.path_of(blob_id)
+        if self._second is None or not (kept := self._second / blob_id.removeprefix("sha256:")).is_file():
+            return False
+        ensure_folder(target.parent)
+        _copy(kept, target)
+        return True
+
     @contextlib.contextmanager
     def sharing(self, *, exclusive: bool = False) -> Iterator[None]:
         """Hold the store's lock: shared while putting, exclusive while collecting."""
@@ -115,6 +151,8 @@ class DirectoryBlobs:
         """The blob as a file at its start, its bytes checked against the id first, in bounded memory."""
         path = self.path_of(blob_id)
         try:
+            if not path.exists():
+                self._bring_back(blob_id)
             file = path.open("rb")
         except FileNotFoundError as error:
             raise NotFoundError(f"no blob {blob_id!r}", why=f"{str(path)!r} does not exist") from error
@@ -142,6 +180,27 @@ class DirectoryBlobs:
             for path in folder.iterdir():
                 if _ID.fullmatch(folder.name + path.name):
                     yield f"sha256:{folder.name}{path.name}"
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A second name, or where the file system has none a copy."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno not in {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}:
+            raise
+        replace(target, source.read_bytes())
+
+
+def _forget_old(second: Path) -> None:
+    """Remove second links whose blob went long ago."""
+    with contextlib.suppress(OSError):
+        for path in second.iterdir():
+            facts = path.stat()
+            if facts.st_nlink == 1 and facts.st_ctime_ns // 1_000_000 < now_epoch_ms() - _KEPT_MS:
+                path.unlink()
 
 
 def _is_whole(path: Path, length: int) -> bool:

@@ -118,11 +118,19 @@ class StateDir:
     @property
     def copies(self) -> Path | None:
         """Second copies of the records that are being written: outside the project, where agents do not work."""
+        return self._outside("records")
+
+    @property
+    def second_blobs(self) -> Path | None:
+        """Second links of the blobs that tasks have stored, likewise."""
+        return self._outside("blobs")
+
+    def _outside(self, kind: str) -> Path | None:
         user = user_state_folder(os.environ)
         if not user.is_absolute():
             return None
         place = Path(os.path.realpath(self.root))
-        return user / "records" / f"{place.parent.name}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}"
+        return user / kind / f"{place.parent.name}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}"
 
     def ensure(self) -> StateDir:
         """Make the folders (0700) and their `.gitignore`; existing ones stay as they are."""

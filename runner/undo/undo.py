@@ -122,7 +122,7 @@ class _Undo:
     ) -> None:
         self._state_dir, self._task_id, self._iteration = state_dir, task_id, iteration
         self._log, self._session_id = log, session_id
-        self._blobs = DirectoryBlobs(state_dir.blobs)
+        self._blobs = DirectoryBlobs(state_dir.blobs, second=state_dir.second_blobs)
         self._told: list[str] = []
         self._lost: list[str] = []
         self._git: Git | None = None

@@ -39,7 +39,7 @@ def facts(project: Path) -> list[dict[str, Any]]:
         "mv .pm-orchestrator/traces .pm-orchestrator/old && rm -rf .pm-orchestrator/locks",
     ],
 )
-def test_an_agent_that_changes_the_running_record_is_judged_and_the_record_stays_whole(
+def test_invariant_15_an_agent_that_changes_the_running_record_is_judged_and_the_record_stays_whole(
     project: Path, command: str
 ) -> None:
     agent(project, [DONE[0], {"run": command}, DONE[1]])
@@ -59,12 +59,20 @@ def test_an_agent_that_changes_the_running_record_is_judged_and_the_record_stays
     assert pm("trace", "verify", "--session", cwd=project).code == 0
 
 
-@pytest.mark.parametrize("command", ["rm -rf .pm-orchestrator", "for f in .pm-orchestrator/traces/*; do : > $f; done"])
-def test_a_run_that_is_killed_before_it_put_the_record_back_is_resumed_from_the_whole_record(
-    project: Path, command: str
+@pytest.mark.parametrize(
+    ("command", "with_git"),
+    [
+        ("rm -rf .pm-orchestrator", True),
+        ("rm -rf .pm-orchestrator", False),
+        ("for f in .pm-orchestrator/traces/*; do : > $f; done", True),
+    ],
+)
+def test_invariant_15_a_run_that_is_killed_before_it_put_the_record_back_is_resumed_from_the_whole_record(
+    project: Path, command: str, *, with_git: bool
 ) -> None:
     done = project.parent / "done"
-    subprocess.run(["git", "init", "-q"], cwd=project, check=True)  # without git the baseline is in the state dir
+    if with_git:  # else the baseline is in the state dir
+        subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     agent(project, [{"run": f"{command}; touch {done}"}, {"sleep": 3}])
     running = subprocess.Popen(
         command_line(*RUN), cwd=project, env=environment(PM_SANDBOX_MODE="off"), stderr=subprocess.DEVNULL

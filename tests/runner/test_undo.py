@@ -121,7 +121,7 @@ def test_everything_is_as_it_was_and_a_second_undo_puts_the_work_in_again(projec
 
 
 @pytest.mark.parametrize("with_git", [True, False])
-def test_later_edits_of_the_user_stay(project: Path, with_git: bool) -> None:
+def test_invariant_16_later_edits_of_the_user_stay(project: Path, with_git: bool) -> None:
     if not with_git:
         shutil.rmtree(project / ".git")
     state = task(project, WORK)
@@ -245,7 +245,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("command", [WORK, f"{WORK}; git add -A; git commit -qm theirs", f"{WORK}; rm -rf .git"])
-def test_an_undo_that_is_killed_at_any_write_is_finished_by_the_next(
+def test_invariant_16_an_undo_that_is_killed_at_any_write_is_finished_by_the_next(
     project: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, view = files(project), repository_view(project)

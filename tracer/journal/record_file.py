@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from tracer.blobs import DirectoryBlobs
 from tracer.durable import create_aside, ensure_folder, link_new, publish, replacing, sync_file, sync_folder, write_all
 from tracer.errors import LockedError, NotFoundError, RecordError, TraceError
 from tracer.journal.chain import CHAIN_WIDTH, ChainFile, chain_of, vouched_part, whole_lines
@@ -443,4 +444,7 @@ def recover_records(state_dir: StateDir) -> list[str]:
         with contextlib.suppress(LockedError):  # it is being written
             if RecordFile.recover(folder / name, lock_path=lock, copies=copies):
                 found.append(f"{folder.name}/{name}")
+    if found:
+        with contextlib.suppress(OSError):
+            DirectoryBlobs(state_dir.blobs, second=state_dir.second_blobs).put_back(every=True)
     return found

@@ -85,13 +85,43 @@ async def test_a_deleted_repository_is_compared_by_its_copy_and_the_lost_files_a
     assert harm == {("repository", ".git"), ("deleted", "notes.txt"), ("reset", "a.py")}
 
 
-async def test_a_state_that_is_not_on_record_any_more_is_not_verified(project: Path) -> None:
+async def test_invariant_13_a_state_that_is_not_on_record_any_more_is_not_verified(project: Path) -> None:
     workspace = opened(project)
     base = await workspace.baseline("t")
     unknown = await opened(project).changes(base.partition("@")[0])
     assert unknown.harm == ()
     finding = q10_collateral(Evidence(request="", answer="", harm_unknown=unknown.harm_unknown))
     assert finding.not_verified is not None
+
+
+async def test_invariant_13_a_lost_or_garbled_record_of_the_state_is_not_verified_and_no_pass(project: Path) -> None:
+    for damage in ("lost", "garbled"):
+        blobs = MemoryBlobs()
+        state = state_dir(project)
+        base = await open_workspace(project, state_dir=state, blobs=blobs).baseline("t")
+        kept = base.partition("@")[2]
+        if damage == "lost":
+            del blobs.kept[kept]
+        else:
+            blobs.kept[kept] = blobs.kept[kept][:40]
+        changes = await open_workspace(project, state_dir=state, blobs=blobs).changes(base)
+        finding = q10_collateral(Evidence(request="", answer="", harm_unknown=changes.harm_unknown))
+        assert finding.not_verified is not None, damage
+
+
+@pytest.mark.parametrize("damage", ["chmod 0 .git/HEAD; rm -f .git/HEAD", "echo rubbish > .git/HEAD", ": > .git/HEAD"])
+async def test_invariant_13_a_repository_that_cannot_be_read_is_harm(project: Path, damage: str) -> None:
+    assert {kind for kind, _ in await harm_of(project, damage)} & {"repository", "head"}
+
+
+async def test_invariant_13_a_copy_that_cannot_be_made_is_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write(tmp_path / "file", "no folder")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    workspace = opened(project)
+    await workspace.baseline("t")
+    assert any("would not come back" in note for note in workspace.notes)
 
 
 async def test_in_a_plain_folder_a_deleted_file_is_harm_and_an_edit_is_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Q2-Q4 over changed files and code blocks of an answer: marks, omissions, syntax.
+"""Q2-Q4 over what a task changed, and over code blocks that are all an answer delivers: marks, omissions, syntax.
 
 A file is parsed once for the three criteria; the last review is cached by the identity of its evidence.
 """
@@ -8,30 +8,27 @@ from __future__ import annotations
 import fnmatch
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from runner.gate.answer_text import Fence, read_answer
-from runner.gate.comments import Comment, Hit, comments_of, read_comment, stands_in
+from runner.gate.comments import Hit, comments_of, mark_in, read_comment, read_document
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
+from runner.gate.definitions import names_of
 from runner.gate.languages import Language, by_name
 from runner.gate.line_map import FileLines, line_map
-from runner.gate.prose import left_out, marks, read_markdown, unclosed_fence
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
-from runner.gate.stubs import Stub, asks_for_code, names_marks, stubs_of, unordered
-from runner.gate.syntax import fault_of
+from runner.gate.structure import Reviewed, Shown, commented_out, gutted, hollow, lost, not_implemented
+from runner.gate.syntax import fault_of, foreign_in
 from runner.gate.wording import Words
 
 _NOT_CODE = {
     "diff", "patch", "console", "shell-session", "shellsession", "terminal", "text", "txt", "plaintext", "plain",
-    "output", "log", "logs",
-    "stdout", "stderr", "traceback", "pytb", "error", "none", "ansi", "mermaid", "plantuml", "dot", "tree", "csv",
-    "http", "pycon", "console-output",
+    "output", "log", "logs", "stdout", "stderr", "traceback", "pytb", "error", "none", "ansi", "mermaid", "plantuml",
+    "dot", "tree", "csv", "http", "pycon", "console-output", "pm-report",
 }  # fmt: skip
-_QUOTED = Words("code_blocks", "quoted")
-_OFFERED = Words("code_blocks", "offered")
-_WHOLE = Words("code_blocks", "whole")
-_NAMED = re.compile(r"[\w./-]+\.\w{1,5}\b")
 _PROMPT = re.compile(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
 _DIFF = re.compile(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
 _ERROR = re.compile(
@@ -40,113 +37,29 @@ _ERROR = re.compile(
     re.MULTILINE,
 )
 _ELIDED = re.compile(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
-
 # What a whole program opens with, after comments.
 _STARTS = re.compile(
     r"\A\s*(?:#!|<\?php\b|<!DOCTYPE|(?:(?:# |//|/\*| \*|--)[^\n]*\n\s*){0,12}(?:import\b|from \w[\w.]* import\b"
     r"|package \w|#include\b|using [\w.]+;|use [\w:{}, ]+;|require\b|const \w+ = require|export\b))",
     re.IGNORECASE,
 )
-_DEFINES = re.compile(
-    r"^(?:(?:export|default|public|private|pub|async|static|final|data|abstract) )*(?:def|class|func|function|fn"
-    r"|interface|enum|struct|trait|object|fun|module|type|const|let|var|val|int|void|if __name__)\b"
-    r"|^\s+(?:public|private|static)\b",
-    re.MULTILINE,
-)
-_DEFINITIONS = 2
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？])(?=\S)")
-
-
-def language_of_fence(fence: Fence) -> Language | None:
-    """The language that the block's tag names, else JSON or Python where the text can be nothing else."""
-    tag = fence.language
-    if tag:
-        return by_name(tag)
-    body = fence.body.strip()
-    if re.match(r"(?:import \w|from \w+ import |def \w+\(.*\).*:\s*$|class \w+.*:\s*$)", body, re.MULTILINE):
-        return by_name("python")
-    return None
-
-
-def is_deliverable(fence: Fence, *, changed: Collection[str], answers_question: bool) -> bool:
-    """Whether the block is offered as (part of) the result.
-
-    `changed` are the paths this task changed on disk: then only a block offered as the whole counts. `answers_question`
-    is true where the request only asked something: then likewise.
-    """
-    if _is_shown(fence):
-        return False
-    lead = _introduction(fence)
-    offered = _OFFERED.search(lead) is not None
-    if changed and _repeats(fence, changed):
-        return False
-    if changed or answers_question:
-        return offered or not lead
-    return True
-
-
-def is_program(fence: Fence, *, changed: Collection[str]) -> bool:
-    """Whether a block is a whole program or module, which must parse even where nobody says "here is the file".
-
-    It brings in what it needs and defines or runs something; what is merely shown, or repeats a changed file, does not.
-    """
-    if _is_shown(fence) or (changed and _repeats(fence, changed)):
-        return False
-    return _STARTS.search(fence.body) is not None and len(_DEFINES.findall(fence.body)) >= _DEFINITIONS
-
-
-def _is_shown(fence: Fence) -> bool:
-    """Whether a block is output, a diff, a transcript, or quoted by the line above it."""
-    body = fence.body
-    if fence.language in _NOT_CODE or not body.strip():
-        return True
-    if _DIFF.search(body) or _PROMPT.search(body) or _ERROR.search(body) or _is_marked_diff(body):
-        return True
-    lead = _introduction(fence)
-    return bool(lead and _QUOTED.search(lead) and not _WHOLE.search(lead))
-
-
-def _introduction(fence: Fence) -> str:
-    """The sentence that introduces a block: the last one of the line above it."""
-    return _SENTENCE_END.split(fence.lead)[-1]
-
-
-def looks_whole(fence: Fence) -> bool:
-    """Whether a block stands by itself: it starts at the margin and nothing in it is elided."""
-    lines = [line for line in fence.body.split("\n") if line.strip()]
-    if not lines or lines[0][:1] in {" ", "\t"} or _ELIDED.search(fence.body):
-        return False
-    return lines[0].strip() not in {"...", "…"} and not lines[0].lstrip().startswith(
-        (".", ")", "}", "]", "else", "elif", "except", "catch", "case ")
-    )
-
-
-def _is_marked_diff(body: str) -> bool:
-    lines = [line for line in body.split("\n") if line.strip()]
-    marked = sum(line[:1] in {"+", "-"} for line in lines)
-    return len(lines) > 1 and marked * 2 >= len(lines) and any(line[:1] == "+" for line in lines)
-
-
-def _repeats(fence: Fence, changed: Collection[str]) -> bool:
-    named = {*_NAMED.findall(fence.info), *_NAMED.findall(_introduction(fence))}
-    first = fence.body.strip().split("\n", 1)[0]
-    if first.lstrip().startswith(("#", "//", "--", "/*", "<!--")):
-        named.update(_NAMED.findall(first))
-    return any(path == name or path.endswith("/" + name.lstrip("./")) for name in named for path in changed)
-
-
 CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded", "token_limit"})
 _SUBJECT_IS_MARKS = re.compile(
     rb"\b(?:lint|no-warning-comments|todo[-_ ]?(?:scan|check|find|pars|detect|mark|comment)|mark(?:er)?s?)\w*",
     re.IGNORECASE,
 )
+_MARKS = {"TODO", "FIXME", "TBD", "HACK", "XXX", "WIP"}
 _ADVICE = {
-    "Q2": "do the work that the mark stands for, then remove the mark",
-    "Q3": "write the code out in full",
-    "Q4": "make it parse",
+    "marker": "implement what this {} describes, then delete the comment",
+    "missing_work": "implement it",
+    "omission": "write out what this remark stands for",
+    "syntax": "make it parse",
 }
 _UNCLOSED = ("unterminated_fence", "a code block is never closed")
-_DOTS_IN_DATA = re.compile(rb"^[^\"\n]*(?<![\w.\"'])\.\.\.(?![\w.\"'])", re.MULTILINE)
+_DOTS_IN_DATA = re.compile(rb"^[^\"\n]*(?<![\w.\"'])\.\.\.(?![\w.\"'])|^\s*\"\.\.\.\"\s*:", re.MULTILINE)
+_SKELETON = Words("requests", "skeleton")
+_TO_BE_DONE = Words("requests", "to_be_done")
+_REFUSAL = re.compile(r"NotImplemented(?:Error|Exception)?|todo!|unimplemented!|\bTODO\(\)|\?\?\?|not implemented")
 
 
 Found = tuple[str, Place]
@@ -160,7 +73,7 @@ def q2_marks(evidence: Evidence) -> Finding:
 
 
 def q3_omissions(evidence: Evidence) -> Finding:
-    """Nothing left out: no omission marker, no empty body where behaviour was asked for."""
+    """Nothing left out: no body gutted, no definition lost, no omission marker, no empty body."""
     return _finding("Q3", evidence)
 
 
@@ -179,36 +92,73 @@ def _finding(criterion: str, evidence: Evidence) -> Finding:
 
 def _review_files(evidence: Evidence) -> Iterator[Found]:
     excluded = tuple(evidence.options.get("exclude", ()))
-    lines = line_map(evidence.files).files
+    change = _Change(evidence.files)
     for file in evidence.files:
-        if file.path in lines and not any(fnmatch.fnmatch(file.path, pattern) for pattern in excluded):
-            yield from review_file(file, lines[file.path], request=evidence.request, options=evidence.options)
+        if file.path in change.lines and not any(fnmatch.fnmatch(file.path, pattern) for pattern in excluded):
+            yield from review_file(file, change, request=evidence.request, options=evidence.options)
+
+
+class _Change:
+    """All files of a change: their lines, and what they define now, read when it is needed."""
+
+    def __init__(self, files: Collection[ChangedFile]) -> None:
+        self._files = files
+        self.lines: Mapping[str, FileLines] = line_map(tuple(files)).files
+        self.renamed = frozenset(lines.renamed_from for lines in self.lines.values() if lines.renamed_from)
+
+    @cached_property
+    def names(self) -> Counter[str]:
+        """The functions and classes that any of the files defines now."""
+        sources = (open_source(file.path, file.after) for file in self._files if file.after and not file.too_large)
+        return Counter(name for source in sources if source is not None for name, _, _ in names_of(source))
+
+    @cached_property
+    def grown(self) -> int:
+        """How many more definitions the change has than it took away."""
+        old = (open_source(file.path, file.before) for file in self._files if file.before and not file.too_large)
+        return self.names.total() - sum(len(names_of(source)) for source in old if source is not None)
 
 
 def review_file(
-    file: ChangedFile, lines: FileLines | None = None, *, request: str = "", options: Mapping[str, Any] | None = None
+    file: ChangedFile, change: _Change | None = None, *, request: str = "", options: Mapping[str, Any] | None = None
 ) -> list[Found]:
-    """What Q2-Q4 find in one changed file; `lines` is its part of the change (else it is the whole of it)."""
-    if file.after is None:
-        return []
+    """What Q2-Q4 find in one file of a change (of one file, if none is given)."""
     if file.unstable:
         advice = "leave no process running that writes it"
         return [("Q4", at("unstable", "the file changed while it was read", path=file.path, suggestion=advice))]
     if file.too_large:
         return [("Q4", at("not_parsed", "too large to judge", path=file.path, preexisting=True))]
-    source = None if is_binary(file.after) else open_source(file.path, file.after)
-    if source is None or file.after == file.before:
+    if file.after == file.before or (file.after is not None and is_binary(file.after)):
         return []
-    lines = lines or line_map([file]).files[file.path]
+    change = change or _Change([file])
+    lines = change.lines[file.path]
+    if file.after is None:
+        return [] if file.path in change.renamed else _removed(file, lines, change, request)
+    source = open_source(file.path, file.after)
     options = options or {}
-    found = list(_faults(source, lines.old))
-    if source.note:
-        found.append(("Q4", at("not_parsed", source.note, path=file.path, preexisting=True)))
-    if not is_generated(file.path, file.after):
-        found += _missing_work(source, lines, request)
-        found += _own_marks(source, options)
+    found: list[Found] = []
+    foreign = foreign_in(file.path, file.after, old=lines.old, source=source)
+    if foreign is not None:
+        advice = "write the file's content, and nothing else"
+        found.append(("Q4", at("foreign", foreign.message, path=file.path, line=foreign.line, suggestion=advice)))
+    if source is not None:
+        found += _faults(source, lines.old)
+        if source.note:
+            found.append(("Q4", at("not_parsed", source.note, path=file.path, preexisting=True)))
+        if not is_generated(file.path, file.after):
+            found += _missing_work(Reviewed(source, lines), change, request)
+            found += _own_marks(source, options)
     allowed = [re.compile(str(pattern)) for pattern in options.get("allow", ())]
     return [(criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in allowed)]
+
+
+def _removed(file: ChangedFile, lines: FileLines, change: _Change, request: str) -> list[Found]:
+    """What is lost with a file that is gone."""
+    gone = open_source(file.path, b"")
+    if gone is None or file.before is None or is_generated(file.path, file.before):
+        return []
+    shown = lost(Reviewed(gone, lines), request, change=change)
+    return [(each.criterion, at(each.kind, each.message, path=file.path, suggestion=each.advice)) for each in shown]
 
 
 def _own_marks(source: Source, options: Mapping[str, Any]) -> Iterator[Found]:
@@ -218,7 +168,7 @@ def _own_marks(source: Source, options: Mapping[str, Any]) -> Iterator[Found]:
     for comment in comments_of(source) if words else ():
         for line, text in comment.lines:
             if hit := pattern.search(text):
-                yield _found("Q2", "marker", f"{hit.group()} found", source, line, text)
+                yield _found("Q2", "marker", f"{hit.group()} found", source, line, advice="take it out")
 
 
 def _found(
@@ -227,9 +177,9 @@ def _found(
     message: str,
     source: Source,
     line: int | None,
-    excerpt: str | None = None,
     *,
-    advice: str = "",
+    excerpt: str | None = None,
+    advice: str,
     below: int = 0,
     preexisting: bool = False,
 ) -> Found:
@@ -238,115 +188,172 @@ def _found(
         excerpt = source.line_text(line) if line else ""
     return criterion, at(
         kind, message, path=source.path or None, line=below + (line or 1) if below else line, excerpt=excerpt,
-        suggestion=advice or _ADVICE[criterion], preexisting=preexisting,
+        suggestion=advice, preexisting=preexisting,
     )  # fmt: skip
 
 
 def _faults(source: Source, before: bytes | None) -> Iterator[Found]:
     fault = fault_of(source, before=before)
     if fault is not None:
-        yield _found("Q4", "syntax", fault.message, source, fault.line)
-        if source.language.data and (dots := _DOTS_IN_DATA.search(source.text)):
-            yield _found("Q3", "omission", "`...` in place of data", source, source.line_at(dots.end() - 1))
-    if source.language.name == "markdown" and (opened := _newly_unclosed(source, before)):
-        yield _found("Q4", *_UNCLOSED, source, opened, "", advice="close it")
+        yield _found("Q4", "syntax", fault.message, source, fault.line, advice=_ADVICE["syntax"])
+    if source.language.data and (fault is not None or source.language.name == "json"):
+        dots = _DOTS_IN_DATA.search(source.text)
+        if dots and (before is None or not _DOTS_IN_DATA.search(before)):
+            line = source.line_at(dots.end() - 1)
+            yield _found("Q3", "omission", "`...` in place of data", source, line, advice=_ADVICE["omission"])
+    if source.language.name == "markdown":
+        opened = _unclosed_fence(source.text)
+        if opened is not None and (before is None or _unclosed_fence(before) is None):
+            yield _found("Q4", *_UNCLOSED, source, opened, excerpt="", advice="close it")
 
 
-def _newly_unclosed(source: Source, before: bytes | None) -> int | None:
-    if before is not None and unclosed_fence(before.decode("utf-8", "replace")) is not None:
-        return None
-    return unclosed_fence(source.text.decode("utf-8", "replace"))
+def _unclosed_fence(text: bytes) -> int | None:
+    """The line of a fence that never closes, None where all do."""
+    return next((fence.line for fence in read_answer(text.decode("utf-8", "replace")).fences if not fence.closed), None)
 
 
-def _missing_work(source: Source, lines: FileLines, request: str) -> list[Found]:
+def _missing_work(file: Reviewed, change: _Change, request: str) -> list[Found]:
     """Places on lines that this task added or edited count; the others are for information."""
-    if source.language.name in {"markdown", "prose"}:
-        hits = read_markdown(source.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
-    else:
-        subject = _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
-        hits = [hit for comment in comments_of(source) for hit in _hits_of(source, comment, mentions_marks=subject)]
-    found = [_of_hit(hit, source, preexisting=hit.line not in lines.added) for hit in hits]
-    marked = sorted({place.line for _, place in found if place.line is not None})
-    for stub in unordered(stubs_of(source, request=request), request):
-        first, last = source.line_at(stub.start), source.line_at(stub.end)
-        if bisect_left(marked, first) == bisect_right(marked, last):
-            kind = "missing_work" if stub.criterion == "Q2" else "stub"
-            found.append(_of_stub(stub, source, kind, preexisting=not lines.touches(first, last)))
+    source, added = file.source, file.lines.added
+    found = [_of_hit(hit, source, preexisting=hit.line not in added) for hit in _hits(source, file.lines)]
+    marked = sorted({place.line for _, place in found if place.line is not None and not place.preexisting})
+    for shown in _structure(file, change, request):
+        if bisect_left(marked, shown.first) == bisect_right(marked, shown.last) or shown.kind in {"gutted", "lost"}:
+            old = shown.kind in {"stub", "missing_work"} and not file.lines.touches(shown.first, shown.last)
+            found.append(_of_shown(shown, source, preexisting=old))
     return found
 
 
-def _hits_of(source: Source, comment: Comment, *, mentions_marks: bool = False) -> list[Hit]:
-    """What a comment says is missing, else what it stands in for."""
-    hits = read_comment(comment, mentions_marks=mentions_marks)
-    if not hits and (hit := stands_in(source, comment)) is not None:
-        hits.append(hit)
-    return hits
+def _structure(file: Reviewed, change: _Change, request: str) -> Iterator[Shown]:
+    """What the structure of one file shows."""
+    if file.source.tree is None:
+        yield from commented_out(file, request)
+        return
+    ordered = _SKELETON.search(request) is not None
+    named = frozenset(() if _TO_BE_DONE.search(request) else _REFUSAL.findall(request))
+    for shown in () if ordered else not_implemented(file):
+        if not any(word.rstrip("()") in shown.message for word in named):
+            yield shown
+    emptied = list(gutted(file, request))
+    taken = [shown.first for shown in emptied]
+    yield from emptied
+    if not ordered:
+        yield from (shown for shown in hollow(file, request) if shown.first not in taken)
+    if file.old is not None:
+        yield from lost(file, request, change=change)
+    yield from commented_out(file, request)
+
+
+def _hits(source: Source, lines: FileLines | None = None) -> Iterator[Hit]:
+    """What stands for missing work; of comments that `lines` did not touch only their marks, for information."""
+    if source.language.name in {"markdown", "prose"}:
+        yield from read_document(source.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
+        return
+    subject = _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
+    for comment in comments_of(source):
+        old = lines is not None and not lines.touches(comment.lines[0][0], comment.lines[-1][0])
+        yield from read_comment(comment, mentions_marks=subject, marks_only=old)
 
 
 def _of_hit(hit: Hit, source: Source, *, below: int = 0, preexisting: bool = False) -> Found:
-    marker = hit.words in {"TODO", "FIXME", "TBD", "HACK", "XXX", "WIP"}
+    marker = hit.words in _MARKS
     kind = "marker" if marker else "missing_work" if hit.criterion == "Q2" else "omission"
     message = f"{hit.words} found" if marker or hit.words == "..." else f"{hit.words!r} found"
-    return _found(hit.criterion, kind, message, source, hit.line, hit.excerpt, below=below, preexisting=preexisting)
-
-
-def _of_stub(stub: Stub, source: Source, kind: str, *, below: int = 0, preexisting: bool = False) -> Found:
-    line = source.line_at(stub.start)
     return _found(
-        stub.criterion, kind, stub.message, source, line, advice="implement it", below=below, preexisting=preexisting
-    )
+        hit.criterion, kind, message, source, hit.line, excerpt=hit.excerpt, advice=_ADVICE[kind].format(hit.words),
+        below=below, preexisting=preexisting,
+    )  # fmt: skip
+
+
+def _of_shown(shown: Shown, source: Source, *, below: int = 0, preexisting: bool = False) -> Found:
+    return _found(
+        shown.criterion, shown.kind, shown.message, source, shown.first or None, advice=shown.advice, below=below,
+        preexisting=preexisting,
+    )  # fmt: skip
 
 
 def _review_answer(evidence: Evidence) -> list[Found]:
+    """The answer's own text: blocks that never close, code where it is all that is delivered, marks."""
     found: list[Found] = []
     if evidence.stop_reason is not None and evidence.stop_reason.lower() in CUT_OFF:
         advice = "answer in smaller steps"
         found.append(("Q4", at("cut_off", "the answer was cut off by the output limit", suggestion=advice)))
     answer = read_answer(evidence.answer)
-    changed = [file.path for file in evidence.files if file.before != file.after]
+    changed = any(file.before != file.after for file in evidence.files)
     question = evidence.kind != "change"
-    wanted = asks_for_code(evidence.request)
     for fence in answer.fences:
         if not fence.closed:
             advice = "close the block and finish the answer"
             found.append(("Q4", at(*_UNCLOSED, line=fence.line, excerpt=f"```{fence.info}", suggestion=advice)))
-        elif is_deliverable(fence, changed=changed, answers_question=question and not wanted):
+        elif not changed and not _is_shown(fence) and (not question or _is_program(fence)):
             _review_fence(fence, found, evidence.request)
-        elif is_program(fence, changed=changed):
-            found += _fault_of_fence(fence)
-    if not question or not evidence.request.rstrip().endswith(("?", "？")):
-        about_marks = names_marks(evidence.request)
-        found += (("Q2", place) for place in marks(answer.prose, reports=question, about_marks=about_marks))
-        found += (("Q3", place) for place in left_out(answer.prose))
+    if not question:
+        for line in answer.prose:
+            if mark := mark_in(line):
+                advice = _ADVICE["marker"].format(mark)
+                place = at("marker", f"{mark} found", line=line.line, excerpt=line.raw, suggestion=advice)
+                found.append(("Q2", place))
     return found
 
 
+def _is_program(fence: Fence) -> bool:
+    """Whether a block is a whole program or module, which must parse even where nobody says "here is the file"."""
+    language = _language_of(fence)
+    source = open_source("", fence.body.encode(), language) if language is not None else None
+    return _STARTS.search(fence.body) is not None and source is not None and len(names_of(source)) > 1
+
+
+def _is_shown(fence: Fence) -> bool:
+    """Whether a block is output, a diff or a transcript."""
+    body = fence.body
+    if fence.language in _NOT_CODE or not body.strip():
+        return True
+    lines = [line for line in body.split("\n") if line.strip()]
+    marked = sum(line[:1] in {"+", "-"} for line in lines)
+    if len(lines) > 1 and marked * 2 >= len(lines) and any(line[:1] == "+" for line in lines):
+        return True
+    return any(pattern.search(body) for pattern in (_DIFF, _PROMPT, _ERROR))
+
+
+def _looks_whole(fence: Fence) -> bool:
+    """Whether a block stands by itself: it starts at the margin and nothing in it is elided."""
+    lines = [line for line in fence.body.split("\n") if line.strip()]
+    if not lines or lines[0][:1] in {" ", "\t"} or _ELIDED.search(fence.body):
+        return False
+    return lines[0].strip() not in {"...", "…"} and not lines[0].lstrip().startswith(
+        (".", ")", "}", "]", "else", "elif", "except", "catch", "case ")
+    )
+
+
+def _language_of(fence: Fence) -> Language | None:
+    """The language that the block's tag names, else Python where the text can be nothing else."""
+    if fence.language:
+        return by_name(fence.language)
+    body = fence.body.strip()
+    if re.match(r"(?:import \w|from \w+ import |def \w+\(.*\).*:\s*$|class \w+.*:\s*$)", body, re.MULTILINE):
+        return by_name("python")
+    return None
+
+
 def _review_fence(fence: Fence, found: list[Found], request: str) -> None:
-    language = language_of_fence(fence)
+    language = _language_of(fence)
     if language is None:
         # No tag: comments by the two commonest leaders, nothing more.
         for leader in ("python", "rust"):
             if (language := by_name(leader)) is not None:
                 plain = Source(path="", text=fence.body.encode(), language=language, tree=None)
-                hits = (hit for comment in comments_of(plain) for hit in read_comment(comment))
-                found += (_of_hit(hit, plain, below=fence.line) for hit in hits)
+                found += (_of_hit(hit, plain, below=fence.line) for hit in _hits(plain))
         return
     source = open_source("", fence.body.encode(), language)
     if source is None or language.name in {"markdown", "prose"}:
         return
-    found += _fault_of_fence(fence)
-    for comment in comments_of(source):
-        found += (_of_hit(hit, source, below=fence.line) for hit in _hits_of(source, comment))
-    if not any(criterion in {"Q2", "Q3"} for criterion, _ in found):
-        stubs = unordered(stubs_of(source), request)
-        found += (_of_stub(stub, source, "stub", below=fence.line) for stub in stubs)
-
-
-def _fault_of_fence(fence: Fence) -> Iterator[Found]:
-    """Q4 for one block that is whole."""
-    language = language_of_fence(fence)
-    if language is None or language.name in {"markdown", "prose"} or not looks_whole(fence):
-        return
-    source = open_source("", fence.body.encode(), language)
-    if source is not None and (fault := fault_of(source, fragment=True)) is not None:
-        yield _found("Q4", "syntax", fault.message, source, fault.line, below=fence.line)
+    if _looks_whole(fence) and (fault := fault_of(source, fragment=True)) is not None:
+        advice = _ADVICE["syntax"]
+        found.append(_found("Q4", "syntax", fault.message, source, fault.line, advice=advice, below=fence.line))
+    block = ChangedFile(path="", before=None, after=source.text)
+    change = _Change([block])
+    for criterion, place in _missing_work(Reviewed(source, change.lines[""]), change, request):
+        line = fence.line + (place.line or 1)
+        found.append(
+            (criterion, at(place.type, place.message, line=line, excerpt=place.excerpt, suggestion=place.suggestion))
+        )

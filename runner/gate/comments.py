@@ -1,4 +1,4 @@
-"""Comments of a source: mark words, omission markers, and comments in place of code."""
+"""What people are told in a source, a document or an answer: marks, work not done, remarks for what was left out."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import tree_sitter
 
+from runner.gate.answer_text import Prose, read_answer
 from runner.gate.file_roles import is_test_file
-from runner.gate.languages import BODIES, Language, by_name
-from runner.gate.source import SCAN_LIMIT, Source, scan, upwards
+from runner.gate.languages import Language, by_name
+from runner.gate.source import SCAN_LIMIT, Source, scan
 from runner.gate.wording import Words
-
-_I = re.IGNORECASE
 
 # A mark at the start of a line, whatever its case, with what shows that it is one.
 MARK = re.compile(
@@ -27,61 +26,15 @@ MARK_LOOSE = re.compile(
     r"|(?<![\w-])(?P<b>TODO|FIXME|TBD|HACK|XXX)(?:\([\w .@#-]{1,40}\))?\s*[:!](?!:)"
     r"|(?<![\w-])(?P<c>FIXME|TBD|TODO)\W*$)"
 )
-# After a mark: the word is the name of a thing, as in a to-do app, or one of a list of marks.
-DOMAIN = re.compile(
-    r"^(?:'?s\b|/|\||`|\s*(?:,|/|\||&|->|→|=>)\s*(?:DOING|DONE|FIXME|HACK|XXX|TBD|IN.PROGRESS|TODO|BUG|NOTE|OPEN|and"
-    r"|or)\b|\s+(?:lists?|apps?|applications?|items?|comments?|marks?|markers?|states?|columns?|entry|entries|tags?"
-    r"|labels?|tasks?|cards?|DOING|DONE|FIXME|or|and|is|are|has|holds|handlers?|stores?|models?|views?|pages?"
-    r"|services?|components?|controllers?|API|reducer|routes?|schema|types?|interface|CRUD|managers?|boards?|lines?"
-    r"|words?|keywords?|text|title|titles|status|counter|count|created|updated|deleted|does|was|were|will be"
-    r"|to be shown|resource|endpoint|repository|entity|data|object|class|struct|record|row|table|id|name|field|fields"
-    r"|form|input|button|notes?|annotations?|detector|scanner|checker|found|rule|rules|checks"
-    r"|check(?=\s+(?:is|was|has|runs|fails|passes|rejects)\b)|prefix|pattern"
-    r"|by(?=\s+(?:id|ids|its|index|name|status|key|user|owner|date|uuid|slug)\b)|for each)\b"
-    # "list", "store", "record" … before an object are what is still to be done, not what the program deals with.
-    r"(?!\s+(?:the|an?|all|this|these|those|it|them|our|my|each|every|some|any)\b))",
-)
-# The sentence talks about marks; it is none.
-MENTION = re.compile(
-    r"\b(?:such as|e\.g\.|for example|example|like|match(?:es|ing)?|starts? with|begins? with|prefix|find(?:s|ing)?"
-    r"|search|grep|counts?|reports?|detect(?:s|ed|ing)?|rejects?|forbid|disallow|highlights?|pars(?:e|es|ing|er)"
-    r"|recogni[sz]es?|called|named|labell?ed|keyword|comments? (?:like|with|that)|words?|marker|patterns?"
-    r"|scan(?:s|ner)?|ignor(?:e|es|ing)|becomes?|gives?|returns?|prints?|shows?|no|none|without|removed?|resolved?"
-    r"|replaced?|instead of|column|state|status|either|one of|regex|lint|linter|rule)\b",
-    _I,
-)
-
-
-_MISSING = Words("missing_work", "in_comment")
-LEFT_OUT = Words("left_out", "strict")
-LEFT_OUT_DOTS = Words("left_out", "dots")
-_LEFT_OUT_WEAK = Words("left_out", "weak")
+_ANY_MARK = re.compile(r"TODO|FIXME|TBD|HACK|XXX", re.IGNORECASE)
+DOMAIN = Words("marks", "name_of_a_thing")
+_MENTION = Words("marks", "mention")
+NOT_DONE = Words("missing_work", "not_done")
+REMARK = Words("omissions", "remark")
+WITH_DOTS = Words("omissions", "with_dots")
 _ELLIPSIS_ONLY = re.compile(
     r"^[\s\[\](){}<>*/#;%!_-]*(?:(?:\.{3,}|…|\. \. \.)[\s\[\](){}<>*/#;%!,_-]*)+$|^\W*\[(?:\.\.\.|…)\]\W*$"
 )
-_OMITS = Words("left_out", "omits")
-_OF_CODE = Words("left_out", "of_code")
-_OF_DATA = Words("left_out", "of_data")
-
-
-# Said of code wherever it stands.
-_ALWAYS = re.compile(r"(?:以下|以降|残り)(?:は|も|、)?(?:省略|略|同様|同じ)|[中下後]略")
-# "On a failure …, the other nodes stay as they are" is behaviour; "the rest of the code stays" is left out.
-_KEEPS = re.compile(r"保持(?:不变|原样|原有)|不变|不變")
-
-
-def omits_data(sentence: str, found: str) -> bool:
-    """Whether a sentence in which `found` speaks of leaving out means data, as a part of what the code does."""
-    if _ALWAYS.search(found) or _ALWAYS.search(sentence):
-        return False
-    if _KEEPS.search(found):
-        before = sentence[: sentence.find(found)]
-        return re.search(r"[,，;；:：]", before) is not None and _OF_CODE.search(found) is None
-    return (
-        _OMITS.search(found) is not None and _OF_DATA.search(sentence) is not None and _OF_CODE.search(sentence) is None
-    )
-
-
 _LEAD = re.compile(
     r"^\s*(?:\{/\*+|/\*+!?|\*+/|\*(?![*/])|//+[!/]?|#\||#+!?|--+(?:\[\[)?|<!--+|;+|%+|[rRbBuUfF]{0,2}(?:\"\"\"|''')"
     r"|REM\b|rem\b|::|<#|=begin|\{-|\{#)?[ \t]?"
@@ -99,15 +52,10 @@ _CODE_LINE = re.compile(
     r"^\s*[\w.]+\(.*\)\s*;?\s*$|^\s*@\w+\(",
     re.ASCII,  # a remark in brackets after a Japanese word is no call
 )
-_NO_WORK = re.compile(
-    rb"(?:return|pass|\.\.\.|:|true)\s*(?:None|null|nil|undefined|true|false|True|False|0|1|-1|0\.0|\"\"|''|\[\]|\{\}"
-    rb"|\(\)|[a-z_]\w{0,20})?\s*(?:,\s*nil)?;?$"
-)
 _BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400
 _EXPLAINS = 5
 _DOTS = ("...", "…", ". . .")
-_EMPTY = (b"", b"*/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +150,7 @@ def _spans(source: Source) -> Iterator[tuple[int, int, tree_sitter.Node | None, 
         if source.text[node.start_byte : node.start_byte + 2] != b"#!" or node.start_byte:
             yield node.start_byte, node.end_byte, node, False
     if source.language.name == "python":
-        yield from _docstrings(source)
+        yield from ((node.start_byte, node.end_byte, node, True) for node in source.nodes(_DOCSTRINGS))
     if source.language.name in {"c", "cpp"}:
         for match in _WARNING.finditer(source.text):  # what the compiler is to say is said to people
             yield match.start("said"), match.end("said"), None, False
@@ -235,68 +183,40 @@ def _scanned(text: bytes, language: Language) -> tuple[tuple[int, int], ...]:
     return scan(text, language).comments if language.line or language.block else ()
 
 
-def _docstrings(source: Source) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
-    for node in source.nodes(("expression_statement",)):
-        if node.named_child_count != 1 or node.parent is None:
-            continue
-        child = node.named_children[0]
-        if child.type == "string" and _is_first(node):
-            yield child.start_byte, child.end_byte, child, True
+_DOCSTRINGS = (
+    "(module . (comment)* . (expression_statement . (string) @node .))",
+    "(class_definition body: (block . (comment)* . (expression_statement . (string) @node .)))",
+    "(function_definition body: (block . (comment)* . (expression_statement . (string) @node .)))",
+)
 
 
-def _is_first(statement: tree_sitter.Node) -> bool:
-    before = statement.prev_named_sibling
-    while before is not None and before.type == "comment":
-        before = before.prev_named_sibling
-    parent = statement.parent
-    return (
-        before is None
-        and parent is not None
-        and parent.type in {"module", "block"}
-        and (
-            parent.type == "module"
-            or (parent.parent is not None and parent.parent.type in {"function_definition", "class_definition"})
-        )
-    )
-
-
-def read_comment(comment: Comment, *, mentions_marks: bool = False) -> list[Hit]:
+def read_comment(comment: Comment, *, mentions_marks: bool = False, marks_only: bool = False) -> list[Hit]:
     """What in `comment` stands for missing work. `mentions_marks` is for code whose own subject is such marks."""
+    if marks_only and _ANY_MARK.search(comment.text) is None:
+        return []
     voice = _voice(comment)
     hits = [hit for number, text, raw in voice if (hit := _mark(number, text, raw, mentions_marks=mentions_marks))]
+    if marks_only:
+        return hits
     marked = {hit.line for hit in hits}
     for number, text, raw in _sentences(voice):
         if number in marked:
             continue
-        if found := _MISSING.search(text):
+        if found := NOT_DONE.search(text):
             hits.append(Hit(criterion="Q2", words=_short(found.group()), line=number, excerpt=raw))
-        elif found := _left_out(comment, text):
+        elif found := left_out(text, doc=comment.doc):
             hits.append(Hit(criterion="Q3", words=_short(found.group()), line=number, excerpt=raw))
     if not hits and not comment.doc and (dots := _dots(comment, voice)):
         hits.append(dots)
     return hits
 
 
-def _left_out(comment: Comment, text: str) -> re.Match[str] | None:
-    found = LEFT_OUT.search(text)
-    if found is not None and omits_data(text, found.group()):
-        return None
-    if found is None and not comment.doc:
-        found = LEFT_OUT_DOTS.search(text) if any(dots in text for dots in _DOTS) else None
-        if found is None and comment.own and (weak := _LEFT_OUT_WEAK.search(text)) and not _followed(comment):
-            found = weak
-    return found
-
-
-def _followed(comment: Comment) -> bool:
-    """Whether code of the same block comes after the comment, more than a return of nothing much."""
-    after = comment.node.next_named_sibling if comment.node is not None else None
-    while after is not None and "comment" in after.type:
-        after = after.next_named_sibling
-    if after is None:
-        return False
-    text = (after.text or b"")[:80]
-    return after.next_named_sibling is not None or _NO_WORK.match(text) is None
+def left_out(text: str, *, doc: bool = False) -> re.Match[str] | None:
+    """A remark that stands for what was left out; documentation may speak of leaving out, so there it must begin."""
+    found = REMARK.search(text)
+    if found is None and not doc and any(each in text for each in _DOTS):
+        found = WITH_DOTS.search(text)
+    return None if found is not None and doc and text[: found.start()].strip() else found
 
 
 def _dots(comment: Comment, voice: list[tuple[int, str, str]]) -> Hit | None:
@@ -311,12 +231,12 @@ def _mark(number: int, text: str, raw: str, *, mentions_marks: bool) -> Hit | No
         after = text[found.end() :]
         upper = found["mark"].upper().lstrip("@")
         plain = not after.lstrip(" ").startswith((":", "(", "!", "["))
-        if not (plain and (DOMAIN.match(after) or (mentions_marks and MENTION.search(text)))):
+        if not (plain and (DOMAIN.search(after) or (mentions_marks and _MENTION.search(text)))):
             return Hit(criterion="Q2", words=upper, line=number, excerpt=raw)
         return None
     if (found := MARK_LOOSE.search(text)) and not mentions_marks:
         words = found["a"] or found["b"] or found["c"]
-        if not MENTION.search(text) and not (found["a"] and DOMAIN.match(text[found.end("a") :])):
+        if not _MENTION.search(text) and not (found["a"] and DOMAIN.search(text[found.end("a") :])):
             return Hit(criterion="Q2", words=words, line=number, excerpt=raw)
     return None
 
@@ -366,59 +286,48 @@ def _short(words: str) -> str:
     return flat if len(flat) <= 60 else flat[:59] + "…"
 
 
-_BLOCKS = BODIES | {
-    "lambda_literal", "do_block", "closure_expression", "then", "else", "template_body", "indented_block",
-}  # fmt: skip
-_UNNAMED = ("arrow_function", "function_expression")
-_HEADS = {
-    "lambda_parameters", "block_parameters", "lambda_function_type", "formal_parameters", "parameters", "bindings",
-    "capture_list", "parameter_list",
-}  # fmt: skip
-_LIKE = Words("stand_in", "like")
-_TO_DO = Words("stand_in", "to_do")
-_REASON = Words("deliberate", "stand_in")
-_CLOSES = re.compile(rb"\s*(?:\}|end\b)")
-_OPENS = (b"{", b"|", b" in", b" do", b"then", b"else", b">", b")")
-_NEAR = 120
-_LINES = 4
+# In prose a mark needs more than its letters: a colon, a verb of work after it, or a line of its own.
+_TO_DO = r"implement|write|finish|complete|handle|fill|fix"
+_PROSE_MARK = re.compile(
+    r"^[\s>*_-]*(?:\[ \]\s+)?[*_]{0,2}(?P<a>TODO|FIXME|TBD|HACK|XXX)[*_]{0,2}"
+    rf"(?=\s*(?:[:(–—-]|$)|[\s*_]+(?:{_TO_DO})\b)"
+    r"|(?:(?<=[.;:!?)]\s)|(?<=[-–—]\s)|(?<=\())(?P<b>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*(?:[:()]|$))"
+    r"|(?<=\S)\s*\|\s*(?P<c>TODO|FIXME|TBD)\s*(?=\||$|:)|\w:\s+(?P<d>TODO|FIXME|TBD)\W*$"
+    r"|^[\s>*_|`-]*(?P<e>TODO|FIXME|TBD|XXX|WIP)[\s*_|.:!…-]*$"
+)
+_LISTS_WORK = re.compile(
+    r"(?:^|/)[^/]*(?:todo|roadmap|backlog|change-?log|changes|history|news|release|issues|plan|ideas|wish)[^/]*$",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
+_HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|$)")
+_BRACKETED = re.compile(r"^\s*[\[(<{*_]+.*[\])>}*_]+\s*$|^\s*(?:\.{3}|…)")
 
 
-def stands_in(source: Source, comment: Comment) -> Hit | None:
-    """The hit where `comment` is all that a block holds and takes the place of its code."""
-    if comment.doc or comment.node is None or len(comment.lines) > _LINES:
+def mark_in(prose: Prose) -> str:
+    """The mark that a line of prose offers as its content, empty where there is none."""
+    found = _PROSE_MARK.search(prose.text[:2000])
+    return next((mark for mark in found.groups() if mark), "") if found else ""
+
+
+def read_document(path: str, text: str) -> list[Hit]:
+    """What in a Markdown or prose file stands for missing work; text beside tests is data."""
+    if _LISTS_WORK.search(path) or is_test_file(path):
+        return []
+    return [hit for line in read_answer(text).prose if (hit := _document_line(line))]
+
+
+def _document_line(line: Prose) -> Hit | None:
+    for comment in _HTML_COMMENT.finditer(line.text):
+        said = comment.group(1).strip()
+        if (mark := MARK.match(said)) and not DOMAIN.search(said[mark.end() :]):
+            return Hit(criterion="Q2", words=mark["mark"].upper(), line=line.line, excerpt=line.raw)
+        if left := left_out(said):
+            return Hit(criterion="Q3", words=_short(left.group()), line=line.line, excerpt=line.raw)
+    if _HEADING.match(line.text) or "<!--" in line.text:
         return None
-    # A quick look at what stands around it spares most comments the patterns and the tree.
-    before = source.text[max(0, comment.start - _NEAR) : comment.start].rstrip()
-    if not before.endswith(_OPENS) or _CLOSES.match(source.text, comment.end) is None:
-        return None
-    text = comment.text
-    like = _LIKE.search(text) is not None
-    if not (like or _TO_DO.search(text)) or _REASON.search(text) or not _is_alone(comment.node):
-        return None
-    if not like and (not _in_literal(source, comment.node) or is_test_file(source.path)):
-        return None
-    number, raw = comment.lines[0]
-    return Hit(criterion="Q3", words=text[:60], line=number, excerpt=raw)
-
-
-def _is_alone(node: tree_sitter.Node) -> bool:
-    """Whether nothing but comments stands in the block around `node`."""
-    parent = node.parent
-    if parent is None or parent.type not in _BLOCKS or (parent.type == "block" and parent.parent is None):
-        return False
-    return all("comment" in child.type or child.type in _HEADS for child in parent.named_children)
-
-
-def _in_literal(source: Source, node: tree_sitter.Node) -> bool:
-    """Whether the block around `node` is the body of a function without a name."""
-    kinds = {*source.language.literals, *_UNNAMED}
-    above = next((each for each in upwards(node.parent) if each.type in kinds or each.type not in _BLOCKS), None)
-    return above is not None and above.type in kinds and not _ignores_failure(above)
-
-
-def _ignores_failure(literal: tree_sitter.Node) -> bool:
-    """Whether the literal is given to `.catch(…)`: what it says there is why the failure does not matter."""
-    arguments = literal.parent
-    call = arguments.parent if arguments is not None else None
-    callee = call.child_by_field_name("function") if call is not None else None
-    return callee is not None and (callee.text or b"").endswith((b".catch", b".finally"))
+    if mark_word := mark_in(line):
+        return Hit(criterion="Q2", words=mark_word, line=line.line, excerpt=line.raw)
+    if _BRACKETED.match(line.text) and (left := left_out(line.text.strip())):
+        return Hit(criterion="Q3", words=_short(left.group()), line=line.line, excerpt=line.raw)
+    return None

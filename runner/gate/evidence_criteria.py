@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
 from runner.checks.project_settings import json_object, toml_table
-from runner.gate.answer_text import read_answer
+from runner.gate.answer_text import Answer, Prose, read_answer
 from runner.gate.criterion import (
     ChangedFile,
     CommandKind,
@@ -23,7 +23,6 @@ from runner.gate.criterion import (
     finding_of,
 )
 from runner.gate.file_roles import is_test_file
-from runner.gate.prose import early_ends, stops_short
 from runner.gate.report import has_changed, report_places
 from runner.gate.wording import Words
 
@@ -83,11 +82,43 @@ def q6_termination(evidence: Evidence) -> Finding:
         places.append(at("status", told, suggestion="finish the task"))
     places.extend(report_places(evidence))
     answer = read_answer(evidence.answer)
-    if evidence.kind == "change":
-        places.extend(early_ends(answer, changed=has_changed(evidence) or bool(evidence.options.get("answer_alone"))))
-    if (cut := stops_short(answer)) is not None:
+    if evidence.kind == "change" and evidence.report is None:
+        places += _left_open(answer.prose)
+    if (cut := _stops_short(answer)) is not None:
         places.append(cut)
     return finding_of(places)
+
+
+_HANDED_BACK = Words("unfinished", "handed_back")
+_TICKED = re.compile(r"^\s*[-*+]\s+(?:\[[xX]\]|✅|☑)")
+_UNTICKED = re.compile(r"^\s*[-*+]\s+(?:\[ \]|⬜|☐)")
+_OPEN_END = re.compile(r"(?:[,:，、：]|\b(?:and|or|the|a|an|to|of|with|und|oder|et|ou|y|o))\s*$", re.IGNORECASE)
+_FEW_WORDS = 5
+
+
+def _left_open(prose: Sequence[Prose]) -> Iterator[Place]:
+    """Items of a check list that are not ticked beside ones that are, and work handed back in so many words."""
+    ticked = any(_TICKED.match(line.text) for line in prose)
+    for line in prose:
+        if (ticked and _UNTICKED.match(line.text)) or _HANDED_BACK.search(line.text[:2000]):
+            advice = "do this work yourself, now"
+            yield at("early_end", "leaves work to the user", line=line.line, excerpt=line.raw, suggestion=advice)
+
+
+def _stops_short(answer: Answer) -> Place | None:
+    """The last line is prose and stops where more must come."""
+    last = next((line for line in reversed(answer.prose) if line.raw.strip()), None)
+    if (
+        last is None
+        or any(fence.line > last.line for fence in answer.fences)
+        or last.raw.lstrip()[:1] in {"#", "|", ">"}
+    ):
+        return None
+    if len(last.raw.split()) < _FEW_WORDS or not _OPEN_END.search(last.raw):
+        return None
+    advice = "finish the answer, and the work if it stops there too"
+    told = "the answer stops in the middle of a sentence"
+    return at("cut", told, line=last.line, excerpt=last.raw, suggestion=advice)
 
 
 # Q7-Q9

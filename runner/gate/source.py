@@ -161,18 +161,24 @@ class Source:
         start = self._starts[self.line_at(offset) - 1]
         return not self.text[start:offset].strip()
 
+    @cached_property
+    def _found(self) -> dict[tuple[str, ...], list[tree_sitter.Node]]:
+        return {}
+
     def nodes(self, types: tuple[str, ...]) -> list[tree_sitter.Node]:
-        """All nodes of `types`, in the order of the text."""
+        """All nodes of `types`, in the order of the text; a type may be a whole pattern that captures `@node`."""
         if self.tree is None or not types:
             return []
-        found = tree_sitter.QueryCursor(_query(self.language, types)).captures(self.tree.root_node)
-        return sorted(found.get("node", []), key=lambda node: node.start_byte)
+        if types not in self._found:
+            found = tree_sitter.QueryCursor(_query(self.language, types)).captures(self.tree.root_node)
+            self._found[types] = sorted(found.get("node", []), key=lambda node: node.start_byte)
+        return self._found[types]
 
 
 @cache
 def _query(language: Language, types: tuple[str, ...]) -> tree_sitter.Query:
-    alternatives = " ".join(f"({name})" for name in types)
-    return tree_sitter.Query(grammar(language), f"[{alternatives}] @node")
+    patterns = (name if name.startswith("(") else f"({name}) @node" for name in types)
+    return tree_sitter.Query(grammar(language), "\n".join(patterns))
 
 
 def upwards(node: tree_sitter.Node | None) -> Iterator[tree_sitter.Node]:

@@ -16,8 +16,10 @@ import orjson
 import tree_sitter
 import yaml
 
+from runner.gate.answer_text import read_answer
 from runner.gate.languages import by_name
 from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan
+from runner.gate.wording import Words
 
 LIMIT = 32 * 1024 * 1024
 _PYTHON_LIMIT = 4 * 1024 * 1024
@@ -181,16 +183,6 @@ _BLOCK_WORDS = re.compile(
 _OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
 _RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "block_body"}
 _TWO_COMMAS = re.compile(rb",\s*,")
-# As agents begin an answer; no language has such a first line.
-_CHAT = re.compile(
-    rb"\s*(?:(?:sure|certainly|of course|okay|great)[,!.] "
-    rb"|(?:here|below)(?:'s| is| are) (?:the|your|an?|my) [^\n{}()=;]{3,80}:[ \t]*\r?$"
-    rb"|i(?:'ve| have) (?:created|written|updated) [^\n{}()=;]{3,100}[:.][ \t]*\r?$"
-    rb"|hier (?:ist|sind) (?:die|der|das|ihre?|dein\w*) [^\n{}()=;]{3,80}:[ \t]*\r?$"
-    rb"|voici (?:le|la|les|votre|ton|un) [^\n{}()=;]{3,80}:[ \t]*\r?$"
-    rb"|aqu\xc3\xad (?:est\xc3\xa1|tienes) [^\n{}()=;]{3,80}:[ \t]*\r?$)",
-    re.IGNORECASE | re.MULTILINE,
-)
 _INSTRUCTIONS = frozenset(
     b"ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME"
     b" WORKDIR".split()
@@ -237,11 +229,7 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
 
 
 def _opening(source: Source) -> Fault | None:
-    """A file that begins with what the agent said to the user, or a Dockerfile that begins with no instruction."""
-    if source.language.name in {"markdown", "prose"} or not source.path:
-        return None
-    if _CHAT.match(source.text):
-        return Fault(1, "does not parse (the file begins with a sentence of the answer)")
+    """A Dockerfile that begins with no instruction."""
     if source.language.name == "dockerfile":
         first = _INSTRUCTION.search(source.text)
         if first is not None and first["word"][:1].isalpha() and first["word"].upper() not in _INSTRUCTIONS:
@@ -394,3 +382,73 @@ def _ends_inside(source: Source) -> Fault | None:
         line = source.line_at(seen.open_at) if seen.open_at is not None else None
         return Fault(line, "does not parse (the file ends before a bracket or comment is closed)")
     return None
+
+
+_CHAT = Words("foreign", "chat")
+_DIFF_START = re.compile(rb"\A\s*(?:diff --git |--- (?:a/|/dev/null)[^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)")
+_HUNK = re.compile(rb"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
+_FENCE_FIRST = re.compile(rb"\A\s*(?:```|~~~)[\w+.-]*[ \t]*\r?\n")
+_FENCE_LAST = re.compile(rb"\n(?:```|~~~)\s*\Z")
+_CONFLICT = (
+    re.compile(rb"^<{7} \S", re.MULTILINE),
+    re.compile(rb"^={7}\r?$", re.MULTILINE),
+    re.compile(rb"^>{7} \S", re.MULTILINE),
+)
+_HOLDS_DIFFS = re.compile(r"\.(?:diff|patch|rej|orig|eml|mbox|snap|golden|out|log|http)$|(?:^|/)(?:patches|quilt)/")
+_PROSE = {"markdown", "prose"}
+
+
+def foreign_in(path: str, text: bytes, *, old: bytes | None, source: Source | None) -> Fault | None:
+    """What is no file's content, in any file of text: conflict markers, words to the user, a fence, a diff.
+
+    What was there before is let be; what stands in a string or in a document's code block is quoted.
+    """
+    if _HOLDS_DIFFS.search(path):
+        return None
+    prose = source is not None and source.language.name in _PROSE
+    found = _conflict(text, source, prose=prose)
+    if found is not None and (old is None or not all(mark.search(old) for mark in _CONFLICT)):
+        return found
+    if old is not None and old[:200] == text[:200] and old[-200:] == text[-200:]:
+        return None
+    if _FENCE_FIRST.match(text) and not (prose and not _wraps_document(text)):
+        return Fault(1, "the file begins with a code fence")
+    if not prose and _FENCE_LAST.search(text) and text.count(b"```") + text.count(b"~~~") == 1:
+        return Fault(text.rstrip().count(b"\n") + 1, "the file ends with a code fence")
+    if _DIFF_START.match(text) or (not prose and len(_HUNK.findall(text)) > 0 and _HUNK.match(text.lstrip())):
+        return Fault(1, "the file holds a diff in place of its content")
+    first = text[:600].decode("utf-8", "replace").strip().split("\n", 1)[0].strip()
+    if _CHAT.search(first) and (not prose or _fence_follows(text)):
+        return Fault(1, "the file begins with a sentence of the answer")
+    return None
+
+
+def _conflict(text: bytes, source: Source | None, *, prose: bool) -> Fault | None:
+    """The three markers of a merge conflict, in their order, where the language takes them for code."""
+    start = _CONFLICT[0].search(text)
+    middle = _CONFLICT[1].search(text, start.end()) if start else None
+    end = _CONFLICT[2].search(text, middle.end()) if middle else None
+    if start is None or end is None:
+        return None
+    line = text.count(b"\n", 0, start.start()) + 1
+    if prose and any(
+        fence.line <= line <= fence.line + fence.body.count("\n") + 1
+        for fence in read_answer(text.decode("utf-8", "replace")).fences
+    ):
+        return None
+    if source is not None and source.tree is not None and source.language.name != "markdown":
+        node = source.tree.root_node.descendant_for_byte_range(start.start(), start.start() + 1)
+        while node is not None:
+            if node.type in {*source.language.strings, *source.language.comments}:
+                return None
+            node = node.parent
+    return Fault(line, "a merge conflict is left in the file")
+
+
+def _wraps_document(text: bytes) -> bool:
+    """Whether a document as a whole stands in one Markdown fence."""
+    return re.match(rb"\s*```(?:markdown|md)\b", text) is not None and text.rstrip().endswith(b"```")
+
+
+def _fence_follows(text: bytes) -> bool:
+    return re.match(rb"\s*[^\n]*\n\s*```", text) is not None and text.rstrip().endswith(b"```")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.gate.answer_text import read_answer
 from runner.gate.code_criteria import q2_marks, q3_omissions, review_file
 from runner.gate.criterion import ChangedFile, Evidence
 from runner.gate.evidence_criteria import q5_evidence, q6_termination
-from runner.gate.prose import early_ends
 from runner.gate.request_kind import settled_kind
 
 QUESTIONS = [
@@ -23,42 +21,23 @@ QUESTIONS = [
     ("Wie ändere ich die Dauer der Sitzung?", "Du musst `ttl` ändern."),
     ("Comment changer la durée de la session ?", "Il faut modifier `ttl`."),
 ]
-PARTS = """
-I did the first page as an example. The other five pages work alike, you can copy it for each of them.
-What you still need to do: update the imports in the worker.
-Lo que te queda por hacer: cambiar las importaciones del servidor.
-Was du noch tun musst: die Importe im Server ändern.
-Ce qu'il vous reste à faire : changer les imports du serveur.
-I'll leave the cache for a later session since it is the hardest part.
-残りの画面も同じように書き換えてください。
-其余的页面同样处理即可,你可以照此复制。
-나머지 화면은 같은 방식으로 바꾸시면 됩니다.
-Las demás páginas son iguales, puedes copiar la primera.
-Die übrigen Seiten sind gleich aufgebaut, du kannst die erste kopieren.
-Die Kapitel 4 bis 8 folgen in meiner nächsten Antwort.
-Les autres pages sont semblables, il vous suffit de copier la première.
+OPEN = """
+You will need to implement the rest.
+Let me know if I should continue with the other five pages.
+I did not finish the remaining parts.
+I'll implement the remaining pages in the next step.
+- [x] the first page
+- [ ] the other pages
+I have converted the first page and the second one, and
 """.strip().splitlines()
 WHOLE = """
 The other five pages work in the same way as before.
 Run the migration, then restart the worker; both need your password.
 What you need to do before deploying: set the variable and run the migration.
-The only thing you need to do is to rotate the key in Vault.
-Lo que te queda por hacer es reiniciar el servicio.
-Was du noch tun musst: den Dienst neu starten.
-Ce qu'il vous reste à faire : relancer le service.
 If you like, a cache could be added later.
 The remaining files are unchanged, so you can merge right away.
-The other two endpoints are covered too, you will find them in the docs.
-Los demás archivos no cambian, puedes desplegar ya.
-Die übrigen Dateien sind unverändert, du kannst sofort ausrollen.
-Les autres fichiers restent inchangés, vous pouvez déployer.
-The tests stay as they are, since you excluded them.
-残りの画面も同じように書き換えました。
-其余页面也用同样的方式完成了迁移。
-나머지 화면도 같은 방식으로 바꿨습니다.
-Las demás páginas también están convertidas.
-Die übrigen Seiten habe ich ebenso umgestellt.
-Les autres pages ont été converties de la même façon.
+Let me know if you have questions.
+- [x] the first page
 """.strip().splitlines()
 
 
@@ -69,14 +48,20 @@ def test_an_answer_to_a_question_may_give_advice(request_: str, answer: str) -> 
     assert q6_termination(asked).passed
 
 
-@pytest.mark.parametrize("sentence", PARTS)
-def test_a_part_as_a_pattern_for_the_rest_is_no_end(sentence: str) -> None:
-    assert early_ends(read_answer(sentence), changed=True)
+def _is_open(*lines: str) -> bool:
+    file = ChangedFile(path="a.py", before=None, after=b"A = 1\n")
+    asked = Evidence(request="Convert the pages.", answer="\n".join(lines), files=(file,))
+    return not q6_termination(asked).passed
+
+
+@pytest.mark.parametrize("lines", [OPEN[:1], OPEN[1:2], OPEN[2:3], OPEN[3:4], OPEN[4:6], OPEN[6:]])
+def test_work_that_the_answer_itself_leaves_open_is_no_end(lines: list[str]) -> None:
+    assert _is_open(*lines)
 
 
 @pytest.mark.parametrize("sentence", WHOLE)
-def test_a_rest_that_is_done_or_excluded_is_let_be(sentence: str) -> None:
-    assert not early_ends(read_answer(sentence), changed=True)
+def test_instructions_for_use_and_ideas_are_let_be(sentence: str) -> None:
+    assert not _is_open(sentence)
 
 
 def test_a_change_that_was_made_may_be_claimed_and_explained() -> None:

@@ -91,7 +91,6 @@ _YAML = "Runs it once:\n\n```yaml\nmetadata:\n  name: migrate\n   labels:\n    a
         ("Show me a complete Kubernetes Job manifest. Answer only.", _YAML, {"Q4"}),
         ("Show me a complete Kubernetes Job manifest. Answer only.", _YAML.replace("   labels", "  labels"), set()),
         ("Gib mir eine Ruby-Methode (nur in der Antwort).", _RUBY, {"Q4"}),
-        ("Why does this manifest fail?", "This was wrong:\n\n" + _YAML.split("\n\n", 1)[1], set()),
     ],
 )  # fmt: skip
 def test_an_answer(request_: str, answer: str, expected: set[str]) -> None:

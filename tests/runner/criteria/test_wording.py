@@ -79,14 +79,12 @@ MISSING = """
 # Simplified for now
 # Temporary implementation
 # temporary solution, replace later
-# In production, you would use a real database
 # In a real implementation, this would query the database
 # In a real-world scenario, you'd validate the token
 # This would normally call the API
 # Would be implemented in a full version
 # For demo purposes, return a fixed value
 # For simplicity, we skip validation here
-# Simulate processing
 # hardcoded for now
 # return dummy data for now
 # left as an exercise
@@ -104,7 +102,6 @@ MISSING = """
 # Finish this function
 # Fill in the details
 # fill in
-# Missing: error handling
 # not done yet
 # unfinished
 # WIP
@@ -114,7 +111,6 @@ MISSING = """
 # We'll implement this in the next step
 # implementation left to the reader
 # actual implementation here
-# real implementation would go here
 # body omitted
 # function body here
 # See previous version for the rest

@@ -1,0 +1,268 @@
+"""Functions and classes of a source, and how much a function's body does. Pure, by the syntax tree, for every grammar.
+
+A body is trivial where it does nothing that depends on anything: no statement, a constant, a log line, a raise. What
+counts as a constant is read from the words of the statement: all of them are literals, or names of empty values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import tree_sitter
+
+from runner.gate.languages import BODIES
+from runner.gate.source import Source, upwards
+
+_DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
+STRING = re.compile(rb"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`[^`]*`", re.DOTALL)
+FILLED_IN = re.compile(rb"%[sdvq]|\{[a-zA-Z_]|\$\{|\$\w|\\\(|#\{")
+_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|(?m:^[ \t]*#[^\n]*)", re.DOTALL)
+_WORD = re.compile(rb"[A-Za-z_$][\w$]*[!?]?")
+_KEY = re.compile(rb"\b[A-Za-z_]\w*\s*(?::(?!:)|=>|=(?!=))")
+_OPERATION = re.compile(rb"[-+*/%<>&|^!~]=?(?=\s*[\w(])|[=!]=|\band\b|\bor\b|\bnot\b")
+_EMPTY_VALUES = frozenset(
+    b"return yield await pass None null nil undefined true false True False nullptr NULL Nothing Nil Unit "
+    b"void ok Ok Some Err Default default new dict list set tuple frozenset str int float bool Map Set "
+    b"Array Object List String Vec vec! HashMap HashSet BTreeMap ArrayList Optional Collections Promise "
+    b"resolve Task CompletedTask FromResult completed CompletableFuture completedFuture Arrays asList of "
+    b"empty Empty emptyList emptyMap emptySet listOf mapOf setOf EMPTY_LIST array string int64 error "
+    b"struct map interface std vector static_cast NaN Infinity inf as".split()
+)
+_NUMBER = re.compile(rb"\b\d[\w.]*")
+_GENERIC = re.compile(rb"<[\w\s,.?<>\[\]]*>")
+_RAISES = re.compile(
+    rb"(?:raise|throw|panic!?|todo!|unimplemented!|fatalError|preconditionFailure|die|abort|exit|bail!|TODO)(?!\w)|\?\?\?"
+)
+_SAYS = re.compile(
+    rb"(?:await\s+)?(?:(?:self|this|\$this)(?:\.|->))?(?:_?log(?:ger|ging)?|console|slf4j|Log|slog|NSLog|os_log|println?!?"
+    rb"|e?print(?:ln)?!?|puts|echo|printf|fprintf|fmt\.(?:Fp|P)rint\w*|System\.\w+\.print\w*|Console\.Write\w*|tracing|warnings?"
+    rb"|error_log|var_dump|alert|debug!?|info!?|warn!?|trace!?|Logger)\b(?:[.:]{1,2}\w+!?)*\s*[(\"' ]"
+)
+_DISCARDS = re.compile(rb"(?:_(?:\s*,\s*_)*\s*:?=[^=]|let _\b|\(void\)|void\s+\w+;?$|unused\(|UNUSED|del\s|_ = )")
+_NOTHING = frozenset((b"pass", b"...", b":", b"true", b";", b"nil", b"()", b"return", b"return;", b"{}", b"unit"))
+_BRACES = re.compile(rb"[\s{}()\[\];,]*(?:end|pass)?[\s{}()\[\];,]*")
+_PARAMETERS = ("parameters", "function_value_parameters", "formal_parameters", "method_parameters", "parameter_list")
+_HEADS = {"lambda_parameters", "block_parameters", "lambda_function_type", "capture_list"}
+_OWN = frozenset((b"self", b"this", b"cls", b"mut", b"const", b"final", b"ref", b"out", b"in", b"let", b"var"))
+_DEEPEST = 12
+_FEW = 4
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with a name. `statements` are those of its body without docstring and comments."""
+
+    source: Source
+    node: tree_sitter.Node
+    name: str
+    owner: str
+    owner_node: tree_sitter.Node | None
+    body: tree_sitter.Node | None
+    statements: tuple[tree_sitter.Node, ...]
+    documented: bool
+    comments: bytes
+
+    @property
+    def key(self) -> str:
+        """Its name with that of its class."""
+        return f"{self.owner}.{self.name}"
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Its first and last line, 1-based."""
+        return self.node.start_point.row + 1, self.node.end_point.row + 1
+
+    @cached_property
+    def texts(self) -> tuple[bytes, ...]:
+        """Each statement as it is written."""
+        return tuple(self.source.text[node.start_byte : node.end_byte].strip() for node in self.statements)
+
+    @cached_property
+    def code_lines(self) -> int:
+        """How many lines of its body hold code."""
+        return sum(
+            _BRACES.fullmatch(line) is None for text in self.texts for line in _COMMENT.sub(b"", text).split(b"\n")
+        )
+
+    @cached_property
+    def header(self) -> bytes:
+        """Its text before the body, with decorators and modifiers."""
+        outer = self.node.parent if self.node.parent and self.node.parent.type == "decorated_definition" else self.node
+        before = b""
+        beside = outer.prev_sibling
+        while beside is not None and beside.type in {"decorator", "attribute_item", "attribute"}:
+            before = (beside.text or b"") + b" " + before
+            beside = beside.prev_sibling
+        end = self.body.start_byte if self.body is not None else self.node.end_byte
+        return before + self.source.text[outer.start_byte : end]
+
+    @cached_property
+    def parameters(self) -> frozenset[bytes]:
+        """The words of its parameters, names and types; empty where it takes none but itself."""
+        heads = (child for child in _heads(self.node) if child.type in _PARAMETERS or child.type == "parameter")
+        node = self.node.child_by_field_name("parameters") or next(heads, None)
+        if node is None:
+            return frozenset()
+        nodes = [child for child in self.node.children if child.type == "parameter"] or [node]
+        return frozenset(_WORD.findall(b" ".join(each.text or b"" for each in nodes))) - _OWN
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it does nothing at all."""
+        return len(self.texts) <= 1 and all(text.rstrip(b";") in _NOTHING or not text for text in self.texts)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether all it does is return a constant, write a log line, raise, or nothing."""
+        if len(self.texts) > _FEW:
+            return False
+        return all(is_trivial(text) for text in self.texts)
+
+    @property
+    def returns_parameter(self) -> bool:
+        """Whether all it does is give back what it was given."""
+        if len(self.texts) != 1:
+            return False
+        words = set(_WORD.findall(self.texts[0])) - _EMPTY_VALUES
+        return len(words) == 1 and words <= self.parameters and not re.search(rb"[-+*/%(<>.\[]", self.texts[0])
+
+    @property
+    def uses_parameters(self) -> bool:
+        """Whether a parameter turns up in its body."""
+        return any(not self.parameters.isdisjoint(_WORD.findall(text)) for text in self.texts)
+
+
+def is_trivial(text: bytes) -> bool:
+    """Whether a statement does nothing that depends on anything."""
+    text = text.strip().rstrip(b";")
+    return (
+        text in _NOTHING
+        or _RAISES.match(text) is not None
+        or _SAYS.match(text) is not None
+        or _DISCARDS.match(text) is not None
+        or is_constant(text)
+    )
+
+
+def is_constant(text: bytes) -> bool:
+    """Whether a statement is `return` of a literal or an empty value, or such a value as a function's last word."""
+    if len(text) > 400 or any(FILLED_IN.search(string.group()) for string in STRING.finditer(text)):
+        return False
+    bare = STRING.sub(b'""', text)
+    bare = _NUMBER.sub(b"0", _GENERIC.sub(b"", bare)).lstrip(b"=> ")
+    if _OPERATION.search(bare.removeprefix(b"return").strip().lstrip(b"-&*")):
+        return False
+    return _EMPTY_VALUES.issuperset(_WORD.findall(_KEY.sub(b"", bare)))
+
+
+def _heads(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    """What stands before the body, where parameters may be: the children, and those of a C declarator."""
+    for child in node.children:
+        yield child
+        if child.type.endswith("declarator"):
+            yield from _heads(child)
+
+
+def functions_of(source: Source) -> list[Function]:
+    """All functions with a name, in the order of the text; none where there is no tree."""
+    return [function for node in source.nodes(source.language.functions) if (function := _function(source, node))]
+
+
+def _function(source: Source, node: tree_sitter.Node) -> Function | None:
+    name = name_of(node)
+    return _of(source, node, name) if name else None
+
+
+def unnamed_of(source: Source) -> list[Function]:
+    """The functions without a name: those given to others."""
+    nodes = source.nodes((*source.language.functions, *source.language.literals))
+    found = (_of(source, node, "") for node in nodes if not name_of(node))
+    return [function for function in found if function is not None]
+
+
+def _of(source: Source, node: tree_sitter.Node, name: str) -> Function | None:
+    body = node.child_by_field_name("body") or next((child for child in node.children if child.type in BODIES), None)
+    if body is None and name and source.language.name != "ruby":
+        return None
+    classes = source.language.classes
+    owner = next((above for above in upwards(node.parent) if above.type in classes and above.type != "mod_item"), None)
+    statements, documented, comments = _statements(body if body is not None or name else node)
+    return Function(
+        source=source,
+        node=node,
+        name=name,
+        owner=name_of(owner) if owner is not None else _receiver(node),
+        owner_node=owner,
+        body=body,
+        statements=tuple(statements),
+        documented=documented,
+        comments=comments,
+    )
+
+
+def names_of(source: Source) -> list[tuple[str, int, int]]:
+    """Functions and classes by name, with their first and last line."""
+    nodes = source.nodes((*source.language.functions, *source.language.classes))
+    return [(name, node.start_point.row + 1, node.end_point.row + 1) for node in nodes if (name := name_of(node))]
+
+
+def name_of(node: tree_sitter.Node) -> str:
+    """The name of a function or class node, empty where it has none; a method of an object literal has none here."""
+    if node.type == "method_definition" and node.parent is not None and node.parent.type == "object":
+        return ""
+    name = node.child_by_field_name("name")
+    declarator = node.child_by_field_name("declarator")
+    while name is None and declarator is not None:
+        if declarator.type in _DECLARATORS:
+            name = declarator
+        declarator = declarator.child_by_field_name("declarator")
+    if name is None and node.type == "impl_item":
+        name = node.child_by_field_name("type")
+    if name is None and node.type == "type_declaration" and node.named_children:
+        name = node.named_children[0].child_by_field_name("name")
+    if name is None and node.type in {"arrow_function", "function_expression"}:
+        name = _constant(node.parent)
+    return (name.text or b"").decode("utf-8", "replace") if name is not None else ""
+
+
+def _constant(declared: tree_sitter.Node | None) -> tree_sitter.Node | None:
+    """`const save = () => {}` names the function; a property, an argument or a `let` does not."""
+    if declared is None or declared.type != "variable_declarator" or declared.parent is None:
+        return None
+    return declared.child_by_field_name("name") if declared.parent.children[0].type == "const" else None
+
+
+def _receiver(node: tree_sitter.Node) -> str:
+    """The type that a Go method belongs to."""
+    receiver = node.child_by_field_name("receiver")
+    words = _WORD.findall(receiver.text or b"") if receiver is not None else []
+    return words[-1].decode() if words else ""
+
+
+def _statements(body: tree_sitter.Node | None) -> tuple[list[tree_sitter.Node], bool, bytes]:
+    """The statements of a body, whether a docstring stands before them, and its comments."""
+    documented, comments = False, b""
+    while body is not None:
+        if body.type not in BODIES and not body.type.endswith(("lambda_literal", "do_block")):
+            return [body], documented, comments
+        children = [child for child in body.named_children if child.type not in _HEADS]
+        comments += b" ".join(child.text or b"" for child in children[:_DEEPEST] if "comment" in child.type)
+        rest = [child for child in children if "comment" not in child.type]
+        if rest and body.type == "block" and _is_docstring(rest[0]):
+            documented, comments, rest = True, comments + (rest[0].text or b""), rest[1:]
+        if len(rest) == 1 and rest[0].type in BODIES:
+            body = rest[0]
+            continue
+        return rest, documented, comments
+    return [], documented, comments
+
+
+def _is_docstring(statement: tree_sitter.Node) -> bool:
+    return (
+        statement.type == "expression_statement"
+        and statement.named_child_count == 1
+        and statement.named_children[0].type == "string"
+    )

@@ -1,0 +1,488 @@
+"""What the structure of a change shows, without a word being read.
+
+Q3's gutted, lost, hollow and commented-out code, and Q2's "not implemented" in the words of the programming language.
+
+Only what this task did counts: a body is compared with the one that stood before, and a function that stands as it was
+is none of this task's. The only members that may be empty are those that the syntax says others are to fill.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import tree_sitter
+
+from runner.gate.definitions import (
+    FILLED_IN,
+    STRING,
+    Function,
+    functions_of,
+    is_constant,
+    is_trivial,
+    names_of,
+    unnamed_of,
+)
+from runner.gate.file_roles import is_test_double, is_test_file
+from runner.gate.languages import CONDITIONAL
+from runner.gate.line_map import FileLines
+from runner.gate.source import Source, open_source, upwards
+from runner.gate.wording import Words
+
+_GUTTED_FROM = 4  # lines of code
+_LOST_NAMES = 3
+_LOST_PART = 0.2
+_LOST_LINES = 40  # a file of fewer lines of code is not measured by them
+_KEPT_PART = 0.75
+_OUT_COMMENTED = 2
+
+_REMOVAL = Words("requests", "removal")
+_RESHAPING = Words("requests", "reshaping")
+_DELIBERATE = Words("deliberate", "inside")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One place: the criterion, the kind of issue, what to say, its first and last line, and what would mend it."""
+
+    criterion: str
+    kind: str
+    message: str
+    first: int
+    last: int
+    advice: str
+
+
+class Reviewed:
+    """One changed file: its source, its part of the change, and both sides' functions, read when they are needed."""
+
+    def __init__(self, source: Source, lines: FileLines) -> None:
+        self.source = source
+        self.lines = lines
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        """The functions that stand there now."""
+        return functions_of(self.source)
+
+    @cached_property
+    def old(self) -> Source | None:
+        """What the file was; None where it is new, or nothing was taken out of it."""
+        lines = self.lines
+        if lines.old is None or len(lines.removed) < _OUT_COMMENTED:
+            return None
+        return open_source(lines.renamed_from or lines.path, lines.old)
+
+    @cached_property
+    def old_functions(self) -> list[Function]:
+        """The functions that stood there."""
+        return functions_of(self.old) if self.old is not None else []
+
+
+def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
+    """Functions whose body did something and now holds no more than a constant, a log line, a raise or nothing."""
+    if not file.old_functions or _REMOVAL.search(request):
+        return
+    before = _by_key(function for function in file.old_functions if _was_touched(file, function))
+    after = _by_key(file.functions)
+    for key, olds in before.items():
+        news = after.get(key, [])
+        for old, new in zip(olds, news, strict=True) if len(olds) == len(news) else ():
+            if old.code_lines < _GUTTED_FROM or old.is_trivial or new.code_lines > max(2, old.code_lines // 3):
+                if old.is_trivial or not old.code_lines or not (new.is_empty or _refuses(new)):
+                    continue
+            elif not (new.is_trivial or new.returns_parameter):
+                continue
+            first, last = new.lines
+            told = f"the body of {new.name}() is gone ({old.code_lines} lines before, {new.code_lines} now)"
+            yield Shown(
+                criterion="Q3", kind="gutted", message=told, first=first, last=last,
+                advice="put the function's work back, and change only what was asked for",
+            )  # fmt: skip
+
+
+def _by_key(functions: Iterator[Function] | Sequence[Function]) -> Mapping[str, list[Function]]:
+    found: dict[str, list[Function]] = defaultdict(list)
+    for function in functions:
+        found[function.key].append(function)
+    return found
+
+
+def _was_touched(file: Reviewed, function: Function) -> bool:
+    first, last = function.lines
+    return not file.lines.removed.isdisjoint(range(first, last + 1))
+
+
+def hollow(file: Reviewed, request: str) -> Iterator[Shown]:
+    """New functions that were asked for, or say what they do, and do nothing with what they are given."""
+    source, lines = file.source, file.lines
+    if is_test_double(source.path) or source.path.endswith((".pyi", ".d.ts")):
+        return
+    asked = frozenset(re.findall(r"\w{4,}", request))
+    stood = _by_key(file.old_functions)
+    in_tests = is_test_file(source.path)
+    for function in file.functions:
+        if not (function.is_trivial and lines.touches(*function.lines)) or function.key in stood:
+            continue
+        if in_tests and not _TEST_NAME.match(function.name):
+            continue
+        if _refuses(function) or is_abstract(function) or _is_deliberate(function):
+            continue
+        message = _hollowness(function, named=function.name in asked, in_tests=in_tests)
+        if message:
+            yield _at(function, "stub", message, "write what the function is to do")
+    yield from _unnamed(source, lines)
+
+
+_TEST_NAME = re.compile(r"_*[tT]est|should_")
+_NO_OP = re.compile(
+    r"(?i)no_?op|nop|null|ignore|discard|empty|nothing|dummy|void|default|skip|silent|unused|stub|hook|fake|mock"
+    r"|^(?:on|did|will|before|after|pre|post|visit|enter|exit|leave)(?:_|$)|^_$"
+)
+_CALLED_BY_LANGUAGE = frozenset(
+    {"constructor", "initialize", "deinit", "init", "main", "finalize", "dispose", "Dispose"}
+)
+
+
+def _hollowness(function: Function, *, named: bool, in_tests: bool) -> str:
+    """What is missing in a trivial body, empty where it may well be all that is wanted."""
+    if function.is_empty:
+        if in_tests:
+            return f"empty test {function.name}()"
+        return "" if not named and _may_be_empty(function) else f"empty body of {function.name}()"
+    given = function.parameters - {b"_"}
+    if in_tests or not given or function.uses_parameters or any(name.startswith((b"_", b"$_")) for name in given):
+        return ""
+    if _NO_OP.search(function.owner) or not (named or function.documented or function.comments):
+        return ""
+    if not named and (_has_bases(function) or b"@" in function.header):
+        return ""
+    return f"{function.name}() does nothing with what it is given"
+
+
+def _may_be_empty(function: Function) -> bool:
+    """Whether an empty body is what its place calls for: it overrides, is called by the language, or takes nothing."""
+    name, language = function.name, function.source.language.name
+    if name.startswith(("__", "~")) or "operator" in name or name == function.owner or name in _CALLED_BY_LANGUAGE:
+        return True
+    if _NO_OP.search(name) or _NO_OP.search(function.owner) or language == "bash":
+        return True
+    if _has_bases(function) or b"@" in function.header or b"#[" in function.header:
+        return True
+    if function.owner and (language in {"go", "c", "cpp"} or function.owner.encode() in function.source.extended):
+        return True  # a method may be there for an interface, or for those that extend the class
+    if language in {"c", "cpp"} and len(function.parameters) <= 2:
+        return True  # a type alone: the parameter has no name
+    nested = any(above.type in function.source.language.functions for above in upwards(function.node.parent))
+    given = function.parameters - {b"_"}
+    return (nested and not function.documented) or any(word.startswith((b"_", b"$_")) for word in given)
+
+
+def _is_deliberate(function: Function) -> bool:
+    """Whether a comment, a docstring or a condition says that the body is meant as it is."""
+    said = function.comments + b" " + b" ".join(_comments_above(function.node))
+    if _DELIBERATE.search(said.decode("utf-8", "replace")):
+        return True
+    conditions = (above.child_by_field_name("condition") for above in upwards(function.node.parent))
+    return any(b"TYPE_CHECKING" in (condition.text or b"") for condition in conditions if condition is not None)
+
+
+def _comments_above(node: tree_sitter.Node) -> Iterator[bytes]:
+    beside = node.prev_named_sibling
+    while beside is not None and "comment" in beside.type:
+        yield beside.text or b""
+        beside = beside.prev_named_sibling
+
+
+_EMPTY_TEST = re.compile(
+    rb"\b(?:it|test)\s*\(\s*(['\"`])[^\n]*?\1\s*,\s*(?:async\s*)?"
+    rb"(?:\(\s*\)\s*=>|function\s*\(\s*\))\s*\{\s*\}\s*\)"
+)
+_CATCHES = (b".catch", b".finally", b".on", b".recover", b".rescue")
+
+
+def _unnamed(source: Source, lines: FileLines) -> Iterator[Shown]:
+    """Empty tests of JavaScript; functions without a name that hold a comment in place of their code."""
+    if source.language.name in {"javascript", "typescript", "tsx"}:
+        for match in _EMPTY_TEST.finditer(source.text):
+            line = source.line_at(match.start())
+            if lines.touches(line, line):
+                advice = "write the test"
+                yield Shown(criterion="Q3", kind="stub", message="empty test", first=line, last=line, advice=advice)
+    for function in unnamed_of(source) if not is_test_file(source.path) else ():
+        if function.texts or not function.comments or not lines.touches(*function.lines) or _is_deliberate(function):
+            continue
+        arguments = function.node.parent
+        call = arguments.parent if arguments is not None else None
+        callee = call.child_by_field_name("function") if call is not None else None
+        if callee is None or not (callee.text or b"").endswith(_CATCHES):
+            yield _at(function, "stub", "a comment in place of a function's code", "write what the comment describes")
+
+
+def is_abstract(function: Function) -> bool:
+    """Whether the syntax says that others are to fill this member."""
+    owner = function.owner_node
+    if _ABSTRACT.search(function.header) or (owner is not None and owner.type in _INTERFACES):
+        return True
+    return owner is not None and _ABSTRACT_CLASS.search(_head_of(owner)) is not None
+
+
+def _head_of(owner: tree_sitter.Node) -> bytes:
+    """The text of a class before its body."""
+    body, text = owner.child_by_field_name("body"), owner.text or b""
+    return text[: body.start_byte - owner.start_byte] if body is not None else text[:200].split(b"{", 1)[0]
+
+
+_ABSTRACT = re.compile(
+    rb"\b(?:abstract|abstractmethod|abstractproperty|overload|singledispatch\w*|hookspec|virtual|extern|external|declare"
+    rb"|native|expect)\b"
+)
+_ABSTRACT_CLASS = re.compile(rb"\b(?:abstract|Protocol|ABC|ABCMeta|Interface)\b")
+_INTERFACES = {
+    "trait_item", "trait_definition", "trait_declaration", "interface_declaration", "protocol_declaration", "module",
+}  # fmt: skip
+_OVERRIDES = re.compile(rb"\b(?:override|open|protected|partial|weak)\b|@Override\b")
+_BASES = {
+    "python": rb"class\s+\w+\s*(?:\[[^\]]*\])?\s*\(\s*[^)\s]", "ruby": rb"class\s+[\w:]+\s*<", "rust": rb"\bfor\b",
+    "kotlin": rb":\s*\w", "swift": rb":\s*\w|\bextension\b", "c_sharp": rb":\s*\w", "cpp": rb"(?<!:):\s*(?!:)\w",
+}  # fmt: skip
+
+
+def _has_bases(function: Function) -> bool:
+    """Whether its class extends or implements another one, or it says that it overrides."""
+    if _OVERRIDES.search(function.header):
+        return True
+    if function.owner_node is None:
+        return False
+    language, head = function.source.language.name, _head_of(function.owner_node)
+    pattern = _BASES.get(language, rb"\b(?:extends|implements|with|use)\b")
+    return re.search(pattern, re.sub(rb"\([^()]*\)", b"", head) if language != "python" else head) is not None
+
+
+def _at(function: Function, kind: str, message: str, advice: str) -> Shown:
+    first, last = function.lines
+    return Shown(criterion="Q3", kind=kind, message=message, first=first, last=last, advice=advice)
+
+
+# "Not implemented", as languages say it.
+_OWN_WORD = re.compile(
+    rb"(?<![\w.])(?:todo|unimplemented)!\s*[(\[{]|(?<![?\w])\?\?\?(?![?\w])|(?<![\w.])TODO\s*\("
+    rb"|\b(?:raise|throw(?:\s+new)?)\s*\(?\s*(?:::|System\.|kotlin\.)?NotImplemented(?:Error|Exception)?\b"
+)
+_SAYS_SO = re.compile(
+    rb"[\"'`][^\"'`\n]*(?:not (?:yet |been |currently )*implemented|unimplemented|implement (?:me|this)"
+    rb"|to be implemented|supported yet|\btodo\b\s*[:, -]\s*\w)[^\"'`\n]*[\"'`]"
+    rb"|\w*(?:Not_?Implemented|UNIMPLEMENTED|Unimplemented)\w*",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    rb"(?:await\s+)?(?:return|raise|throw|panic|fatalError|preconditionFailure|bail!|die|exit|Err\(|Left\(|Failure\(|reject"
+    rb"|(?:\w+\.)*(?:reject|error|Error|fail|failure|failed|From\w*)\()|assert!?\s*\(?\s*(?:False|false|0)\b"
+)
+_ANSWERS = re.compile(rb"\b501\b|[sS]tatus\w*.*NotImplemented|NotImplemented.*[sS]tatus|HTTP", re.DOTALL)
+_MEANT = re.compile(
+    rb"(?i)must (?:be )?(?:implement|overrid|defin)|should (?:be )?(?:implement|overrid)|subclass|overrid|abstract|"
+    rb"not supported(?! yet)|unsupported|init\(coder|read-?only|by design"
+)
+_COMPARES = re.compile(rb"[=!]=|\bisinstance\b|\bis\b|\?\s|\berrors\.(?:Is|As)\(")
+_ONLY_MARK = re.compile(rb"[\"'`](?:TODO|FIXME)\b\s*[: -]\s*\w")
+_OWN_TODO = re.compile(rb"\b(?:fun|class|object|typealias)\s+TODO\b|^import\s[^\n]*\bTODO\s*$", re.MULTILINE)
+_LANGUAGES_OWN = {"rust": (b"todo!", b"unimplemented!"), "scala": (b"???",), "kotlin": (b"TODO",)}
+_STEMS = re.compile(rb"implement|todo|\?\?\?|supported yet", re.IGNORECASE)
+_LONGEST = 400
+
+
+def not_implemented(file: Reviewed) -> Iterator[Shown]:
+    """Functions that only say that they are not implemented, and branches left with the language's own word for it."""
+    source = file.source
+    if _STEMS.search(source.text) is None or is_test_double(source.path):
+        return
+    said: list[tuple[int, int]] = []
+    for function in (*file.functions, *unnamed_of(source)):
+        if _refuses(function) and not _is_others_work(function):
+            said.append((function.node.start_byte, function.node.end_byte))
+            last = function.texts[-1].decode("utf-8", "replace")
+            named = f"{function.name}() is not implemented" if function.name else "not implemented"
+            line = function.statements[-1].start_point.row + 1
+            yield _missing(f"{named} ({' '.join(last.split())[:60]})", line)
+    for match in _OWN_WORD.finditer(source.text):
+        if any(start <= match.start() < end for start, end in said) or not _is_code(source, match.start()):
+            continue
+        end = source.text.find(b"\n", match.end())
+        statement = source.text[match.start() : end if end >= 0 else len(source.text)]
+        if _is_own_word(source, match) or (match.group()[:1] in b"rt" and _left_open(source, match.start(), statement)):
+            line = source.line_at(match.start())
+            yield _missing(f"not implemented ({' '.join(statement.decode('utf-8', 'replace').split())[:60]})", line)
+
+
+def _missing(message: str, line: int) -> Shown:
+    advice = "implement it"
+    return Shown(criterion="Q2", kind="missing_work", message=message, first=line, last=line, advice=advice)
+
+
+def _is_own_word(source: Source, match: re.Match[bytes]) -> bool:
+    """Whether the language's own word stands there: not a constant, a function or a macro of the program."""
+    name = source.language.name
+    if not match.group().startswith(_LANGUAGES_OWN.get(name, (b"\0",))):
+        return False
+    if name == "rust":
+        return b"macro_rules! " + match.group().split(b"!")[0] not in source.text
+    if name == "scala":
+        return b"def ???" not in source.text
+    if source.tree is None or _OWN_TODO.search(source.text):
+        return False
+    node = source.tree.root_node.descendant_for_byte_range(match.start(), match.start() + 1)
+    return node is not None and node.parent is not None and node.parent.type == "call_expression"
+
+
+def _refuses(function: Function) -> bool:
+    """Whether saying that it is not implemented is all that a function does."""
+    texts = function.texts
+    if not texts or len(texts) > _GUTTED_FROM or not all(is_trivial(text) for text in texts[:-1]):
+        return False
+    last = texts[-1].removeprefix(b"=>").removeprefix(b"=").strip()
+    if len(last) > _LONGEST or _is_meant(last) or _ANSWERS.search(last) or _COMPARES.search(STRING.sub(b'""', last)):
+        return False
+    if FILLED_IN.search(last) and not re.search(rb"\byet\b|\bTODO\b", last):
+        return False  # said of a case that was asked about
+    if function.source.language.name == "python" and last == b"return NotImplemented":
+        return not function.name.startswith("__")
+    if last.startswith(b"return") and b"\n" in last:
+        return False
+    refuses = _REFUSES.match(last) is not None or (is_trivial(last) and not is_constant(last))
+    said = refuses and _SAYS_SO.search(last) is not None
+    return said or _OWN_WORD.match(last) is not None or (_ONLY_MARK.search(last) is not None and is_trivial(last))
+
+
+def _is_meant(statement: bytes) -> bool:
+    """Whether the message says that others are to do it, or that it is not to be done."""
+    return any(_MEANT.search(each) for each in re.findall(rb"[\"'`]([^\"'`]*)[\"'`]", statement))
+
+
+def _is_others_work(function: Function) -> bool:
+    """Whether a member that says "not implemented" leaves its work to others by design."""
+    source, owner = function.source, function.owner_node
+    if is_abstract(function) or (is_test_file(source.path) and not _TEST_NAME.match(function.name)):
+        return True
+    if re.search(r"(?i)not_?implemented|unimplemented|unsupported", function.name + function.owner):
+        return True
+    if owner is None:
+        return False
+    if function.owner.encode() in source.extended or _BASE_NAME.match(function.owner) or b"@" in function.header:
+        return True
+    call = rb"(?:self|this|@|super)\s*(?:->|\.)\s*" + re.escape(function.name.encode()) + rb"\s*\("
+    return re.search(call, owner.text or b"") is not None  # a template method
+
+
+_BASE_NAME = re.compile(r"_*(?:Abstract|Base)|.*(?:Base|Mixin|Interface)$")
+_NAMES_WORK = re.compile(rb"[\"'`][^\"'`]*(?:implement|\btodo\b|\byet\b)", re.IGNORECASE)
+
+
+def _left_open(source: Source, offset: int, statement: bytes) -> bool:
+    """Whether a raise in a branch of a function names work that is missing, not a case that is refused."""
+    if source.tree is None or _NAMES_WORK.search(statement) is None or _is_meant(statement):
+        return False
+    for above in upwards(source.tree.root_node.descendant_for_byte_range(offset, offset + 1)):
+        if above.type in source.language.functions:
+            return False
+        if above.type in CONDITIONAL:
+            return True
+    return False
+
+
+def _is_code(source: Source, offset: int) -> bool:
+    if source.tree is None:
+        return False
+    kinds = {*source.language.strings, *source.language.comments}
+    for node in upwards(source.tree.root_node.descendant_for_byte_range(offset, offset + 1)):
+        if node.type in kinds:
+            return False
+        if node.type in {"template_substitution", "interpolation"}:
+            return True
+    return True
+
+
+class Names(Protocol):
+    """What a change defines, over all its files."""
+
+    @property
+    def names(self) -> Mapping[str, int]:
+        """How often each name is defined now."""
+        ...
+
+    @property
+    def grown(self) -> int:
+        """How many definitions more than before there are now."""
+        ...
+
+
+def lost(file: Reviewed, request: str, *, change: Names) -> Iterator[Shown]:
+    """Definitions, or a good part of a file, that are gone where nothing asked for it and nothing came in their place.
+
+    What moved is not gone, and a change that defines as much as it takes away is a rewriting.
+    """
+    old, lines = file.old, file.lines
+    if old is None or is_test_file(lines.path) or not file.old_functions or _asks_removal(request, lines.path):
+        return
+    named = frozenset(re.findall(r"\w+", request))
+    before = names_of(old)
+    gone = [
+        name for name, first, last in before
+        if name not in named and name not in change.names and _is_gone(lines.removed, first, last)
+    ]  # fmt: skip
+    size = sum(1 for line in lines.before if line)
+    less = sum(1 for n in lines.removed if lines.before[n - 1]) - sum(1 for n in lines.added if lines.after[n - 1])
+    fewer = len(before) - len(names_of(file.source))
+    many = min(len(gone), fewer) >= _LOST_NAMES and min(len(gone), fewer) > _LOST_PART * len(before) and less > 0
+    shrunk = size >= _LOST_LINES and less > (1 - _KEPT_PART) * size and len(gone) * 2 >= len(before)
+    if (many or shrunk) and -change.grown * 2 >= len(gone):
+        told = ", ".join(f"{name}()" for name in gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
+        yield Shown(
+            criterion="Q3", kind="lost", message=f"{len(gone)} of {len(before)} definitions are gone ({told})", first=0,
+            last=0, advice="put back what the request does not ask to remove",
+        )  # fmt: skip
+
+
+def _is_gone(removed: frozenset[int], first: int, last: int) -> bool:
+    """Whether most of a definition's lines were taken out and stand nowhere else."""
+    return sum(line in removed for line in range(first, last + 1)) * 2 > last - first + 1
+
+
+def _asks_removal(request: str, path: str) -> bool:
+    """Whether a request asks to take something away or to write it otherwise, or names the file by its name."""
+    if _REMOVAL.search(request) or _RESHAPING.search(request):
+        return True
+    return path.rsplit("/", 1)[-1] in request
+
+
+_LEADER = re.compile(rb"^(?:#+|//+|--+|;+|%+|/\*+|\*|<!--|REM )\s?")
+_TRAILER = re.compile(rb"\s*(?:\*/|-->)$")
+_CODE = re.compile(rb"[=(){}\[\];:]|^\s*(?:return|import|end|else|break)\b")
+
+
+def commented_out(file: Reviewed, request: str) -> Iterator[Shown]:
+    """Code that stood there and now is a comment."""
+    lines = file.lines
+    if lines.old is None or not lines.removed or file.source.language.name in {"markdown", "prose"}:
+        return
+    if re.search(r"(?i)\bcomment(?:ed|s|ing)?\b.{0,20}\bout\b|\bdisabl", request):
+        return
+    taken = {lines.before[number - 1] for number in lines.removed}
+    run: list[int] = []
+    for number in [*sorted(lines.added), 0]:
+        text = lines.after[number - 1] if number else b""
+        bare = _TRAILER.sub(b"", _LEADER.sub(b"", text)).strip()
+        was_code = bare != text and len(bare) > 3 and bare in taken and _CODE.search(bare) is not None
+        if run and (not was_code or number != run[-1] + 1):
+            if len(run) >= _OUT_COMMENTED:
+                yield Shown(
+                    criterion="Q3", kind="commented_out", message=f"{len(run)} lines of code commented out",
+                    first=run[0], last=run[-1], advice="change the code or take it out; do not leave it as a comment",
+                )  # fmt: skip
+            run = []
+        if was_code:
+            run.append(number)

@@ -18,11 +18,10 @@ from typing import Literal
 import tree_sitter
 
 from runner.gate.criterion import ChangedFile
-from runner.gate.empty_body_rules import context_of, name_of
+from runner.gate.definitions import name_of, only_tells, owner_of, stands_in_tests
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.line_map import FileLines, line_map
 from runner.gate.source import Source, is_generated, open_source, upwards
-from runner.gate.stubs import is_trivial
 
 MutantKind = Literal[
     "stub", "negation", "comparison", "logic", "return", "arithmetic", "assignment", "call", "constant", "text"
@@ -96,10 +95,9 @@ def _targets(file: ChangedFile, lines: FileLines) -> Iterator[Target]:
 
 def _target(source: Source, function: tree_sitter.Node, lines: frozenset[int]) -> Target | None:
     body = function.child_by_field_name("body")
-    context = context_of(source, function, body)
-    if body is None or context.in_tests or context.name in _NEVER:
+    if body is None or stands_in_tests(source, function) or name_of(function) in _NEVER:
         return None
-    name = ".".join(part for part in (context.class_name, _own_name(source, function)) if part)
+    name = ".".join(part for part in (owner_of(source, function), _own_name(source, function)) if part)
     site = _Site(source, function, body, name, _zero(source, function))
     found = [*_stub(site), *_faults(site, lines)]
     first, last = function.start_point.row + 1, function.end_point.row + 1
@@ -222,7 +220,7 @@ def _says_nothing(statement: tree_sitter.Node, zero: str) -> bool:
     """Whether a statement does what the stub does, or only logs."""
     text = _text(statement).rstrip(";").strip()
     value = text.removeprefix("return").strip()
-    return text in {"pass", "..."} or value in _ZERO_VALUES or value == zero or is_trivial(text.encode())
+    return text in {"pass", "..."} or value in _ZERO_VALUES or value == zero or only_tells(text.encode())
 
 
 _JAVA_ZERO = {"void": "", "boolean": "false", "char": "'\\0'", "String": '""'} | dict.fromkeys(
@@ -359,7 +357,7 @@ def _faults(site: _Site, lines: frozenset[int]) -> Iterator[Mutant]:
 
 
 def _is_log(node: tree_sitter.Node) -> bool:
-    return node.type == "expression_statement" and is_trivial(node.text or b"")
+    return node.type == "expression_statement" and only_tells(node.text or b"")
 
 
 def _operator(site: _Site, node: tree_sitter.Node) -> Iterator[Mutant]:
@@ -469,7 +467,7 @@ def _call(site: _Site, node: tree_sitter.Node) -> Iterator[Mutant]:
     called = call.child_by_field_name("function") or call.child_by_field_name("name")
     called = called or call.child_by_field_name("method")
     text = _text(called) if called is not None else ""
-    if call.type not in _CALLS or _RELEASED.search(text) or is_trivial(node.text or b"") or _is_only(site, node):
+    if call.type not in _CALLS or _RELEASED.search(text) or only_tells(node.text or b"") or _is_only(site, node):
         return
     yield site.mutant("call", node.start_byte, node.end_byte, _NOTHING.get(language, ";"), new="(left out)")
 

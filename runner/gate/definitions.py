@@ -13,6 +13,7 @@ from functools import cached_property
 
 import tree_sitter
 
+from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import BODIES
 from runner.gate.source import Source, upwards
 
@@ -34,12 +35,14 @@ _EMPTY_VALUES = frozenset(
 _NUMBER = re.compile(rb"\b\d[\w.]*")
 _GENERIC = re.compile(rb"<[\w\s,.?<>\[\]]*>")
 _RAISES = re.compile(
-    rb"(?:raise|throw|panic!?|todo!|unimplemented!|fatalError|preconditionFailure|die|abort|exit|bail!|TODO)(?!\w)|\?\?\?"
+    rb"(?:raise|throw|panic!?|todo!|unimplemented!|fatalError|preconditionFailure|die|abort|exit|bail!|TODO)"
+    rb"(?!\w)|\?\?\?"
 )
 _SAYS = re.compile(
-    rb"(?:await\s+)?(?:(?:self|this|\$this)(?:\.|->))?(?:_?log(?:ger|ging)?|console|slf4j|Log|slog|NSLog|os_log|println?!?"
-    rb"|e?print(?:ln)?!?|puts|echo|printf|fprintf|fmt\.(?:Fp|P)rint\w*|System\.\w+\.print\w*|Console\.Write\w*|tracing|warnings?"
-    rb"|error_log|var_dump|alert|debug!?|info!?|warn!?|trace!?|Logger)\b(?:[.:]{1,2}\w+!?)*\s*[(\"' ]"
+    rb"(?:await\s+)?(?:(?:self|this|\$this)(?:\.|->))?(?:_?log(?:ger|ging)?|console|slf4j|Log|slog|NSLog|os_log"
+    rb"|println?!?|e?print(?:ln)?!?|puts|echo|printf|fprintf|fmt\.(?:Fp|P)rint\w*|System\.\w+\.print\w*"
+    rb"|Console\.Write\w*"
+    rb"|tracing|warnings?|error_log|var_dump|alert|debug!?|info!?|warn!?|trace!?|Logger)\b(?:[.:]{1,2}\w+!?)*\s*[(\"' ]"
 )
 _DISCARDS = re.compile(rb"(?:_(?:\s*,\s*_)*\s*:?=[^=]|let _\b|\(void\)|void\s+\w+;?$|unused\(|UNUSED|del\s|_ = )")
 _NOTHING = frozenset((b"pass", b"...", b":", b"true", b";", b"nil", b"()", b"return", b"return;", b"{}", b"unit"))
@@ -138,13 +141,12 @@ class Function:
 def is_trivial(text: bytes) -> bool:
     """Whether a statement does nothing that depends on anything."""
     text = text.strip().rstrip(b";")
-    return (
-        text in _NOTHING
-        or _RAISES.match(text) is not None
-        or _SAYS.match(text) is not None
-        or _DISCARDS.match(text) is not None
-        or is_constant(text)
-    )
+    return text in _NOTHING or _RAISES.match(text) is not None or only_tells(text) or is_constant(text)
+
+
+def only_tells(text: bytes) -> bool:
+    """Whether a statement is a log line, or discards a parameter."""
+    return _SAYS.match(text.lstrip()) is not None or _DISCARDS.match(text.lstrip()) is not None
 
 
 def is_constant(text: bytes) -> bool:
@@ -187,20 +189,38 @@ def _of(source: Source, node: tree_sitter.Node, name: str) -> Function | None:
     body = node.child_by_field_name("body") or next((child for child in node.children if child.type in BODIES), None)
     if body is None and name and source.language.name != "ruby":
         return None
-    classes = source.language.classes
-    owner = next((above for above in upwards(node.parent) if above.type in classes and above.type != "mod_item"), None)
+    owner = _owner(source, node)
     statements, documented, comments = _statements(body if body is not None or name else node)
     return Function(
         source=source,
         node=node,
         name=name,
-        owner=name_of(owner) if owner is not None else _receiver(node),
+        owner=owner_of(source, node),
         owner_node=owner,
         body=body,
         statements=tuple(statements),
         documented=documented,
         comments=comments,
     )
+
+
+def _owner(source: Source, node: tree_sitter.Node) -> tree_sitter.Node | None:
+    """The class that a function stands in."""
+    classes = source.language.classes
+    return next((above for above in upwards(node.parent) if above.type in classes and above.type != "mod_item"), None)
+
+
+def owner_of(source: Source, node: tree_sitter.Node) -> str:
+    """The name of the class that the function `node` belongs to, empty where there is none."""
+    owner = _owner(source, node)
+    return name_of(owner) if owner is not None else _receiver(node)
+
+
+def stands_in_tests(source: Source, node: tree_sitter.Node) -> bool:
+    """Whether a node is part of tests: by its file, or in a module of tests within it (Rust)."""
+    if is_test_file(source.path) or is_test_double(source.path):
+        return True
+    return any(above.type == "mod_item" and name_of(above) in {"tests", "test", "mocks"} for above in upwards(node))
 
 
 def names_of(source: Source) -> list[tuple[str, int, int]]:

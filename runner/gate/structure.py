@@ -25,6 +25,7 @@ from runner.gate.definitions import (
     is_constant,
     is_trivial,
     names_of,
+    stands_in_tests,
     unnamed_of,
 )
 from runner.gate.file_roles import is_test_double, is_test_file
@@ -124,10 +125,10 @@ def hollow(file: Reviewed, request: str) -> Iterator[Shown]:
         return
     asked = frozenset(re.findall(r"\w{4,}", request))
     stood = _by_key(file.old_functions)
-    in_tests = is_test_file(source.path)
     for function in file.functions:
         if not (function.is_trivial and lines.touches(*function.lines)) or function.key in stood:
             continue
+        in_tests = stands_in_tests(source, function.node)
         if in_tests and not _TEST_NAME.match(function.name):
             continue
         if _refuses(function) or is_abstract(function) or _is_deliberate(function):
@@ -136,6 +137,7 @@ def hollow(file: Reviewed, request: str) -> Iterator[Shown]:
         if message:
             yield _at(function, "stub", message, "write what the function is to do")
     yield from _unnamed(source, lines)
+    yield from _ellipses(source, lines)
 
 
 _TEST_NAME = re.compile(r"_*[tT]est|should_")
@@ -223,6 +225,31 @@ def _unnamed(source: Source, lines: FileLines) -> Iterator[Shown]:
             yield _at(function, "stub", "a comment in place of a function's code", "write what the comment describes")
 
 
+_MAY_HOLD_DOTS = {
+    "class_definition", "except_clause", "with_statement", "while_statement", "for_statement", "finally_clause",
+    "function_definition",
+}  # fmt: skip
+
+
+def _ellipses(source: Source, lines: FileLines) -> Iterator[Shown]:
+    """Python's `...` as a statement where code should be; alone in what may be empty it is a `pass`."""
+    if source.language.name != "python" or b"..." not in source.text:
+        return
+    for node in source.nodes(("(expression_statement (ellipsis)) @node",)):
+        block = node.parent
+        owner = block.parent if block is not None and block.type == "block" else block
+        if block is None or owner is None:
+            continue
+        others = [child for child in block.named_children if child.id != node.id and "comment" not in child.type]
+        documented = all((child.text or b"").lstrip(b"rRbBuU")[:1] in {b'"', b"'"} for child in others)
+        condition = owner.child_by_field_name("condition")
+        checking = condition is not None and b"TYPE_CHECKING" in (condition.text or b"")
+        line = node.start_point.row + 1
+        if lines.touches(line, line) and not checking and not (documented and owner.type in _MAY_HOLD_DOTS):
+            told, advice = "`...` in place of code", "write the code"
+            yield Shown(criterion="Q3", kind="stub", message=told, first=line, last=line, advice=advice)
+
+
 def is_abstract(function: Function) -> bool:
     """Whether the syntax says that others are to fill this member."""
     owner = function.owner_node
@@ -238,8 +265,8 @@ def _head_of(owner: tree_sitter.Node) -> bytes:
 
 
 _ABSTRACT = re.compile(
-    rb"\b(?:abstract|abstractmethod|abstractproperty|overload|singledispatch\w*|hookspec|virtual|extern|external|declare"
-    rb"|native|expect)\b"
+    rb"\b(?:abstract|abstractmethod|abstractproperty|overload|singledispatch\w*|hookspec|virtual|extern|external"
+    rb"|declare|native|expect)\b"
 )
 _ABSTRACT_CLASS = re.compile(rb"\b(?:abstract|Protocol|ABC|ABCMeta|Interface)\b")
 _INTERFACES = {
@@ -280,8 +307,8 @@ _SAYS_SO = re.compile(
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
-    rb"(?:await\s+)?(?:return|raise|throw|panic|fatalError|preconditionFailure|bail!|die|exit|Err\(|Left\(|Failure\(|reject"
-    rb"|(?:\w+\.)*(?:reject|error|Error|fail|failure|failed|From\w*)\()|assert!?\s*\(?\s*(?:False|false|0)\b"
+    rb"(?:await\s+)?(?:return|raise|throw|panic|fatalError|preconditionFailure|bail!|die|exit|Err\(|Left\(|Failure\("
+    rb"|reject|(?:\w+\.)*(?:reject|error|Error|fail|failure|failed|From\w*)\()|assert!?\s*\(?\s*(?:False|false|0)\b"
 )
 _ANSWERS = re.compile(rb"\b501\b|[sS]tatus\w*.*NotImplemented|NotImplemented.*[sS]tatus|HTTP", re.DOTALL)
 _MEANT = re.compile(
@@ -366,7 +393,7 @@ def _is_meant(statement: bytes) -> bool:
 def _is_others_work(function: Function) -> bool:
     """Whether a member that says "not implemented" leaves its work to others by design."""
     source, owner = function.source, function.owner_node
-    if is_abstract(function) or (is_test_file(source.path) and not _TEST_NAME.match(function.name)):
+    if is_abstract(function) or (stands_in_tests(source, function.node) and not _TEST_NAME.match(function.name)):
         return True
     if re.search(r"(?i)not_?implemented|unimplemented|unsupported", function.name + function.owner):
         return True

@@ -79,32 +79,34 @@ KIND_OF: dict[str, CommandKind] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"
 BUILT_IN: tuple[Criterion, ...] = (
     Criterion(id="Q1", name="Files Verified", check=q1_files, explain="""\
 Every file that the answer claims to have created or changed, and every file the task expects, is looked up on disk.
-Fails: a claimed file that does not exist, is empty, lies outside the workspace, or was not changed.
-Leaves alone: files that are only mentioned, read, suggested or said to be unchanged.
+Fails: a claimed file that does not exist, is empty, lies outside the workspace, or was there before and is unchanged.
+Leaves alone: files that are only mentioned, read, suggested or said to be unchanged; the old name of a renamed file.
 Fix: make the change, or do not claim it."""),
     Criterion(id="Q2", name="No TODO/FIXME", check=q2_marks, explain="""\
-No TODO, FIXME, TBD, HACK or XXX that stands for missing work, and no work named as missing.
-Fails: such a mark in a comment, a docstring or the answer's own prose; "not implemented yet", "placeholder
-implementation" and the like, in seven languages; todo!(), NotImplementedError, NotImplementedException, ??? and
-thrown "not implemented" where a function should do something.
-Leaves alone: to-do apps, identifiers, strings, message catalogues, quotations, diffs, transcripts, abstract methods,
-base classes, test doubles, a refusal such as HTTP 501; marks that were there before in parts this task did not touch.
-Fix: do the work that the mark stands for, then remove the mark."""),
+No TODO, FIXME, TBD, HACK or XXX, and nothing said to be "not implemented", on a line that this task added or edited.
+Fails: such a mark in a comment, a docstring or the answer; "not implemented yet", "placeholder for the real thing";
+a function that only says so in its language's words: todo!(), NotImplementedError, ???, thrown "not implemented".
+Leaves alone: marks that were there before or only moved (counted once, as information); to-do apps, strings,
+quotations; abstract members and those that a subclass fills; test doubles; a refusal such as HTTP 501.
+Fix: implement what the mark describes, then delete the comment."""),
     Criterion(id="Q3", name="No Omission Markers", check=q3_omissions, explain="""\
-Nothing is left out.
-Fails: "rest of the code unchanged", "existing code here", "your logic goes here", a bare "..." comment, 残り省略,
-其余代码省略, 나머지 생략, resto igual, Rest unverändert, reste inchangé; `...`, `pass` or an empty body where behaviour
-was asked for; an empty test.
-Leaves alone: Ellipsis, spread, rest and variadics; Protocols, interfaces, overloads, stub files, exception classes,
-hooks, null objects, test doubles; an empty body whose comment gives the reason; dots in text that people read.
-Fix: write the code out in full."""),
+Nothing is left out or taken out, by the structure of the change first.
+Fails: a body that did something and now holds no more than a constant, a log line, a raise or nothing; three or more
+definitions, or more than a quarter of a file, gone where the request asks for no removal; a new function that is empty
+or does nothing with what it is given; code commented out; `...` where code should be; an empty test; a remark such as
+"rest of the code unchanged", "your code here", 残り省略, 其余代码省略, 나머지 생략, Rest unverändert, reste inchangé.
+Leaves alone: what moved or was renamed; abstract members, interfaces, overrides, no-ops by name; an empty body whose
+comment gives the reason; Ellipsis, spread and variadics; dots in text that people read.
+Fix: write it out in full; put back what was not to go."""),
     Criterion(id="Q4", name="No Incomplete Syntax", check=q4_syntax, explain="""\
-Everything delivered parses: changed files whole, and code blocks that are offered as the result.
+Every changed file parses and holds its content and nothing else.
 Python by its compiler, JSON, TOML and YAML by real parsers, other languages by their grammar, where only faults that
 were not there before count. SQL, C, C++, CSS, HTML and Dockerfile fail only where the text ends inside something.
-Fails also: a code block that never closes, an answer cut off by the output limit.
+Fails also: merge conflict markers, words to the user ("Here is the updated file:"), a code fence or a diff in place of
+a file's content, in any file; a code block that never closes; an answer cut off by the output limit. Code blocks of an
+answer are judged where the task changed no file.
 Leaves alone: diffs, quoted errors, transcripts, excerpts and fragments.
-Fix: make it parse; give the answer in smaller steps where it was cut off."""),
+Fix: make it parse; write the file's content only; answer in smaller steps where it was cut off."""),
     Criterion(id="Q5", name="Evidence Present", check=q5_evidence, explain="""\
 A change has changes on disk, whatever the answer says; a question has an answer that is not empty.
 `--kind` says which it is. `auto` is settled once, when the task starts: a change, unless every sentence of the request
@@ -114,9 +116,9 @@ the user is asked; a second answer that changed nothing is put to them too.
 Fix: make the change in the workspace; for a question that was taken for a change say --kind question."""),
     Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain="""\
 The agent's own "done" is no evidence, and leaving work to the user is no end.
-Fails: a plan in place of the work; "you will need to implement the rest", "let me know if I should continue", an answer
-that did not end COMPLETE; what its report says is left, each item; a
-command that the report claims and the session never ran, or that failed there. A question goes to the user.
+Fails: an answer that did not end COMPLETE, or stops in mid-sentence; what its report says is left, each item; a command
+that the report claims and the session never ran, or that failed there; without a report a check list with open items, or
+"you will need to implement the rest". A question goes to the user.
 Leaves alone: instructions for use, ideas beyond the request, answers to questions.
 Fix: do the rest, now."""),
     Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain="""\

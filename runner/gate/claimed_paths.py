@@ -39,7 +39,11 @@ _COMMAND = re.compile(
     r"|\./)\s"
 )
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+|\bwww\.\S+", re.IGNORECASE)
-_INLINE = re.compile(r"`+([^`\n]+)`+")
+_MARKED = re.compile(r"`+([^`\n]+)`+|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”")
+# Set off by marks a name may hold blanks, a few words of them.
+_WITH_BLANKS = re.compile(
+    rf"(?:{_NAME}{{1,100}}[\\/]){{0,16}}{_NAME}{{1,60}}(?: {_NAME}{{1,60}}){{1,6}}\.(?:{_EXTENSIONS})", re.ASCII
+)
 _NAMED = re.compile(
     r"\b(?:node|next|vue|react|express|socket|three|d3|chart|asp|nuxt|discord|moment|alpine|backbone|ember|angular|p5"
     r"|solid|anime|deck|paper)\.(?:js|io|net)\b",
@@ -96,11 +100,23 @@ def _sentences(line: str) -> list[str]:
 
 
 def _paths_in(line: str) -> list[tuple[str, int]]:
-    clean = _NAMED.sub(lambda m: " " * len(m.group()), _URL.sub(lambda m: " " * len(m.group()), line))
-    for code in _INLINE.finditer(clean):
-        if _COMMAND.match(code.group(1)) or "(" in code.group(1) or "*" in code.group(1):
-            clean = clean[: code.start()] + " " * len(code.group()) + clean[code.end() :]
-    return [(match["path"].replace("\\", "/").removeprefix("./"), match.start()) for match in _PATH.finditer(clean)]
+    clean = _NAMED.sub(_blank, _URL.sub(_blank, line))
+    found: list[tuple[str, int]] = []
+    for marked in _MARKED.finditer(clean):
+        text = next(part for part in marked.groups() if part is not None).strip()
+        if _WITH_BLANKS.fullmatch(text) and not _COMMAND.match(text):
+            found.append((text, marked.start()))
+        elif marked.group()[0] != "`" or not (_COMMAND.match(text) or "(" in text or "*" in text):
+            continue
+        clean = clean[: marked.start()] + " " * len(marked.group()) + clean[marked.end() :]
+    found += [(match["path"], match.start()) for match in _PATH.finditer(clean)]
+    return [
+        (path.replace("\\", "/").removeprefix("./"), start) for path, start in sorted(found, key=lambda each: each[1])
+    ]
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match.group())
 
 
 def _unique(paths: object) -> tuple[str, ...]:

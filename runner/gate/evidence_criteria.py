@@ -43,6 +43,8 @@ def q1_files(evidence: Evidence) -> Finding:
         name = "claimed" if claim.source == "answer" else "expected"
         if not claim.inside:
             places.append(_claim(claim.path, f"{name} file is outside the workspace", "work inside the workspace"))
+        elif not claim.exists and claim.changed and claim.source == "answer":
+            continue  # the old name of a file that this task renamed or deleted
         elif not claim.exists:
             places.append(_claim(claim.path, f"{name} file does not exist", "create the file, or do not claim it"))
         elif claim.size == 0 and claim.path.rsplit("/", 1)[-1] not in _MAY_BE_EMPTY:

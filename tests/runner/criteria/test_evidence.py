@@ -61,6 +61,12 @@ def changed(path: str, after: str | None, before: str | None = None) -> ChangedF
 MADE = Changes((changed("a.py", "A = 1\n"),))
 
 
+SIZES = (
+    "# TODO: units\ndef size(path):\n    return path.stat().st_size\n\n\n"
+    "def sizes(paths):\n    return [size(p) for p in paths]\n"
+)
+
+
 def reasons(verdict: Verdict) -> dict[str, str]:
     return {result["id"]: result["reason"] for result in verdict.criteria_results if not result["passed"]}
 
@@ -113,6 +119,16 @@ async def test_a_changed_file_named_by_its_last_part_is_found(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    "answer", ["Renamed util.py to sizes.py.", "Moved `util.py` to `sizes.py`, new file: sizes.py"]
+)
+async def test_a_rename_done_right_may_be_told_by_both_names(tmp_path: Path, answer: str) -> None:
+    (tmp_path / "sizes.py").write_text(SIZES)
+    moved = (changed("sizes.py", SIZES), changed("util.py", None, SIZES))
+    verdict = await judged(tmp_path, request="Rename util.py to sizes.py", answer=answer, changes=Changes(moved))
+    assert verdict.judgment == "PASS"
+
+
+@pytest.mark.parametrize(
     ("answer", "claims"),
     [
         ("I created `src/a.py` and updated tests/b.py.", ("src/a.py", "tests/b.py")),
@@ -124,6 +140,9 @@ async def test_a_changed_file_named_by_its_last_part_is_found(tmp_path: Path) ->
         ("Updated the docs, see https://example.com/x.html for more.", ()),
         ("Fixed it with Node.js 22; ran `python a.py`.", ()),
         ("> I created `a.py`.", ()),
+        ('I wrote `docs/Release Notes.md` and "my notes.txt".', ("docs/Release Notes.md", "my notes.txt")),
+        ("new file: src/x.py", ("src/x.py",)),
+        ("I ran `python make all.py` and added `a.py`.", ("a.py",)),
     ],
 )
 def test_a_path_is_claimed_only_where_the_answer_says_it_did_something(answer: str, claims: tuple[str, ...]) -> None:

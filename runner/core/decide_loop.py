@@ -21,17 +21,17 @@ _PLACES_ALL = 24
 _LINE = 240
 _TRIED = 5
 _REQUIRED = {
-    "Q1": "Every file you name as created or changed exists in the workspace with that change.",
-    "Q2": "Remove TODO markers by doing the work they stand for.",
-    "Q3": "Write all code out in full; leave nothing out and nothing to be filled in.",
-    "Q4": "Everything delivered parses: whole files and whole code blocks.",
-    "Q5": "Make the change in the workspace.",
-    "Q6": "Finish the work yourself; leave no step to the user and claim only what is done.",
-    "Q7": "The tests pass, without deleting, skipping or weakening any.",
-    "Q8": "The lint command passes, without changing its settings.",
+    "Q1": "Name as created or changed only files that exist in the workspace with that change.",
+    "Q2": "Remove TODO markers: implement what each of them describes, then delete the comment.",
+    "Q3": "Restore code that was removed without being asked for, and write out in full what was left out.",
+    "Q4": "Fix the syntax errors; a file holds its content only, no fences, diffs or conflict markers.",
+    "Q5": "Edit the files in the workspace; an answer in words changes nothing.",
+    "Q6": "Finish what is left open, and report only what was done.",
+    "Q7": "Make the tests pass by fixing the code; delete, skip or weaken none.",
+    "Q8": "Fix what the linter reports, in the code and not in its configuration.",
     "MERGE": "Do the work again on the files as they are now, and keep what the others did.",
-    "Q9": "The type check passes, without changing its settings.",
-    "Q12": "Everything that the request asks for is done.",
+    "Q9": "Fix what the type checker reports, in the code and not in its configuration.",
+    "Q12": "Implement every requirement of the request; those not met are cited.",
     "Q10": "Put back what is named, and leave the user's uncommitted files and repository alone.",
 }
 
@@ -50,7 +50,7 @@ def modification_prompt(
     `tried` holds one summary for each earlier rejected attempt, oldest first; `details` is shown as it is.
     """
     failed = sorted((result for result in criteria_results if result.passed is False), key=_severity)
-    # One line for the trace: `Fix: Remove TODO markers by doing the work they stand for.`
+    # One line for the trace: `Fix: Remove TODO markers: implement what …`
     parts = [f"Fix: {_required(failed[0]) if failed else 'earlier answers to this request were not accepted.'}"]
     if failed:
         parts += ["", "What was found:", *_found(failed, issues), "", "What is required:"]
@@ -78,9 +78,12 @@ def _found(failed: Sequence[CriterionResult], issues: Sequence[Issue]) -> list[s
     shown = 0
     for result in failed:
         own = [issue for issue in issues if issue.criterion == result.id and not issue.preexisting]
-        lines.append(f"- {result.id} {result.name}: {_one_line(result.reason)}")
         room = min(_PLACES_EACH, _PLACES_ALL - shown)
-        lines += [f"  - {_place(issue)}" for issue in own[:room]]
+        lines.append(f"- {result.id} {result.name}:" + (f" {_one_line(result.reason)}" if not own[:room] else ""))
+        told = ""
+        for issue in own[:room]:
+            lines.append(f"  - {_place(issue, advice=issue.suggestion != told)}")
+            told = issue.suggestion
         shown += min(room, len(own))
         count = len(own) + (result.left_out or 0)
         if count > room:
@@ -88,14 +91,14 @@ def _found(failed: Sequence[CriterionResult], issues: Sequence[Issue]) -> list[s
     return lines
 
 
-def _place(issue: Issue) -> str:
+def _place(issue: Issue, *, advice: bool) -> str:
     where = issue.path or "your answer"
     if issue.line:
         where += f":{issue.line}" if issue.path else f", line {issue.line}"
     text = where + f": {_one_line(issue.message or issue.type)}"
     if issue.excerpt:
         text += f": `{_one_line(issue.excerpt)}`"
-    if issue.suggestion:
+    if issue.suggestion and advice:
         text += f" -> {_one_line(issue.suggestion)}"
     return text
 

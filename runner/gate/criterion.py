@@ -321,13 +321,21 @@ def finding_of(places: Iterable[Place]) -> Finding:
     counting = [place for place in found if not place.preexisting]
     if not counting:
         return Finding(passed=True, places=found)
-    shown = list(dict.fromkeys(_words(place) for place in counting))
-    more = len(shown) - _SHOWN
-    reason = ", ".join(shown[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    distinct = list({_words(place): place for place in counting}.values())
+    said = [
+        _where(place) if index and place.path and place.message == distinct[index - 1].message else _words(place)
+        for index, place in enumerate(distinct[:_SHOWN])
+    ]
+    more = len(distinct) - _SHOWN
+    reason = ", ".join(said) + (f" and {more} more" if more > 0 else "")
     return Finding(passed=False, reason=reason, places=found)
 
 
 def _words(place: Place) -> str:
     if place.path is None:
         return place.message
-    return f"{place.message} at {place.path}:{place.line}" if place.line else f"{place.message}: {place.path}"
+    return f"{place.message} at {_where(place)}" if place.line else f"{place.message}: {place.path}"
+
+
+def _where(place: Place) -> str:
+    return f"{place.path}:{place.line}" if place.line else str(place.path)

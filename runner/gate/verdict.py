@@ -117,8 +117,8 @@ Fix: make the change in the workspace; for a question that was taken for a chang
     Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain="""\
 The agent's own "done" is no evidence, and leaving work to the user is no end.
 Fails: an answer that did not end COMPLETE, or stops in mid-sentence; what its report says is left, each item; a command
-that the report claims and the session never ran, or that failed there; without a report a check list with open items, or
-"you will need to implement the rest". A question goes to the user.
+that the report claims and the session never ran, or that failed there; without a report an open item of a check list
+or "you will need to implement the rest". A question goes to the user.
 Leaves alone: instructions for use, ideas beyond the request, answers to questions.
 Fix: do the rest, now."""),
     Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain="""\

@@ -323,19 +323,18 @@ def finding_of(places: Iterable[Place]) -> Finding:
         return Finding(passed=True, places=found)
     distinct = list({_words(place): place for place in counting}.values())
     said = [
-        _where(place) if index and place.path and place.message == distinct[index - 1].message else _words(place)
-        for index, place in enumerate(distinct[:_SHOWN])
+        _words(place, above=distinct[index - 1] if index else None) for index, place in enumerate(distinct[:_SHOWN])
     ]
     more = len(distinct) - _SHOWN
     reason = ", ".join(said) + (f" and {more} more" if more > 0 else "")
     return Finding(passed=False, reason=reason, places=found)
 
 
-def _words(place: Place) -> str:
+def _words(place: Place, *, above: Place | None = None) -> str:
+    """`TODO found at a.py:2`; without what the place `above` has said already."""
     if place.path is None:
         return place.message
-    return f"{place.message} at {_where(place)}" if place.line else f"{place.message}: {place.path}"
-
-
-def _where(place: Place) -> str:
-    return f"{place.path}:{place.line}" if place.line else str(place.path)
+    where = f"{place.path}:{place.line}" if place.line else place.path
+    if above is not None and above.message == place.message:
+        return where if above.path else f"also at {where}"
+    return f"{place.message} at {where}" if place.line else f"{place.message}: {where}"

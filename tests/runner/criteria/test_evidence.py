@@ -99,7 +99,7 @@ async def test_a_claimed_file_outside_the_workspace_fails_q1_even_through_a_link
     (tmp_path / "out.py").write_text("x = 1\n")
     (tmp_path / "ws" / "link.py").symlink_to(tmp_path / "out.py")
     verdict = await judged(tmp_path / "ws", answer="I updated `../out.py` and I updated `link.py`.")
-    assert reasons(verdict)["Q1"].count("outside the workspace") == 2
+    assert reasons(verdict)["Q1"] == "claimed file is outside the workspace: ../out.py, link.py"
 
 
 async def test_a_claimed_file_that_is_empty_or_unchanged_fails_q1(tmp_path: Path) -> None:

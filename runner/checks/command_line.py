@@ -44,6 +44,7 @@ _HIDDEN: Final[Mapping[str, str]] = {
     "SPEC_OPTS": "--format progress --format json --out {report}-rspec.json",
     "TESTOPTS": "-v",
     "GOFLAGS": "-v",
+    "TOX_OVERRIDE": "testenv.pass_env+=PYTEST_ADDOPTS",
 }
 _MOST_BYTES: Final = 64 << 10
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
@@ -63,9 +64,9 @@ _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _SCRIPTS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     ("npm", "test"): ("npm", "exec", "-c"), ("npm", "t"): ("npm", "exec", "-c"), ("npm", "run"): ("npm", "exec", "-c"),
     ("npm", "run-script"): ("npm", "exec", "-c"), ("pnpm", "test"): ("pnpm", "exec", "sh", "-c"),
-    ("pnpm", "run"): ("pnpm", "exec", "sh", "-c"), ("yarn", "test"): ("yarn", "exec", "sh", "-c"),
-    ("yarn", "run"): ("yarn", "exec", "sh", "-c"),
+    ("pnpm", "run"): ("pnpm", "exec", "sh", "-c"), ("yarn", "test"): ("sh", "-c"), ("yarn", "run"): ("sh", "-c"),
 }  # fmt: skip
+_QUIET: Final = frozenset({"-s", "--silent"})
 _ALWAYS_0: Final = frozenset({"true", ":", "echo", "printf", "date", "sleep", "pwd", "wait"})
 _NO_RUN: Final = frozenset({"-n", "--just-print", "--dry-run", "--recon"})
 
@@ -390,20 +391,25 @@ class _Line:
                 self._enter(call, words[place], tuple(words[at:place]), (call.spans[at][0], call.spans[place][1]),
                             pipefail="pipefail" in words[at:place])  # fmt: skip
             return True
-        for start, shell in _SCRIPTS.items():
-            if tuple(words[at : at + 2]) != start:
-                continue
-            rest = [word for word in words[at + 1 :] if word not in {"-s", "--silent", "run", "run-script"}]
-            name = "test" if rest[:1] == ["t"] else next(iter(rest), "")
-            script = self._scripts.get(name)
-            if script is None or None in call.words[at:] or any(one.base(0) in {"cd", "pushd"} for one in self.calls):
-                return False
-            given = words[words.index("--", at) + 1 :] if "--" in words[at:] else []
-            whole = (self._scripts.get(f"pre{name}"), " ".join([script, shlex.join(given)]).strip())
-            text = " && ".join(part for part in (*whole, self._scripts.get(f"post{name}")) if part)
-            self._enter(call, text, shell, (call.spans[at][0], call.spans[-1][1]), pipefail=False)
-            return True
-        return False
+        asked = [word for word in words[at:] if word not in _QUIET]
+        shell = _SCRIPTS.get(tuple(asked[:2]))
+        if shell is None:
+            return False
+        rest = asked[1:] if asked[1] in {"t", "test"} else asked[2:]
+        name = "test" if rest[:1] == ["t"] else next(iter(rest), "")
+        script, given = self._scripts.get(name), _passed_on(asked[0], rest[1:])
+        elsewhere = any(one.base(0) in {"cd", "pushd"} for one in self.calls)
+        if script is None or given is None or elsewhere or None in call.words[at:]:
+            return False
+        parts = (
+            self._scripts.get(f"pre{name}"),
+            f"{script} {shlex.join(given)}".strip(),
+            self._scripts.get(f"post{name}"),
+        )
+        text = " && ".join(part for part in parts if part)
+        text = f'PATH="$PWD/node_modules/.bin:$PATH"; {text}' if shell[0] == "sh" else text
+        self._enter(call, text, shell, (call.spans[at][0], call.spans[-1][1]), pipefail=False)
+        return True
 
     def _enter(self, call: _Call, text: str, shell: tuple[str, ...], span: tuple[int, int], *, pipefail: bool) -> None:
         report = f"{self._report}-{len(self.calls)}"
@@ -411,6 +417,18 @@ class _Line:
             text, report=report, scripts=self._scripts, pipefail=pipefail, starter=self._starter, depth=self._depth + 1
         )
         call.shell, call.inner_span = shell, span
+
+
+def _is_script(words: Sequence[str | None]) -> bool:
+    return tuple([word for word in words if word not in _QUIET][:2]) in _SCRIPTS
+
+
+def _passed_on(manager: str, words: Sequence[str]) -> list[str] | None:
+    """What a package manager hands to the script; None where its own options say to run it elsewhere."""
+    own = words[: words.index("--")] if "--" in words else words
+    if manager == "npm" and any(word.startswith("-") for word in own):
+        return None
+    return [word for word in own if word] + list(words[len(own) + 1 :])
 
 
 def _text(node: tree_sitter.Node) -> str | None:
@@ -452,7 +470,7 @@ def _unwrapped(call: _Call) -> int:
             None,
         )
         behind = at + len(wrapper[0]) if wrapper else at
-        if wrapper is None or behind >= len(call.words) or tuple(call.words[at : at + 2]) in _SCRIPTS:
+        if wrapper is None or behind >= len(call.words) or _is_script(call.words[at:]):
             return at
         while behind < len(call.words) and (call.words[behind] or "").startswith("-"):
             behind += 2 if call.words[behind] in _WITH_VALUE else 1

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
-from runner.agent_report import prose_of
+from runner.agent_report import prose_of, read_report
 from runner.checks.evidence import (
     active_environment,
     detect_commands,
@@ -58,7 +58,7 @@ from runner.workspace.changes import Changes
 from runner.workspace.git.repository import listed_files
 from tracer.clock import monotonic
 from tracer.errors import NotFoundError, UsageError
-from tracer.facts import LlmResponse
+from tracer.facts import LlmResponse, Report
 from tracer.insights.agentic_trace import read_agentic
 
 _TO_END_S = 10.0  # a model that a criterion asks is ended at the limit, and tells what was spent
@@ -83,8 +83,12 @@ async def check_paths(
     for path in named:
         names += await _expand(root, path, tuple(exclude))
     files, unread = await asyncio.to_thread(_read_all, root, list(dict.fromkeys(names)))
+    told = read_report(answer) if answer is not None else None
+    answer = prose_of(answer) if answer is not None else None
     claims = await asyncio.to_thread(look_up_claims, root, answer) if answer is not None else ()
-    return await asyncio.to_thread(check, files=files, answer=answer, claims=claims, options=options, unread=unread)
+    report = Report(told) if told is not None else None
+    judging = partial(check, files=files, answer=answer, report=report, claims=claims, options=options, unread=unread)
+    return await asyncio.to_thread(judging)
 
 
 async def _expand(root: Path, path: str, exclude: tuple[str, ...]) -> list[str]:

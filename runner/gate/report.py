@@ -23,7 +23,8 @@ _ITEM = re.compile(r"^\s*(?:[-*+•]|\(?(?:\d{1,2}|[a-zA-Z])[.)])\s+(?P<text>\S.
 
 def question_of(evidence: Evidence) -> Question | None:
     """What the user is to be asked about this answer: what the agent wants to know, or what only they can decide."""
-    report, unchanged = evidence.report, evidence.kind == "change" and not has_changed(evidence)
+    report = evidence.report
+    unchanged = evidence.kind == "change" and not has_changed(evidence) and not evidence.options.get("answer_alone")
     if evidence.status == "BLOCKED":
         return Question(text=_ending(evidence.answer) or "the agent says that it cannot do this", by="agent")
     if report is not None:

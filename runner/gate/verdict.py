@@ -38,6 +38,7 @@ from runner.gate.evidence_criteria import (
 )
 from runner.gate.report import question_of
 from runner.reviewer.review import q12_reviewed
+from tracer.facts import Report
 
 GROUP = "pm_orchestrator.criteria"
 
@@ -393,17 +394,19 @@ def check(
     *,
     files: Sequence[ChangedFile],
     answer: str | None = None,
+    report: Report | None = None,
     claims: Sequence[ClaimedPath] = (),
     options: Mapping[str, Any] | None = None,
     team: Sequence[Criterion] = (),
     unread: Sequence[tuple[str, str]] = (),
 ) -> CheckReport:
-    """Judge `files` whole (as `after`), and `answer` where there is one."""
+    """Judge `files` whole (as `after`), and `answer` with its `report` where there is one."""
     wanted = _OF_FILES if answer is None else _OF_ANSWER
     criteria = [criterion for criterion in BUILT_IN if criterion.id in wanted]
     evidence = Evidence(
         request="",
         answer=answer or "",
+        report=report,
         files=tuple(files),
         claims=tuple(claims),
         options={**(options or {}), "answer_alone": answer is not None},

@@ -22,6 +22,7 @@ from runner.executors.executor_port import Answer
 from runner.gate.criterion import ChangedFile, CommandResult, Evidence, Models, Question, SessionCall, Verdict
 from runner.gate.report import question_of
 from runner.gate.verdict import criteria_in_force, judge
+from runner.judging import check_paths
 from tests.runner.memory import Record, World, person, request, run
 from tracer.facts import LlmRequest, LlmResponse, Report
 
@@ -281,3 +282,10 @@ def test_the_built_in_rules_ask_for_the_report_that_the_schema_describes(tmp_pat
     asked = read_report(load_rules(tmp_path))
     assert asked is not None
     assert asked["files"] == ["PATH"]
+
+
+async def test_an_answer_by_itself_is_checked_with_its_report_and_may_end_in_a_question(tmp_path: Path) -> None:
+    left = await check_paths(root=tmp_path, answer=block(left=["the docs"]))
+    assert [issue["excerpt"] for issue in left.verdict.issues] == ["the docs"]
+    assert (await check_paths(root=tmp_path, answer=block())).passed
+    assert (await check_paths(root=tmp_path, answer="It rounds down.\n\nDoes that help?")).passed

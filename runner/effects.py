@@ -221,10 +221,12 @@ class TaskEffects:
         changed = (await self.changed(base)).paths
         return _spoilt(answer, f"files changed meanwhile: {', '.join(changed[:3])}") if changed else answer
 
-    async def kept(self, question: str) -> str | None:
-        """The answer that was kept for a question of this hash."""
+    async def kept(self, question: str, *, before_ms: int) -> str | None:
+        """The answer that was kept for a question of this hash, if the file was as it is before then."""
+        path = self._kept_at(question)
         try:
-            return await asyncio.to_thread(self._kept_at(question).read_text, encoding="utf-8")
+            changed_ms = path.stat().st_ctime_ns // 1_000_000  # the kernel's: no program sets it
+            return await asyncio.to_thread(path.read_text, encoding="utf-8") if changed_ms < before_ms else None
         except (OSError, UnicodeDecodeError):
             return None
 

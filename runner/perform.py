@@ -119,8 +119,8 @@ class Effects(Protocol):
     async def consult(self, request: Ask, live: LiveSink) -> Answer:
         """One question to a model that may touch nothing: it works in an empty folder; its workspace is set here."""
 
-    async def kept(self, question: str) -> str | None:
-        """The answer that was kept for a question of this hash."""
+    async def kept(self, question: str, *, before_ms: int) -> str | None:
+        """The answer that was kept for a question of this hash, if it was there before then."""
 
     async def keep(self, question: str, text: str) -> None:
         """Keep an answer; trouble in doing so costs nothing but the next asking."""
@@ -457,7 +457,8 @@ class RecordedModels:
             return ModelReply(trouble="there is no money left for a review")
         at: dict[str, Any] = {"iteration_index": ask.iteration_index, "subtask_id": ask.subtask_id}
         agent: dict[str, Any] = {"executor": ask.executor, "model": ask.model, "attempt": unanswered}
-        kept = await self._effects.kept(question)
+        # What appeared since the task began may be its agent's making.
+        kept = await self._effects.kept(question, before_ms=state.begun_ms)
         async with self._gate.slot:
             with self._gate.share(left_usd) as share_usd:
                 draft = llm_request(ask.prompt, base=None, purpose=REVIEW, waited_ms=0, **agent, **at)

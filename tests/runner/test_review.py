@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from runner.loop import TaskLoop
 from runner.reviewer.review import REVIEW_HEADLINE, Packet, build_packet, finding_from
 from tests.runner.memory import Record, World, no_sleep, person
 from tests.support.model_server import ModelServer, Turn, counts
+from tracer.clock import now_epoch_ms
 from tracer.drafts import Draft, executor_choice
 from tracer.errors import RecordError, UnavailableError
 from tracer.facts import Entry, LlmResponse, ReviewChoice, entry_of
@@ -256,7 +258,7 @@ class Reviewed(World):
             raise reply
         return reply
 
-    async def kept(self, question: str) -> str | None:
+    async def kept(self, question: str, *, before_ms: int) -> str | None:
         return self.answers_kept.get(question)
 
     async def keep(self, question: str, text: str) -> None:
@@ -469,10 +471,19 @@ async def test_a_review_during_which_the_workspace_changed_is_not_believed(tmp_p
 
 
 async def test_kept_answers_outlive_the_process_and_damage_costs_only_another_asking(tmp_path: Path) -> None:
+    kept, later = tmp_path / "state" / "reviews" / ("a" * 64), now_epoch_ms() + 60_000
     await effects_with(None, tmp_path).keep("a" * 64, "grüße")
-    assert await effects_with(None, tmp_path).kept("a" * 64) == "grüße"
-    (tmp_path / "state" / "reviews" / ("a" * 64)).write_bytes(b"\xff")
-    assert await effects_with(None, tmp_path).kept("a" * 64) is None
+    assert await effects_with(None, tmp_path).kept("a" * 64, before_ms=later) == "grüße"
+    kept.write_bytes(b"\xff")
+    assert await effects_with(None, tmp_path).kept("a" * 64, before_ms=later) is None
+
+
+async def test_an_answer_that_an_agent_of_the_task_may_have_put_there_is_not_taken(tmp_path: Path) -> None:
+    began = now_epoch_ms()
+    await effects_with(None, tmp_path).keep("a" * 64, MET.output)
+    kept = tmp_path / "state" / "reviews" / ("a" * 64)
+    os.utime(kept, (0, 0))
+    assert await effects_with(None, tmp_path).kept("a" * 64, before_ms=began) is None
 
 
 async def test_the_messages_api_reviews(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from runner.executors.executor_port import Ask, ExecutorSettings
 from runner.executors.registry import make_executor
+from tests.runner.test_undo import files, repository_view
 from tests.support.clis import VERSIONS, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Recorded, Turn, counts
 
@@ -64,10 +65,11 @@ class Place:
         return [Call("apply_patch", {}, freeform=f"*** Begin Patch\n{patch}*** End Patch\n") for patch in patches]
 
     def pm(self, server: ModelServer, *words: str) -> subprocess.Popen[str]:
+        full = {"IS_SANDBOX": "1"} if "full" in words else {}  # Claude Code refuses full permissions to root elsewhere
         return subprocess.Popen(
             [*PM, *words],
             cwd=self.project,
-            env=self.environ(server),
+            env={**self.environ(server), **full},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -339,3 +341,38 @@ def test_a_question_is_answered_in_the_agents_own_session(place: Place, *, there
     answer = [entry["data"] for entry in last if entry["event"] == "LLM_RESPONSE"][-1]
     assert answer["session_resumed"] is True
     assert (last[-1]["data"]["status"], last[-1]["data"]["reason"]) == ("COMPLETE", "passed")
+
+
+HARM = [
+    "git reset -q --hard && git clean -fdq",
+    "git stash -u -q",
+    "find .git -delete",  # Codex itself refuses rm -rf
+    "printf '#!/bin/sh' > .git/hooks/pre-commit",
+]
+
+
+@pytest.mark.parametrize("command", HARM)
+def test_harm_to_the_users_uncommitted_work_and_repository_is_refused_and_undone(place: Place, command: str) -> None:
+    subprocess.run(["git", "config", "user.name", "t"], cwd=place.project, check=True)
+    subprocess.run(["git", "config", "user.email", "t@example.org"], cwd=place.project, check=True)
+    (place.project / "notes.txt").write_text("mine")
+    (place.project / "calc.py").write_text(BROKEN + "# mine\n")
+    before, view = files(place.project), repository_view(place.project)
+    match place.name:
+        case "claude":
+            call = Call("Bash", {"command": command, "description": "tidy up"})
+        case "gemini":
+            call = Call("run_shell_command", {"command": command, "description": "tidy up"})
+        case _:
+            call = Call("exec_command", {"cmd": command})
+    with ModelServer([Turn(calls=[call]), Turn(text="Tidied up.")]) as server:
+        flags = ("--executor", place.name, "--model", MODELS[place.name], "--max-iterations", "1", "--no-input")
+        code, said = place.run(server, "run", *flags, "--permissions", "full", "Mend half() in calc.py")
+        assert code == 6, said
+        failed = [one["id"] for one in place.facts("QUALITY_JUDGMENT")[0]["criteria_results"] if not one["passed"]]
+        assert "Q10" in failed, said
+        assert place.facts("LLM_RESPONSE")[0]["collateral"], said
+        code, said = place.run(server, "undo", "1", "--yes")
+    assert code == 0, said
+    assert files(place.project) == before
+    assert repository_view(place.project) == view

@@ -16,7 +16,7 @@ _STATUSES: Final = frozenset(get_args(ReportStatus))
 _BLOCK: Final = re.compile(
     r"^[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*(?:json[ \t]+)?pm-report\b[^\n]*\n(?P<body>.*?)"
     r"(?:^[ \t]*(?P=mark)[ \t]*$\n?|\Z)",
-    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+    re.MULTILINE | re.DOTALL,
 )
 _MOST_BYTES: Final = 64 * 1024  # of a block
 _MOST_ITEMS: Final = 200  # of a list
@@ -132,4 +132,4 @@ def _told(report: Mapping[str, Any] | None) -> str:
 
 
 def _blocks(text: str) -> list[re.Match[str]]:
-    return list(_BLOCK.finditer(text)) if "pm-report" in text.lower() else []
+    return list(_BLOCK.finditer(text)) if "pm-report" in text else []

@@ -178,7 +178,9 @@ def prompt_of(state: TaskState, loop: LoopState, subtask_id: str | None, *, goes
 
 def task_text(state: TaskState, subtask_id: str | None) -> str:
     """What is asked for, as the agent reads it: the request, or the subtask with what it must deliver."""
-    replies = state.loop(subtask_id).replies.items()
+    replies = state.main.replies.items()  # those of an earlier file hold for every part
+    if subtask_id is not None:
+        replies += state.loop(subtask_id).replies.items()
     told = ["## What you asked before, and the user's answers\n" + "\n\n".join(replies)] if replies else []
     if subtask_id is None or state.plan is None:
         return "\n\n".join([state.request.prompt, *told])

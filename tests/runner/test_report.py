@@ -14,17 +14,18 @@ from hypothesis import strategies as st
 
 from runner.agent_report import REPORT_SCHEMA, clean_report, prose_of, read_report
 from runner.core.decide import decide
+from runner.core.decide_loop import decide_loop, task_text
 from runner.core.evolve import fold
 from runner.core.outcome import continuation, outcome_of
 from runner.core.state import TaskState
-from runner.core.steps import AwaitPerson, Finish, Judge
+from runner.core.steps import AskAgent, AwaitPerson, Finish, Judge
 from runner.executors.executor_port import Answer
 from runner.gate.criterion import ChangedFile, CommandResult, Evidence, Models, Question, SessionCall, Verdict
 from runner.gate.report import question_of
 from runner.gate.verdict import criteria_in_force, judge
 from runner.judging import check_paths
 from tests.runner.memory import Record, World, person, request, run
-from tracer.facts import LlmRequest, LlmResponse, Report
+from tracer.facts import Entry, LlmRequest, LlmResponse, Report, entry_of
 
 MADE = (ChangedFile(path="a.py", before=b"A = 1\n", after=b"A = 2\n"),)
 
@@ -289,3 +290,55 @@ async def test_an_answer_by_itself_is_checked_with_its_report_and_may_end_in_a_q
     assert [issue["excerpt"] for issue in left.verdict.issues] == ["the docs"]
     assert (await check_paths(root=tmp_path, answer=block())).passed
     assert (await check_paths(root=tmp_path, answer="It rounds down.\n\nDoes that help?")).passed
+
+
+def of_subtask(event: str, number: int, **data: Any) -> Entry:
+    at: dict[str, Any] = {"subtask_id": f"task-001-sub-{number}", "iteration_index": 0}
+    return entry_of("2025-01-23T10:30:02.000Z", event, "sess-1", "task-001", data, **at)
+
+
+def test_of_two_parts_that_ask_each_gets_its_own_answer() -> None:
+    """An answer is for the question that was shown, whichever part looks first."""
+    parts = [{"id": f"task-001-sub-{number}", "description": f"part {number}"} for number in (1, 2)]
+    facts = [
+        request(on_limit="ask"),
+        entry_of("", "SYSTEM_RULES", "s", "task-001", {"rules": "Finish."}),
+        entry_of("", "CHUNKING_PLAN", "s", "task-001", {"subtasks": parts, "reason": "", "mode": "given"}),
+    ]
+    for number in (2, 1):
+        question = {"text": f"What of {number}?", "by": "agent"}
+        facts += [
+            of_subtask("LLM_REQUEST", number, prompt="x"),
+            of_subtask("LLM_RESPONSE", number, output="?", status="COMPLETE"),
+            of_subtask("QUALITY_JUDGMENT", number, judgment="REJECT", question=question, summary=""),
+            of_subtask("ITERATION_END", number, judgment="REJECT", iteration_index=0),
+        ]
+    outcome = outcome_of(fold(facts), trace_file="", chain_head=None)
+    assert outcome.question is not None
+    assert (outcome.reason, outcome.question.text) == ("asked", "What of 1?")
+    state = fold([*facts, person("hint", prompt="up")])
+    first, second = (decide_loop(state, subtask_id=f"task-001-sub-{number}") for number in (1, 2))
+    assert isinstance(first, AskAgent)
+    assert "What of 1?\nThe user answers: up" in first.prompt
+    assert second == AwaitPerson("asked")
+    assert state.question is not None
+    assert state.question.text == "What of 2?"
+
+
+def test_an_answer_to_a_part_of_an_ended_task_reaches_the_parts_of_the_next_file() -> None:
+    again = request()
+    again.data["continues"] = {"file": "x", "replies": ["You asked: Up?\nThe user answers: down"]}
+    plan = {"subtasks": [{"id": "task-001-sub-1", "description": "part 1"}], "reason": "", "mode": "given"}
+    state = fold([again, entry_of("", "CHUNKING_PLAN", "s", "task-001", plan)])
+    assert "The user answers: down" in task_text(state, "task-001-sub-1")
+    assert "The user answers: down" in task_text(state, None)
+
+
+def test_a_huge_answer_is_read_in_time() -> None:
+    import time
+
+    began = time.monotonic()
+    for text in ("x" * 20_000_000 + block(), "```pm-report\n" * 200_000, block(done=["x"] * 10_000) * 50):
+        read_report(text)
+        prose_of(text)
+    assert time.monotonic() - began < 10

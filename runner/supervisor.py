@@ -533,8 +533,10 @@ def _require_request(state: TaskState, task_id: str) -> None:
 
 
 def _check_answer(task_id: str, state: TaskState, action: Action, plan: Mapping[str, Any] | None) -> None:
-    """Refuse an answer that a proposed plan, or a task without one, cannot take."""
+    """Refuse an answer that a proposed plan, or a task without one, cannot take; `allow` where nothing asks for it."""
     waits = state.plan is not None and state.plan.proposed
+    if action == "allow" and (state.question is None or not state.loop(state.asking).passed):
+        raise UsageError(f"{task_id} asks for nothing to be allowed", next_step=f"pm show {task_id}")
     if waits and action == "hint" and not state.request.executor.plans:
         raise UsageError("nobody can plan again: the executor has no model", next_step=f"pm plan {task_id} --edit")
     if plan is not None:

@@ -449,6 +449,14 @@ def test_a_question_of_the_agent_is_answered_at_the_terminal(project: Path, type
     assert f"The user answers: {told}" in trace.read_text()
 
 
+def test_only_what_asks_to_be_allowed_can_be(project: Path) -> None:
+    run_scripted(project, ASKS, GOOD, words=("greet", "--on-limit", "ask"))
+    refused = pm("respond", "1", "allow", cwd=project)
+    assert (refused.code, "asks for nothing to be allowed" in refused.err) == (2, True)
+    assert json.loads(pm("show", "1", "--json", cwd=project).out)["status"] == "AWAITING_RESPONSE"
+    assert pm("respond", "1", "hint", "Moin", cwd=project).code == 0
+
+
 def test_a_second_answer_that_changed_nothing_is_put_to_the_person_and_may_be_accepted(project: Path) -> None:
     claims = {"output": "I fixed it, all is well."}
     path = script(project, claims, claims, claims)

@@ -345,9 +345,22 @@ def _own() -> Iterator[Rule]:
         )
 
 
+_PREFIX = re.compile(r"(?:[A-Za-z0-9_/-]|\\\.)+")
+
+
+def _shapes() -> Iterator[Rule]:
+    data = tomllib.loads((_RULES / "own.toml").read_text(encoding="utf-8"))
+    for name, shape in data["shapes"].items():
+        prefix = _PREFIX.match(shape)
+        keyword = prefix[0].replace("\\", "").lower().encode() if prefix else b""
+        yield Rule(
+            id=name, rank=_RANK_OWN, regex=f"(?:^|[^A-Za-z0-9])({shape})", keywords=(keyword,) if keyword else ()
+        )
+
+
 def build_rules(extra: Mapping[str, str]) -> list[Rule]:
     """Our rules, the vendored ones, and `extra` (name -> RE2 pattern); raises `ConfigError` for a bad pattern."""
-    rules = [*_own(), *_vendored()]
+    rules = [*_own(), *_shapes(), *_vendored()]
     for name, pattern in extra.items():
         if _RULE_NAME.fullmatch(name) is None:
             raise ConfigError(

@@ -11,13 +11,14 @@ import random
 import re
 import string
 from collections.abc import Iterator
+from functools import cache
 from re import _constants as ops  # the parser's node names; there is no public reader of expressions
 from re import _parser as parser
 from typing import Any, NamedTuple
 
 from tracer.redaction.rule_set import Rule, build_rules
 
-__all__ = ["Positive", "all_rules", "positive"]
+__all__ = ["Positive", "all_rules", "drawn", "positive"]
 
 _FLAGS = re.compile(r"\(\?-?[is]+\)")
 _FLAG_GROUP = re.compile(r"\(\?-?[is]+:")
@@ -51,13 +52,23 @@ def positive(rule: Rule, seed: int = 0) -> Positive:
     if rule.id == "basic-auth":  # base64 of `name:password`, which no expression tells
         secret = base64.b64encode(f"app:pw{seed}-x7Q".encode()).decode()
         return Positive(rule.id, f"Basic {secret}", secret)
-    tree = parser.parse(_plain(rule.regex))
+    tree = _tree(rule.regex)
     draw = random.Random(f"{rule.id}/{seed}")
     for _ in range(_TRIES):
         text = _named("".join(_text(tree, draw)), rule)
         for find in rule.finds(f"\n{text}\n".encode()):
             return Positive(rule.id, text, find.secret.decode())
     raise AssertionError(f"no positive found for {rule.id}: {rule.regex}")
+
+
+def drawn(rule: Rule, draw: random.Random) -> str:
+    """A text drawn from the rule's expression, whether or not the rule takes it for a secret."""
+    return "".join(_text(_tree(rule.regex), draw)).strip()
+
+
+@cache
+def _tree(regex: str) -> Any:
+    return parser.parse(_plain(regex))
 
 
 def _named(text: str, rule: Rule) -> str:

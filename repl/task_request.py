@@ -141,6 +141,7 @@ def _checks(
             "options": settings.family("criteria.options"),
             "link": list(settings.get("chunk.link") or ()),
             **({} if review is None else {"review": review}),
+            **({"coverage": value("coverage")} if value("coverage") else {}),
         }
     )
 

@@ -166,6 +166,7 @@ async def judge_answer(
     )
     venv = await asyncio.to_thread(project_venv, workspace)
     environment = active_environment(venv) if trusted and venv is not None else None
+    run_check = running_checks(state_dir=state_dir, task_id=state.task_id, environment=environment)
     subtask = state.subtask(step.subtask_id)
     text = request.prompt if step.subtask_id is None or state.plan is None else subtask.description
     report = None if step.whole else answer.report
@@ -188,7 +189,7 @@ async def judge_answer(
         options=checks.options,
         timeout_s=float(checks.timeout_s or 600.0),
         left_s=step.left_s,
-        run_check=running_checks(state_dir=state_dir, task_id=state.task_id, environment=environment),
+        run_check=run_check,
         unused_venv=None if trusted else venv,
     )
     criteria = criteria_in_force(
@@ -199,6 +200,14 @@ async def judge_answer(
         review=checks.review is not None and bool(evidence.files) and step.subtask_id is None,
     )
     verdict = await judge_by(evidence, criteria, models=models, until=until)
+    if checks.coverage and verdict.judgment == "PASS" and step.subtask_id is None:
+        from runner.checks.coverage import unreached  # 15 ms, only where a report is named
+
+        left_s = 600.0 if until is None else max(1.0, until - monotonic())
+        told = await unreached(
+            checks.coverage, workspace, changes.files, lambda command: run_check(command, workspace, left_s)
+        )
+        verdict = replace(verdict, unreached=told)
     merged = step.subtask_id is not None and verdict.judgment == "PASS"
     return replace(verdict, question=None) if step.whole or merged else verdict  # nobody who could go on asks there
 

@@ -377,6 +377,7 @@ class Performer:
                 duration_ms=round((monotonic() - started - models.waited_s) * 1000),
                 whole=step.whole,
                 notes=list(verdict.notes),
+                unreached=list(verdict.unreached),
                 question=asdict(verdict.question) if verdict.question is not None else None,
                 iteration_index=step.iteration_index,
                 subtask_id=step.subtask_id,

@@ -37,7 +37,7 @@ def quality_judgment(
     subtask_id: str | None,
     **more: Any,
 ) -> Draft:
-    """QUALITY_JUDGMENT; `more`: issues, duration_ms, whole, notes, question, conflict, conflict_text.
+    """QUALITY_JUDGMENT; `more`: issues, duration_ms, whole, notes, unreached, question, conflict, conflict_text.
 
     What is None, False or empty is left out, but for issues and duration_ms.
     """

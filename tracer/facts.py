@@ -214,6 +214,7 @@ class CheckChoice(Part):
     timeout_s = Key(_number)
     link = Key(_texts)
     review = Key(_part(ReviewChoice))
+    coverage = Key(_text)
 
     @property
     def criteria(self) -> list[str] | None:
@@ -578,7 +579,10 @@ class Question(Part):
 
 
 class QualityJudgment(Entry):
-    """What the criteria say of an answer; `whole`: of the merged result of all subtasks."""
+    """What the criteria say of an answer; `whole`: of the merged result of all subtasks.
+
+    `unreached`: the changed lines that no test reaches (`path:12-14`), where a coverage report was named.
+    """
 
     __slots__ = ()
     judgment = Key(_text)
@@ -589,6 +593,7 @@ class QualityJudgment(Entry):
     whole = Key(_flag)
     asked = Key(_part(Question), "question")
     notes = Key(_texts)
+    unreached = Key(_texts)
     conflict = Key(_texts)
     conflict_text = Key(_text)
 

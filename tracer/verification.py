@@ -6,12 +6,13 @@ A criterion's `outcome` is `pass`, `fail` or `not_verified`, the last with `why`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tracer.facts import QualityJudgment, Strength, Survivor, Unverified
 from tracer.names import Verification
 
 _TESTS = "Q7"
+_SHOWN = 8
 _NAMES = {_TESTS: "tests", "Q8": "lint", "Q9": "type check"}
 
 
@@ -32,6 +33,17 @@ def verification_of(judgments: Iterable[QualityJudgment]) -> Verification:
 def strength_in(judgments: Iterable[QualityJudgment]) -> Strength | None:
     """What the newest judgment that tried faults says of the tests."""
     return next((judged.strength for judged in reversed(list(judgments)) if judged.strength is not None), None)
+
+
+def unreached_in(judgments: Iterable[QualityJudgment]) -> tuple[str, ...]:
+    """The changed lines that no test reaches, by the newest judgment that knows."""
+    return next((judged.unreached for judged in reversed(list(judgments)) if judged.unreached), ())
+
+
+def unreached_text(unreached: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = f" and {len(unreached) - _SHOWN} more" if len(unreached) > _SHOWN else ""
+    return f"{', '.join(unreached[:_SHOWN])}{more}"
 
 
 def strength_text(strength: Strength) -> str:

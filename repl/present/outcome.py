@@ -43,6 +43,7 @@ def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "verification": outcome.verification,
         "not_verified": [one._asdict() for one in outcome.not_verified],
         "strength": None if outcome.strength is None else dict(outcome.strength.data),
+        "unreached": list(outcome.unreached),
     }
 
 

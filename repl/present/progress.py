@@ -14,7 +14,7 @@ from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
 from tracer import facts
 from tracer.names import REVIEW
-from tracer.verification import strength_text, survivor_text, unverified_in, unverified_text
+from tracer.verification import strength_text, survivor_text, unreached_text, unverified_in, unverified_text
 
 _TEXT: Final = 6_000
 _THOUGHT: Final = 1_500
@@ -352,6 +352,8 @@ class Progress:
             missed = one_line(", ".join(survivor_text(one) for one in fact.strength.survivors), 160)
             said = f"      tests: {strength_text(fact.strength)}"
             lines.append(f"{said}; not noticed: {missed}" if missed else said)
+        if fact.unreached:
+            lines.append(f"      no test reaches {one_line(unreached_text(fact.unreached), 160)}")
         return lines
 
     def _rejection_details(self, fact: facts.RejectionDetails) -> list[str]:

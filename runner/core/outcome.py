@@ -18,7 +18,7 @@ from runner.core.task import TaskOutcome
 from tracer.drafts import Draft, continued_request
 from tracer.facts import Continues, Entry, LlmResponse, UserRequest
 from tracer.names import FINAL_STATUSES, REVIEW, TaskStatus
-from tracer.verification import strength_in, unverified_in, verification_of
+from tracer.verification import strength_in, unreached_in, unverified_in, verification_of
 
 
 def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> TaskOutcome:
@@ -34,6 +34,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         verification=verification_of(state.last_judgments),
         not_verified=unverified_in(state.last_judgments),
         strength=strength_in(state.last_judgments),
+        unreached=unreached_in(state.last_judgments),
         question=state.question if reason == "asked" else None,
         next_step=_mend(state) if status == "ERROR" else "",
         iterations=state.iterations,

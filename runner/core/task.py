@@ -20,7 +20,8 @@ class TaskOutcome:
     `next_step` is what would mend the trouble that ended it, empty where nobody said. `subtasks` says how each subtask
     of a chunked task stands. `answer` is the agent's last answer; `question` is what the user is asked (`asked`);
     `verification` says whether tests showed the result to be right, `not_verified` what could not be checked and why;
-    `strength` what the tests noticed of faults that were tried on them. `chain_head` is the hexadecimal sha256 after
+    `strength` what the tests noticed of faults that were tried on them, `unreached` the changed lines that no test
+    reaches. `chain_head` is the hexadecimal sha256 after
     the last line, None where nothing is chained.
     """
 
@@ -32,6 +33,7 @@ class TaskOutcome:
     verification: Verification = "not_verified"
     not_verified: tuple[Unverified, ...] = ()
     strength: Strength | None = None
+    unreached: tuple[str, ...] = ()
     question: Question | None = None
     next_step: str = ""
     iterations: int = 0

@@ -279,13 +279,17 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What QUALITY_JUDGMENT records: `criteria_results` and `issues` in the wire shape of contracts 1 and 2."""
+    """What QUALITY_JUDGMENT records: `criteria_results` and `issues` in the wire shape of contracts 1 and 2.
+
+    `unreached` are changed lines that no test reaches, as a coverage report tells.
+    """
 
     judgment: Judgment
     criteria_results: tuple[dict[str, Any], ...]
     issues: tuple[dict[str, Any], ...] = ()
     summary: str = ""
     notes: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
     question: Question | None = None
 
 

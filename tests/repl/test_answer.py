@@ -89,6 +89,14 @@ def test_the_answer_and_what_was_verified_stand_in_json_of_run_and_show(project:
     assert ended["data"]["not_verified"] == told["not_verified"]
 
 
+def test_changed_lines_that_no_test_reaches_are_told(project: Path) -> None:
+    (project / "lcov.info").write_text("SF:hello.py\nDA:1,1\nDA:2,0\n")
+    ran = run_scripted(project, GOOD, words=("write hello.py", "--coverage", "lcov.info"))
+    assert "no test reaches hello.py:2" in ran.err
+    assert json.loads(pm("show", "1", "--json", cwd=project).out)["unreached"] == ["hello.py:2"]
+    assert "not reached hello.py:2" in pm("show", "1", cwd=project).out
+
+
 def test_a_run_that_ended_short_gives_its_answer_too(project: Path) -> None:
     told = json.loads(run_scripted(project, BAD, words=("write hello.py", "--max-iterations", "1", "--json")).out)
     assert (told["status"], told["answer"], told["verification"]) == ("INCOMPLETE", BAD["output"], "failed")

@@ -102,6 +102,14 @@ _RUN: tuple[Setting, ...] = (
         guarded=True,
     ),
     Setting(
+        "run.coverage",
+        "text",
+        "coverage report (lcov, Cobertura), or a command that prints one: names changed lines that no test reaches",
+        flag="--coverage",
+        placeholder="FILE|CMD",
+        guarded=True,
+    ),
+    Setting(
         "run.budget_usd",
         "number",
         "money one task may cost, in US dollars",

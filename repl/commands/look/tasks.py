@@ -67,7 +67,7 @@ def show(context: Context, arguments: Namespace) -> int:
     from runner.core.evolve import fold
     from runner.core.outcome import outcome_of  # 50 ms, not needed by the list
     from tracer.journal.reading import scan
-    from tracer.verification import strength_text, survivor_text, unverified_text
+    from tracer.verification import strength_text, survivor_text, unreached_text, unverified_text
 
     task = context.task(arguments.task)
     row = list_tasks(context.state_dir, task_id=task.task_id)[0]
@@ -92,6 +92,8 @@ def show(context: Context, arguments: Namespace) -> int:
     if (strength := outcome.strength) is not None:
         output.line(f"  strength    {strength_text(strength)}")
         output.lines([f"              not noticed: {one_line(survivor_text(one))}" for one in strength.survivors[:20]])
+    if outcome.unreached:
+        output.line(f"  not reached {one_line(unreached_text(outcome.unreached))}")
     subtasks = outcome.subtasks
     if subtasks:
         from repl.present.subtasks import standing_text, subtask_line

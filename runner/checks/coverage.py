@@ -1,0 +1,114 @@
+"""Which changed lines no test reaches, by a coverage report: lcov, or the XML of Cobertura."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import ParseError, iterparse
+
+from runner.gate.criterion import ChangedFile
+from runner.gate.line_map import line_map
+from runner.processes.command import ProcessResult
+
+_MOST_BYTES: Final = 64 << 20
+Hits = Mapping[str, Mapping[int, int]]
+"""How often each line that can be run was, by path."""
+
+
+async def unreached(
+    report: str, workspace: Path, changed: Sequence[ChangedFile], run: Callable[[str], Awaitable[ProcessResult]]
+) -> tuple[str, ...]:
+    """`path:12-14` for each run of changed lines that no test reaches; one line of why where the report says nothing.
+
+    `report` is a file in the workspace, else a command that prints one, started by `run`.
+    """
+    data = await asyncio.to_thread(_read, workspace / report)
+    if data is None:
+        ended = await run(report)
+        data = ended.output
+        if ended.exit_code != 0:
+            return (f"not known: {report!r} is no file and ends with {ended.exit_code}",)
+    hits = coverage_of(data)
+    if not hits:
+        return (f"not known: {report!r} gives neither lcov nor Cobertura's XML",)
+    return await asyncio.to_thread(unreached_lines, hits, changed)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES)
+    except (OSError, ValueError):  # ValueError: a command that holds a NUL
+        return None
+
+
+def coverage_of(data: bytes) -> Hits:
+    """The report's lines; nothing where it cannot be read."""
+    text = data.lstrip()
+    return _cobertura(text) if text.startswith(b"<") else _lcov(data.decode("utf-8", "replace"))
+
+
+def _lcov(text: str) -> Hits:
+    found: dict[str, dict[int, int]] = {}
+    path = ""
+    for line in text.splitlines():
+        key, _, value = line.strip().partition(":")
+        if key == "SF":
+            path = value
+        elif key == "DA" and path:
+            number, _, rest = value.partition(",")
+            _add(found, path, number, rest.partition(",")[0])
+    return found
+
+
+def _cobertura(data: bytes) -> Hits:
+    found: dict[str, dict[int, int]] = {}
+    path = ""
+    try:
+        # Writers name the document type; it is neither fetched nor expanded.
+        for event, element in iterparse(io.BytesIO(data), events=("start", "end")):
+            if event == "start" and element.tag == "class":
+                path = element.get("filename") or ""
+            elif event == "end" and element.tag == "line" and path:
+                _add(found, path, element.get("number") or "", element.get("hits") or "")
+                element.clear()
+    except (ParseError, DefusedXmlException, ValueError, LookupError):
+        return {}  # half a report would call lines unreached that are not
+    return found
+
+
+def _add(found: dict[str, dict[int, int]], path: str, number: str, hits: str) -> None:
+    if number.isdigit() and hits.isdigit():
+        lines = found.setdefault(path, {})
+        lines[int(number)] = max(lines.get(int(number), 0), int(hits))
+
+
+def unreached_lines(hits: Hits, changed: Sequence[ChangedFile]) -> tuple[str, ...]:
+    """The changed lines that the report knows and nothing ran, as `path:first-last`."""
+    found: list[str] = []
+    for path, lines in line_map(changed).files.items():
+        known = _of(hits, path)
+        found += (f"{path}:{run}" for run in _runs(sorted(line for line in lines.added if known.get(line) == 0)))
+    return tuple(found)
+
+
+def _of(hits: Hits, path: str) -> Mapping[int, int]:
+    """The lines of the file: reports name it whole, from the source's root, or with folders above the workspace."""
+    wanted = PurePosixPath(path).parts
+    for name, lines in hits.items():
+        parts = PurePosixPath(name).parts
+        if parts[-len(wanted) :] == wanted or wanted[-len(parts) :] == parts:
+            return lines
+    return {}
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[str]:
+    for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"

@@ -1,0 +1,62 @@
+"""Which changed lines no test reaches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.checks.coverage import coverage_of, unreached, unreached_lines
+from runner.gate.criterion import ChangedFile
+from runner.processes.command import ProcessResult
+
+_LCOV = (
+    b"TN:\nSF:src/calc.py\nDA:1,1\nDA:2,0\nDA:3,0\nDA:5,4\nDA:6,0\nend_of_record\nSF:other.py\nDA:1,0\nend_of_record\n"
+)
+_XML = b"""<?xml version="1.0"?><!DOCTYPE coverage SYSTEM "http://cobertura.sourceforge.net/xml/coverage-04.dtd">
+<coverage><packages><package><classes><class filename="calc.py"><lines>
+<line number="1" hits="1"/><line number="2" hits="0"/><line number="3" hits="0"/><line number="6" hits="0"/>
+</lines></class></classes></package></packages></coverage>"""
+_CHANGED = [
+    ChangedFile(path="src/calc.py", before=b"1\n2\n3\n4\n5\nold\n", after=b"1\nb\nc\n4\ne\nf\n"),
+    ChangedFile(path="README.md", before=None, after=b"text\n"),
+]
+
+
+@pytest.mark.parametrize("report", [_LCOV, _XML], ids=["lcov", "cobertura"])
+def test_changed_lines_that_nothing_ran_are_named_in_runs(report: bytes) -> None:
+    assert unreached_lines(coverage_of(report), _CHANGED) == ("src/calc.py:2-3", "src/calc.py:6")
+
+
+@pytest.mark.parametrize(
+    "report", [b"", b"100% covered", _XML[:-30], _XML.replace(b"SYSTEM", b"[<!ENTITY a 'b'>] SYSTEM")]
+)
+def test_half_a_report_or_none_tells_nothing(report: bytes) -> None:
+    assert coverage_of(report) == {}
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_the_reader_fail(data: bytes) -> None:
+    coverage_of(data)
+    coverage_of(b"<coverage>" + data)
+
+
+async def test_the_report_is_a_file_or_what_a_command_prints(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def run(command: str) -> ProcessResult:
+        asked.append(command)
+        return ProcessResult(
+            kind="exit", exit_code=int(command == "false"), output=_XML if command == "report" else b"?"
+        )
+
+    (tmp_path / "lcov.info").write_bytes(_LCOV)
+    lines = ("src/calc.py:2-3", "src/calc.py:6")
+    assert await unreached("lcov.info", tmp_path, _CHANGED, run) == lines
+    assert asked == []
+    assert await unreached("report", tmp_path, _CHANGED, run) == lines
+    assert await unreached("false", tmp_path, _CHANGED, run) == ("not known: 'false' is no file and ends with 1",)
+    nothing = await unreached("other", tmp_path, _CHANGED, run)
+    assert nothing == ("not known: 'other' gives neither lcov nor Cobertura's XML",)

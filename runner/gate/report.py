@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from runner.gate.answer_text import read_answer
 from runner.gate.criterion import CommandResult, Evidence, Place, Question, SessionCall, at
 from runner.gate.wording import Words
+from tracer.insights.agentic_trace import phase_of
 
 _NOTHING = Words("claims", "nothing_to_change")
 _BECAUSE = 40
@@ -89,7 +90,6 @@ def report_places(evidence: Evidence) -> Iterator[Place]:
             yield at("claim", fault, excerpt=command.run, suggestion="run it, and report what it says")
 
 
-_SHELLS = frozenset({"bash", "shell", "command", "exec_command", "run_shell_command", "run", "exec", "local_shell"})
 _WORD = re.compile(r"[\w./+@-]+")
 # What starts another program, and what only prepares for one.
 _STARTERS = re.compile(r"python3?|npx|uvx?|run|poetry|pipenv|pdm|hatch|sudo|env|time|(?:ba)?sh|exec|bunx|p?npm|yarn")
@@ -111,7 +111,10 @@ def _unproven(
         return None
     if any(programs & set(_WORD.findall(text)) or len(call.text) >= _CUT for call in session for text in call.texts):
         return None
-    ran = [call for call in session if call.name.lower() in _SHELLS]
+    phases = [phase_of(call.name, "") for call in session]
+    if "other" in phases:  # a tool that nobody knows may have run it
+        return None
+    ran = [call for call, phase in zip(session, phases, strict=True) if phase == "run"]
     names = ", ".join(dict.fromkeys(next(iter(_programs(call.text)), call.text[:40]) for call in ran[:5]))
     return f"the report says it ran this; the session ran {names or 'nothing'}"
 

@@ -121,6 +121,7 @@ LONG = SessionCall(name="Bash", text="x" * 500, ok=True)
         ("pytest", 0, [MAKE], None),
         ("pytest", 0, [LONG], None),
         ("pytest", 0, None, None),
+        ("pytest", 0, [SessionCall(name="mcp__ci__check", text="all", ok=True)], None),
         ("FOO=1 npx jest", 0, [SessionCall(name="run_shell_command", text="npm exec jest", ok=True)], None),
     ],
 )

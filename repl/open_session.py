@@ -79,7 +79,8 @@ def greeting_lines(session: Session) -> list[str]:
         ready = True
     except PmError:
         agent, ready = "no executor", False
-    first = f"pm {VERSION} · {one_line(session.folder.name)} · {agent} · {count}{unfinished}"
+    place = one_line(os.path.relpath(session.state_dir, session.folder))
+    first = f"pm {VERSION} · {one_line(session.folder.name)} · {agent} · {count}{unfinished} · state {place}"
     parts = ["/help commands", "? keys"]
     if open_rows:
         parts.append(_resumable(open_rows[0]))

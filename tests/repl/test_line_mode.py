@@ -296,7 +296,7 @@ def test_a_dumb_terminal_gets_plain_line_mode(project: Path) -> None:
         assert terminal.ends() == 0
         assert b"\x1b]2;" not in terminal.raw
         assert terminal.text().splitlines()[:4] == [
-            "pm 0.1.0 - project - executor scripted - 0 tasks",
+            "pm 0.1.0 - project - executor scripted - 0 tasks - state .pm-orchestrator",
             "/help commands - ? keys",
             "pm> /version",
             "pm 0.1.0",

@@ -179,3 +179,11 @@ def test_an_export_heeds_a_rule_that_came_after_the_record(project: Path) -> Non
     text = (project / "task.md").read_text()
     assert "[REDACTED:staff-id:" in text
     assert "EMP-123456" not in text
+
+
+def test_a_copy_of_a_file_in_a_plain_folder_makes_no_project_and_equal_secrets_stay_equal(project: Path) -> None:
+    (project / "a.txt").write_text('password = "hunter2secret"\n')
+    copies = [pm("redact", "a.txt", cwd=project).out for _ in range(2)]
+    assert "hunter2" not in copies[0]
+    assert copies[0] == copies[1]
+    assert [path.name for path in project.iterdir()] == ["a.txt"]

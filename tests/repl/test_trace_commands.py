@@ -234,3 +234,16 @@ def test_a_dash_sends_a_redacted_copy_to_stdout(shop: Path) -> None:
     ran = pm("redact", "notes.txt", "-o", "-", cwd=shop)
     assert (ran.code, ran.out) == (0, "nothing secret\n")
     assert not (shop / "-").exists()
+
+
+def test_a_torn_tail_behind_a_complete_trace_is_moved_aside_by_resume_as_verify_says(project: Path) -> None:
+    run_scripted(project, GOOD)
+    (trace,) = (project / ".pm-orchestrator" / "traces").glob("conversation-*.jsonl")
+    whole = trace.read_bytes()
+    trace.write_bytes(whole + b'{"timestamp":"2025')
+    verified = pm("trace", "verify", "1", cwd=project)
+    assert verified.code == 8
+    assert "pm resume task-001" in verified.err
+    assert pm("resume", "1", cwd=project).code == 0
+    assert trace.read_bytes() == whole
+    assert pm("trace", "verify", "1", cwd=project).code == 0

@@ -92,7 +92,8 @@ class RecordFile:
     ) -> RecordFile:
         """Take up an existing record: its torn tail, if any, is moved aside and told in `torn`.
 
-        `refuse` gets the last whole line before anything is changed, and raises where nothing may be added.
+        `refuse` gets the last whole line, and raises where nothing may be added; a tail behind it is moved aside even
+        then.
         Raises `NotFoundError`, `LockedError`.
         """
         if not os.path.exists(path):
@@ -169,14 +170,14 @@ class RecordFile:
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
         try:
             self.torn = torn_tail(descriptor)
-            last = self.torn.offset if self.torn else os.fstat(descriptor).st_size
-            if refuse is not None and last:
-                refuse(b"".join(pieces(descriptor, last, start=_line_start(descriptor, last - 1))))
             if self.torn:
                 moved_to = _save_tail(descriptor, self.path, self.torn)
                 os.ftruncate(descriptor, self.torn.offset)
                 sync_file(descriptor)
                 self.torn = self.torn._replace(moved_to=moved_to)
+            last = os.fstat(descriptor).st_size
+            if refuse is not None and last:
+                refuse(b"".join(pieces(descriptor, last, start=_line_start(descriptor, last - 1))))
             self.next_seq = self._file.take(descriptor, os.fstat(descriptor).st_size)
         except BaseException:
             if self._file.descriptor is None:

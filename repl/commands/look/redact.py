@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repl.present.text import count_text, one_line
+from tracer.durable import ensure_folder
 from tracer.errors import TraceError, UsageError
+from tracer.statedir import user_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,8 +92,12 @@ def _told(counts: Mapping[str, int]) -> str:
 
 
 def _redactor(context: Context) -> ProjectRedactor:
-    context.state_dir.ensure()  # marks are keyed by the project
-    return context.redactor(project_root=context.folder)
+    """Marks are keyed by the project; where there is none, by the user: a copy of a file makes no project."""
+    key = context.state_root
+    if not key.is_dir() and (user := user_state_folder(context.environ)).is_absolute():
+        key = user / "redaction"
+        ensure_folder(key)
+    return context.redactor(state_dir=key, project_root=context.folder)
 
 
 def _inside(context: Context, name: str) -> Path:

@@ -410,6 +410,14 @@ class ToolCall(Part):
     ok = Key(_or_none(bool))
 
 
+class ReportedTest(Part):
+    """An existing test that the agent says it changed."""
+
+    __slots__ = ()
+    test = Key(_text)
+    why = Key(_text)
+
+
 class Report(Part):
     """What the agent says of its own work (`runner.agent_report`): claims, to be held against what happened."""
 
@@ -418,7 +426,7 @@ class Report(Part):
     left = Key(_texts)
     files = Key(_texts)
     commands = Key(_parts(ReportedCommand))
-    tests_changed = Key(_parts(Part))
+    tests_changed = Key(_parts(ReportedTest))
     question = Key(_text)
     choices = Key(_texts)
 

@@ -83,6 +83,12 @@ def report_places(evidence: Evidence) -> Iterator[Place]:
         yield at("left", "the report says this is not done", excerpt=item, suggestion="do it now")
     if report.status == "partial" and not report.left:
         yield at("left", "the report says that the work is not finished", suggestion="finish it")
+    changed = [file.path for file in evidence.files if file.before != file.after]
+    for one in report.tests_changed:
+        path = one.test.partition("::")[0].removeprefix("./")
+        if _IS_PATH.search(path) and not any(f"/{name}".endswith(f"/{path}") for name in changed):
+            told = "the report says that this test was changed; its file was not"
+            yield at("claim", told, excerpt=one.test, suggestion="report only what you changed")
     if evidence.session is None:
         return
     for command in report.commands:
@@ -90,6 +96,7 @@ def report_places(evidence: Evidence) -> Iterator[Place]:
             yield at("claim", fault, excerpt=command.run, suggestion="run it, and report what it says")
 
 
+_IS_PATH = re.compile(r"^[\w./-]+\.[A-Za-z]{1,4}$")
 _WORD = re.compile(r"[\w./+@-]+")
 # What starts another program, and what only prepares for one.
 _STARTERS = re.compile(r"python3?|npx|uvx?|run|poetry|pipenv|pdm|hatch|sudo|env|time|(?:ba)?sh|exec|bunx|p?npm|yarn")

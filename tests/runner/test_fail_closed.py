@@ -125,6 +125,26 @@ async def test_a_session_record_that_cannot_be_read_whole_is_no_finding(
     assert (await _judged(tmp_path, trace)).judgment == result
 
 
+@pytest.mark.parametrize(
+    ("calls", "count", "resumed", "result"),
+    [
+        ([], 0, False, "REJECT"), ([], 0, True, "PASS"), ([], 1, False, "PASS"), (None, None, False, "PASS"),
+        ([{"name": "run", "summary": "pytest -q", "ok": True}], 1, False, "PASS"),
+        ([{"name": "run", "summary": "pytest", "ok": False}], 1, False, "REJECT"),
+([7], 1, False, "PASS"),
+    ],
+)  # fmt: skip
+async def test_the_calls_of_our_own_tools_are_a_session_record_where_they_are_whole(
+    tmp_path: Path,
+    calls: Any,
+    count: int | None,
+    resumed: bool,
+    result: str,
+) -> None:
+    told = {"executor": "anthropic", "tool_calls": calls, "tool_call_count": count, "session_resumed": resumed}
+    assert (await _judged(tmp_path, None, **told)).judgment == result
+
+
 async def test_invariant_13_no_session_record_verifies_a_test_run(tmp_path: Path) -> None:
     """The claim that tests passed is no run of ours: Q7 is never `pass` because a session says so."""
     verdict = await _judged(tmp_path, _trace(tmp_path, META + RAN))

@@ -139,6 +139,15 @@ def test_a_claim_that_our_own_run_bears_out_is_no_finding() -> None:
     assert judged(report=report, session=(READ,), commands=(own,)).judgment == "PASS"
 
 
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [("a.py::test_x", False), ("./a.py", False), ("b.py::test_x", True), ("tests/b.py", True), ("test_x", False)],
+)
+def test_a_test_that_the_report_says_was_changed_is_looked_up_in_the_change(test: str, *, found: bool) -> None:
+    verdict = judged(report={"status": "done", "tests_changed": [{"test": test, "why": "x"}]})
+    assert ("its file was not" in q6(verdict)) == found
+
+
 def asks(answer: str, **fields: Any) -> Question | None:
     report = fields.pop("report", None)
     told = Report(clean_report(report) or {}) if report is not None else None

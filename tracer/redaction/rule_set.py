@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +40,7 @@ _STAND_IN = re.compile(
 _NAME = re.compile(rb"^(?:[A-Za-z_][A-Za-z_]*|[a-z]+(?:[-_./:][a-z]+)*)$")
 _CODE = re.compile(rb"[()\[\]{};]|::|->|==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^\.{0,2}/|^https?:")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
+_LEAST_DRAWN = 18
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 
 
@@ -69,8 +71,23 @@ def _assigned(value: bytes) -> bool:
 
 
 def _strong(value: bytes) -> bool:
-    """As `_assigned`, and with a digit: for places where ordinary words stand as well."""
-    return _assigned(value) and any(48 <= byte <= 57 for byte in value)
+    """As `_assigned`, and with a digit, or drawn: for places where ordinary words stand as well."""
+    value = value.strip(b"\"'")
+    if any(48 <= byte <= 57 for byte in value):
+        return _assigned(value)
+    return _drawn(value) and not _stand_in(value)
+
+
+def _drawn(value: bytes) -> bool:
+    """Letters in either case without the order of words: names change case where a word begins, drawn values anywhere.
+
+    A drawn value of 20 signs has no digit once in 35 times.
+    """
+    if len(value) < _LEAST_DRAWN or not value.replace(b"-", b"").replace(b"_", b"").isalpha():
+        return False
+    cases = [byte < 97 for byte in value]  # the first small letter
+    changes = sum(one != other for one, other in pairwise(cases))
+    return changes >= len(value) // 4 and any(one and other for one, other in pairwise(cases))
 
 
 def _bearer(value: bytes) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import string
 import tomllib
 
 import pytest
 
 from tests.tracer.redaction.positives import all_rules, drawn
-from tracer.redaction.rule_set import GITLEAKS, Rule, RuleSet
+from tracer.redaction.rule_set import CHECKS, GITLEAKS, Rule, RuleSet
 
 RULES = RuleSet(all_rules())
 SHAPES = tomllib.loads(GITLEAKS.with_name("own.toml").read_text(encoding="utf-8"))["shapes"]
@@ -57,3 +58,17 @@ def test_words_in_the_random_part_excuse_nothing(name: str) -> None:
         for wordy in (text, text[:at] + word + text[at + len(word) :]):
             if rule._pattern.search(f"\n{wordy}\n".encode()) is not None:
                 assert any(find.rule == name for find in RULES.finds(f'{{"access_token": "{wordy}"}}'.encode())), wordy
+
+
+def test_a_drawn_value_without_a_digit_is_found_beside_a_name_and_a_name_is_none() -> None:
+    draw = random.Random(7)
+    for _ in range(1000):  # 15 of them have no digit
+        value = "".join(draw.choices(string.ascii_letters + string.digits, k=24))
+        assert next(RULES.finds(f'{{"access_token": "{value}"}}'.encode()), None) is not None, value
+    for name in (
+        "accessTokenFromHeaderOrQuery",
+        "getIdOfMyNewObject",
+        "ENVIRONMENT_VARIABLE_NAME",
+        "correct-horse-battery",
+    ):
+        assert not CHECKS["strong"](name.encode()), name

@@ -8,6 +8,7 @@ from repl.present.progress import short_id
 from repl.present.text import count_text, one_line
 from runner.core.task import TaskOutcome
 from tracer.errors import CredentialsError, LimitError, PmError, TraceError, UnavailableError
+from tracer.facts import Question
 
 
 class NotAcceptedError(PmError):
@@ -66,7 +67,7 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
             if outcome.question is not None:
                 return LimitError(
                     f"{outcome.task_id} asks you",
-                    why=one_line(" ".join(outcome.question.text.split()), 500),
+                    why=_asked(outcome.question),
                     next_step=f"{prefix}respond {short} hint TEXT | accept | continue | stop",
                 )
             last = outcome.judgments[-1] if outcome.judgments else "none"
@@ -90,12 +91,18 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
             )
 
 
+def _asked(question: Question) -> str:
+    """A question on one line, with the answers that were named."""
+    choices = f" ({' | '.join(question.choices)})" if question.choices else ""
+    return one_line(" ".join(f"{question.text}{choices}".split()), 500)
+
+
 def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError:
     short, last = short_id(outcome.task_id), outcome.judgments[-1] if outcome.judgments else "none"
     if outcome.question is not None:
         return LimitError(
             "stopped: the agent asks, and nobody was there to answer",
-            why=one_line(" ".join(outcome.question.text.split()), 500),
+            why=_asked(outcome.question),
             next_step=f'{prefix}respond {short} hint "your answer"',
         )
     what, flag = {

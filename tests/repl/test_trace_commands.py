@@ -107,6 +107,17 @@ def test_output_is_the_golden_one(name: str, shop: Path) -> None:
     check_golden(name, pm(*COMMANDS[name], cwd=shop), shop)
 
 
+def test_a_question_reads_the_same_wherever_it_is_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    reply = '```pm-report\n{"status": "question", "question": "Round up?", "choices": ["up", "down"]}\n```'
+    asks = {"output": f"I read the code.\n\n{reply}", **USAGE}
+    check_golden("question-asked", run_scripted(folder, asks, GOOD, words=("mend half()",)), folder)
+    check_golden("question-show", pm("show", "1", cwd=folder), folder)
+    check_golden("question-trace", pm("trace", "1", cwd=folder), folder)
+    check_golden("question-answered", pm("respond", "1", "hint", "up", cwd=folder), folder)
+
+
 def test_raw_is_the_files_bytes(shop: Path) -> None:
     (path,) = (shop / ".pm-orchestrator" / "traces").glob("conversation-task-001-*.jsonl")
     assert pm("trace", "task-001", "--raw", cwd=shop).raw == path.read_bytes()

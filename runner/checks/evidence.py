@@ -23,6 +23,7 @@ from runner.gate.criterion import (
     CommandKind,
     CommandResult,
     Evidence,
+    Harm,
     NotVerified,
     SessionCall,
 )
@@ -106,7 +107,7 @@ async def gather(
         session=session,
         unchanged_before=unchanged_before,
         protected_changes=changes.protected,
-        harm=changes.harm,
+        harm=(*changes.harm, *_outside(session or (), workspace)),
         harm_unknown=changes.harm_unknown,
         allow_test_changes=allow_test_changes,
         options=dict(options or {}),
@@ -124,6 +125,27 @@ async def gather(
         else:
             ran.append(result)
     return replace(evidence, commands=tuple(ran), not_checked=not_checked)
+
+
+# Tools of agents that write the one file they name. What a shell command writes is not seen.
+_WRITERS = frozenset({"write", "edit", "multiedit", "notebookedit", "write_file", "replace", "edit_file"})
+_SCRATCH = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/folders", "/dev")  # noqa: S108 - looked at, not used
+_AGENTS_OWN = frozenset({".claude", ".codex", ".gemini"})
+
+
+def _outside(session: Sequence[SessionCall], workspace: Path) -> list[Harm]:
+    """Files outside the workspace that the session's tools wrote, as its record names them."""
+    home, top = os.path.expanduser("~"), os.path.realpath(workspace)  # noqa: PTH111 - a name in a record
+    found = []
+    for call in session:
+        if call.name.lower() not in _WRITERS or call.ok is not True:
+            continue
+        name = call.text.partition(" (")[0].strip()
+        path = os.path.realpath(Path(top) / name.replace("$HOME", home, 1).replace("$PROJECT_ROOT", top, 1))
+        apart = not f"{path}/".startswith((f"{top}/", *(f"{one}/" for one in _SCRATCH)))
+        if apart and name and not _AGENTS_OWN & set(path.split("/")):
+            found.append(Harm(kind="outside", what=name))
+    return list(dict.fromkeys(found))
 
 
 def detect_commands(

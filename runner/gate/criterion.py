@@ -76,7 +76,18 @@ class CommandResult:
 
 
 HarmKind = Literal[
-    "deleted", "reset", "overwritten", "repository", "head", "commits", "history", "ref", "stash", "config", "hook"
+    "deleted",
+    "reset",
+    "overwritten",
+    "repository",
+    "head",
+    "commits",
+    "history",
+    "ref",
+    "stash",
+    "config",
+    "hook",
+    "outside",
 ]
 
 
@@ -86,6 +97,7 @@ class Harm:
 
     `deleted`, `reset` and `overwritten` are files that held work in no commit; `what` is the path or the name in the
     repository, `before` and `after` its short values there. `commits` only adds to the branch, `history` loses some.
+    `outside`: a file outside the workspace was written.
     """
 
     kind: HarmKind

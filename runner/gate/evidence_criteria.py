@@ -336,7 +336,7 @@ def _fault(result: CommandResult) -> tuple[str, Place] | None:
 
 
 # Q10: only work that is in no commit can be lost, and a file may go where somebody names it.
-_FILE_HARM: frozenset[HarmKind] = frozenset({"deleted", "reset", "overwritten"})
+_FILE_HARM: frozenset[HarmKind] = frozenset({"deleted", "reset", "overwritten", "outside"})
 _FORBIDDEN_GIT = Words("git_orders", "forbidden")
 _GIT_ORDERS = {
     kind: Words("git_orders", kind)
@@ -354,6 +354,7 @@ _HARM_TOLD: dict[HarmKind, str] = {
     "stash": "the stash was changed",
     "config": "settings of the repository {after}",
     "hook": "hook {after}",
+    "outside": "a file outside the workspace was written",
 }
 _HARM_ADVICE: dict[HarmKind, str] = {
     "deleted": "put the file back as it was; if it had to go, name it and say why",
@@ -367,6 +368,7 @@ _HARM_ADVICE: dict[HarmKind, str] = {
     "stash": "put the stash back as it was",
     "config": "put the settings back as they were",
     "hook": "put the hooks back as they were",
+    "outside": "work inside the workspace; put that file back as it was",
 }
 
 

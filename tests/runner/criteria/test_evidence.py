@@ -31,6 +31,7 @@ from runner.gate.criterion import (
     Finding,
     Harm,
     NotVerified,
+    SessionCall,
     Verdict,
 )
 from runner.gate.verdict import BUILT_IN, criteria_in_force, judge, team_criteria
@@ -532,3 +533,19 @@ async def test_a_check_that_cannot_be_put_on_record_is_told_and_not_run(tmp_path
     with pytest.raises(RecordError, match="what is started"):
         await running_checks(state_dir=tmp_path / "state", task_id="task-001")("touch ran", tmp_path, 10.0)
     assert not (tmp_path / "ran").exists()
+
+
+async def test_a_file_that_the_session_wrote_outside_the_workspace_is_harm_unless_it_is_named(tmp_path: Path) -> None:
+    calls = [
+        SessionCall(name="Write", text="/srv/other/app.py (3 lines)", ok=True),
+        SessionCall(name="Edit", text="src/a.py (1 replacement)", ok=True),
+        SessionCall(name="Write", text=f"{tmp_path}/b.py (3 lines)", ok=True),
+        SessionCall(name="Write", text="/tmp/scratch.py (3 lines)", ok=True),
+        SessionCall(name="Write", text="/root/.claude/plans/p.md (3 lines)", ok=True),
+        SessionCall(name="Write", text="/srv/refused.py (3 lines)", ok=False),
+        SessionCall(name="Read", text="/etc/passwd", ok=True),
+    ]
+    verdict = await judged(tmp_path, changes=MADE, session=tuple(calls))
+    assert reasons(verdict)["Q10"] == "a file outside the workspace was written: /srv/other/app.py"
+    named = await judged(tmp_path, changes=MADE, session=tuple(calls), request="Also change /srv/other/app.py")
+    assert "Q10" not in reasons(named)

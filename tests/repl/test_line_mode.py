@@ -384,6 +384,19 @@ def test_hostile_agent_text_cannot_move_the_cursor_or_ring(project: Path) -> Non
 
 
 @pytest.mark.torture
+def test_a_question_of_the_agent_stands_in_a_box_and_is_answered_at_the_prompt(project: Path) -> None:
+    with opened(project, {"output": "I read it.\n\nUp or down?"}, GOOD) as terminal:
+        terminal.wait_for("pm>")
+        terminal.send(b"write hello.py" + ENTER)
+        terminal.wait_for("? task-001 asks")
+        terminal.wait_for("/respond 1 hint")
+        terminal.send(b"/respond 1 hint up" + ENTER)
+        terminal.wait_for("task-001 COMPLETE · 2 iterations")
+        terminal.send(CTRL_D)
+        assert terminal.ends() == 0
+
+
+@pytest.mark.torture
 def test_a_task_at_its_limit_waits_for_respond_and_goes_on(project: Path) -> None:
     with opened(project, BAD, GOOD, PM_MAX_ITERATIONS="1") as terminal:
         terminal.wait_for("pm>")

@@ -62,6 +62,7 @@ _SWIFT_GAPS = re.compile(rb"^\s*#(?:if|else)|\bmacro\b|~Copyable|\bconsume\b|\bb
 # What the TypeScript grammar refuses although the compiler takes it.
 _TYPESCRIPT_GAPS = re.compile(
     rb"export type \*|import\(\s*['\"]|\bexport default (?:async )?function\s*\(|<(?:in|out) |, (?:in|out) \w"
+    rb"|\bin out \w"
 )
 _JAVASCRIPT_GAPS = re.compile(
     rb"export\s*\{[^}]*\b(?:function|class|new|delete|void|null|enum|catch|finally)\b[^}]*\}|^\s*let \w+\s*$",

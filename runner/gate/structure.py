@@ -35,6 +35,7 @@ from runner.gate.source import Source, open_source, upwards
 from runner.gate.wording import Words
 
 _GUTTED_FROM = 4  # lines of code
+_LEAST = 2  # likewise, of a body that now holds nothing at all
 _LOST_NAMES = 3
 _LOST_PART = 0.2
 _LOST_LINES = 40  # a file of fewer lines of code is not measured by them
@@ -94,7 +95,7 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
         news = after.get(key, [])
         for old, new in zip(olds, news, strict=True) if len(olds) == len(news) else ():
             if old.code_lines < _GUTTED_FROM or old.is_trivial or new.code_lines > max(2, old.code_lines // 3):
-                if old.is_trivial or not old.code_lines or not (new.is_empty or _refuses(new)):
+                if old.is_trivial or old.code_lines < _LEAST or not new.is_empty or _is_constructor(new):
                     continue
             elif not (new.is_trivial or new.returns_parameter):
                 continue
@@ -104,6 +105,10 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
                 criterion="Q3", kind="gutted", message=told, first=first, last=last,
                 advice="put the function's work back, and change only what was asked for",
             )  # fmt: skip
+
+
+def _is_constructor(function: Function) -> bool:
+    return function.name.split("::")[-1] == (function.owner or function.name).split("::")[0]
 
 
 def _by_key(functions: Iterator[Function] | Sequence[Function]) -> Mapping[str, list[Function]]:
@@ -142,8 +147,8 @@ def hollow(file: Reviewed, request: str) -> Iterator[Shown]:
 
 _TEST_NAME = re.compile(r"_*[tT]est|should_")
 _NO_OP = re.compile(
-    r"(?i)no_?op|nop|null|ignore|discard|empty|nothing|dummy|void|default|skip|silent|unused|stub|hook|fake|mock"
-    r"|^(?:on|did|will|before|after|pre|post|visit|enter|exit|leave)(?:_|$)|^_$"
+    r"(?i)no_?op|nop|null|unsupported|ignore|discard|empty|nothing|dummy|void|default|skip|silent"
+    r"|unused|stub|hook|fake|mock|^(?:on|did|will|before|after|pre|post|visit|enter|exit|leave)(?:_|$)|^_$"
 )
 _CALLED_BY_LANGUAGE = frozenset(
     {"constructor", "initialize", "deinit", "init", "main", "finalize", "dispose", "Dispose"}
@@ -181,6 +186,8 @@ def _may_be_empty(function: Function) -> bool:
         return True  # a type alone: the parameter has no name
     nested = any(above.type in function.source.language.functions for above in upwards(function.node.parent))
     given = function.parameters - {b"_"}
+    if "::" in name or (not given and not function.documented and not function.comments):
+        return True
     return (nested and not function.documented) or any(word.startswith((b"_", b"$_")) for word in given)
 
 
@@ -216,7 +223,13 @@ def _unnamed(source: Source, lines: FileLines) -> Iterator[Shown]:
                 advice = "write the test"
                 yield Shown(criterion="Q3", kind="stub", message="empty test", first=line, last=line, advice=advice)
     for function in unnamed_of(source) if not is_test_file(source.path) else ():
-        if function.texts or not function.comments or not lines.touches(*function.lines) or _is_deliberate(function):
+        if (
+            function.texts
+            or not function.comments
+            or not function.parameters
+            or not lines.touches(*function.lines)
+            or _is_deliberate(function)
+        ):
             continue
         arguments = function.node.parent
         call = arguments.parent if arguments is not None else None
@@ -374,7 +387,7 @@ def _refuses(function: Function) -> bool:
     last = texts[-1].removeprefix(b"=>").removeprefix(b"=").strip()
     if len(last) > _LONGEST or _is_meant(last) or _ANSWERS.search(last) or _COMPARES.search(STRING.sub(b'""', last)):
         return False
-    if FILLED_IN.search(last) and not re.search(rb"\byet\b|\bTODO\b", last):
+    if _is_told(last) or (FILLED_IN.search(last) and not re.search(rb"\byet\b|\bTODO\b", last)):
         return False  # said of a case that was asked about
     if function.source.language.name == "python" and last == b"return NotImplemented":
         return not function.name.startswith("__")
@@ -388,6 +401,12 @@ def _refuses(function: Function) -> bool:
 def _is_meant(statement: bytes) -> bool:
     """Whether the message says that others are to do it, or that it is not to be done."""
     return any(_MEANT.search(each) for each in re.findall(rb"[\"'`]([^\"'`]*)[\"'`]", statement))
+
+
+def _is_told(statement: bytes) -> bool:
+    """Whether the message gives a reason of its own, without a word of work to come."""
+    said = b" ".join(STRING.findall(statement))
+    return len(said.split()) >= _LEAST + 1 and _WORK_TO_COME.search(said) is None
 
 
 def _is_others_work(function: Function) -> bool:
@@ -405,6 +424,7 @@ def _is_others_work(function: Function) -> bool:
     return re.search(call, owner.text or b"") is not None  # a template method
 
 
+_WORK_TO_COME = re.compile(rb"implement|\btodo\b|\byet\b|\bsoon\b|\blater\b|coming", re.IGNORECASE)
 _BASE_NAME = re.compile(r"_*(?:Abstract|Base)|.*(?:Base|Mixin|Interface)$")
 _NAMES_WORK = re.compile(rb"[\"'`][^\"'`]*(?:implement|\btodo\b|\byet\b)", re.IGNORECASE)
 
@@ -494,7 +514,7 @@ _CODE = re.compile(rb"[=(){}\[\];:]|^\s*(?:return|import|end|else|break)\b")
 def commented_out(file: Reviewed, request: str) -> Iterator[Shown]:
     """Code that stood there and now is a comment."""
     lines = file.lines
-    if lines.old is None or not lines.removed or file.source.language.name in {"markdown", "prose"}:
+    if lines.old is None or not lines.removed or not file.source.language.functions:
         return
     if re.search(r"(?i)\bcomment(?:ed|s|ing)?\b.{0,20}\bout\b|\bdisabl", request):
         return

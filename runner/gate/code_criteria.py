@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from runner.gate.answer_text import Fence, read_answer
-from runner.gate.comments import Hit, comments_of, mark_in, read_comment, read_document
+from runner.gate.comments import MARK_BYTES, Hit, comments_of, mark_in, read_comment, read_document
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
 from runner.gate.definitions import names_of
 from runner.gate.languages import Language, by_name
@@ -250,7 +250,10 @@ def _hits(source: Source, lines: FileLines | None = None) -> Iterator[Hit]:
         yield from read_document(source.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
         return
     subject = _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
-    for comment in comments_of(source):
+    span = source.span_of(lines.added) if lines is not None else None
+    if span is not None and (MARK_BYTES.search(source.text, 0, span[0]) or MARK_BYTES.search(source.text, span[1])):
+        span = None  # old marks are counted, wherever they stand
+    for comment in comments_of(source, span):
         old = lines is not None and not lines.touches(comment.lines[0][0], comment.lines[-1][0])
         yield from read_comment(comment, mentions_marks=subject, marks_only=old)
 

@@ -11,7 +11,7 @@ import tree_sitter
 from runner.gate.answer_text import Prose, read_answer
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import Language, by_name
-from runner.gate.source import SCAN_LIMIT, Source, scan
+from runner.gate.source import SCAN_LIMIT, Source, Span, scan
 from runner.gate.wording import Words
 
 # A mark at the start of a line, whatever its case, with what shows that it is one.
@@ -27,6 +27,7 @@ MARK_LOOSE = re.compile(
     r"|(?<![\w-])(?P<c>FIXME|TBD|TODO)\W*$)"
 )
 _ANY_MARK = re.compile(r"TODO|FIXME|TBD|HACK|XXX", re.IGNORECASE)
+MARK_BYTES = re.compile(rb"TODO|FIXME|TBD|HACK|XXX|todo|fixme")
 DOMAIN = Words("marks", "name_of_a_thing")
 _MENTION = Words("marks", "mention")
 NOT_DONE = Words("missing_work", "not_done")
@@ -97,9 +98,9 @@ def clean(line: str) -> str:
 _WARNING = re.compile(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", re.MULTILINE)
 
 
-def comments_of(source: Source) -> list[Comment]:
-    """All comments of `source` in order; by its tree, or by the scanner where there is none."""
-    spans = list(_spans(source))
+def comments_of(source: Source, span: Span | None = None) -> list[Comment]:
+    """The comments of `source` that meet `span`, in order; by its tree, or by the scanner where there is none."""
+    spans = list(_spans(source, span))
     spans.sort(key=lambda span: span[0])
     merged: list[Comment] = []
     run: list[tuple[int, int, tree_sitter.Node | None]] = []
@@ -142,15 +143,15 @@ def _comment(source: Source, run: list[tuple[int, int, tree_sitter.Node | None]]
     )
 
 
-def _spans(source: Source) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
+def _spans(source: Source, span: Span | None) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
     if source.tree is None or source.language.name == "make":
         yield from ((start, end, None, False) for start, end in _scanned(source.text[:SCAN_LIMIT], source.language))
         return
-    for node in source.nodes(source.language.comments):
+    for node in source.nodes(source.language.comments, span=span):
         if source.text[node.start_byte : node.start_byte + 2] != b"#!" or node.start_byte:
             yield node.start_byte, node.end_byte, node, False
     if source.language.name == "python":
-        yield from ((node.start_byte, node.end_byte, node, True) for node in source.nodes(_DOCSTRINGS))
+        yield from ((node.start_byte, node.end_byte, node, True) for node in source.nodes(_DOCSTRINGS, span=span))
     if source.language.name in {"c", "cpp"}:
         for match in _WARNING.finditer(source.text):  # what the compiler is to say is said to people
             yield match.start("said"), match.end("said"), None, False

@@ -15,7 +15,7 @@ import tree_sitter
 
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import BODIES
-from runner.gate.source import Source, upwards
+from runner.gate.source import Source, Span, upwards
 
 _DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
 STRING = re.compile(rb"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`[^`]*`", re.DOTALL)
@@ -160,6 +160,30 @@ def is_constant(text: bytes) -> bool:
     return _EMPTY_VALUES.issuperset(_WORD.findall(_KEY.sub(b"", bare)))
 
 
+_ABSTRACT = re.compile(
+    rb"\b(?:abstract|abstractmethod|abstractproperty|overload|singledispatch\w*|hookspec|virtual|extern|external"
+    rb"|declare|native|expect)\b"
+)
+_ABSTRACT_CLASS = re.compile(rb"\b(?:abstract|Protocol|ABC|ABCMeta|Interface)\b")
+_INTERFACES = {
+    "trait_item", "trait_definition", "trait_declaration", "interface_declaration", "protocol_declaration", "module",
+}  # fmt: skip
+
+
+def is_abstract(function: Function) -> bool:
+    """Whether the syntax says that others are to fill this member."""
+    owner = function.owner_node
+    if _ABSTRACT.search(function.header) or (owner is not None and owner.type in _INTERFACES):
+        return True
+    return owner is not None and _ABSTRACT_CLASS.search(head_of(owner)) is not None
+
+
+def head_of(owner: tree_sitter.Node) -> bytes:
+    """The text of a class before its body."""
+    body, text = owner.child_by_field_name("body"), owner.text or b""
+    return text[: body.start_byte - owner.start_byte] if body is not None else text[:200].split(b"{", 1)[0]
+
+
 def _heads(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """What stands before the body, where parameters may be: the children, and those of a C declarator."""
     for child in node.children:
@@ -168,9 +192,10 @@ def _heads(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
             yield from _heads(child)
 
 
-def functions_of(source: Source) -> list[Function]:
-    """All functions with a name, in the order of the text; none where there is no tree."""
-    return [function for node in source.nodes(source.language.functions) if (function := _function(source, node))]
+def functions_of(source: Source, span: Span | None = None) -> list[Function]:
+    """The functions with a name that meet `span`, in the order of the text; none where there is no tree."""
+    nodes = source.nodes(source.language.functions, span=span)
+    return [function for node in nodes if (function := _function(source, node))]
 
 
 def _function(source: Source, node: tree_sitter.Node) -> Function | None:
@@ -178,9 +203,9 @@ def _function(source: Source, node: tree_sitter.Node) -> Function | None:
     return _of(source, node, name) if name else None
 
 
-def unnamed_of(source: Source) -> list[Function]:
+def unnamed_of(source: Source, span: Span | None = None) -> list[Function]:
     """The functions without a name: those given to others."""
-    nodes = source.nodes((*source.language.functions, *source.language.literals))
+    nodes = source.nodes((*source.language.functions, *source.language.literals), span=span)
     found = (_of(source, node, "") for node in nodes if not name_of(node))
     return [function for function in found if function is not None]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -121,6 +121,11 @@ _GENERATED_TEXT = re.compile(
 )
 
 
+Span = tuple[int, int]
+"""Where a part of a text begins and ends, in bytes."""
+_AROUND = 3
+
+
 @dataclass(frozen=True)
 class Source:
     """One text with its language. `tree` is None where there is no grammar or `note` says why it was not parsed."""
@@ -162,17 +167,28 @@ class Source:
         return not self.text[start:offset].strip()
 
     @cached_property
-    def _found(self) -> dict[tuple[str, ...], list[tree_sitter.Node]]:
+    def _found(self) -> dict[tuple[tuple[str, ...], Span | None], list[tree_sitter.Node]]:
         return {}
 
-    def nodes(self, types: tuple[str, ...]) -> list[tree_sitter.Node]:
-        """All nodes of `types`, in the order of the text; a type may be a whole pattern that captures `@node`."""
+    def nodes(self, types: tuple[str, ...], *, span: Span | None = None) -> list[tree_sitter.Node]:
+        """All nodes of `types`, in the order of the text, that meet `span`; a type may be a pattern with `@node`."""
         if self.tree is None or not types:
             return []
-        if types not in self._found:
-            found = tree_sitter.QueryCursor(_query(self.language, types)).captures(self.tree.root_node)
-            self._found[types] = sorted(found.get("node", []), key=lambda node: node.start_byte)
-        return self._found[types]
+        if (types, span) not in self._found:
+            cursor = tree_sitter.QueryCursor(_query(self.language, types))
+            if span is not None:
+                cursor.set_byte_range(*span)
+            found = cursor.captures(self.tree.root_node).get("node", [])
+            self._found[types, span] = sorted(found, key=lambda node: node.start_byte)
+        return self._found[types, span]
+
+    def span_of(self, lines: Collection[int]) -> Span:
+        """The bytes from the first to the last of some lines, and a few lines around them."""
+        if not lines:
+            return 0, 0
+        start = self.line_span(max(1, min(lines) - _AROUND))[0]
+        last = max(lines) + _AROUND
+        return start, len(self.text) if last >= len(self._starts) else self.line_span(last)[1]
 
 
 @cache

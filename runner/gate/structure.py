@@ -22,6 +22,8 @@ from runner.gate.definitions import (
     STRING,
     Function,
     functions_of,
+    head_of,
+    is_abstract,
     is_constant,
     is_trivial,
     names_of,
@@ -31,7 +33,7 @@ from runner.gate.definitions import (
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import CONDITIONAL
 from runner.gate.line_map import FileLines
-from runner.gate.source import Source, open_source, upwards
+from runner.gate.source import Source, Span, open_source, upwards
 from runner.gate.wording import Words
 
 _GUTTED_FROM = 4  # lines of code
@@ -65,6 +67,16 @@ class Reviewed:
     def __init__(self, source: Source, lines: FileLines) -> None:
         self.source = source
         self.lines = lines
+
+    @cached_property
+    def span(self) -> Span:
+        """Where its added lines are."""
+        return self.source.span_of(self.lines.added)
+
+    @cached_property
+    def touched(self) -> list[Function]:
+        """The functions that may hold added lines."""
+        return functions_of(self.source, self.span) if self.lines.added else []
 
     @cached_property
     def functions(self) -> list[Function]:
@@ -130,7 +142,7 @@ def hollow(file: Reviewed, request: str) -> Iterator[Shown]:
         return
     asked = frozenset(re.findall(r"\w{4,}", request))
     stood = _by_key(file.old_functions)
-    for function in file.functions:
+    for function in file.touched:
         if not (function.is_trivial and lines.touches(*function.lines)) or function.key in stood:
             continue
         in_tests = stands_in_tests(source, function.node)
@@ -141,8 +153,9 @@ def hollow(file: Reviewed, request: str) -> Iterator[Shown]:
         message = _hollowness(function, named=function.name in asked, in_tests=in_tests)
         if message:
             yield _at(function, "stub", message, "write what the function is to do")
-    yield from _unnamed(source, lines)
-    yield from _ellipses(source, lines)
+    if lines.added:
+        yield from _unnamed(file)
+        yield from _ellipses(file)
 
 
 _TEST_NAME = re.compile(r"_*[tT]est|should_")
@@ -214,19 +227,20 @@ _EMPTY_TEST = re.compile(
 _CATCHES = (b".catch", b".finally", b".on", b".recover", b".rescue")
 
 
-def _unnamed(source: Source, lines: FileLines) -> Iterator[Shown]:
+def _unnamed(file: Reviewed) -> Iterator[Shown]:
     """Empty tests of JavaScript; functions without a name that hold a comment in place of their code."""
+    source, lines = file.source, file.lines
     if source.language.name in {"javascript", "typescript", "tsx"}:
-        for match in _EMPTY_TEST.finditer(source.text):
+        for match in _EMPTY_TEST.finditer(source.text, *file.span):
             line = source.line_at(match.start())
             if lines.touches(line, line):
                 advice = "write the test"
                 yield Shown(criterion="Q3", kind="stub", message="empty test", first=line, last=line, advice=advice)
-    for function in unnamed_of(source) if not is_test_file(source.path) else ():
+    for function in unnamed_of(source, file.span) if not is_test_file(source.path) else ():
         if (
             function.texts
             or not function.comments
-            or not function.parameters
+            or len(function.comments.split()) < _GUTTED_FROM
             or not lines.touches(*function.lines)
             or _is_deliberate(function)
         ):
@@ -244,11 +258,12 @@ _MAY_HOLD_DOTS = {
 }  # fmt: skip
 
 
-def _ellipses(source: Source, lines: FileLines) -> Iterator[Shown]:
+def _ellipses(file: Reviewed) -> Iterator[Shown]:
     """Python's `...` as a statement where code should be; alone in what may be empty it is a `pass`."""
-    if source.language.name != "python" or b"..." not in source.text:
+    source, lines = file.source, file.lines
+    if source.language.name != "python" or source.text.find(b"...", *file.span) < 0:
         return
-    for node in source.nodes(("(expression_statement (ellipsis)) @node",)):
+    for node in source.nodes(("(expression_statement (ellipsis)) @node",), span=file.span):
         block = node.parent
         owner = block.parent if block is not None and block.type == "block" else block
         if block is None or owner is None:
@@ -263,28 +278,6 @@ def _ellipses(source: Source, lines: FileLines) -> Iterator[Shown]:
             yield Shown(criterion="Q3", kind="stub", message=told, first=line, last=line, advice=advice)
 
 
-def is_abstract(function: Function) -> bool:
-    """Whether the syntax says that others are to fill this member."""
-    owner = function.owner_node
-    if _ABSTRACT.search(function.header) or (owner is not None and owner.type in _INTERFACES):
-        return True
-    return owner is not None and _ABSTRACT_CLASS.search(_head_of(owner)) is not None
-
-
-def _head_of(owner: tree_sitter.Node) -> bytes:
-    """The text of a class before its body."""
-    body, text = owner.child_by_field_name("body"), owner.text or b""
-    return text[: body.start_byte - owner.start_byte] if body is not None else text[:200].split(b"{", 1)[0]
-
-
-_ABSTRACT = re.compile(
-    rb"\b(?:abstract|abstractmethod|abstractproperty|overload|singledispatch\w*|hookspec|virtual|extern|external"
-    rb"|declare|native|expect)\b"
-)
-_ABSTRACT_CLASS = re.compile(rb"\b(?:abstract|Protocol|ABC|ABCMeta|Interface)\b")
-_INTERFACES = {
-    "trait_item", "trait_definition", "trait_declaration", "interface_declaration", "protocol_declaration", "module",
-}  # fmt: skip
 _OVERRIDES = re.compile(rb"\b(?:override|open|protected|partial|weak)\b|@Override\b")
 _BASES = {
     "python": rb"class\s+\w+\s*(?:\[[^\]]*\])?\s*\(\s*[^)\s]", "ruby": rb"class\s+[\w:]+\s*<", "rust": rb"\bfor\b",
@@ -298,7 +291,7 @@ def _has_bases(function: Function) -> bool:
         return True
     if function.owner_node is None:
         return False
-    language, head = function.source.language.name, _head_of(function.owner_node)
+    language, head = function.source.language.name, head_of(function.owner_node)
     pattern = _BASES.get(language, rb"\b(?:extends|implements|with|use)\b")
     return re.search(pattern, re.sub(rb"\([^()]*\)", b"", head) if language != "python" else head) is not None
 
@@ -339,17 +332,17 @@ _LONGEST = 400
 def not_implemented(file: Reviewed) -> Iterator[Shown]:
     """Functions that only say that they are not implemented, and branches left with the language's own word for it."""
     source = file.source
-    if _STEMS.search(source.text) is None or is_test_double(source.path):
+    if not file.lines.added or _STEMS.search(source.text, *file.span) is None or is_test_double(source.path):
         return
     said: list[tuple[int, int]] = []
-    for function in (*file.functions, *unnamed_of(source)):
+    for function in (*file.touched, *unnamed_of(source, file.span)):
         if _refuses(function) and not _is_others_work(function):
             said.append((function.node.start_byte, function.node.end_byte))
             last = function.texts[-1].decode("utf-8", "replace")
             named = f"{function.name}() is not implemented" if function.name else "not implemented"
             line = function.statements[-1].start_point.row + 1
             yield _missing(f"{named} ({' '.join(last.split())[:60]})", line)
-    for match in _OWN_WORD.finditer(source.text):
+    for match in _OWN_WORD.finditer(source.text, *file.span):
         if any(start <= match.start() < end for start, end in said) or not _is_code(source, match.start()):
             continue
         end = source.text.find(b"\n", match.end())

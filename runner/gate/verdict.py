@@ -7,6 +7,7 @@ no finding too) is `not_verified`: it rejects nothing and never counts as passed
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
@@ -188,14 +189,14 @@ def criteria_in_force(
 TRANSIENT = frozenset({"timeout", "network", "rate_limit", "overloaded"})
 _EXCERPT = 160
 _LISTED = 200  # places of one criterion; all are judged, the rest is counted
-_NOTED = 20  # likewise of what was there before
+_NOTED = 3  # likewise of what was there before
+_FILES = 50  # files that are told to have more places than are listed
 
 
-def judge(evidence: Evidence, criteria: Sequence[Criterion]) -> Verdict:
+def judge(evidence: Evidence, criteria: Sequence[Criterion], *, listed: int | None = _LISTED) -> Verdict:
     """Judge one answer at once by `criteria` (those in force, Q1 first, none of which waits)."""
-    if not is_judged(evidence):
-        return verdict_of(evidence, ())
-    return verdict_of(evidence, [(criterion, run_criterion(criterion, evidence)) for criterion in criteria])
+    found = [(criterion, run_criterion(criterion, evidence)) for criterion in criteria] if is_judged(evidence) else []
+    return verdict_of(evidence, found, listed=listed)
 
 
 def is_judged(evidence: Evidence) -> bool:
@@ -205,19 +206,22 @@ def is_judged(evidence: Evidence) -> bool:
     return evidence.status != "TIMEOUT"
 
 
-def verdict_of(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> Verdict:
+def verdict_of(
+    evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]], *, listed: int | None = _LISTED
+) -> Verdict:
     """The verdict that `findings` come to: the one place that says PASS.
 
     RETRY where the answer ended in transient trouble; PASS where no criterion in force failed; REJECT for all else.
+    `listed` bounds the places that are listed of each criterion.
     """
     if not is_judged(evidence):
         trouble = evidence.error_kind or evidence.status.lower()
         return Verdict(judgment="RETRY", criteria_results=(), summary=f"transient trouble: {trouble}")
     if not findings:
         return Verdict(judgment="REJECT", criteria_results=(), summary="no criteria in force")
-    results = tuple(_result(criterion, finding) for criterion, finding in findings)
+    results = tuple(_result(criterion, finding, listed) for criterion, finding in findings)
     issues = tuple(
-        _issue(criterion.id, place) for criterion, finding in findings for place in _counting(finding)[:_LISTED]
+        _issue(criterion.id, place) for criterion, finding in findings for place in _counting(finding)[:listed]
     )
     failed = [(criterion, finding) for criterion, finding in findings if not finding.passed]
     return Verdict(
@@ -295,7 +299,7 @@ def _unchecked(name: str, why: str) -> Finding:
     return Finding(passed=True, not_verified=NotVerified(why=why, next=following))
 
 
-def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
+def _result(criterion: Criterion, finding: Finding, listed: int | None) -> dict[str, Any]:
     result: dict[str, Any] = {"id": criterion.id, "name": criterion.name, "passed": finding.passed}
     unverified = finding.not_verified
     if not finding.passed:
@@ -311,8 +315,10 @@ def _result(criterion: Criterion, finding: Finding) -> dict[str, Any]:
         told = asdict(finding.strength)
         listed = told.pop("survivors")[:_LISTED]
         result["strength"] = {"total": finding.strength.total, **told, "survivors": listed}
-    if (more := len(_counting(finding)) - _LISTED) > 0:
-        result["left_out"] = more
+    if unlisted := _counting(finding)[listed:] if listed is not None else ():
+        result["left_out"] = len(unlisted)
+        files = Counter(place.path for place in unlisted if place.path is not None)
+        result["left_out_in"] = dict(files.most_common(_FILES))
     if finding.usage is not None:
         result["usage"] = dict(finding.usage)
     if finding.cost_usd is not None:
@@ -353,13 +359,13 @@ def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) ->
     """What is worth saying without rejecting: old markers, text that was not parsed, flaky runs."""
     notes: list[str] = []
     for criterion, finding in findings:
-        old = [place for place in finding.places if place.preexisting]
-        notes += [
-            f"{criterion.id}: {'' if place.type == 'not_parsed' else 'was there before: '}{place.message}{_at(place)}"
-            for place in old[:_NOTED]
-        ]
-        if len(old) > _NOTED:
-            notes.append(f"{criterion.id}: and {len(old) - _NOTED} more that reject nothing")
+        unread = [place for place in finding.places if place.type == "not_parsed"]
+        notes += [f"{criterion.id}: {place.message}{_at(place)}" for place in unread]
+        old = [place for place in finding.places if place.preexisting and place.type != "not_parsed"]
+        if old:
+            told = ", ".join(f"{place.message}{_at(place)}" for place in old[:_NOTED])
+            more = f" and {len(old) - _NOTED} more" if len(old) > _NOTED else ""
+            notes.append(f"{criterion.id}: was there before and rejects nothing: {told}{more}")
     notes += [
         f"flaky: {result.command} failed once and passed when repeated" for result in evidence.commands if result.flaky
     ]
@@ -409,9 +415,9 @@ def check(
         report=report,
         files=tuple(files),
         claims=tuple(claims),
-        options={**(options or {}), "answer_alone": answer is not None},
+        options=dict(options or {}),
     )
-    return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team]), unread=tuple(unread))
+    return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team], listed=None), unread=tuple(unread))
 
 
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:

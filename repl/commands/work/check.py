@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.present.outcome import NotAcceptedError
-from repl.present.text import count_text, escape
+from repl.present.text import escape
 from runner.judging import check_paths
 from tracer.errors import NotFoundError
 
@@ -33,9 +33,6 @@ async def check(context: Context, arguments: Namespace) -> int:
     for issue in verdict.issues:
         context.output.line(_line(issue))
         context.output.record({"type": "issue", **issue})
-    unlisted = {str(result["id"]): result["left_out"] for result in verdict.criteria_results if "left_out" in result}
-    for criterion, more in unlisted.items():
-        context.output.line(f"{criterion}: {count_text(more, 'more place')} not listed")
     for path, why in report.unread:
         context.output.note(f"not judged: {escape(path)}: {escape(why)}")
     for note in verdict.notes:
@@ -46,7 +43,6 @@ async def check(context: Context, arguments: Namespace) -> int:
         "judgment": verdict.judgment,
         "criteria_results": list(verdict.criteria_results),
         "issues": list(verdict.issues),
-        "left_out": unlisted,
         "unread": [{"path": path, "why": why} for path, why in report.unread],
     }
     judged = f"{report.files} file{'' if report.files == 1 else 's'}" + (" and an answer" if answer is not None else "")
@@ -54,7 +50,7 @@ async def check(context: Context, arguments: Namespace) -> int:
         context.output.line(f"{judged}: nothing found")
         context.output.result("check", fields)
         return 0
-    count = len(verdict.issues) + sum(unlisted.values())
+    count = len(verdict.issues)
     what = f"{count} place{'' if count == 1 else 's'} found in {judged}"
     failed = next((str(result["id"]) for result in verdict.criteria_results if not result["passed"]), "Q2")
     error = NotAcceptedError(what, next_step=f"pm criteria explain {failed}")

@@ -227,10 +227,12 @@ class Workspace:
                 place = self._place(None, notes)
                 found = _compare_without_repository(tree, self.folder, place=place, stopper=stopper)
             now = _state_now(git) if git is not None and by is git else None
-            harm = harm_since(before, now, git) if before is not None else ()
-            if before is not None and by is not None:
-                harm = (*harm, *_lost_work(by, before, tree, found, folder=self.folder, limits=self._limits))
-            left = self._left(f"git:{name}", found, before, now)
+            with ThreadPoolExecutor(1) as pool:  # the disk has to confirm what an undo reads
+                kept_left = pool.submit(self._left, f"git:{name}", found, before, now)
+                harm = harm_since(before, now, git) if before is not None else ()
+                if before is not None and by is not None:
+                    harm = (*harm, *_lost_work(by, before, tree, found, folder=self.folder, limits=self._limits))
+            left = kept_left.result()
         except (GitError, OSError) as error:
             raise ComparisonError(
                 f"the workspace {str(self.folder)!r} cannot be compared with its baseline git:{tree}",
@@ -351,7 +353,7 @@ def _lost_work(
     if state.commit:
         inside = "" if folder == Path(state.top) else str(folder.relative_to(state.top))
         with suppress(GitError):  # not in that commit at all: everything is new
-            then = git.line("rev-parse", f"{state.commit}:{inside}" if inside else f"{state.commit}^{{tree}}")
+            then = f"{state.commit}:{inside}" if inside else f"{state.commit}^{{tree}}"
             raw = parse_raw(git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", then, tree))
             committed = {entry.path: entry.ids[0] for entry in raw if entry.modes[0] != ABSENT}
             uncommitted = old.keys() & {entry.path for entry in raw}

@@ -250,7 +250,8 @@ def mirror(source: str, target: str, *, linked: bool) -> None:
             mirror(entry.path, place, linked=linked or entry.name in _LINKED)
         elif not entry.name.endswith(".lock") and not entry.name.startswith("tmp_"):
             with suppress(FileNotFoundError):  # git has put another in its place
-                _mirror_file(entry, place, linked=linked)
+                # An index is large, and git puts another in its place instead of changing it.
+                _mirror_file(entry, place, linked=linked or entry.name == "index")
     _forget(target, {entry.name for entry in entries})
     if linked and not deeper and facts.st_mtime_ns < now_epoch_ms() * 1_000_000 - _TICK_NS:
         os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))  # nothing came or went: no need to look again
@@ -263,6 +264,9 @@ def _mirror_file(entry: os.DirEntry[str], place: str, *, linked: bool) -> None:
     except FileNotFoundError:
         held = None
     if linked and stat.S_ISREG(facts.st_mode):
+        if held is not None and entry.name == "index" and held.st_ino != facts.st_ino:
+            Path(place).unlink()
+            held = None
         if held is None:
             with suppress(FileExistsError):  # another task keeps the same repository
                 os.link(entry.path, place)

@@ -398,7 +398,11 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
     maker = SnapshotMaker(git, folder, place=place)
     try:
         index = git.with_index(known.index_file)
-        look = look_at(index, maker.scope.pathspec, is_plain=True)
+        with ThreadPoolExecutor(1) as pool:  # objects that are gone would be written anew, and nothing would be missed
+            held = pool.submit(git.has, known.tree)
+            look = look_at(index, maker.scope.pathspec, is_plain=True)
+        if not held.result():
+            return None
         if look.hidden or any(path.endswith(b"/") for path in look.others):
             return None
         paths = {entry.path for entry in look.changed} | look.others | known.overlay.keys()
@@ -406,7 +410,7 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
             paths |= forced(index, maker.scope.pathspec)
         found = maker.sorter.sort_out(git, paths, careful=False)
         if not any(found):
-            return TreeChanges([], b"", [], []) if git.has(known.tree) else None
+            return TreeChanges([], b"", [], [])
         base = _entries_of(look, known.overlay, maker)
         brief = git.in_passing()  # the baseline holds what has to last
         with small_index(brief, place.store) as now:

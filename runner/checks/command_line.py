@@ -231,7 +231,11 @@ class _Line:
         readable = shell is not None and not is_too_deep(self._bytes) and len(self._bytes) <= _MOST_BYTES
         tree = parse(shell, self._bytes) if shell is not None and readable else None
         known = tree is not None and not tree.root_node.has_error
-        self._deciding = self._ends(tree.root_node) if tree is not None and known else None
+        self._deciding: set[_Call] | None = None
+        try:
+            self._deciding = self._ends(tree.root_node) if tree is not None and known else None
+        except RecursionError:  # thousands of commands on one line: it is run as it is
+            self.calls.clear()
 
     @property
     def found(self) -> list[_Call]:

@@ -21,6 +21,7 @@ _MOST_TESTS: Final = 100_000
 _MOST_BYTES: Final = 64 << 20
 _MESSAGE: Final = 500
 _NAME: Final = 500
+_LONGEST_LINE: Final = 2000
 _GO: Final[Mapping[str, TestOutcome]] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 _WORDS: Final[Mapping[str, TestOutcome]] = {
     "passed": "passed",
@@ -349,7 +350,7 @@ _TEXTS: Final = (
     ),
     _Text(
         "minitest",
-        re.compile(r"^(?P<name>\S+#.+?) = (?P<s>[\d.]+) s = (?P<word>[.FES])$", re.MULTILINE),
+        re.compile(r"^(?P<name>[^\s#]+#.+?) = (?P<s>[\d.]+) s = (?P<word>[.FES])$", re.MULTILINE),
         re.compile(r"^(\d+) runs, \d+ assertions, \d+ failures, \d+ errors, \d+ skips", re.MULTILINE),
         {".": "passed", "F": "failed", "E": "error", "S": "skipped"},
     ),
@@ -368,7 +369,9 @@ def _from_output(data: bytes) -> TestReport | None:
     found = go_report(data)
     if found is not None:
         return found
-    text = _ESCAPES.sub(b"", data[-_MOST_BYTES:]).decode("utf-8", "replace").replace("\r\n", "\n")
+    # A test may print what it likes: no line of a runner is that long, and patterns may take their time on longer ones.
+    lines = (line for line in data[-_MOST_BYTES:].split(b"\n") if len(line) <= _LONGEST_LINE)
+    text = _ESCAPES.sub(b"", b"\n".join(lines)).decode("utf-8", "replace").replace("\r\n", "\n")
     reports = [_go_text(text), tap_report(text), *(_read_text(text, form) for form in _TEXTS)]
     told = [report for report in reports if report is not None]
     return merged(told) if told else None

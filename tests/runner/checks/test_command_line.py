@@ -121,6 +121,12 @@ def test_a_runner_is_given_test_files_where_it_takes_them(command: str, alone: s
     assert narrowed(command, ["README.md"]) is None
 
 
+def test_a_line_of_thousands_of_commands_is_run_as_it_is() -> None:
+    line = "pytest && " * 5000 + "pytest"
+    assert _started(line) == line
+    assert prove_nothing(f"{'(' * 3000}pytest{')' * 3000}") is None
+
+
 def test_a_hidden_runner_is_asked_by_variables_and_none_of_the_users_steers_it() -> None:
     hidden, known = plan_launch("make test", report="/r/x"), plan_launch("pytest", report="/r/x")
     assert hidden.variables["PYTEST_ADDOPTS"] == "--junitxml=/r/x-pytest.xml -o junit_family=xunit1"

@@ -191,6 +191,12 @@ def test_the_output_of_runners_is_read(text: str, outcomes: dict[str, str]) -> N
     assert _said(text.replace("\n", "\r\n")) == outcomes
 
 
+@pytest.mark.timeout(20)  # patterns that go back and forth took minutes on this
+def test_a_test_that_prints_an_endless_line_holds_nobody_up() -> None:
+    for line in ("a#" * 1_000_000, ("a#" * 900 + "\n") * 500):
+        assert _said(f"{line}\n{_MINITEST}") == {"SumTest#test_adds": "passed", "SumTest#test_carries": "failed"}
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -53,14 +53,14 @@ def task_request(
     interactive: bool,
     overrides: Mapping[str, Any] | None = None,
 ) -> Request:
-    """The request for `prompt` in `folder`; `overrides` are `run.*` values chosen in the session (keys without `run.`).
+    """The request for `prompt` in `folder`; `overrides` are values chosen in the session (keys without `run.`).
 
     Raises UsageError: criteria that are none, or a reviewer that is none.
     """
 
     def value(name: str) -> Any:
         chosen = (overrides or {}).get(name)
-        return settings.get(f"run.{name}") if chosen is None else chosen
+        return settings.get(name if "." in name else f"run.{name}") if chosen is None else chosen
 
     chosen, fallback = value("criteria"), tuple(value("fallback") or ())
     review = choose_reviewer(
@@ -137,13 +137,29 @@ def _checks(
             "given": given,
             "configured": configured,
             "detect": settings.trusted,
-            "allow_test_changes": bool(value("allow_test_changes")),
+            "tests": value("gate.tests"),
+            "require": _required(value("gate.require")),
+            "base_tests": bool(value("gate.base_tests")),
+            "harness": list(value("gate.harness") or ()),
+            "needs": list(value("gate.link") or ()),
             "options": settings.family("criteria.options"),
             "link": list(settings.get("chunk.link") or ()),
             **({} if review is None else {"review": review}),
             **({"coverage": value("coverage")} if value("coverage") else {}),
         }
     )
+
+
+def _required(checks: Any) -> list[str]:
+    """The criteria of the checks that `--require` names.
+
+    Raises UsageError: another name.
+    """
+    known = {"tests": "Q7", "test": "Q7", "lint": "Q8", "typecheck": "Q9"}
+    for name in checks or ():
+        if name not in known:
+            raise UsageError(f"{name!r} is no check", next_step="--require tests, lint or typecheck")
+    return [known[name] for name in checks or ()]
 
 
 def executor_settings(

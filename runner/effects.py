@@ -16,16 +16,16 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
+from runner.effects_port import Changed
 from runner.executors.executor_port import Answer, AnswerError, Ask, Executor, LiveSink
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Isolation
 from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
-from runner.perform import Changed
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.clock import now_epoch_ms
@@ -36,6 +36,8 @@ from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
+    from runner.checks.commands import PlannedCommand
+    from runner.checks.trial import Trials
     from tracer.distill.native import Provider
 
 _MAX_BYTES: Final = 256_000
@@ -159,6 +161,8 @@ class TaskEffects:
         self._redaction = redaction
         self._blobs = DirectoryBlobs(state_dir.blobs, second=state_dir.second_blobs)
         self._places: SubtaskPlaces | None = None
+        self._trials: Trials | None = None
+        self._planned: PlannedCommand | None = None
         # By folder, shared by all effects of one task: pm's own records are told to each one's guard.
         self._workspaces = {} if workspaces is None else workspaces
 
@@ -200,6 +204,25 @@ class TaskEffects:
             return await self._executor.ask(request, live=live)
         finally:
             loading.cancel()
+
+    async def base_tests(self, base: str, *, limit_s: float | None) -> Mapping[str, Any] | None:
+        """How the tests end before the agent is asked, as LLM_REQUEST tells it; None where no command is in force."""
+        judging = await asyncio.to_thread(_load_judging)
+        found = await judging.base_tests(await self._tests(), base, request=self._request, limit_s=limit_s)
+        if found is None:
+            return None
+        self._planned, run = found
+        told: Mapping[str, Any] = judging.told_of_base(self._planned, run)
+        return told
+
+    async def _tests(self) -> Trials:
+        if self._trials is None:
+            judging = await asyncio.to_thread(_load_judging)
+            self._trials = judging.open_trials(
+                await self._open(), request=self._request, state_dir=self._state_dir.root, task_id=self._task_id
+            )
+        trials: Trials = self._trials
+        return trials
 
     async def consult(self, request: Ask, live: LiveSink) -> Answer:
         """One question in an empty folder outside the project: no instructions or hooks in it reach the model.
@@ -243,10 +266,19 @@ class TaskEffects:
     async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
         """Everything this task changed since its first baseline, and the checks' results, judged."""
         workspace = await self._open()
-        changes = await workspace.changes(step.first_base or await workspace.baseline(f"{self._task_id}-judge"))
+        base = step.first_base or await workspace.baseline(f"{self._task_id}-judge")
+        changes = await workspace.changes(base)
         judging = await asyncio.to_thread(_load_judging)
         verdict: Verdict = await judging.judge_answer(
-            state, step, request=self._request, changes=changes, state_dir=self._state_dir.root, models=models
+            state,
+            step,
+            request=self._request,
+            changes=changes,
+            state_dir=self._state_dir.root,
+            models=models,
+            base=base,
+            trials=await self._tests(),
+            planned=self._planned,
         )
         # What could not be compared is part of what the verdict rests on.
         return replace(verdict, notes=(*verdict.notes, *changes.notes))

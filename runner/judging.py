@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from runner.agent_report import prose_of, read_report
+from runner.checks.clean_copy import Source
+from runner.checks.commands import PlannedCommand
 from runner.checks.evidence import (
     active_environment,
     detect_commands,
@@ -24,7 +26,9 @@ from runner.checks.evidence import (
     look_up_claims,
     project_venv,
     running_checks,
+    task_trials,
 )
+from runner.checks.trial import BaseRun, Trials
 from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
@@ -38,6 +42,7 @@ from runner.gate.criterion import (
     Models,
     NotVerified,
     SessionCall,
+    TestEvidence,
     Verdict,
 )
 from runner.gate.request_kind import Kind, settled_kind
@@ -150,20 +155,85 @@ def team() -> tuple[Criterion, ...]:
     return team_criteria()
 
 
+async def planned_commands(request: Request) -> tuple[PlannedCommand, ...]:
+    """The commands in force in the workspace as it is."""
+    checks = request.checks
+    return await asyncio.to_thread(
+        detect_commands,
+        Path(request.workspace),
+        given=_commands(checks.given),
+        configured=_commands(checks.configured),
+        trusted=checks.detect,
+    )
+
+
+async def base_tests(
+    trials: Trials, base: str, *, request: Request, limit_s: float | None
+) -> tuple[PlannedCommand, BaseRun | None] | None:
+    """The test command and how the tests end before the agent is asked; None where there is no command.
+
+    One that may not be started has no run.
+    """
+    command = next((one for one in await planned_commands(request) if one.kind == "test"), None)
+    if command is None or command.held_back is not None or not request.checks.base_tests:
+        return None if command is None else (command, None)
+    timeout_s = float(request.checks.timeout_s or 600.0)
+    limit_s = timeout_s if limit_s is None else min(limit_s, timeout_s)
+    return command, await trials.before(command.command, base, limit_s=limit_s, cached=True)
+
+
+def open_trials(source: Source, *, request: Request, state_dir: Path, task_id: str) -> Trials:
+    """The test runs of a task in the workspace `source`."""
+    return task_trials(source, checks=request.checks, state_dir=state_dir, task_id=task_id)
+
+
+def told_of_base(command: PlannedCommand, found: BaseRun | None) -> dict[str, Any]:
+    """The base run as LLM_REQUEST holds it."""
+    told: dict[str, Any] = {"command": command.command, "origin": command.origin}
+    if found is None:
+        held = command.held_back
+        if held is None:
+            return told | {"outcome": "not_run"}
+        return told | {"outcome": "not_verified", "why": held.why, "next": held.next}
+    run, counts = found.run, found.run.report.counts
+    told |= {"outcome": _OUTCOME[run.outcome], "passed": counts["passed"], "skipped": counts["skipped"]}
+    told |= {"failed": counts["failed"] + counts["error"], "duration_ms": round(run.duration_s * 1000)}
+    if found.not_verified is not None:
+        told |= {"outcome": "not_verified", "why": found.not_verified.why, "next": found.not_verified.next}
+    return told | ({"not_isolated": found.not_isolated} if found.not_isolated else {})
+
+
+_OUTCOME = {"passed": "pass", "failed": "fail", "not_verified": "not_verified"}
+
+
 async def judge_answer(
-    state: TaskState, step: Judge, *, request: Request, changes: Changes, state_dir: Path, models: Models | None = None
+    state: TaskState,
+    step: Judge,
+    *,
+    request: Request,
+    changes: Changes,
+    state_dir: Path,
+    models: Models | None = None,
+    base: str = "",
+    trials: Trials | None = None,
+    planned: PlannedCommand | None = None,
 ) -> Verdict:
-    """The verdict on everything that the task changed since its first baseline, and on its checks' results."""
+    """The verdict on everything that the task changed since `base`, and on its checks' results.
+
+    Without `trials` the tests run in the workspace as it is. `planned` is the test command as it was before the agent
+    could change what it is detected by.
+    """
     answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
     until = None if step.left_s is None else monotonic() + step.left_s
     trusted = checks.detect
-    commands = await asyncio.to_thread(
-        detect_commands,
-        workspace,
-        given=_commands(checks.given),
-        configured=_commands(checks.configured),
-        trusted=trusted,
-    )
+    commands = await planned_commands(request)
+    if planned is not None:
+        commands = (planned, *(command for command in commands if command.kind != "test"))
+
+    async def weigh(command: PlannedCommand, limit_s: Callable[[], float]) -> TestEvidence:
+        assert trials is not None  # noqa: S101 - given on only with trials
+        return await trials.weigh(command, base, changes.files, policy=_policy(state, request), limit_s=limit_s)
+
     venv = await asyncio.to_thread(project_venv, workspace)
     environment = active_environment(venv) if trusted and venv is not None else None
     run_check = running_checks(state_dir=state_dir, task_id=state.task_id, environment=environment)
@@ -185,7 +255,9 @@ async def judge_answer(
         error_kind=answer.error.kind if answer.error else None,
         expected=subtask.files_expected,
         commands=commands,
-        allow_test_changes=checks.allow_test_changes,
+        tests_policy=_policy(state, request),
+        weigh=None if trials is None else weigh,
+        require=checks.require,
         options=checks.options,
         timeout_s=float(checks.timeout_s or 600.0),
         left_s=step.left_s,
@@ -195,6 +267,7 @@ async def judge_answer(
     criteria = criteria_in_force(
         commands=_kinds(evidence),
         selected=checks.criteria,
+        required=checks.require,
         team=team(),
         # A part of a task is reviewed with the whole.
         review=checks.review is not None and bool(evidence.files) and step.subtask_id is None,
@@ -310,9 +383,16 @@ async def _in_thread(criterion: Criterion, evidence: Evidence) -> Finding:
     return await done
 
 
+def _policy(state: TaskState, request: Request) -> str:
+    """What the task may do to tests: as the request says, or as a person has allowed since."""
+    return "change" if state.allowed else request.checks.tests
+
+
 def _kinds(evidence: Evidence) -> list[CommandKind]:
     """The kinds that have a command; where nothing changed, one that could not run would have had nothing to show."""
-    return [*(result.kind for result in evidence.commands), *(evidence.not_checked if evidence.files else ())]
+    ran = [result.kind for result in evidence.commands]
+    tests: list[CommandKind] = ["test"] if evidence.tests is not None else []
+    return [*tests, *ran, *(evidence.not_checked if evidence.files else ())]
 
 
 def _commands(listed: Mapping[str, Any]) -> Mapping[CommandKind, str]:

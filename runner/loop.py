@@ -32,9 +32,10 @@ from runner.core.steps import (
     Step,
 )
 from runner.core.subtasks import fates, in_dependency_order, refused, summary_of
+from runner.effects_port import Apart, Changed, Effects, Place
 from runner.executors.executor_port import LiveSink
 from runner.isolation.isolation_port import Merged
-from runner.perform import Apart, Changed, Effects, Gate, Ledger, Performer, Place
+from runner.perform import Gate, Ledger, Performer
 from tracer.clock import monotonic
 from tracer.drafts import Draft, chunking_plan, final_summary, iteration_end, quality_judgment, system_rules
 from tracer.errors import PmError

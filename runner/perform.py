@@ -14,66 +14,21 @@ import random
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, cast
 
 from runner.agent_report import clean_report, read_report
 from runner.core.chunk_plan import PLAN_SCHEMA
 from runner.core.evolve import evolve
 from runner.core.state import TaskState
 from runner.core.steps import AskAgent, Judge
+from runner.effects_port import Changed, Effects
 from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink, Permissions
-from runner.gate.criterion import ModelReply, Models, Verdict
-from runner.isolation.isolation_port import Conflict, Merged
+from runner.gate.criterion import ModelReply
 from tracer.clock import monotonic
 from tracer.drafts import Draft, llm_request, llm_response, quality_judgment
 from tracer.errors import PmError, RecordError
 from tracer.facts import Entry, LlmRequest, LlmResponse
 from tracer.names import REVIEW, REVIEW_SUFFIX
-
-
-class Begun(NamedTuple):
-    """How the subtasks are kept apart: `worktrees` or `direct`; `why` says why not side by side."""
-
-    isolation: str
-    why: str = ""
-
-
-class Place(NamedTuple):
-    """Where a subtask works, and the effects bound to it."""
-
-    effects: Effects
-    workspace: str
-
-
-class Apart(Protocol):
-    """The places of one task's subtasks. Every call may be repeated, also by another process after a kill.
-
-    Every method may raise PmError; `parallel` False: one subtask after another.
-    """
-
-    parallel: bool
-
-    async def begin(self, *, branch: str) -> Begun:
-        """Record the person's work as everyone's start; `branch` is where the result is to go ("": their files)."""
-
-    async def open(self, subtask_id: str, *, fresh: bool) -> Place:
-        """The subtask's place: as it was left, or `fresh` on what is merged so far."""
-
-    async def merge(self, subtask_id: str) -> Merged | Conflict:
-        """Merge what the subtask did."""
-
-    async def merged(self) -> tuple[str, ...] | None:
-        """What is merged, in that order; None where only the record knows."""
-
-    async def whole(self) -> Place:
-        """A place with the merged result."""
-
-    async def hand_over(self, *, branch: str) -> None:
-        """Give the merged result to the user; a ConflictError has touched nothing: they changed the same lines."""
-
-    async def close(self, *, keep_results: bool) -> None:
-        """Remove the places; `keep_results`: what is merged stays for a resume."""
-
 
 _BACKOFF_S: Final = 1.0
 _BACKOFF_MAX_S: Final = 60.0
@@ -83,56 +38,6 @@ _SAME_TIME_S: Final = 0.05  # an executor's own clock may run out just before ou
 # An executor ends its agent at the limit and tells what was spent and which session it was: it gets this much longer.
 _TO_END_S: Final = 10.0
 _WORTH_TELLING_MS: Final = 100
-
-
-class Changed(NamedTuple):
-    """What differs from a baseline: workspace paths, and the blob that holds the unified diff (None: no change).
-
-    `left` is the blob that an undo reads; `collateral` is what happened to the user's uncommitted files, repository
-    and state dir, as LLM_RESPONSE records it.
-    """
-
-    paths: tuple[str, ...]
-    diff_blob: str | None = None
-    left: str | None = None
-    collateral: tuple[dict[str, str], ...] = ()
-
-
-class Effects(Protocol):
-    """What the loop asks of the world. Every method may raise PmError; nothing else."""
-
-    async def rules(self) -> str:
-        """The mandatory rules' text."""
-
-    async def baseline(self, label: str) -> str:
-        """A durable baseline of the workspace; returns its id."""
-
-    async def changed(self, base: str) -> Changed:
-        """What differs from `base` now."""
-
-    async def ask(self, request: Ask, live: LiveSink) -> Answer:
-        """One question to the agent."""
-
-    async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
-        """Evidence gathered and judged; `models` is what criteria may ask."""
-
-    async def consult(self, request: Ask, live: LiveSink) -> Answer:
-        """One question to a model that may touch nothing: it works in an empty folder; its workspace is set here."""
-
-    async def kept(self, question: str, *, before_ms: int) -> str | None:
-        """The answer that was kept for a question of this hash, if it was there before then."""
-
-    async def keep(self, question: str, text: str) -> None:
-        """Keep an answer; trouble in doing so costs nothing but the next asking."""
-
-    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
-        """The path of the agentic trace of the session behind `answer`, None where there is none.
-
-        What the session held before `since_ms` (the task's beginning) is not this task's.
-        """
-
-    def apart(self, state: TaskState) -> Apart:
-        """Where the subtasks of the task work; the same for every call."""
 
 
 def backoff_s(step: AskAgent, *, spread: float) -> float:
@@ -232,6 +137,7 @@ class Performer:
         """Record the request, ask, record the answer."""
         waited_ms = await self._wait(step)
         base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
+        tests = await self._base_tests(step, base)
         name, model = _agent_of(self._ledger.state, step.subtask_id)
         told = waited_ms >= _WORTH_TELLING_MS or (waited_ms and self._time_is_over(waited_ms))
         draft = llm_request(
@@ -242,6 +148,7 @@ class Performer:
             base=base,
             purpose=step.purpose,
             waited_ms=waited_ms if told else 0,
+            base_tests=tests,
             iteration_index=step.iteration_index,
             subtask_id=step.subtask_id,
         )
@@ -254,6 +161,20 @@ class Performer:
                 answer, duration_ms = await self._answer(step, written, budget_usd=None)
         await asyncio.sleep(0)  # whoever waits for the slot is asked before this answer is written down
         await self._write_down(step, answer, base=base, duration_ms=duration_ms)
+
+    async def _base_tests(self, step: AskAgent, base: str | None) -> Mapping[str, Any] | None:
+        """The tests before the first request of a loop: a suite that cannot run is told before money is spent."""
+        if base is None or self._ledger.state.loop(step.subtask_id).first_base is not None:
+            return None
+        self._live(
+            Live(
+                kind="notice",
+                text="the tests run once before the agent is asked",
+                task_id=self._ledger.state.task_id,
+                subtask_id=step.subtask_id,
+            )
+        )
+        return await self._effects.base_tests(base, limit_s=self._gate.time_left(_time_left_s(self._ledger.state)))
 
     async def _ask_within(self, step: AskAgent, draft: Draft, *, base: str | None) -> None:
         """Ask for a share of the money that is left; nothing is recorded where nothing is."""
@@ -379,6 +300,9 @@ class Performer:
                 notes=list(verdict.notes),
                 unreached=list(verdict.unreached),
                 question=asdict(verdict.question) if verdict.question is not None else None,
+                unsettled=list(verdict.unsettled),
+                tests=verdict.tests,
+                expectations=list(verdict.expectations),
                 iteration_index=step.iteration_index,
                 subtask_id=step.subtask_id,
             )

@@ -44,7 +44,7 @@ from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
-    from runner.perform import Effects
+    from runner.effects_port import Effects
     from runner.task_log import TaskLog
     from tracer.tracepack import TracePack
 

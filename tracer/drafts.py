@@ -37,9 +37,10 @@ def quality_judgment(
     subtask_id: str | None,
     **more: Any,
 ) -> Draft:
-    """QUALITY_JUDGMENT; `more`: issues, duration_ms, whole, notes, unreached, question, conflict, conflict_text.
+    """QUALITY_JUDGMENT.
 
-    What is None, False or empty is left out, but for issues and duration_ms.
+    `more`: issues, duration_ms, whole, notes, question, unreached, unsettled, tests, expectations, conflict,
+    conflict_text. What is None, False or empty is left out, but for issues and duration_ms.
     """
     data: dict[str, Any] = {"judgment": judgment, "criteria_results": list(criteria_results), "summary": summary}
     data |= {key: value for key, value in more.items() if value or key in {"issues", "duration_ms"}}
@@ -95,6 +96,7 @@ def llm_request(
     base: str | None,
     purpose: str,
     waited_ms: int,
+    base_tests: Mapping[str, Any] | None = None,
     iteration_index: int,
     subtask_id: str | None,
     **keys: Any,
@@ -105,6 +107,8 @@ def llm_request(
         data["subtask_id"] = subtask_id
     if waited_ms:
         data["waited_ms"] = waited_ms
+    if base_tests is not None:
+        data["base_tests"] = dict(base_tests)
     return Draft("LLM_REQUEST", data, iteration_index, subtask_id)
 
 
@@ -147,7 +151,7 @@ def final_summary(
 
     status, total_iterations, files_modified, usage, cost_usd, duration_ms, reason, diff_blob, verification.
     """
-    listed = [one._asdict() for one in unverified]
+    listed = [one.to_dict() for one in unverified]
     told = {
         "not_verified": listed,
         "detail": detail,

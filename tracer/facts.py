@@ -93,12 +93,12 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _count(value: Any) -> int:
-    return _whole(value) or 0
-
-
 def _number(value: Any) -> float | None:
     return value if type(value) is float else _whole(value)
+
+
+def _count(value: Any) -> int:
+    return _whole(value) or 0
 
 
 def _flag(value: Any) -> bool:
@@ -203,18 +203,36 @@ class ReviewChoice(Part):
 
 
 class CheckChoice(Part):
-    """What is checked: `given` and `configured` are commands by kind, `detect` whether detected ones may run."""
+    """What is checked: `given` and `configured` are commands by kind, `detect` whether detected ones may run.
+
+    `require` holds the criteria that must not end unverified; `harness` are files of the project that steer its tests,
+    `needs` ignored folders that the tests need.
+    """
 
     __slots__ = ()
     given = Key(_mapping)
     configured = Key(_mapping)
     detect = Key(bool)
-    allow_test_changes = Key(bool)
     options = Key(_mapping)
     timeout_s = Key(_number)
     link = Key(_texts)
     review = Key(_part(ReviewChoice))
     coverage = Key(_text)
+    require = Key(_texts)
+    harness = Key(_texts)
+    needs = Key(_texts)
+
+    @property
+    def tests(self) -> str:
+        """What the task may do to tests: `add` to them, `change` what they expect, or nothing: `frozen`."""
+        if self.data.get("allow_test_changes") is True:  # records of the first version
+            return "change"
+        return _text(self.data.get("tests")) or "add"
+
+    @property
+    def base_tests(self) -> bool:
+        """Whether the tests run once before the agent is asked; records from before say nothing."""
+        return self.data.get("base_tests") is not False
 
     @property
     def criteria(self) -> list[str] | None:
@@ -349,8 +367,31 @@ class ChunkingPlan(Entry):
     done = Key(_texts)
 
 
+class TestRun(Part):
+    """What a run of the tests showed: of a judgment, or before the task. `outcome` as of a criterion; 0 is none.
+
+    `why` and `next` where it is not verified; `not_isolated` says why no clean copy was used.
+    """
+
+    __slots__ = ()
+    __test__ = False  # no class of tests for pytest
+    command = Key(_text)
+    origin = Key(_text)
+    outcome = Key(_text)
+    passed = Key(_count)
+    failed = Key(_count)
+    skipped = Key(_count)
+    new = Key(_count)
+    why = Key(_text)
+    next = Key(_text)
+    not_isolated = Key(_text)
+
+
 class LlmRequest(Entry):
-    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan, or `review`."""
+    """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan, or `review`.
+
+    `base_tests` is how the tests ended before the task.
+    """
 
     __slots__ = ()
     prompt = Key(_text)
@@ -360,6 +401,7 @@ class LlmRequest(Entry):
     base = Key(_text_or_none)
     purpose = Key(_text)
     waited_ms = Key(_whole)
+    base_tests = Key(_part(TestRun))
 
 
 class AgentError(Part):
@@ -494,16 +536,32 @@ class LlmResponse(Entry):
 
 
 class Unverified(NamedTuple):
-    """One criterion that could not be checked: why, and the next step that lets it be checked."""
+    """One criterion that could not be checked: why, and the next step that lets it be checked.
+
+    `ran`: its command was run all the same, and did not settle it.
+    """
 
     criterion: str
     why: str
     next: str
+    ran: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """As stored and shown; `ran` where it did."""
+        told = {"criterion": self.criterion, "why": self.why, "next": self.next}
+        return told | ({"ran": True} if self.ran else {})
 
 
 def _unverified(value: Any) -> tuple[Unverified, ...]:
     listed = [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else ()
-    return tuple([Unverified(*(_text(item.get(name)) for name in Unverified._fields)) for item in listed])
+    return tuple(
+        [
+            Unverified(
+                _text(item.get("criterion")), _text(item.get("why")), _text(item.get("next")), _flag(item.get("ran"))
+            )
+            for item in listed
+        ]
+    )
 
 
 class Survivor(Part):
@@ -586,6 +644,16 @@ class Question(Part):
     by = Key(_text)
 
 
+class ChangedExpectation(Part):
+    """One place where a task changed what a test expects: the lines before and after."""
+
+    __slots__ = ()
+    path = Key(_text)
+    line = Key(_whole)
+    old = Key(_text)
+    new = Key(_text)
+
+
 class QualityJudgment(Entry):
     """What the criteria say of an answer; `whole`: of the merged result of all subtasks.
 
@@ -602,6 +670,9 @@ class QualityJudgment(Entry):
     asked = Key(_part(Question), "question")
     notes = Key(_texts)
     unreached = Key(_texts)
+    unsettled = Key(_texts)
+    tests = Key(_part(TestRun))
+    expectations = Key(_parts(ChangedExpectation))
     conflict = Key(_texts)
     conflict_text = Key(_text)
 
@@ -645,7 +716,7 @@ class QualityJudgment(Entry):
     def unverified(self) -> tuple[Unverified, ...]:
         """The criteria that could not be checked."""
         return tuple(
-            Unverified(result.id or "?", result.why, result.next)
+            Unverified(result.id or "?", result.why, result.next, _flag(result.data.get("ran")))
             for result in self.criteria_results
             if result.outcome == "not_verified" and not result.advisory
         )

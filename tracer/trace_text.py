@@ -12,7 +12,7 @@ from unicodedata import category
 
 from tracer import facts
 from tracer.names import REVIEW
-from tracer.verification import unverified_in, unverified_text
+from tracer.verification import tests_text, unverified_in, unverified_text
 
 _NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
@@ -102,7 +102,8 @@ def _judgment(entry: facts.QualityJudgment) -> str:
         return f"RETRY ({summary})" if summary and summary != "RETRY" else "RETRY"
     if entry.judgment != "REJECT":
         unverified = unverified_text(unverified_in([entry]))
-        return f"{entry.judgment} ({unverified})" if unverified else entry.judgment
+        told = "; ".join(part for part in (tests_text(entry.tests), unverified) if part)
+        return f"{entry.judgment} ({told})" if told else entry.judgment
     failed = [_failure(result, entry.issues) for result in entry.failures]
     return f"REJECT ({'; '.join(failed)})" if failed else "REJECT"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tracer.facts import QualityJudgment, Strength, Survivor, Unverified
+from tracer.facts import QualityJudgment, Strength, Survivor, TestRun, Unverified
 from tracer.names import Verification
 
 _TESTS = "Q7"
@@ -62,15 +62,29 @@ def unverified_text(unverified: Iterable[Unverified], *, prefix: str = "pm ") ->
 
     `prefix` is what a command begins with where this shows. Recorded text in it is as it was recorded.
     """
-    grouped: dict[tuple[str, str], list[str]] = {}
+    grouped: dict[Unverified, list[str]] = {}
     for one in unverified:
-        grouped.setdefault((one.why, one.next), []).append(_NAMES.get(one.criterion, one.criterion))
-    return "; ".join(_clause(names, why, following, prefix) for (why, following), names in grouped.items())
+        grouped.setdefault(one._replace(criterion=""), []).append(_NAMES.get(one.criterion, one.criterion))
+    return "; ".join(_clause(names, one, prefix) for one, names in grouped.items())
 
 
-def _clause(names: list[str], why: str, following: str, prefix: str) -> str:
+def tests_text(tests: TestRun | None) -> str:
+    """`tests passed (42, 3 new)`, with why they did not run on a clean copy; empty where they did not pass."""
+    if tests is None or tests.outcome != "pass":
+        return ""
+    count = f" ({tests.passed}{f', {tests.new} new' if tests.new else ''})" if tests.passed else ""
+    return f"tests passed{count}" + (f", not isolated: {tests.not_isolated}" if tests.not_isolated else "")
+
+
+def tests_in(judgments: Iterable[QualityJudgment]) -> TestRun | None:
+    """What the newest of these judgments tells of the tests."""
+    return next((judgment.tests for judgment in reversed(list(judgments)) if judgment.tests is not None), None)
+
+
+def _clause(names: list[str], one: Unverified, prefix: str) -> str:
     first, *others = names
-    said = "not run" if first in _NAMES.values() else "not verified"
+    why, following = one.why, one.next
+    said = "not run" if first in _NAMES.values() and not one.ran else "not verified"
     if following.startswith("pm "):
         following = prefix + following.removeprefix("pm ")
     text = f"{first} {said}{f': {why}' if why else ''}{f' ({following})' if following else ''}"

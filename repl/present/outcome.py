@@ -9,6 +9,7 @@ from repl.present.text import count_text, one_line
 from runner.core.task import TaskOutcome
 from tracer.errors import CredentialsError, LimitError, PmError, TraceError, UnavailableError
 from tracer.facts import Question
+from tracer.verification import unverified_text
 
 
 class NotAcceptedError(PmError):
@@ -42,9 +43,10 @@ def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "answer": outcome.answer,
         "question": outcome.question.text if outcome.question is not None else None,
         "verification": outcome.verification,
-        "not_verified": [one._asdict() for one in outcome.not_verified],
+        "not_verified": [one.to_dict() for one in outcome.not_verified],
         "strength": None if outcome.strength is None else dict(outcome.strength.data),
         "unreached": list(outcome.unreached),
+        "tests": dict(outcome.tests.data) if outcome.tests else None,
     }
 
 
@@ -98,6 +100,13 @@ def _asked(question: Question) -> str:
 
 
 def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError:
+    if outcome.reason == "not_verified":
+        short = short_id(outcome.task_id)
+        return LimitError(
+            f"{outcome.task_id} is done and not verified",
+            why=one_line(unverified_text(outcome.not_verified, prefix=prefix), 500),
+            next_step=f"{prefix}diff {short}   then   {prefix}resume {short}",
+        )
     short, last = short_id(outcome.task_id), outcome.judgments[-1] if outcome.judgments else "none"
     if outcome.question is not None:
         return LimitError(

@@ -14,7 +14,7 @@ from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
 from tracer import facts
 from tracer.names import REVIEW
-from tracer.verification import strength_text, survivor_text, unreached_text, unverified_in, unverified_text
+from tracer.verification import strength_text, survivor_text, tests_text, unreached_text, unverified_in, unverified_text
 
 _TEXT: Final = 6_000
 _THOUGHT: Final = 1_500
@@ -290,7 +290,19 @@ class Progress:
         if fact.subtask_id is None or not self.board.standings:
             self.stream.reset()
         self._answering.pop(fact.subtask_id, None)
-        return []
+        return self._base_tests(fact.base_tests) if fact.base_tests and fact.subtask_id is None else []
+
+    def _base_tests(self, tests: facts.TestRun) -> list[str]:
+        """How the tests ended before the task: what cannot be verified is said before the agent has cost anything."""
+        if tests.outcome == "not_verified":
+            text = self._unverified([facts.Unverified("Q7", tests.why, tests.next)]).removeprefix(", ")
+        elif tests.outcome in {"pass", "fail"}:
+            counts = (("passed", tests.passed), ("failed", tests.failed), ("skipped", tests.skipped))
+            told = ", ".join(f"{count} {word}" for word, count in counts if count)
+            text = f"tests before the task: {told or 'the command fails'}   {one_line(tests.command, 60)}"
+        else:
+            return []
+        return [f"  {text}", *([f"  not isolated: {one_line(tests.not_isolated)}"] if tests.not_isolated else [])]
 
     def _working(self) -> str:
         numbers = self.board.running
@@ -343,7 +355,9 @@ class Progress:
         detail = failed_text(fact) or one_line(fact.summary, 160)
         if fact.judgment == "PASS":
             passed = [result for result in fact.criteria_results if result.passed and result.outcome != "not_verified"]
-            detail = " ".join(escape(result.id) for result in passed) + self._unverified(unverified_in([fact]))
+            told = one_line(tests_text(fact.tests), 160)
+            detail = " ".join(escape(result.id) for result in passed) + (f", {told}" if told else "")
+            detail += self._unverified(unverified_in([fact]))
         suggestions = (one_line(issue.suggestion, 100) for issue in fact.issues)
         self._mend = ", ".join(list(dict.fromkeys(filter(None, suggestions)))[:3])
         what = "whole" if fact.whole else f"[{self.iteration}]"
@@ -354,7 +368,7 @@ class Progress:
             lines.append(f"{said}; not noticed: {missed}" if missed else said)
         if fact.unreached:
             lines.append(f"      no test reaches {one_line(unreached_text(fact.unreached), 160)}")
-        return lines
+        return [*lines, *expectation_lines(fact)]
 
     def _rejection_details(self, fact: facts.RejectionDetails) -> list[str]:
         if fact.subtask_id is not None or self.question is not None:
@@ -369,7 +383,7 @@ class Progress:
         """
         parts = [
             f"{self.task_id} {outcome.status}{self._unverified(outcome.not_verified)}",
-            "tests passed" if outcome.verification == "verified" else "",
+            tests_text(outcome.tests) or ("tests passed" if outcome.verification == "verified" else ""),
             count_text(outcome.iterations, "iteration"),
             count_text(len(outcome.files_modified), "file"),
             tokens_text(self.tokens or None),
@@ -389,6 +403,21 @@ class Progress:
     def hints(self) -> str:
         short = short_id(self.task_id)
         return f"{self.prefix}diff {short}   {self.prefix}trace {short}"
+
+
+_EXPECTATIONS = 10
+
+
+def expectation_lines(fact: facts.QualityJudgment) -> list[str]:
+    """Each place where the task changed what a test expects, old and new."""
+    lines: list[str] = []
+    for place in fact.expectations[:_EXPECTATIONS]:
+        lines.append(f"      {one_line(place.path, 100)}:{place.line}")
+        for sign, text in (("-", place.old), ("+", place.new)):
+            lines += [f"        {sign} {one_line(line.rstrip(), 110)}" for line in text.splitlines()[:6]]
+    if (more := len(fact.expectations) - _EXPECTATIONS) > 0:
+        lines.append(f"      and {more} more places: see the diff")
+    return lines
 
 
 def fit(parts: Sequence[str], columns: int) -> str:

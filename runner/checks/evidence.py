@@ -10,12 +10,18 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from runner.checks.clean_copy import CleanCopy, Source
 from runner.checks.commands import PROJECT_FILES, PlannedCommand, failing_tests, plan_commands
+from runner.checks.reports import CommandRun
+from runner.checks.run_tests import KEEP_BYTES, TestPlace, run_tests
+from runner.checks.trial import Trials
 from runner.gate.claimed_paths import claimed_paths, requested_paths
 from runner.gate.criterion import (
     ChangedFile,
@@ -26,6 +32,7 @@ from runner.gate.criterion import (
     Harm,
     NotVerified,
     SessionCall,
+    TestEvidence,
 )
 from runner.gate.request_kind import Kind
 from runner.processes.command import ProcessResult, run_command
@@ -34,13 +41,14 @@ from runner.processes.orphans import CHECK_OF
 from runner.workspace.changes import Changes
 from tracer.clock import monotonic
 from tracer.errors import RecordError
-from tracer.facts import Report
+from tracer.facts import CheckChoice, Report
 
 _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
 _TAIL = 8192
 _KEEP = 256 * 1024
 _LEAST_S = 0.001
+_NO_PROGRAM = 127  # what shells end with then
 _MAX_OUTPUT = 256 * 1024 * 1024
 # A command's last word about a program that is not there: python -m, npx, cargo, rustup.
 _NO_TOOL = re.compile(
@@ -50,12 +58,13 @@ _NO_TOOL = re.compile(
     re.MULTILINE,
 )
 _INTERPRETER = re.compile(r"(?:^|/)(?:python[\d.]*|(?:ba|da|z)?sh|node|bun|deno|ruby|perl|php)$")
-# Shells end with 127 then; make and some script runners end otherwise and tell that number.
+# Make and some script runners end otherwise and tell that number.
 _ENDED_127 = re.compile(r"^\S*make\S* \*\*\* .*Error 127$|exit code 127\b", re.MULTILINE)
 _NOT_FOUND = re.compile(r"(?:^|[\s:])([\w./+@-]+): (?:(?:command )?not found|No such file or directory)$", re.MULTILINE)
 
 
 RunCheck = Callable[[str, Path, float], Awaitable[ProcessResult]]
+Weigh = Callable[[PlannedCommand, Callable[[], float]], Awaitable[TestEvidence]]
 
 
 async def gather(
@@ -70,7 +79,9 @@ async def gather(
     error_kind: str | None = None,
     expected: Sequence[str] = (),
     commands: Sequence[PlannedCommand] = (),
-    allow_test_changes: bool = False,
+    tests_policy: str = "add",
+    weigh: Weigh | None = None,
+    require: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     timeout_s: float = 600.0,
     left_s: float | None = None,
@@ -84,7 +95,8 @@ async def gather(
 
     `changes` is what this task changed against its first baseline; `expected` lists paths the task must deliver;
     `commands` come from `detect_commands`; they are not run where the answer ended in trouble. `unused_venv` is the
-    project's virtual environment where they run without it, which tells why a tool is missing. `timeout_s` is for each
+    project's virtual environment where they run without it, which tells why a tool is missing. `weigh` holds the tests
+    against the base; without it they run in the workspace as it is. `timeout_s` is for each
     command, `left_s` for all of them together.
 
     Raises:
@@ -109,7 +121,8 @@ async def gather(
         protected_changes=changes.protected,
         harm=(*changes.harm, *_outside(session or (), workspace)),
         harm_unknown=changes.harm_unknown,
-        allow_test_changes=allow_test_changes,
+        tests_policy=tests_policy,
+        require=tuple(require),
         options=dict(options or {}),
     )
     if error_kind is not None or status == "TIMEOUT":
@@ -118,13 +131,17 @@ async def gather(
     not_checked: dict[CommandKind, NotVerified] = {}
     run_check = run_check or running_checks()
     changed = frozenset(file.path for file in changes.files)
+    tests: TestEvidence | None = None
     for command in commands:
+        if command.kind == "test" and weigh is not None and command.held_back is None:
+            tests = await weigh(command, _within(timeout_s, until))
+            continue
         result = await _run(command, workspace, _within(timeout_s, until), run_check, unused_venv, changed)
         if isinstance(result, NotVerified):
             not_checked[command.kind] = result
         else:
             ran.append(result)
-    return replace(evidence, commands=tuple(ran), not_checked=not_checked)
+    return replace(evidence, commands=tuple(ran), not_checked=not_checked, tests=tests)
 
 
 # Tools of agents that write the one file they name. What a shell command writes is not seen.
@@ -253,7 +270,7 @@ async def _run(
     if command.held_back is not None:
         return command.held_back
     first = await run_check(command.command, workspace, limit_s())
-    missing = _missing_tool(command.command, first)
+    missing = _missing_tool(command.command, exit_code=first.exit_code, text=first.text)
     if missing and changed.isdisjoint(_started_files(command.command)):
         return _not_found(missing, command.kind, unused_venv)
     result = _result(command, first)
@@ -276,15 +293,15 @@ def _result(command: PlannedCommand, run: ProcessResult) -> CommandResult:
     )
 
 
-def _missing_tool(command: str, run: ProcessResult) -> str:
+def _missing_tool(command: str, *, exit_code: int | None, text: str) -> str:
     """The program or module without which the command could not even begin; empty where nothing is missing."""
-    if run.exit_code == 0:
+    if exit_code == 0:
         return ""
-    if (told := _NO_TOOL.search(run.text)) and not (told["module"] and f"-m {told['module']}" not in command):
+    if (told := _NO_TOOL.search(text)) and not (told["module"] and f"-m {told['module']}" not in command):
         return next(name for name in told.groups() if name)
-    if not run.missing_tool and not _ENDED_127.search(run.text):
+    if exit_code != _NO_PROGRAM and not _ENDED_127.search(text):
         return ""
-    named = _NOT_FOUND.findall(run.text) or command.split()
+    named = _NOT_FOUND.findall(text) or command.split()
     return "" if "/" in named[-1] else str(named[-1])  # a path is the workspace's own: its absence is a fault
 
 
@@ -321,6 +338,55 @@ def active_environment(venv: Path) -> dict[str, str]:
     return {**environment, "VIRTUAL_ENV": str(venv), "PATH": path}
 
 
+def task_trials(source: Source, *, checks: CheckChoice, state_dir: Path, task_id: str) -> Trials:
+    """The test runs of a task in the workspace `source`; each is on record in `state_dir`, to be ended after a kill."""
+    venv = project_venv(source.folder)
+    used = venv if checks.detect else None
+
+    async def run(command: str, copy: CleanCopy | None, limit_s: float) -> CommandRun:
+        if copy is not None:
+            return await _run_tests(command, copy, limit_s)
+        with tempfile.TemporaryDirectory(prefix="pm-reports-") as reports:
+            here = CleanCopy.of_folder(source.folder, reports=Path(reports), state_dir=state_dir)
+            return await _run_tests(command, here, limit_s)
+
+    async def _run_tests(command: str, copy: CleanCopy, limit_s: float) -> CommandRun:
+        async def start(argv: Sequence[str], environment: Mapping[str, str]) -> ProcessResult:
+            return await run_command(
+                copy.argv(argv),
+                cwd=copy.tree,
+                env=environment,
+                timeout_s=limit_s,
+                keep_bytes=KEEP_BYTES,
+                max_output_bytes=_MAX_OUTPUT,
+                state_dir=state_dir,
+                label=f"{CHECK_OF}{task_id}",
+            )
+
+        own = command_environment() if used is None else active_environment(copy.workspace / used.name)
+        place = TestPlace(tree=copy.tree, seen_as=copy.workspace, reports=copy.reports)
+        try:
+            await asyncio.to_thread(_empty, copy.reports)
+            ran = await run_tests(command, place=place, start=start, environment=own)
+        except OSError as error:
+            raise _cannot_start(command, error) from error
+        missing = _missing_tool(command, exit_code=ran.exit_code, text=ran.output_tail)
+        if missing and used is None and venv is not None and (venv / "bin" / missing).exists():
+            return replace(ran, doubt=_not_found(missing, "test", venv))
+        return replace(ran, missing_tool=missing)
+
+    return Trials(source, state_dir=state_dir, run=run, links=checks.needs, harness=checks.harness)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink() if not path.is_dir() or path.is_symlink() else shutil.rmtree(path)
+
+
+def _cannot_start(command: str, error: OSError) -> RecordError:
+    return RecordError(f"cannot start {command!r}", why=error, next_step="free space, memory or processes, then resume")
+
+
 def running_checks(
     *, state_dir: Path | None = None, task_id: str = "", environment: Mapping[str, str] | None = None
 ) -> RunCheck:
@@ -342,8 +408,6 @@ def running_checks(
                 label=f"{CHECK_OF}{task_id}",
             )
         except OSError as error:
-            raise RecordError(
-                f"cannot start {command!r}", why=error, next_step="free space, memory or processes, then resume"
-            ) from error
+            raise _cannot_start(command, error) from error
 
     return run

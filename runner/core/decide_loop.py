@@ -239,12 +239,16 @@ def end_iteration(loop: LoopState, subtask_id: str | None, judgment: str) -> App
 
 def _after_iteration(state: TaskState, loop: LoopState, subtask_id: str | None) -> Step:
     asks_person = state.request.limits.on_limit == "ask" and not state.action
-    if (question := loop.question) is not None and (question.by == "agent" or not state.action):
+    question = loop.question
+    if question is not None and (question.by == "agent" or not state.action):
         if state.request.limits.on_limit == "ask":
             return AwaitPerson("asked")
         if question.by == "agent":
             return Finish("INCOMPLETE", "asked")
-    if loop.passed and (question is None or state.action != "hint"):
+    unsettled = loop.passed and bool(loop.judgment.unsettled)
+    if unsettled and not state.action:
+        return AwaitPerson("not_verified") if asks_person else Finish("INCOMPLETE", "not_verified")
+    if loop.passed and not unsettled and (question is None or state.action != "hint"):
         return Finish("COMPLETE", "passed")
     if (over := over_limit(state)) is not None:
         return over

@@ -58,6 +58,8 @@ def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
     if state.plan is not None and state.plan.proposed:
         request = request._replace(limits=request.limits._replace(**limits))
         return _about_plan(state._replace(request=request), state.plan, entry)
+    if action == "allow" and state.main.judgment.unsettled:  # it is judged once more, with the changed tests allowed
+        return state._replace(main=state.main._replace(phase="answered"), allowed=True, facts=state.facts + 1)
     if action in ("continue", "hint", "allow"):
         request = request._replace(limits=request.limits._replace(**limits))
         if more is not None and more > 0:

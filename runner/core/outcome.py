@@ -18,7 +18,7 @@ from runner.core.task import TaskOutcome
 from tracer.drafts import Draft, continued_request
 from tracer.facts import Continues, Entry, LlmResponse, UserRequest
 from tracer.names import FINAL_STATUSES, REVIEW, TaskStatus
-from tracer.verification import strength_in, unreached_in, unverified_in, verification_of
+from tracer.verification import strength_in, tests_in, unreached_in, unverified_in, verification_of
 
 
 def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> TaskOutcome:
@@ -36,6 +36,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         strength=strength_in(state.last_judgments),
         unreached=unreached_in(state.last_judgments),
         question=state.question if reason == "asked" else None,
+        tests=tests_in(state.last_judgments),
         next_step=_mend(state) if status == "ERROR" else "",
         iterations=state.iterations,
         judgments=state.judgments.items(),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tracer.facts import Question, Strength, Unverified
+from tracer.facts import Question, Strength, TestRun, Unverified
 from tracer.names import FINAL_STATUSES, TaskStatus, Verification
 
 if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
@@ -20,9 +20,9 @@ class TaskOutcome:
     `next_step` is what would mend the trouble that ended it, empty where nobody said. `subtasks` says how each subtask
     of a chunked task stands. `answer` is the agent's last answer; `question` is what the user is asked (`asked`);
     `verification` says whether tests showed the result to be right, `not_verified` what could not be checked and why;
-    `strength` what the tests noticed of faults that were tried on them, `unreached` the changed lines that no test
-    reaches. `chain_head` is the hexadecimal sha256 after
-    the last line, None where nothing is chained.
+    `tests` what they showed, `strength` what they noticed of faults that were tried on them, `unreached` the changed
+    lines that no test reaches. `chain_head` is the hexadecimal sha256 after the last line, None where nothing is
+    chained.
     """
 
     task_id: str
@@ -35,6 +35,7 @@ class TaskOutcome:
     strength: Strength | None = None
     unreached: tuple[str, ...] = ()
     question: Question | None = None
+    tests: TestRun | None = None
     next_step: str = ""
     iterations: int = 0
     judgments: tuple[str, ...] = ()

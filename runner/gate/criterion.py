@@ -51,10 +51,14 @@ class ClaimedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotVerified:
-    """Why something could not be checked, in a few words, and the next step that lets it be checked."""
+    """Why something could not be checked, in a few words, and the next step that lets it be checked.
+
+    `ran`: the check's command was run, and did not settle it.
+    """
 
     why: str
     next: str
+    ran: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +173,61 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One place a criterion points at. `line` is 1-based; `preexisting` is reported apart and never rejects."""
+
+    type: str
+    message: str
+    path: str | None = None
+    line: int | None = None
+    excerpt: str = ""
+    suggestion: str = ""
+    preexisting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """One place where a task changed what a test expects: the lines before and after."""
+
+    path: str
+    line: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestEvidence:
+    """What the tests showed: run by us, on a clean copy, against what they expected before the task.
+
+    `broken` passed before and do not pass now with tests and harness as they were; `failing` fail as the task left
+    them; `removed` ran before and were taken away or skipped by the task; `still_failing` fail as they did before.
+    `expectations`: only tests that the task changed fail in their old form, and all pass in the new one. `idle` are new
+    tests that pass without the change as well. `not_isolated` says why the workspace's own folder was used.
+    """
+
+    __test__ = False  # no class of tests for pytest
+
+    command: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    new: int = 0
+    broken: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    still_failing: tuple[str, ...] = ()
+    harness: tuple[str, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+    idle: tuple[str, ...] = ()
+    bought: tuple[Place, ...] = ()
+    fault: str = ""
+    output_tail: str = ""
+    flaky: bool = False
+    not_isolated: str = ""
+    not_verified: NotVerified | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Everything the criteria may look at for one answer.
 
@@ -178,6 +237,8 @@ class Evidence:
     `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
     `report` is what the agent says of its work, None without one; `session` the calls of its session, None where no
     record of it exists; `unchanged_before` tells that the answer before this one changed nothing either.
+    `tests` is what the test command showed; `tests_policy` what the task may do to tests: add, change or frozen.
+    `require` are ids of criteria that must not stay unverified.
     `error_kind` is the executor's word for trouble (`AnswerError.kind`), None where the answer came whole.
     """
 
@@ -198,21 +259,10 @@ class Evidence:
     protected_changes: tuple[str, ...] = ()
     harm: tuple[Harm, ...] = ()
     harm_unknown: str = ""
-    allow_test_changes: bool = False
+    tests: TestEvidence | None = None
+    tests_policy: str = "add"
+    require: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """One place a criterion points at. `line` is 1-based; `preexisting` is reported apart and never rejects."""
-
-    type: str
-    message: str
-    path: str | None = None
-    line: int | None = None
-    excerpt: str = ""
-    suggestion: str = ""
-    preexisting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +272,7 @@ class Finding:
     `not_verified` says why it could not be judged: `passed` is then no PASS, and no fault of the answer either.
     `question` is put to the user where nothing failed. `strength` is what Q11 counted. `usage` (counts by name) and
     `cost_usd` are what the criterion spent by itself: what `Models.ask` costs is counted there. Usage without a cost is
-    a cost that is unknown.
+    a cost that is unknown. `needs_person`: only a person can settle what is not verified.
     """
 
     passed: bool
@@ -233,6 +283,7 @@ class Finding:
     strength: Strength | None = None
     usage: Mapping[str, int] | None = None
     cost_usd: float | None = None
+    needs_person: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,9 +342,10 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What QUALITY_JUDGMENT records: `criteria_results` and `issues` in the wire shape of contracts 1 and 2.
+    """What QUALITY_JUDGMENT records: `criteria_results`, `issues` and `tests` in the wire shape of contracts 1, 2, 11.
 
-    `unreached` are changed lines that no test reaches, as a coverage report tells.
+    `unreached` are changed lines that no test reaches, as a coverage report tells; `unsettled` criteria without which
+    the task may not end COMPLETE, and that could not be verified.
     """
 
     judgment: Judgment
@@ -303,6 +355,9 @@ class Verdict:
     notes: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
     question: Question | None = None
+    unsettled: tuple[str, ...] = ()
+    tests: Mapping[str, Any] | None = None
+    expectations: tuple[Mapping[str, Any], ...] = ()
 
 
 _EXCERPT = 160

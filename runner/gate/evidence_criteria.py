@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
@@ -19,6 +20,8 @@ from runner.gate.criterion import (
     HarmKind,
     NotVerified,
     Place,
+    Question,
+    TestEvidence,
     at,
     finding_of,
 )
@@ -150,7 +153,6 @@ _ASSERT = re.compile(
 _EMPTY_ASSERT = re.compile(
     r"\bassert\s+True\b|\bexpect\(true\)\.toBe\(true\)|\bassertTrue\(\s*[Tt]rue\s*\)|\bassert!\(true\)|\bassert\s+1\b"
 )
-_ASKED_TESTS = Words("requests", "tests")
 _TOOLS: dict[CommandKind, tuple[str, ...]] = {
     "test": ("pytest", "coverage", "unittest", "jest", "vitest", "mocha", "nyc", "tox"),
     "lint": (
@@ -178,19 +180,20 @@ _SCRIPTS: dict[CommandKind, re.Pattern[str]] = {
 
 
 def moved_goalposts(evidence: Evidence, kind: CommandKind) -> list[Place]:
-    """The tests (for `test`) and settings of the checks of `kind` that this task took back; empty where allowed."""
-    if evidence.allow_test_changes:
+    """The tests (for `test`) and settings of the checks of `kind` that this task took back; empty where allowed.
+
+    Where the tests were held against the base, their settings were as before and need no look.
+    """
+    if evidence.tests_policy == "change":
         return []
-    return [*(_tests(evidence) if kind == "test" else ()), *_settings(evidence, kind)]
+    tests = _tests(evidence) if kind == "test" else ()
+    return [*tests, *(() if kind == "test" and evidence.tests is not None else _settings(evidence, kind))]
 
 
 def _tests(evidence: Evidence) -> Iterator[Place]:
-    if _ASKED_TESTS.search(evidence.request):
-        return
     kept = {name for file in evidence.files if file.after is not None for name in _tests_in(_text(file.after))}
     for file in evidence.files:
-        name = file.path.rsplit("/", 1)[-1]
-        if file.before is None or not is_test_file(file.path) or file.before == file.after or name in evidence.request:
+        if file.before is None or not is_test_file(file.path) or file.before == file.after:
             continue
         before = _tests_in(_text(file.before))
         after = _tests_in(_text(file.after)) if file.after is not None else {}
@@ -218,7 +221,7 @@ def _weakened(file: ChangedFile, before: Mapping[str, str], after: Mapping[str, 
 
 
 def _place(path: str, message: str, line: int | None = None) -> Place:
-    advice = "put it back and make the code meet it; changing tests needs to be asked for"
+    advice = "put it back and make the code meet it; changing tests has to be allowed (--tests change)"
     return at("goalposts", message, path=path, line=line, suggestion=advice)
 
 
@@ -275,13 +278,66 @@ def _text(content: bytes | None) -> str:
 
 
 _NOUN: dict[CommandKind, str] = {"test": "test", "lint": "lint", "typecheck": "type-check"}
+_ID: dict[CommandKind, str] = {"test": "Q7", "lint": "Q8", "typecheck": "Q9"}
 _NAMED = 5
 _TAIL_LINES = 5
 
 
 def q7_test(evidence: Evidence) -> Finding:
-    """The test command exits 0."""
-    return _check(evidence, "test")
+    """The tests pass on a clean copy, held against what they expected before the task."""
+    tests = evidence.tests
+    if tests is None:
+        return _check(evidence, "test")
+    if tests.expectations:
+        changed = list(dict.fromkeys(place.path for place in tests.expectations))
+        why = f"the task changed what tests expect: {', '.join(changed[:_NAMED])}"
+        unsettled = NotVerified(
+            ran=True, why=why, next="look at old and new, then `pm respond N allow`, or run with --tests change"
+        )
+        text = f"The tests pass only as the task changed them ({', '.join(changed[:_NAMED])}). Are the new ones right?"
+        return Finding(passed=True, not_verified=unsettled, needs_person=True, question=Question(text=text, by="gate"))
+    places = [*_test_faults(tests), *tests.bought]
+    if evidence.tests_policy == "frozen":
+        touched = (file for file in evidence.files if is_test_file(file.path) and file.before != file.after)
+        places += [_place(file.path, "a test was changed, and --tests frozen allows none") for file in touched]
+    places += moved_goalposts(evidence, "test")
+    if places:
+        return finding_of(places)
+    if tests.not_verified is not None:
+        ran = bool(tests.passed or tests.failed or tests.skipped)
+        return Finding(passed=True, not_verified=replace(tests.not_verified, ran=ran))
+    return Finding(passed=True, reason=passed_text(tests))
+
+
+def _test_faults(tests: TestEvidence) -> Iterator[Place]:
+    tail = "\n".join([line for line in tests.output_tail.strip().split("\n") if line.strip()][-_TAIL_LINES:])
+    steered = f" (the task changed {', '.join(tests.harness[:_NAMED])})" if tests.harness else ""
+    before = "tests that passed before fail, with tests and harness as before the task"
+    told = (
+        (tests.broken, before, "make the code meet them as they were"),
+        (tests.failing, f"tests fail in {tests.command}", "correct what the tests report; do not weaken them"),
+        (tests.removed, "tests that ran before do not run any more", "put them back"),
+    )
+    for names, what, advice in told:
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            listed = ", ".join(names[:_NAMED]) + more
+            message = f"{what}{steered}: {listed}"
+            yield Place(type="tests", message=message, excerpt=tail[:1000], suggestion=advice)
+    if tests.fault:
+        last = tail.rpartition("\n")[2].strip()[:200]
+        message = f"{tests.fault}{steered}" + (f" ({last})" if last else "")
+        yield Place(type="tests", message=message, excerpt=tail[:1000], suggestion="correct what the command reports")
+
+
+def passed_text(tests: TestEvidence) -> str:
+    """`42 passed, 3 new, 1 of them passes without the change as well; not isolated: …`."""
+    text = f"{tests.passed} passed" + (f", {tests.new} new" if tests.new else "")
+    if tests.idle:
+        named = ", ".join(tests.idle[:_NAMED])
+        text += f", {len(tests.idle)} of them prove nothing (they pass without the change: {named})"
+    text += "; flaky: failed once, passed when repeated" if tests.flaky else ""
+    return text + (f"; not isolated: {tests.not_isolated}" if tests.not_isolated else "")
 
 
 def q8_lint(evidence: Evidence) -> Finding:
@@ -299,6 +355,8 @@ def _check(evidence: Evidence, kind: CommandKind) -> Finding:
     not_run = evidence.not_checked.get(kind)
     if not results and not_run is None:
         reason = f"no {_NOUN[kind]} command is configured or was detected"
+        if _ID[kind] in evidence.require:
+            return Finding(passed=True, not_verified=NotVerified(why=reason, next=f"--{kind} CMD"))
         return Finding(passed=False, reason=reason, places=(at("command", reason),))
     faults = [fault for result in results if (fault := _fault(result)) is not None]
     moved = moved_goalposts(evidence, kind)

@@ -124,10 +124,12 @@ or "you will need to implement the rest". A question goes to the user.
 Leaves alone: instructions for use, ideas beyond the request, answers to questions.
 Fix: do the rest, now."""),
     Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain="""\
-The test command ends with 0 (given by --test, configured, or detected in a trusted folder).
-Fails: another exit code, no end in time; tests deleted, skipped or weakened and test settings changed by this task,
-unless the request asks for it or --allow-test-changes.
-Not verified, and told beside the verdict: a tool that is not installed, a detected command in a folder without trust.
+The tests pass (given by --test, configured, or detected in a trusted folder), run on a clean copy of the workspace with
+tests and everything that steers them as before the task, then once more as the task left them.
+Fails: a test that passed before and does not now, a test taken away, skipped or weakened, a new test that fails, code
+that looks for the test runner or holds the tests' own values.
+Not verified, and told beside the verdict: a tool that is not installed, a detected command in a folder without trust, a
+command that ends with 0 whatever the tests say, no tests. A changed expectation is put to the user (--tests change).
 A failing run is repeated once; a run that then passes is flaky, passes, and is said so.
 Fix: correct the code that the failing tests name."""),
     Criterion(id="Q8", name="Lint Passed", check=q8_lint, mandatory=False, explain="""\
@@ -161,6 +163,7 @@ def criteria_in_force(
     *,
     commands: Iterable[CommandKind] = (),
     selected: Iterable[str] | None = None,
+    required: Iterable[str] = (),
     team: Sequence[Criterion] = (),
     review: bool = False,
 ) -> tuple[Criterion, ...]:
@@ -169,15 +172,17 @@ def criteria_in_force(
     `commands` are the kinds that have a command, whether or not it could be run; `review`: a reviewer was asked for and
     there is a change to review, which puts Q12 in force; `selected` are ids asked for by the
     user (`--criteria`): optional ones outside it are left out, optional ones inside it are in force even without
-    a command, and fail then. Mandatory criteria cannot be deselected.
+    a command, and fail then; `required` ones are in force too, and not verified without one. Mandatory criteria
+    cannot be deselected.
     """
-    kinds = set(commands)
+    kinds, must = set(commands), set(required)
     wanted = None if selected is None else {name.upper() for name in selected}
     chosen = []
     for criterion in (*BUILT_IN, *sorted(team, key=lambda each: each.id)):
         kind = KIND_OF.get(criterion.id)
         if (
             criterion.mandatory
+            or criterion.id in must
             or (wanted is not None and criterion.id.upper() in wanted)
             or (wanted is None and kind is not None and kind in kinds)
             or (review and criterion.id == "Q12")
@@ -232,7 +237,34 @@ def verdict_of(
         or _passed_text(findings),
         notes=_notes(evidence, findings),
         question=question_of(evidence) if failed else next((one.question for _, one in findings if one.question), None),
+        unsettled=tuple(
+            criterion.id
+            for criterion, finding in findings
+            if finding.not_verified is not None and (finding.needs_person or criterion.id in evidence.require)
+        ),
+        tests=_tests(evidence, findings),
+        expectations=tuple(asdict(place) for place in (evidence.tests.expectations if evidence.tests else ()))[
+            :_LISTED
+        ],
     )
+
+
+def _tests(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> dict[str, Any] | None:
+    """What the tests showed, with the outcome that their criterion came to."""
+    tests = evidence.tests
+    if tests is None:
+        return None
+    finding = next((finding for criterion, finding in findings if KIND_OF.get(criterion.id) == "test"), None)
+    outcome = _outcome(finding) if finding is not None else "not_verified"
+    told = {"command": tests.command, "outcome": outcome, "passed": tests.passed, "failed": tests.failed}
+    told |= {"skipped": tests.skipped, "new": tests.new}
+    return told | ({"not_isolated": tests.not_isolated} if tests.not_isolated else {})
+
+
+def _outcome(finding: Finding) -> str:
+    if not finding.passed:
+        return "fail"
+    return "pass" if finding.not_verified is None else "not_verified"
 
 
 def run_criterion(criterion: Criterion, evidence: Evidence) -> Finding:
@@ -306,7 +338,7 @@ def _result(criterion: Criterion, finding: Finding, listed: int | None) -> dict[
         result |= {"outcome": "fail", "reason": finding.reason or "failed without a reason"}
     elif unverified is not None:
         result |= {"outcome": "not_verified", "reason": f"not verified: {unverified.why}"}
-        result |= {"why": unverified.why, "next": unverified.next}
+        result |= {"why": unverified.why, "next": unverified.next, **({"ran": True} if unverified.ran else {})}
     else:
         result |= {"outcome": "pass", **({"reason": finding.reason} if finding.reason else {})}
     if criterion.advisory:

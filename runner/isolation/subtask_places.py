@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
+from runner.effects_port import Begun, Effects, Place
 from runner.isolation.isolation_port import Conflict, Isolation, Merged
 from runner.isolation.worktrees import GitWorktrees, why_not_parallel
-from runner.perform import Begun, Effects, Place
 from tracer.errors import ConflictError, UsageError
 
 

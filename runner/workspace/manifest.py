@@ -9,11 +9,14 @@ import fnmatch
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from runner.gate.criterion import ChangedFile
 from runner.workspace.changes import Blobs, Change, ComparisonError, Limits, Side, safe_text
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError
@@ -296,6 +299,25 @@ def _where(record: FileRecord | None, packs: Sequence[str]) -> list[Any] | None:
     if record is None:
         return None
     return [record.mode, packs[record.pack] if record.pack >= 0 else "", record.offset, record.size]
+
+
+def lay_out_manifest(base: Manifest, source: Path, target: Path, *, changed: Mapping[str, ChangedFile]) -> str:
+    """Lay out what `base` lists in the empty folder `target`; what did not change since comes from `source`.
+
+    Returns why the result is not whole, empty where it is.
+    """
+    for path, record in base.files.items():
+        name = os.fsdecode(path)
+        place, now = target / name, changed.get(safe_text(path))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if now is None:
+            shutil.copy2(source / name, place, follow_symlinks=False)
+        elif now.before is None or now.too_large or record.mode == _LINK or record.pack < 0:
+            return f"{name} was not kept as it was before the task"
+        else:
+            place.write_bytes(now.before)
+            place.chmod(record.mode & 0o777)
+    return ""
 
 
 def _git_mode(record: FileRecord | None) -> bytes:

@@ -16,19 +16,19 @@ import re
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.gate.criterion import Harm
+from runner.gate.criterion import ChangedFile, Harm
 from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side, safe_text
 from runner.workspace.git.compare import TreeChanges, compare_trees, read_blobs
 from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, small_index, tree_of
 from runner.workspace.git.look import ABSENT, Look, forced, look_at, write_tree
-from runner.workspace.git.pointers import FileHashes, read_side
+from runner.workspace.git.pointers import FileHashes, check_out, read_side
 from runner.workspace.git.repository import (
     Git,
     GitError,
@@ -103,7 +103,6 @@ class Workspace:
         """Record the disk as it is; durable when it returns. `label` (e.g. `task-001/0`) names the refs that keep it.
 
         ComparisonError where the disk cannot be recorded, RecordError where the record cannot be made durable.
-
         """
         return await stoppable(lambda stopper: self._baseline(_ref_name(label), stopper))
 
@@ -115,9 +114,29 @@ class Workspace:
         """What differs between `base` and the disk now.
 
         ComparisonError where the base is gone or damaged, or the disk cannot be read.
-
         """
         return await stoppable(lambda stopper: self._changes(base, stopper))
+
+    async def lay_out(self, base: str, folder: Path, *, changed: Mapping[str, ChangedFile]) -> str:
+        """Lay out `base` in the empty `folder`; `changed` differs on disk. Returns why not, empty if done.
+
+        ComparisonError where the base cannot be read.
+        """
+        return await stoppable(lambda stopper: self._lay_out(base, folder, changed, stopper))
+
+    def _lay_out(self, base: str, folder: Path, changed: Mapping[str, ChangedFile], stopper: Stopper) -> str:
+        kind, _, name = base.partition(":")
+        try:
+            if kind == "manifest":
+                from runner.workspace.manifest import lay_out_manifest, read_manifest
+
+                manifest = self._manifests.get(name) or read_manifest(self._blobs, name)
+                return lay_out_manifest(manifest, self.folder, folder, changed=changed)
+            git = self._repository(stopper)
+            return check_out(git, name.partition("@")[0], self.folder, folder, changed=changed) if git else "no git"
+        except (GitError, OSError) as error:
+            mend = "free disk space or run `git fsck`, then `pm resume`"
+            raise ComparisonError(f"cannot lay out {base!r}", why=str(error), next_step=mend) from error
 
     def _baseline(self, label: str, stopper: Stopper) -> str:
         base = self._recorded(label, stopper)

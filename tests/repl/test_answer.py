@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -134,15 +135,17 @@ def test_a_trusted_folder_runs_its_tests_in_its_own_virtual_environment(project:
     for name, text in TESTED.items():
         (project / name).write_text(text)
     (project / ".gitignore").write_text(".venv\n")
+    (project / "test_greet.py").write_text("def test_greet():\n    assert True\n")
     (project / ".venv" / "bin").mkdir(parents=True)
     (project / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
     python = project / ".venv" / "bin" / "python"
-    python.write_text('#!/bin/sh\ntest "$VIRTUAL_ENV" = "${0%/bin/python}"\n')
+    python.write_text(f'#!/bin/sh\ntest "$VIRTUAL_ENV" = "${{0%/bin/python}}" && exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     assert pm("config", "trust", cwd=project).code == 0
     ran = run_scripted(project, GOOD, PATH="/usr/bin:/bin")
-    assert "  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q7 Q10\n" in ran.err
-    assert "task-001 COMPLETE · tests passed · " in ran.out
+    assert "  tests before the task: 1 passed   python -m pytest -q\n" in ran.err
+    assert "  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q7 Q10, tests passed (1)\n" in ran.err
+    assert "task-001 COMPLETE · tests passed (1) · " in ran.out
     python.unlink()
     nowhere = run_scripted(project, {**GOOD, "files": {"b.py": "B = 1\n"}}, PATH=_without_python(project.parent))
     assert "task-002 COMPLETE, tests not run: python not found (install it, or name another: --test CMD)" in nowhere.out
@@ -159,7 +162,7 @@ def _without_python(folder: Path) -> str:
 
 
 def test_line_mode_shows_the_answer_as_markdown_and_trust_counts_from_the_next_task_on(project: Path) -> None:
-    (project / "Makefile").write_text("test:\n\t@true\n")
+    (project / "Makefile").write_text("test:\n\t@printf '1..1\\nok 1 - greets\\n'\n")
     path = script(project, {**REPLY, "match": "hello"})
     with Terminal(project, "--line", PM_EXECUTOR="scripted", PM_SCRIPT=str(path)) as terminal:
         terminal.wait_for("pm>")

@@ -10,10 +10,10 @@ from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.core.task import TaskOutcome
+from runner.effects_port import Changed
 from runner.executors.executor_port import Answer, Ask, Live
 from runner.gate.criterion import Models, Verdict
 from runner.loop import TaskLoop
-from runner.perform import Changed
 from runner.supervisor import Supervisor
 from tracer.drafts import Draft
 from tracer.facts import Entry, entry_of
@@ -57,6 +57,9 @@ class World:
 
     async def baseline(self, label: str) -> str:
         return f"base:{label}"
+
+    async def base_tests(self, base: str, *, limit_s: float | None) -> None:
+        del base, limit_s
 
     async def changed(self, base: str) -> Changed:
         return Changed((f"{base}.py",))

@@ -184,13 +184,6 @@ _RUN: tuple[Setting, ...] = (
         flag="--continue-session",
     ),
     Setting(
-        "run.allow_test_changes",
-        "switch",
-        "let a task change the tests it is judged by",
-        default=False,
-        flag="--allow-test-changes",
-    ),
-    Setting(
         "run.chunk",
         "text",
         "split a task into subtasks: auto where it lists several pieces of work or is long, always, or never",
@@ -231,6 +224,30 @@ _RUN: tuple[Setting, ...] = (
         "--on-limit",
         "WHAT",
     ),
+)
+
+_GATE: tuple[Setting, ...] = (
+    Setting(
+        "gate.tests",
+        "text",
+        "what a task may do to tests: add new ones, change what they expect, or nothing (frozen)",
+        "add",
+        ("add", "change", "frozen"),
+        "--tests",
+        "WHAT",
+        guarded=True,
+    ),
+    Setting(
+        "gate.require",
+        "list",
+        "checks (tests, lint, typecheck) without which no task ends COMPLETE",
+        (),
+        flag="--require",
+        placeholder="CHECKS",
+    ),
+    Setting("gate.base_tests", "switch", "run the tests once before the agent is asked", default=True, guarded=True),
+    Setting("gate.harness", "list", "further files that steer the tests, as patterns: no task may change them", ()),
+    Setting("gate.link", "list", "further folders that git ignores and tests need; they may only read them", ()),
 )
 
 _OTHER: tuple[Setting, ...] = (
@@ -392,8 +409,8 @@ _SERVICE: tuple[Setting, ...] = (
     ),
 )
 
-SETTINGS: tuple[Setting, ...] = _RUN + _OTHER + _COLLECTOR + _QA + _SERVICE
-REMOVED = frozenset({"worker.tasks_everywhere"})
+SETTINGS: tuple[Setting, ...] = _RUN + _GATE + _OTHER + _COLLECTOR + _QA + _SERVICE
+REMOVED = frozenset({"worker.tasks_everywhere", "run.allow_test_changes"})
 """Keys of earlier versions: a file that still sets one is read as if it did not."""
 
 

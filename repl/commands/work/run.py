@@ -211,17 +211,17 @@ async def _ask_question(context: Context, question: Question, task_id: str, pers
 
 
 def _given(context: Context, arguments: Namespace) -> dict[str, Any]:
-    """The flags of a command typed at `pm>`, as `run.*` values; of `pm run` they are a layer of the settings."""
+    """The flags of a command typed at `pm>`, as values by key; of `pm run` they are a layer of the settings."""
     if context.session is None:
         return {}
-    from tracer.settings.declared import find_setting
+    from tracer.settings.declared import SETTINGS
     from tracer.settings.parse import parse_value
 
     found: dict[str, Any] = {}
-    for name, raw in vars(arguments).items():
-        setting = find_setting(f"run.{name}")
-        if raw is not None and setting is not None and setting.flag:
-            found[name] = parse_value(setting, raw, key=setting.key, where=setting.flag)
+    for setting in SETTINGS:
+        raw = getattr(arguments, setting.flag.lstrip("-").replace("-", "_"), None) if setting.flag else None
+        if raw is not None:
+            found[setting.key.removeprefix("run.")] = parse_value(setting, raw, key=setting.key, where=setting.flag)
     return found
 
 

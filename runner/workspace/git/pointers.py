@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from runner.workspace.changes import Side
+from runner.gate.criterion import ChangedFile
+from runner.workspace.changes import Side, safe_text
 from runner.workspace.git.repository import Git, listed, parse_raw
 
 _NOTE = re.compile(rb"\Apm-orchestrator: content not kept\nsize \d+\n(?:sha256 ([0-9a-f]{64})|changed \d+)\n\Z")
@@ -129,3 +132,40 @@ def copy_media(git: Git, tree: str, source: Path, target: Path) -> None:
             content = (source / name).read_bytes()
             if same_content(pointer, content):
                 (target / name).write_bytes(content)
+
+
+def check_out(git: Git, tree: str, source: Path, target: Path, *, changed: Mapping[str, ChangedFile]) -> str:
+    """Lay out `tree` in the empty folder `target`; what it only stands for is taken from the unchanged `source`.
+
+    Returns why the result is not whole, empty where it is.
+    """
+    if not git.has(tree):
+        return "the repository does not hold the state before the task any more"
+    lines = [line for line in git.run("ls-tree", "-r", "-l", "-z", tree).split(b"\0") if line]
+    if inner := [line.partition(b"\t")[2] for line in lines if line.startswith(b"160000 ")]:
+        return f"{os.fsdecode(inner[0])} is a repository of its own (submodules are not supported)"
+    with tempfile.TemporaryDirectory(prefix="pm-index-") as folder:
+        own = git.with_index(Path(folder) / "index")
+        own.run("read-tree", tree)
+        own.run("checkout-index", "-a", "-f", f"--prefix={target}/")
+    for line in lines:
+        facts, _, path = line.partition(b"\t")
+        if facts.startswith(b"120000") or int(size := facts.split()[3]) > _LONGEST:
+            continue
+        name = os.fsdecode(path)
+        is_changed = safe_text(path) in changed
+        if not is_changed and _size_of(f"{source}/{name}") in {int(size), -1}:
+            continue
+        content = (target / name).read_bytes()
+        if is_note(content) or is_pointer(content):
+            if is_changed:
+                return f"{name} is too large to be kept as it was before the task"
+            shutil.copy2(source / name, target / name, follow_symlinks=False)
+    return ""
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return -1

@@ -8,10 +8,10 @@ from typing import Any
 
 from runner.core.state import TaskState
 from runner.core.steps import Judge
+from runner.effects_port import Begun, Changed, Place
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Conflict, Merged
-from runner.perform import Begun, Changed, Place
 from tests.runner.memory_isolation import MemoryIsolation
 from tracer.facts import Entry, entry_of
 
@@ -62,6 +62,9 @@ class MemoryEffects:
 
     async def baseline(self, label: str) -> str:
         return f"memory:{label}"
+
+    async def base_tests(self, base: str, *, limit_s: float | None) -> None:
+        del base, limit_s
 
     async def changed(self, base: str) -> Changed:
         return Changed((self.subtask_id,) if self.subtask_id else ())

@@ -370,13 +370,13 @@ TESTS = "def test_a():\n    assert f() == 1\n    assert g() == 2\n\n\ndef test_b
         (TESTS.replace("assert h()", "assert True"), "test 'test_b' weakened (1 assertion fewer)"),
     ],
 )
-def test_tests_taken_back_fail_q7_unless_asked_for_or_allowed(after: str | None, said: str) -> None:
+def test_tests_taken_back_fail_q7_unless_allowed_whatever_the_request_says(after: str | None, said: str) -> None:
     files = (changed("tests/test_x.py", after, TESTS),)
     evidence = Evidence(request="Make it faster", answer="Done.", files=files, commands=(PASSED,))
     assert said in reasons(verdict_on(evidence))["Q7"]
-    asked = Evidence(request="Remove the obsolete tests", answer="Done.", files=files, commands=(PASSED,))
-    assert "Q7" not in reasons(verdict_on(asked))
-    allowed = Evidence(request="Make it faster", answer="x", files=files, commands=(PASSED,), allow_test_changes=True)
+    worded = Evidence(request="Remove the obsolete tests", answer="Done.", files=files, commands=(PASSED,))
+    assert said in reasons(verdict_on(worded))["Q7"]
+    allowed = Evidence(request="Make it faster", answer="x", files=files, commands=(PASSED,), tests_policy="change")
     assert "Q7" not in reasons(verdict_on(allowed))
 
 

@@ -1,0 +1,270 @@
+"""A tree of the workspace that no agent has had its hands on, and how commands are run in it.
+
+It is laid out from the base's own objects, then gets the change; what git ignores and commands need is read-only.
+With bubblewrap a command sees the copy at the workspace's own path, so that paths in editable installs and caches hold;
+without it the dependencies are copied beside it (copy-on-write where the disk can), or there is no copy, with a reason.
+A file in the state directory says where the copy is until it is removed: `remove_copies` takes what a killed `pm` left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from runner.gate.criterion import ChangedFile
+from runner.processes.bubblewrap import bubblewrap_command, probe
+from runner.processes.process_table import boot_id, entry_of
+from tracer.clock import short_token
+from tracer.errors import PmError
+
+# What tools put beside a project and git ignores: wanted by commands, never part of a change.
+USUAL_LINKS = ("node_modules", ".venv", "venv", "vendor", ".bundle", ".yarn", "elm-stuff", "deps")
+_MOST_COPIED = 200 << 20
+_PREFIX = "pm-check-"
+_FOLDER = Path("control") / "copies"
+_OWN_PATHS = (".pth", "_finder.py", "direct_url.json")
+
+
+class Source(Protocol):
+    """The workspace that copies are made of."""
+
+    folder: Path
+
+    async def lay_out(self, base: str, folder: Path, *, changed: Mapping[str, ChangedFile]) -> str:
+        """Make in `folder` the workspace as `base` holds it; returns why that cannot be, empty where it is done."""
+
+
+class NoCleanCopyError(PmError):
+    """There is no clean copy to be had here; the message says why, in a few words."""
+
+    code = "no_clean_copy"
+
+
+class CleanCopy:
+    """One copy. `workspace` is where commands see it, `reports` a folder of theirs to write to, outside of it."""
+
+    def __init__(
+        self, tree: Path, source: Path, *, reports: Path, mounted: bool, links: Sequence[str], state_dir: Path
+    ) -> None:
+        self.tree = tree
+        self.reports = reports
+        self.mounted = mounted
+        self.workspace = source if mounted else self.tree
+        self._source = source
+        self._links = links
+        self._state_dir = state_dir
+
+    @classmethod
+    def of_folder(cls, folder: Path, *, reports: Path, state_dir: Path) -> CleanCopy:
+        """No copy: the folder itself, where none can be had."""
+        return cls(folder, folder, reports=reports, mounted=False, links=(), state_dir=state_dir)
+
+    def argv(self, command: str | Sequence[str]) -> list[str]:
+        """The command line that runs `command` in the copy, whatever the folder it is started in."""
+        words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        if not self.mounted:
+            return words
+        places: list[str] = ["--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc"]
+        if not self._state_dir.is_relative_to(self._source):
+            places += ["--ro-bind-try", str(self._state_dir), str(self._state_dir)]
+        places += ["--bind", str(self.tree), str(self._source)]
+        for name in self._links:
+            places += ["--ro-bind", str(self._source / name), str(self._source / name)]
+        places += ["--bind", str(self.reports), str(self.reports), "--chdir", str(self._source)]
+        places += ["--setenv", "PWD", str(self._source)]  # it names the copy elsewhere, which is the same folder
+        return bubblewrap_command(words, options=("--unshare-user", *places), network=True)
+
+    def put(self, changes: Iterable[ChangedFile], *, written: Mapping[str, bytes] | None = None) -> None:
+        """Give the copy these changes as the task left them, `written` as it stands there. Blocks."""
+        for file in changes:
+            self._put_one(file)
+        for name, content in (written or {}).items():
+            self._safe(name).write_bytes(content)
+
+    def _put_one(self, file: ChangedFile) -> None:
+        place, origin = self._safe(file.path), self._source / file.path
+        with suppress(FileNotFoundError):
+            place.unlink()
+        if file.after is None:
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        mode = 0o644
+        with suppress(OSError):
+            facts = origin.lstat()
+            mode = stat.S_IMODE(facts.st_mode)
+            if stat.S_ISLNK(facts.st_mode):
+                place.symlink_to(origin.readlink())
+                return
+            if file.too_large:
+                shutil.copyfile(origin, place, follow_symlinks=False)
+                place.chmod(mode)
+                return
+        place.write_bytes(file.after)
+        place.chmod(mode & 0o777 | 0o600)
+
+    def _safe(self, name: str) -> Path:
+        """Where the file stands in the copy; a link that the task put in the way does not lead out of it."""
+        place = self.tree / name
+        for folder in reversed(place.relative_to(self.tree).parents[:-1]):
+            if (self.tree / folder).is_symlink():
+                (self.tree / folder).unlink()
+        return place
+
+
+@asynccontextmanager
+async def clean_copy(
+    source: Source,
+    base: str,
+    *,
+    changed: Iterable[ChangedFile],
+    keep: Iterable[ChangedFile] = (),
+    written: Mapping[str, bytes] | None = None,
+    links: Sequence[str] = (),
+    state_dir: Path,
+) -> AsyncIterator[CleanCopy]:
+    """The workspace as `base` holds it with those of its `changed` files as they are now that `keep` lists.
+
+    Raises:
+        NoCleanCopyError: none can be made here, with the reason.
+
+    """
+    own = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.getpid()}-{short_token()}"
+    record = state_dir / _FOLDER / f"{own.name}.json"
+    found = tuple(name for name in dict.fromkeys((*USUAL_LINKS, *links)) if _can_link(source.folder, name))
+    mounted = shutil.which("bwrap") is not None and (await asyncio.to_thread(probe)).available
+    copy = CleanCopy(
+        own / "tree", source.folder, reports=own / "reports", mounted=mounted, links=found, state_dir=state_dir
+    )
+    try:
+        try:
+            await asyncio.to_thread(_put_on_record, record, own)
+            for folder in (own, copy.tree, copy.reports):
+                folder.mkdir(mode=0o700)
+            why = await source.lay_out(base, copy.tree, changed={file.path: file for file in changed})
+            if why:
+                raise NoCleanCopyError(why)
+            await asyncio.to_thread(copy.put, tuple(keep), written=written)
+            await asyncio.to_thread(_make_places, copy, source.folder, found)
+        except OSError as error:
+            raise NoCleanCopyError(f"no clean copy can be made: {error.strerror or error}") from error
+        yield copy
+    finally:
+        await asyncio.to_thread(_remove, own, record)
+
+
+def _can_link(workspace: Path, name: str) -> bool:
+    place = workspace / name
+    return place.is_dir() and not place.is_symlink() and place.resolve().is_relative_to(workspace)
+
+
+def _make_places(copy: CleanCopy, source: Path, links: Sequence[str]) -> None:
+    left = _MOST_COPIED
+    for name in links:
+        target = copy.tree / name
+        if (target).is_dir() and any(target.iterdir()):
+            continue  # it is kept in the repository
+        if copy.mounted:
+            target.mkdir(parents=True, exist_ok=True)
+            continue
+        with suppress(OSError):
+            target.rmdir()
+        if not _cloned(source / name, target):
+            left -= _size(source / name, left)
+            if left < 0:
+                raise NoCleanCopyError(f"{name} is too large to copy, and there is no bubblewrap to keep it safe")
+            shutil.copytree(source / name, target, symlinks=True)
+        _move_paths(target, str(source), str(copy.tree))
+
+
+def _cloned(source: Path, target: Path) -> bool:
+    """Whether the disk made a copy that shares its blocks."""
+    for option in ("--reflink=always", "-c"):
+        done = subprocess.run(["cp", "-a", option, str(source), str(target)], capture_output=True, check=False)
+        if done.returncode == 0:
+            return True
+        shutil.rmtree(target, ignore_errors=True)
+    return False
+
+
+def _size(folder: Path, most: int) -> int:
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(Path(base) / name).st_size
+        if total > most:
+            break
+    return total
+
+
+def _move_paths(folder: Path, old: str, new: str) -> None:
+    """What a virtual environment says of the workspace's path: else the tests would import the workspace's own code."""
+    for path in _telling(folder):
+        with suppress(OSError, UnicodeDecodeError):
+            text = path.read_text(encoding="utf-8")
+            if old in text:
+                path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def _telling(folder: Path) -> Iterator[Path]:
+    if not (folder / "pyvenv.cfg").is_file():
+        return
+    yield from (path for path in (folder / "bin").iterdir() if path.is_file() and not path.is_symlink())
+    for base, folders, names in os.walk(folder / "lib"):
+        if Path(base).name == "site-packages":
+            folders[:] = [name for name in folders if name.endswith(".dist-info")]
+        yield from (Path(base) / name for name in names if name.endswith(_OWN_PATHS))
+
+
+def _put_on_record(record: Path, own: Path) -> None:
+    me = entry_of(os.getpid())
+    facts = {"path": str(own), "boot": boot_id(), "owner": os.getpid(), "start": me.start if me else ""}
+    record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    record.write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _remove(own: Path, record: Path) -> None:
+    _delete(own)
+    record.unlink(missing_ok=True)
+
+
+def _delete(folder: Path) -> None:
+    """Remove a copy, also where the tests took the rights away from its folders."""
+
+    def retry(_function: object, path: str, _error: object) -> None:
+        with suppress(OSError):
+            Path(path).parent.chmod(0o700)
+            Path(path).chmod(0o700)
+            os.unlink(path) if not Path(path).is_dir() else shutil.rmtree(path, ignore_errors=True)  # noqa: PTH108
+
+    shutil.rmtree(folder, onerror=retry)
+
+
+def remove_copies(state_dir: Path) -> None:
+    """Remove the copies of processes that no longer live. Costs one look at a folder where there is none."""
+    for record in (state_dir / _FOLDER).glob("*.json"):
+        try:
+            facts = json.loads(record.read_bytes())
+            own, owner = Path(str(facts["path"])), entry_of(int(facts["owner"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            record.unlink(missing_ok=True)
+            continue
+        if facts.get("boot") == boot_id() and owner is not None and owner.start == facts.get("start"):
+            continue
+        if (
+            own.name.startswith(_PREFIX)
+            and own.is_dir()
+            and not own.is_symlink()
+            and own.owner() == Path.home().owner()
+        ):
+            _delete(own)
+        record.unlink(missing_ok=True)

@@ -1,0 +1,122 @@
+"""Which changed files are tests, which steer the runner, and how both are put back. Pure; the rows are data.
+
+`harness.toml` lists paths by ecosystem; a project adds its own with the setting `gate.harness`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runner.checks.project_settings import json_object
+from runner.gate.criterion import ChangedFile
+from runner.gate.file_roles import is_test_file
+
+_DATA = Path(__file__).with_name("harness.toml")
+_SECTION = re.compile(r"^\[+([^\]\n]+)\]+[^\n]*$", re.MULTILINE)
+_RULE = re.compile(r"^([\w.%/ -]+?)\s*::?(?!=)[^\n]*$", re.MULTILINE)
+
+
+@cache
+def rows() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The tables of `harness.toml`."""
+    return tomllib.loads(_DATA.read_text(encoding="utf-8"))
+
+
+@cache
+def _paths() -> re.Pattern[str]:
+    return re.compile("|".join(path for row in rows()["harness"] for path in row["paths"]))
+
+
+def is_harness(path: str, extra: Sequence[str] = ()) -> bool:
+    """Whether the file steers the runner; `extra` are patterns of the project's own."""
+    return _paths().search(path) is not None or any(fnmatch(path, pattern) for pattern in extra)
+
+
+class Sorted(NamedTuple):
+    """The changed files by what they are to the tests.
+
+    `tests` were there before, `new_tests` not; `harness` was there before, `steering` not. `written` holds files of
+    which only the steering parts are put back, with their content then.
+    """
+
+    tests: tuple[ChangedFile, ...] = ()
+    new_tests: tuple[ChangedFile, ...] = ()
+    harness: tuple[ChangedFile, ...] = ()
+    steering: tuple[ChangedFile, ...] = ()
+    product: tuple[ChangedFile, ...] = ()
+    written: Mapping[str, bytes] = {}
+
+    @property
+    def touched(self) -> bool:
+        """Whether the task changed anything that was there and that the tests rest on, or steers them anew."""
+        return bool(self.tests or self.harness or self.steering or self.written)
+
+
+_ROLES = ("tests", "new_tests", "harness", "steering", "product")
+
+
+def sort_changes(files: Iterable[ChangedFile], *, extra: Sequence[str] = ()) -> Sorted:
+    """Tell tests, harness and product apart."""
+    found: dict[str, list[ChangedFile]] = {name: [] for name in _ROLES}
+    written: dict[str, bytes] = {}
+    for file in files:
+        if file.before == file.after and not file.too_large:
+            continue
+        if is_harness(file.path, extra):
+            found["steering" if file.before is None else "harness"].append(file)
+        elif is_test_file(file.path):
+            found["new_tests" if file.before is None else "tests"].append(file)
+        else:
+            found["product"].append(file)
+            if (content := _parts_put_back(file)) is not None:
+                written[file.path] = content
+    return Sorted(**{name: tuple(files) for name, files in found.items()}, written=written)
+
+
+def _parts_put_back(file: ChangedFile) -> bytes | None:
+    """The file as the task left it with its steering parts as before; None where these are unchanged, or it is new."""
+    row = next((row for row in rows()["parts"] if re.search(row["path"], file.path)), None)
+    if row is None or file.after is None or file.too_large:
+        return None
+    before, after = ((side or b"").decode("utf-8", "replace") for side in (file.before, file.after))
+    made = put_back(row, before, after)
+    return None if made == after or not (file.before or _blocks(after, row)) else made.encode()
+
+
+def put_back(row: Mapping[str, Any], before: str, after: str) -> str:
+    """`after` with the parts that `row` names as in `before`."""
+    if "json" in row:
+        old, new = json_object(before), json_object(after)
+        parts = {key: old[key] for key in row["json"] if key in old}
+        if parts == {key: new[key] for key in row["json"] if key in new}:
+            return after
+        order = [*(key for key in new if key not in row["json"] or key in old), *parts]
+        return json.dumps({key: parts.get(key, new.get(key)) for key in dict.fromkeys(order)}, indent=2) + "\n"
+    old_blocks, new_blocks = _blocks(before, row), _blocks(after, row)
+    if [text.strip() for text in old_blocks] == [text.strip() for text in new_blocks]:
+        return after
+    for text in new_blocks:
+        after = after.replace(text, "", 1)
+    return after.rstrip("\n") + "\n" + "".join(text if text.endswith("\n") else text + "\n" for text in old_blocks)
+
+
+def _blocks(text: str, row: Mapping[str, Any]) -> list[str]:
+    """The sections or rules that steer, whole."""
+    if "json" in row:
+        return [key for key in row["json"] if key in json_object(text)]
+    head, wanted = (_SECTION, row["sections"]) if "sections" in row else (_RULE, row["rules"])
+    return [block for name, block in _cut(text, head) if re.search(wanted, name)]
+
+
+def _cut(text: str, head: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    found = list(head.finditer(text))
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    for match, end in zip(found, ends, strict=True):
+        yield match[1].strip().strip("\"'"), text[match.start() : end]

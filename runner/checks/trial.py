@@ -1,0 +1,340 @@
+"""The tests on trial: run on the base before the agent is asked, and on clean copies of what it left.
+
+*Run A* has tests and harness as they were before the task, *run B* is as the task left it; where the task touched
+neither, one run is both. New tests are run on the base as well: those that pass there show nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runner.checks.clean_copy import CleanCopy, NoCleanCopyError, Source, clean_copy
+from runner.checks.commands import PlannedCommand
+from runner.checks.harness import Sorted, sort_changes
+from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
+from runner.gate.criterion import ChangedFile, Expectation, NotVerified, TestEvidence
+from tracer import durable
+
+_CACHE = Path("control") / "base-tests"
+_KEPT = 32
+_NARROW_S = 20.0
+_SHOWN = 20
+_LEFT_ALONE = NotVerified(why="tests changed and no clean copy to hold the old ones against", next="pm doctor")
+
+
+class BaseRun(NamedTuple):
+    """The tests before the task. `not_isolated` says why they ran in the folder itself."""
+
+    run: CommandRun
+    not_isolated: str = ""
+
+    @property
+    def not_verified(self) -> NotVerified | None:
+        """Why this suite can show nothing here; one without tests may get its first ones."""
+        told = self.run.not_verified
+        return None if self.run.reading == "no_tests" and self.run.doubt is None else told
+
+
+class Trials:
+    """The test runs of one task in one workspace. `run` starts a command in a copy, or in the folder itself (None)."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        state_dir: Path,
+        run: Callable[[str, CleanCopy | None, float], Any],
+        links: Sequence[str] = (),
+        harness: Sequence[str] = (),
+    ) -> None:
+        self._source = source
+        self._state_dir = state_dir
+        self._run = run
+        self._links = links
+        self._harness = harness
+        self._known: dict[str, BaseRun] = {}
+
+    async def before(self, command: str, base: str, *, limit_s: float, cached: bool = False) -> BaseRun:
+        """The tests on `base`, while the workspace is as `base` says; `cached`: an earlier run's result will do."""
+        key = self._key(command, base)
+        if key not in self._known and cached and (found := await asyncio.to_thread(self._read, key)) is not None:
+            self._known[key] = found
+        if key not in self._known:
+            self._known[key] = made = await self._run_base(command, base, limit_s, changed=())
+            await asyncio.to_thread(self._keep, key, made)
+        return self._known[key]
+
+    async def _run_base(self, command: str, base: str, limit_s: float, *, changed: Sequence[ChangedFile]) -> BaseRun:
+        try:
+            async with self._copy(base, changed) as copy:
+                run: CommandRun = await self._run(command, copy, limit_s)
+        except NoCleanCopyError as error:
+            return BaseRun(await self._run(command, None, limit_s), error.what)
+        if changed or not _is_lost(run):
+            return BaseRun(run)
+        # What does not run in a copy may need what git ignores: then the folder itself, and that is said.
+        here: CommandRun = await self._run(command, None, limit_s)
+        return BaseRun(run) if _is_lost(here) else BaseRun(here, "its tests do not run in a clean copy")
+
+    async def weigh(
+        self,
+        command: PlannedCommand,
+        base: str,
+        files: Sequence[ChangedFile],
+        *,
+        policy: str,
+        limit_s: Callable[[], float],
+    ) -> TestEvidence:
+        """What the tests say of the change from `base` to `files`."""
+        text = command.command
+        before = await self._base_of(text, base, files, limit_s)
+        if before is not None and (told := before.not_verified) is not None and before.run.doubt is not None:
+            return TestEvidence(command=text, not_verified=told)
+        sorted_files = sort_changes(files, extra=self._harness)
+        if before is not None and before.not_isolated:
+            return await self._in_folder(text, before, sorted_files, policy, limit_s)
+        try:
+            return await self._in_copies(text, before, base, files, sorted_files, policy, limit_s)
+        except NoCleanCopyError as error:
+            there = before or BaseRun(CommandRun(command=text, exit_code=None, reading="no_report"), error.what)
+            there = there._replace(not_isolated=error.what)
+            return await self._in_folder(text, there, sorted_files, policy, limit_s)
+
+    async def _base_of(
+        self, command: str, base: str, files: Sequence[ChangedFile], limit_s: Callable[[], float]
+    ) -> BaseRun | None:
+        """The base run; after a kill it is done again, as the agent may have reached what was kept of it."""
+        key = self._key(command, base)
+        if key not in self._known:
+            try:
+                async with self._copy(base, files) as copy:
+                    self._known[key] = BaseRun(await self._run(command, copy, limit_s()))
+            except NoCleanCopyError:
+                return None
+        return self._known[key]
+
+    async def _in_folder(
+        self, command: str, before: BaseRun, found: Sorted, policy: str, limit_s: Callable[[], float]
+    ) -> TestEvidence:
+        run = await self._twice(command, None, limit_s)
+        evidence = _evidence(command, before, run, found, policy)
+        evidence = replace(evidence, not_isolated=before.not_isolated)
+        if found.touched and policy != "change" and not evidence.failing and not evidence.fault:
+            return replace(evidence, not_verified=_LEFT_ALONE)
+        return evidence
+
+    async def _in_copies(
+        self,
+        command: str,
+        before: BaseRun | None,
+        base: str,
+        files: Sequence[ChangedFile],
+        found: Sorted,
+        policy: str,
+        limit_s: Callable[[], float],
+    ) -> TestEvidence:
+        there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
+        kept = (*found.product, *found.new_tests)
+        if not found.touched:
+            async with self._copy(base, files, keep=kept) as copy:
+                run = await self._twice(command, copy, limit_s)
+            evidence = _evidence(command, there, run, found, policy)
+        else:
+            old = (*found.product, *found.new_tests, *found.tests) if policy == "change" else found.product
+            async with self._copy(base, files, keep=old, written=found.written) as copy:
+                run_a = await self._twice(command, copy, limit_s)
+            async with self._copy(base, files, keep=files) as copy:
+                run = await self._twice(command, copy, limit_s)
+            evidence = _held_against(_evidence(command, there, run, found, policy), there, run_a, found, policy)
+        if evidence.new and not evidence.failing and before is not None:
+            idle = await self._idle(command, before, base, files, found, limit_s)
+            evidence = replace(evidence, idle=idle)
+        return evidence
+
+    async def _idle(
+        self,
+        command: str,
+        before: BaseRun,
+        base: str,
+        files: Sequence[ChangedFile],
+        found: Sorted,
+        limit_s: Callable[[], float],
+    ) -> tuple[str, ...]:
+        """New tests that pass on the base as well."""
+        paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
+        narrow = narrowed(command, paths)
+        if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
+            return ()
+        async with self._copy(base, files, keep=(*found.new_tests, *found.tests)) as copy:
+            run: CommandRun = await self._run(narrow or command, copy, limit_s())
+        new = compare(before.run.report, run.report).new
+        return tuple(name for name in new if run.report.outcomes[name] == "passed")
+
+    async def _twice(
+        self, command: str, copy: CleanCopy | None, limit_s: Callable[[], float]
+    ) -> tuple[CommandRun, bool]:
+        """A run, once more where tests failed: what passes then is flaky, and said so."""
+        first: CommandRun = await self._run(command, copy, limit_s())
+        if first.outcome != "failed" or first.timed_out:
+            return first, False
+        second: CommandRun = await self._run(command, copy, limit_s())
+        return (second, True) if second.outcome == "passed" else (first, False)
+
+    @asynccontextmanager
+    async def _copy(
+        self,
+        base: str,
+        changed: Sequence[ChangedFile],
+        *,
+        keep: Iterable[ChangedFile] = (),
+        written: Mapping[str, bytes] | None = None,
+    ) -> AsyncIterator[CleanCopy]:
+        async with clean_copy(
+            self._source,
+            base,
+            changed=changed,
+            keep=keep,
+            written=written,
+            links=self._links,
+            state_dir=self._state_dir,
+        ) as copy:
+            yield copy
+
+    def _key(self, command: str, base: str) -> str:
+        told = json.dumps([command, base.partition("@")[0], str(self._source.folder), list(self._links)])
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def _keep(self, key: str, made: BaseRun) -> None:
+        folder = self._state_dir / _CACHE
+        if made.run.not_verified is not None:
+            return  # what could not run may be mended at any time
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable.replace(folder / f"{key}.json", json.dumps([asdict(made.run), made.not_isolated]).encode())
+        for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_KEPT:]:
+            old.unlink(missing_ok=True)
+
+    def _read(self, key: str) -> BaseRun | None:
+        try:
+            run, not_isolated = json.loads((self._state_dir / _CACHE / f"{key}.json").read_bytes())
+            report = run.pop("report")
+            tests = tuple(CaseResult(*case) for case in report.pop("tests"))
+            made = CommandRun(**{**run, "doubt": None, "report": TestReport(tests=tests, **report)})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return BaseRun(made, str(not_isolated))
+
+
+def _is_lost(run: CommandRun) -> bool:
+    """Whether a run shows not one test that passes: the suite could not work where it ran."""
+    return not any(test.outcome == "passed" for test in run.report.tests) and run.exit_code != 0
+
+
+def _evidence(command: str, before: BaseRun, ran: tuple[CommandRun, bool], found: Sorted, policy: str) -> TestEvidence:
+    """What one run says: of everything as the task left it."""
+    run, flaky = ran
+    was, now = before.run.report, run.report
+    change = compare(was, now)
+    counts = now.counts
+    told = run.not_verified
+    if told is None and run.outcome == "passed" and before.run.reading == "read" and not now.tests:
+        told = NotVerified(why="the tests reported nothing this time", next="pm show, then run them yourself")
+    failing = (*change.broken, *change.new_failing)
+    only_old = bool(change.still_failing) and not failing and set(now.failing) <= set(change.still_failing)
+    fault = "" if run.outcome != "failed" or failing or only_old else _fault(run)
+    evidence = TestEvidence(
+        command=command,
+        passed=counts["passed"],
+        failed=counts["failed"] + counts["error"],
+        skipped=counts["skipped"],
+        new=len([name for name in change.new if now.outcomes[name] == "passed"]),
+        failing=failing,
+        removed=() if policy == "change" else (*change.gone, *change.muted),
+        still_failing=change.still_failing if only_old else (),
+        harness=tuple(file.path for file in (*found.harness, *found.steering)) + tuple(found.written),
+        fault=fault,
+        output_tail=run.output_tail,
+        flaky=flaky,
+        not_verified=told,
+    )
+    if only_old and told is None:
+        names = ", ".join(change.still_failing[:3])
+        why = f"{len(change.still_failing)} tests fail as before the task: {names}"
+        return replace(evidence, not_verified=NotVerified(why=why, next="mend them, or leave them out of --test CMD"))
+    return evidence
+
+
+def _held_against(
+    evidence: TestEvidence, before: BaseRun, ran: tuple[CommandRun, bool], found: Sorted, policy: str
+) -> TestEvidence:
+    """The same with what run A says: with tests and harness as they were."""
+    run, _ = ran
+    change = compare(before.run.report, run.report)
+    broken = tuple(dict.fromkeys((*change.broken, *change.gone)))
+    if not broken:
+        if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
+            return replace(evidence, fault=f"{_fault(run)}, with tests and harness as before the task")
+        return replace(evidence, not_verified=evidence.not_verified or run.not_verified)
+    changed = [file.path for file in found.tests]
+    elsewhere = [name for name in broken if not _stands_in(name, run, before, changed)]
+    passes = not evidence.failing and not evidence.fault and evidence.not_verified is None and evidence.passed
+    if policy == "add" and passes and not elsewhere and not (found.harness or found.steering or found.written):
+        return replace(evidence, expectations=tuple(expectations(found.tests)), removed=())
+    return replace(evidence, broken=broken)
+
+
+def _stands_in(name: str, run: CommandRun, before: BaseRun, changed: Sequence[str]) -> bool:
+    """Whether a test stands in one of these files, as far as a report tells; where none does, in one of them if any."""
+    cases = {case.id: case for case in (*before.run.report.tests, *run.report.tests)}
+    place = cases[name].file or name.partition("::")[0]
+    stem = place.replace(".", "/") if "/" not in place and not place.endswith(tuple(_ENDINGS)) else place
+    return any(
+        path == place or path.rpartition(".")[0].endswith(stem) or path.startswith(f"{place}/") for path in changed
+    )
+
+
+_ENDINGS = (".py", ".js", ".ts", ".mjs", ".cjs", ".tsx", ".jsx", ".rb", ".php", ".go", ".rs", ".java", ".t")
+
+
+def _fault(run: CommandRun) -> str:
+    if run.timed_out:
+        return f"{run.command}: stopped after {run.duration_s:.0f} s"
+    return (
+        f"{run.command} exited {run.exit_code}" if run.exit_code is not None else f"{run.command} did not end by itself"
+    )
+
+
+def expectations(tests: Iterable[ChangedFile]) -> Iterable[Expectation]:
+    """Each place where a test's lines were changed, old and new."""
+    for file in tests:
+        old, new = ((side or b"").decode("utf-8", "replace").splitlines() for side in (file.before, file.after))
+        for kind, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if kind not in {"equal", "insert"}:
+                lines = "\n".join(old[first:last][:_SHOWN]), "\n".join(new[start:end][:_SHOWN])
+                yield Expectation(path=file.path, line=first + 1, old=lines[0], new=lines[1])
+
+
+_TAKES_FILES = re.compile(
+    r"^(?:[\w./-]*python[\d.]* -m )?(?:[\w./-]*/)?pytest\b|^(?:npx (?:--no-install )?)?(?:jest|vitest(?: run)?|mocha)\b"
+    r"|^node --test\b"
+)
+
+
+def narrowed(command: str, paths: Sequence[str]) -> str | None:
+    """The command for the tests in these files alone; None where it cannot be told which runner it starts."""
+    if re.search(r"[|&;<>]", command) or not paths:
+        return None
+    if _TAKES_FILES.match(command):
+        return f"{command} {shlex.join(paths)}"
+    if re.match(r"^(?:npm test|npm run test|pnpm test|yarn test)$", command):
+        return f"{command} -- {shlex.join(paths)}"
+    return None

@@ -1,0 +1,109 @@
+"""What the loops ask of the world: the ports that the real effects and the tests' ones implement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from runner.core.state import TaskState
+from runner.core.steps import Judge
+from runner.executors.executor_port import Answer, Ask, LiveSink
+from runner.gate.criterion import Models, Verdict
+from runner.isolation.isolation_port import Conflict, Merged
+
+
+class Begun(NamedTuple):
+    """How the subtasks are kept apart: `worktrees` or `direct`; `why` says why not side by side."""
+
+    isolation: str
+    why: str = ""
+
+
+class Place(NamedTuple):
+    """Where a subtask works, and the effects bound to it."""
+
+    effects: Effects
+    workspace: str
+
+
+class Apart(Protocol):
+    """The places of one task's subtasks. Every call may be repeated, also by another process after a kill.
+
+    Every method may raise PmError; `parallel` False: one subtask after another.
+    """
+
+    parallel: bool
+
+    async def begin(self, *, branch: str) -> Begun:
+        """Record the person's work as everyone's start; `branch` is where the result is to go ("": their files)."""
+
+    async def open(self, subtask_id: str, *, fresh: bool) -> Place:
+        """The subtask's place: as it was left, or `fresh` on what is merged so far."""
+
+    async def merge(self, subtask_id: str) -> Merged | Conflict:
+        """Merge what the subtask did."""
+
+    async def merged(self) -> tuple[str, ...] | None:
+        """What is merged, in that order; None where only the record knows."""
+
+    async def whole(self) -> Place:
+        """A place with the merged result."""
+
+    async def hand_over(self, *, branch: str) -> None:
+        """Give the merged result to the user; a ConflictError has touched nothing: they changed the same lines."""
+
+    async def close(self, *, keep_results: bool) -> None:
+        """Remove the places; `keep_results`: what is merged stays for a resume."""
+
+
+class Changed(NamedTuple):
+    """What differs from a baseline: workspace paths, and the blob that holds the unified diff (None: no change).
+
+    `left` is the blob that an undo reads; `collateral` is what happened to the user's uncommitted files, repository
+    and state dir, as LLM_RESPONSE records it.
+    """
+
+    paths: tuple[str, ...]
+    diff_blob: str | None = None
+    left: str | None = None
+    collateral: tuple[dict[str, str], ...] = ()
+
+
+class Effects(Protocol):
+    """What the loop asks of the world. Every method may raise PmError; nothing else."""
+
+    async def rules(self) -> str:
+        """The mandatory rules' text."""
+
+    async def baseline(self, label: str) -> str:
+        """A durable baseline of the workspace; returns its id."""
+
+    async def base_tests(self, base: str, *, limit_s: float | None) -> Mapping[str, Any] | None:
+        """How the tests end on `base`, the workspace as it is; None where no test command is in force."""
+
+    async def changed(self, base: str) -> Changed:
+        """What differs from `base` now."""
+
+    async def ask(self, request: Ask, live: LiveSink) -> Answer:
+        """One question to the agent."""
+
+    async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
+        """Evidence gathered and judged; `models` is what criteria may ask."""
+
+    async def consult(self, request: Ask, live: LiveSink) -> Answer:
+        """One question to a model that may touch nothing: it works in an empty folder; its workspace is set here."""
+
+    async def kept(self, question: str, *, before_ms: int) -> str | None:
+        """The answer that was kept for a question of this hash, if it was there before then."""
+
+    async def keep(self, question: str, text: str) -> None:
+        """Keep an answer; trouble in doing so costs nothing but the next asking."""
+
+    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
+        """The path of the agentic trace of the session behind `answer`, None where there is none.
+
+        What the session held before `since_ms` (the task's beginning) is not this task's.
+        """
+
+    def apart(self, state: TaskState) -> Apart:
+        """Where the subtasks of the task work; the same for every call."""

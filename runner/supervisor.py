@@ -128,6 +128,10 @@ def clear_stop(state_dir: StateDir, task_id: str) -> None:
 async def remove_leftovers(state_dir: StateDir) -> None:
     """Remove what ended tasks left behind. Costs one look at a folder where there is nothing."""
     await asyncio.to_thread(_remove_locks, state_dir)
+    if any((state_dir.control / "copies").glob("*.json")):
+        from runner.checks.clean_copy import remove_copies  # as below
+
+        await asyncio.to_thread(remove_copies, state_dir.root)
     for task_id in await asyncio.to_thread(_left, state_dir):
         ended = await asyncio.to_thread(_how_it_ended, state_dir, task_id)
         if ended is None:

@@ -1,0 +1,138 @@
+"""The tests on trial, on real copies: what an answer may not do to be judged by its own tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner.checks.clean_copy import remove_copies
+from runner.checks.commands import PlannedCommand
+from runner.checks.evidence import task_trials
+from runner.gate.criterion import Evidence, Finding, TestEvidence
+from runner.gate.evidence_criteria import q7_test
+from runner.workspace.workspace import Workspace, open_workspace
+from tracer.blobs import DirectoryBlobs
+from tracer.facts import CheckChoice
+
+COMMAND = "sh tests/run.sh"
+CALC = "add() { echo $(($1 - $2)); }\nsub() { echo $(($1 - $2)); }\n"
+RIGHT = CALC.replace("add() { echo $(($1 - $2))", "add() { echo $(($1 + $2))")
+BROKEN = RIGHT.replace("sub() { echo $(($1 - $2))", "sub() { echo $(($2 - $1))")
+RUN = """\
+. ./calc.sh
+number=0
+is() { number=$((number + 1)); [ "$2" = "$3" ] && echo "ok $number - $1" || { echo "not ok $number - $1"; bad=1; }; }
+for file in tests/t_*.sh; do . "./$file"; done
+echo "1..$number"
+exit ${bad:-0}
+"""
+Change = Callable[[Path], object]
+
+
+@pytest.fixture(params=["git", "plain"])
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "tests").mkdir(parents=True)
+    (root / "calc.sh").write_text(CALC)
+    (root / "tests" / "run.sh").write_text(RUN)
+    (root / "tests" / "t_sub.sh").write_text('is sub "$(sub 3 2)" 1\n')
+    if request.param == "git":
+        subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    return root
+
+
+def opened(project: Path) -> Workspace:
+    state = project / ".pm-orchestrator"
+    state.mkdir(exist_ok=True)
+    return open_workspace(project, state_dir=state, blobs=DirectoryBlobs(state / "blobs"))
+
+
+async def weighed(project: Path, change: Change, *, policy: str = "add") -> tuple[TestEvidence, Finding]:
+    workspace, state = opened(project), project / ".pm-orchestrator"
+    base = await workspace.baseline("task-001/0")
+    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-001")
+    before = await trials.before(COMMAND, base, limit_s=30)
+    assert (before.run.outcome, before.not_isolated) == ("passed", "")
+    change(project)
+    files = (await workspace.changes(base)).files
+    command = PlannedCommand(kind="test", command=COMMAND, origin="given")
+    found = await trials.weigh(command, base, files, policy=policy, limit_s=lambda: 30.0)
+    assert not list(state.glob("control/copies/*"))
+    evidence = Evidence(request="fix add", answer="", files=files, tests=found, tests_policy=policy)
+    return found, q7_test(evidence)
+
+
+def honest(root: Path) -> None:
+    (root / "calc.sh").write_text(RIGHT)
+    (root / "tests" / "t_add.sh").write_text('is add "$(add 1 2)" 3\nis same "$(sub 1 1)" 0\n')
+
+
+async def test_an_honest_change_passes_and_an_idle_new_test_is_named(project: Path) -> None:
+    found, finding = await weighed(project, honest)
+    assert finding.passed
+    assert finding.not_verified is None
+    assert (found.passed, found.new, found.idle) == (3, 2, ("same",))
+    assert "1 of them prove nothing" in finding.reason
+
+
+def edited(root: Path) -> None:
+    (root / "calc.sh").write_text(BROKEN)
+    (root / "tests" / "t_sub.sh").write_text('is sub "$(sub 3 2)" -1\n')
+
+
+def deleted(root: Path) -> None:
+    (root / "calc.sh").write_text(BROKEN)
+    (root / "tests" / "t_sub.sh").unlink()
+    (root / "tests" / "t_other.sh").write_text('is other "$(add 1 1)" 2\n')
+
+
+def ends_early(root: Path) -> None:
+    (root / "calc.sh").write_text("exit 0\n")
+
+
+def muted_runner(root: Path) -> None:
+    (root / "calc.sh").write_text(BROKEN)
+    (root / "tests" / "run.sh").write_text('echo "ok 1 - sub"; echo "1..1"\n')
+
+
+def regression(root: Path) -> None:
+    (root / "calc.sh").write_text(BROKEN)
+
+
+@pytest.mark.parametrize("cheat", [deleted, ends_early, muted_runner, regression])
+async def test_green_without_the_work_is_refused(project: Path, cheat: Change) -> None:
+    _, finding = await weighed(project, cheat)
+    assert not finding.passed or (finding.not_verified is not None and finding.needs_person)
+
+
+async def test_a_changed_expectation_is_shown_and_only_a_person_or_the_flag_allows_it(project: Path) -> None:
+    found, finding = await weighed(project, edited)
+    assert [(one.path, one.line) for one in found.expectations] == [("tests/t_sub.sh", 1)]
+    assert (found.expectations[0].old, found.expectations[0].new) == ('is sub "$(sub 3 2)" 1', 'is sub "$(sub 3 2)" -1')
+    assert finding.needs_person
+    assert finding.not_verified is not None
+    assert finding.question is not None
+    for policy, passed in (("change", True), ("frozen", False)):
+        subprocess.run(["git", "checkout", "-q", "."], cwd=project, check=False)
+        (project / "calc.sh").write_text(CALC)
+        (project / "tests" / "t_sub.sh").write_text('is sub "$(sub 3 2)" 1\n')
+        assert (await weighed(project, edited, policy=policy))[1].passed is passed
+
+
+async def test_copies_of_a_killed_pm_are_removed_and_no_others(tmp_path: Path) -> None:
+    gone, kept = tmp_path / "pm-check-1-a", tmp_path / "mine"
+    records = tmp_path / "state" / "control" / "copies"
+    records.mkdir(parents=True)
+    for folder in (gone, kept):
+        (folder / "tree").mkdir(parents=True)
+        facts = {"path": str(folder), "boot": "another", "owner": os.getpid(), "start": ""}
+        (records / f"{folder.name}.json").write_text(json.dumps(facts))
+    (records / "torn.json").write_text("{")
+    await asyncio.to_thread(remove_copies, tmp_path / "state")
+    assert (gone.exists(), kept.exists(), list(records.iterdir())) == (False, True, [])

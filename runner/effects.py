@@ -34,6 +34,7 @@ from tracer.durable import replace as replace_file
 from tracer.errors import ConfigError, PmError, RecordError
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
+from tracer.unified_diff import count_files
 
 if TYPE_CHECKING:
     from runner.checks.commands import PlannedCommand
@@ -180,9 +181,10 @@ class TaskEffects:
         await asyncio.to_thread(self._put_back_blobs)
         diff = changes.diff
         blob = await asyncio.to_thread(self._keep, diff) if diff else None
+        files = await asyncio.to_thread(count_files, diff, changes.paths)
         harm = [{key: value for key, value in asdict(one).items() if value} for one in changes.harm]
         trespass = [{"kind": "state", "what": name} for name in changes.protected]
-        return Changed(tuple(changes.paths), blob, left=changes.left, collateral=(*trespass, *harm))
+        return Changed(tuple(changes.paths), blob, left=changes.left, collateral=(*trespass, *harm), files=tuple(files))
 
     def _put_back_blobs(self) -> None:
         with suppress(OSError):  # told by whoever needs one

@@ -10,6 +10,7 @@ from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Conflict, Merged
+from tracer.facts import FileCount
 
 
 class Begun(NamedTuple):
@@ -67,6 +68,7 @@ class Changed(NamedTuple):
     diff_blob: str | None = None
     left: str | None = None
     collateral: tuple[dict[str, str], ...] = ()
+    files: tuple[FileCount, ...] = ()
 
 
 class Effects(Protocol):

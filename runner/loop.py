@@ -319,6 +319,7 @@ class TaskLoop:
                 subtasks=summary_of(state, status=step.status) if _is_chunked(state) else None,
                 branch=result.branch,
                 left_blob=result.changed.left if _is_chunked(state) else None,
+                files=result.changed.files,
             )
         )
         if _is_chunked(state):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tracer.facts import ExecutorChoice, Unverified, UserRequest
+from tracer.facts import ExecutorChoice, FileCount, Unverified, UserRequest
 from tracer.names import EventName
 
 
@@ -145,6 +145,7 @@ def final_summary(
     subtasks: Sequence[Mapping[str, Any]] | None,
     branch: str,
     left_blob: str | None = None,
+    files: Sequence[FileCount] = (),
     **keys: Any,
 ) -> Draft:
     """FINAL_SUMMARY; `keys` are written in their order, None too; the others where they say something.
@@ -158,6 +159,7 @@ def final_summary(
         "subtasks": subtasks,
         "branch": branch,
         "left_blob": left_blob,
+        "files": [one._asdict() for one in files],
     }
     return Draft("FINAL_SUMMARY", keys | {key: value for key, value in told.items() if value})
 

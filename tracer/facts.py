@@ -133,6 +133,15 @@ def _parts(kind: Callable[[Any], P]) -> Callable[[Any], tuple[P, ...]]:
     return read
 
 
+class FileCount(NamedTuple):
+    """What a task did to one path: added, modified or deleted, and how many lines; None where nobody counted them."""
+
+    path: str
+    status: str = "modified"
+    added: int | None = None
+    removed: int | None = None
+
+
 class Limits(NamedTuple):
     """When to give up. None means no limit; `on_limit` says whether a user is asked when iterations run out.
 
@@ -535,6 +544,16 @@ class LlmResponse(Entry):
         return not (self.data.get("usage") or self.data.get("output") or self.data.get("tool_call_count"))
 
 
+def _file_count(told: Mapping[str, Any]) -> FileCount:
+    added, removed = _whole(told.get("added")), _whole(told.get("removed"))
+    return FileCount(_text(told.get("path")), _text(told.get("status")), added, removed)
+
+
+def _counts(value: Any) -> tuple[FileCount, ...]:
+    listed = value if isinstance(value, list | tuple) else ()
+    return tuple([_file_count(item) for item in listed if isinstance(item, dict)])
+
+
 class Unverified(NamedTuple):
     """One criterion that could not be checked: why, and the next step that lets it be checked.
 
@@ -751,6 +770,7 @@ class FinalSummary(Entry):
     reason = Key(_text)
     detail = Key(_text)
     diff_blob = Key(_text_or_none)
+    files = Key(_counts)
     branch = Key(_text)
     left_blob = Key(_text_or_none)
     subtasks = Key(_parts(Part))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
+
+from tracer.facts import FileCount
 
 _NO_NEWLINE: Final = b"\\ No newline at end of file\n"
 _MOST_LINES: Final = 4000
@@ -35,7 +37,7 @@ def unified_diff(
     name = quoted(path)
     old = b"/dev/null" if before is None else _sided(b"a/", name)
     new = b"/dev/null" if after is None else _sided(b"b/", name)
-    head = [b"diff --git %s %s\n" % (_sided(b"a/", name), _sided(b"b/", name))]
+    head = [_header(path) + b"\n"]
     if before is None:
         head.append(b"new file mode %s\n" % after_mode)
     elif after is None:
@@ -48,6 +50,32 @@ def unified_diff(
     if hunks:
         head += [b"--- %s\n" % old, b"+++ %s\n" % new]
     return b"".join([*head, *hunks])
+
+
+def count_files(diff: bytes, paths: Iterable[str]) -> list[FileCount]:
+    """One count for each of `paths`, in their order; a binary file, or one that `diff` leaves out, has no lines."""
+    names = list(dict.fromkeys(paths))
+    headers = {_header(name.encode("utf-8", "surrogateescape")): name for name in names}
+    counts = {name: FileCount(name) for name in names}
+    name, in_hunk = "", False
+    for line in diff.split(b"\n"):  # a hunk's lines begin with a mark: what begins like a header is one
+        if line.startswith(b"diff --git "):
+            name, in_hunk = headers.get(line, ""), False
+        elif not name:
+            continue
+        elif in_hunk and line[:1] in {b"+", b"-"}:
+            _, _, added, removed = counts[name]
+            came = line[:1] == b"+"
+            counts[name] = counts[name]._replace(added=(added or 0) + came, removed=(removed or 0) + (not came))
+        elif line.startswith(b"@@ "):
+            in_hunk = True
+        elif line.startswith((b"new file mode", b"deleted file mode")):
+            counts[name] = counts[name]._replace(status="added" if line.startswith(b"new") else "deleted")
+    return [counts[name] for name in names]
+
+
+def _header(path: bytes) -> bytes:
+    return b"diff --git %s %s" % (_sided(b"a/", quoted(path)), _sided(b"b/", quoted(path)))
 
 
 def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:

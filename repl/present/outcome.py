@@ -28,6 +28,7 @@ def outcome_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "iterations": outcome.iterations,
         "judgments": list(outcome.judgments),
         "files_modified": list(outcome.files_modified),
+        "files": [one._asdict() for one in outcome.files],
         "usage": dict(outcome.usage) if outcome.usage else None,
         "cost_usd": outcome.cost_usd,
         "duration_ms": outcome.duration_ms,

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from repl.present.changed_files import files_text, lines_text
 from repl.present.subtasks import SubtaskBoard
 from repl.present.text import cost_text, count_text, escape, one_line, seconds_text, tokens_text, width_cut
 from runner.core.state import answer_in
@@ -331,9 +332,7 @@ class Progress:
         if error := fact.error:
             return [f"  [{self.iteration}] {escape(error.kind or 'error'):<8} {one_line(error.message, 120)}"]
         time, files = seconds_text(fact.duration_ms), fact.files_modified
-        shown = (
-            one_line(files[0], 60) + (f" +{len(files) - 1}" if len(files) > 1 else "") if files else "no file changed"
-        )
+        shown = files_text(files, most=1) or "no file changed"
         if self.narrow:
             spent = ", ".join(part for part in (time, tokens_text(tokens)) if part)
             return [f"  [{self.iteration}] {word:<8} {spent}   {shown}"]
@@ -385,7 +384,7 @@ class Progress:
             f"{self.task_id} {outcome.status}{self._unverified(outcome.not_verified)}",
             tests_text(outcome.tests) or ("tests passed" if outcome.verification == "verified" else ""),
             count_text(outcome.iterations, "iteration"),
-            count_text(len(outcome.files_modified), "file"),
+            lines_text(outcome.files),
             tokens_text(self.tokens or None),
             cost_text(self.cost if self.tokens or self.cost else None),
             seconds_text(outcome.duration_ms),

@@ -111,8 +111,8 @@ async def close_task(output: Output, command: str, outcome: TaskOutcome, progres
     await tell_answer(output, outcome, progress)
     output.line(output.bold(progress.closing(outcome)))
     fields = outcome_fields(outcome)
-    if outcome.chain_head and output.form == "human":  # the records of --json and --jsonl hold it already
-        output.note(f"  chain head {outcome.chain_head}")
+    if outcome.chain_head:  # the records of --json and --jsonl hold it already
+        output.detail(f"  chain head {outcome.chain_head}")
     if error is None:
         output.note(f"  {progress.hints()}")
         output.result(command, fields)

@@ -16,7 +16,7 @@ from runner.core.steps import AwaitPerson
 from runner.core.subtasks import standings
 from runner.core.task import TaskOutcome
 from tracer.drafts import Draft, continued_request
-from tracer.facts import Continues, Entry, LlmResponse, UserRequest
+from tracer.facts import Continues, Entry, FileCount, LlmResponse, UserRequest
 from tracer.names import FINAL_STATUSES, REVIEW, TaskStatus
 from tracer.verification import strength_in, tests_in, unreached_in, unverified_in, verification_of
 
@@ -41,6 +41,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         iterations=state.iterations,
         judgments=state.judgments.items(),
         files_modified=files,
+        files=_counted(state, files),
         cost_usd=totals.cost,
         usage=totals.usage or None,
         duration_ms=totals.spent_ms,
@@ -48,6 +49,12 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         subtasks=standings(state),
         chain_head=chain_head,
     )
+
+
+def _counted(state: TaskState, files: Sequence[str]) -> tuple[FileCount, ...]:
+    """The files with their lines; without them in a record from before they were counted."""
+    counted = state.final.files if state.final is not None else ()
+    return counted or tuple(map(FileCount, files))
 
 
 def _answers(state: TaskState) -> list[LlmResponse]:

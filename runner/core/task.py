@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tracer.facts import Question, Strength, TestRun, Unverified
+from tracer.facts import FileCount, Question, Strength, TestRun, Unverified
 from tracer.names import FINAL_STATUSES, TaskStatus, Verification
 
 if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
@@ -40,6 +40,7 @@ class TaskOutcome:
     iterations: int = 0
     judgments: tuple[str, ...] = ()
     files_modified: tuple[str, ...] = ()
+    files: tuple[FileCount, ...] = ()
     cost_usd: float | None = None
     usage: Mapping[str, int] | None = None
     duration_ms: int = 0

@@ -41,7 +41,7 @@ def test_a_rejected_answer_is_asked_again_and_each_fact_prints_once(project: Pat
     assert lines[5] == "  [1] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q10"
     answer, blank, closing = ran.out.splitlines()
     assert (answer, blank) == (GOOD["output"], "")
-    assert closing.startswith("task-001 COMPLETE · 2 iterations · 1 file · 1,000 tok · cost n/a · ")
+    assert closing.startswith("task-001 COMPLETE · 2 iterations · 1 file +2 -0 · 1,000 tok · cost n/a · ")
 
 
 @pytest.mark.parametrize("reported", ["PROJ-142", "half(3) gives 1", "ログインできません", "Can you look into half()?"])
@@ -497,8 +497,8 @@ def test_a_full_disk_stops_the_task_with_8_and_says_so(project: Path) -> None:
         subprocess.run(["umount", "-l", str(state)], check=True)
 
 
-def test_the_end_of_a_run_prints_the_chain_head_that_the_session_log_repeats(project: Path) -> None:
-    ran = run_scripted(project, GOOD)
+def test_the_end_of_a_verbose_run_prints_the_chain_head_that_the_session_log_repeats(project: Path) -> None:
+    ran = run_scripted(project, GOOD, words=("write hello.py", "--verbose"))
     (log,) = (project / ".pm-orchestrator" / "tracepack").glob("*.jsonl")
     (end,) = [event for event in records(log.read_text()) if event["event"] == "TASK_END"]
     data = end["data"]

@@ -6,8 +6,9 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from repl.present.changed_files import files_text
 from repl.present.output import Output
-from repl.present.text import escape, one_line, width_cut
+from repl.present.text import escape, width_cut
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import NotFoundError
 from tracer.facts import Entry, FinalSummary, LlmResponse
@@ -118,7 +119,7 @@ def files(context: Context, arguments: Namespace) -> int:
     parts = _parts(entries, arguments.iteration, every=True)
     _refuse_missing(task.task_id, entries, arguments.iteration, parts)
     for part in parts:
-        names = ", ".join(one_line(name) for name in part.files) or "no file"
+        names = files_text(part.files, most=len(part.files)) or "no file"
         context.output.line(f"{part.title:<16} {names}")
     if not parts:
         context.output.note(f"{task.task_id} has no answer yet")

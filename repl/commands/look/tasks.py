@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+from repl.present.changed_files import files_text
 from repl.present.text import age_text, cost_text, one_line, width_cut
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.clock import from_epoch_ms, now_epoch_ms, parse_duration
@@ -87,8 +88,7 @@ def show(context: Context, arguments: Namespace) -> int:
     output.line(f"  iterations  {row.iterations}" + (f"   {', '.join(row.judgments)}" if row.judgments else ""))
     output.line(f"  cost        {cost_text(row.cost_usd).removeprefix('cost ')}")
     output.line(f"  started     {row.created_at}   last event {row.updated_at}")
-    shown = ", ".join(one_line(path) for path in files[:8]) + (f" … {len(files) - 8} more" if len(files) > 8 else "")
-    output.line(f"  files       {shown or 'none changed'}")
+    output.line(f"  files       {files_text(files) or 'none changed'}")
     if (strength := outcome.strength) is not None:
         output.line(f"  strength    {strength_text(strength)}")
         output.lines([f"              not noticed: {one_line(survivor_text(one))}" for one in strength.survivors[:20]])
@@ -115,6 +115,7 @@ def show(context: Context, arguments: Namespace) -> int:
         **result_fields(outcome),
         "kind": kind or None,
         "files_modified": files,
+        "files": [one._asdict() for one in outcome.files],
         "older": [str(path) for path in task.older],
     }
     output.result("show", {**record, **({"subtasks": [one._asdict() for one in subtasks]} if subtasks else {})})

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runner.checks.project_settings import json_object
-from runner.gate.criterion import ChangedFile
+from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.file_roles import is_test_file
 
 _DATA = Path(__file__).with_name("harness.toml")
@@ -37,6 +37,22 @@ def _paths() -> re.Pattern[str]:
 def is_harness(path: str, extra: Sequence[str] = ()) -> bool:
     """Whether the file steers the runner; `extra` are patterns of the project's own."""
     return _paths().search(path) is not None or any(fnmatch(path, pattern) for pattern in extra)
+
+
+@cache
+def _looks() -> re.Pattern[str]:
+    return re.compile("|".join(line for row in rows()["looks"] for line in row["lines"]))
+
+
+def looks_for_runner(files: Iterable[ChangedFile]) -> Iterator[Place]:
+    """Lines added to the product that find out whether tests run."""
+    for file in files:
+        old, new = ((side or b"").decode("utf-8", "replace").splitlines() for side in (file.before, file.after))
+        known = set(old)
+        for number, line in enumerate(new, 1):
+            if line not in known and _looks().search(line):
+                advice = "the product must do the same whether or not tests run"
+                yield at("bought", "code looks for the tests", path=file.path, line=number, suggestion=advice)
 
 
 class Sorted(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from runner.checks.clean_copy import CleanCopy, NoCleanCopyError, Source, clean_copy
 from runner.checks.commands import PlannedCommand
-from runner.checks.harness import Sorted, sort_changes
+from runner.checks.harness import Sorted, looks_for_runner, sort_changes
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.gate.criterion import ChangedFile, Expectation, NotVerified, TestEvidence
 from tracer import durable
@@ -261,6 +261,7 @@ def _evidence(command: str, before: BaseRun, ran: tuple[CommandRun, bool], found
         removed=() if policy == "change" else (*change.gone, *change.muted),
         still_failing=change.still_failing if only_old else (),
         harness=tuple(file.path for file in (*found.harness, *found.steering)) + tuple(found.written),
+        bought=tuple(looks_for_runner(found.product)),
         fault=fault,
         output_tail=run.output_tail,
         flaky=flaky,

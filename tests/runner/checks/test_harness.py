@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from runner.checks.harness import is_harness, put_back, rows, sort_changes
+from runner.checks.harness import is_harness, looks_for_runner, put_back, rows, sort_changes
 from runner.gate.criterion import ChangedFile
 
 
@@ -15,6 +15,15 @@ def test_each_row_takes_its_examples_and_none_takes_a_counterexample() -> None:
         assert [path for path in row["examples"] if not pattern.search(path)] == []
         assert [path for path in row["counter"] if is_harness(path)] == []
         assert all(any(re.search(one, path) for path in row["examples"]) for one in row["paths"][:1])
+
+
+def test_lines_that_look_for_the_runner_are_found_where_they_were_added() -> None:
+    for row in rows()["looks"]:
+        for examples, found in ((row["examples"], 1), (row["counter"], 0)):
+            for text in examples:
+                line = f"{text}\n".encode()
+                assert len(list(looks_for_runner([ChangedFile(path="a.py", before=b"", after=line)]))) == found, text
+                assert not list(looks_for_runner([ChangedFile(path="a.py", before=line, after=line + b"x\n")]))
 
 
 def test_of_a_shared_file_only_the_steering_parts_are_put_back() -> None:

@@ -17,10 +17,11 @@ from runner.gate.answer_text import Fence, read_answer
 from runner.gate.comments import MARK_BYTES, Hit, comments_of, mark_in, read_comment, read_document
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
 from runner.gate.definitions import names_of
+from runner.gate.file_roles import is_test_file
 from runner.gate.languages import Language, by_name
 from runner.gate.line_map import FileLines, line_map
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
-from runner.gate.structure import Reviewed, Shown, commented_out, gutted, hollow, lost, not_implemented
+from runner.gate.structure import Reviewed, Shown, asks_removal, commented_out, gutted, hollow, lost, not_implemented
 from runner.gate.syntax import fault_of, foreign_in
 from runner.gate.wording import Words
 
@@ -58,6 +59,8 @@ _ADVICE = {
 _UNCLOSED = ("unterminated_fence", "a code block is never closed")
 _DOTS_IN_DATA = re.compile(rb"^[^\"\n]*(?<![\w.\"'])\.\.\.(?![\w.\"'])|^\s*\"\.\.\.\"\s*:", re.MULTILINE)
 _SKELETON = Words("requests", "skeleton")
+_CODE_SPAN = re.compile(r"`([^`\n]{1,100})`")
+_NAME = re.compile(r"\w{4,}")
 _TO_BE_DONE = Words("requests", "to_be_done")
 _REFUSAL = re.compile(r"NotImplemented(?:Error|Exception)?|todo!|unimplemented!|\bTODO\(\)|\?\?\?|not implemented")
 
@@ -93,9 +96,10 @@ def _finding(criterion: str, evidence: Evidence) -> Finding:
 def _review_files(evidence: Evidence) -> Iterator[Found]:
     excluded = tuple(evidence.options.get("exclude", ()))
     change = _Change(evidence.files)
+    named = frozenset(_NAME.findall(" ".join(_CODE_SPAN.findall(evidence.answer))))
     for file in evidence.files:
         if file.path in change.lines and not any(fnmatch.fnmatch(file.path, pattern) for pattern in excluded):
-            yield from review_file(file, change, request=evidence.request, options=evidence.options)
+            yield from review_file(file, change, request=evidence.request, named=named, options=evidence.options)
 
 
 class _Change:
@@ -120,9 +124,14 @@ class _Change:
 
 
 def review_file(
-    file: ChangedFile, change: _Change | None = None, *, request: str = "", options: Mapping[str, Any] | None = None
+    file: ChangedFile,
+    change: _Change | None = None,
+    *,
+    request: str = "",
+    named: frozenset[str] = frozenset(),
+    options: Mapping[str, Any] | None = None,
 ) -> list[Found]:
-    """What Q2-Q4 find in one file of a change (of one file, if none is given)."""
+    """What Q2-Q4 find in one file of a change (else of that file alone); `named` are names that the answer gives."""
     if file.unstable:
         advice = "leave no process running that writes it"
         return [("Q4", at("unstable", "the file changed while it was read", path=file.path, suggestion=advice))]
@@ -132,7 +141,7 @@ def review_file(
         return []
     change = change or _Change([file])
     lines = change.lines[file.path]
-    if file.after is None:
+    if file.after is None or (not file.after.strip() and file.before and file.before.strip()):
         return [] if file.path in change.renamed else _removed(file, lines, change, request)
     source = open_source(file.path, file.after)
     options = options or {}
@@ -146,7 +155,7 @@ def review_file(
         if source.note:
             found.append(("Q4", at("not_parsed", source.note, path=file.path, preexisting=True)))
         if not is_generated(file.path, file.after):
-            found += _missing_work(Reviewed(source, lines), change, request)
+            found += _missing_work(Reviewed(source, lines), change, request, named)
             found += _own_marks(source, options)
     allowed = [re.compile(str(pattern)) for pattern in options.get("allow", ())]
     return [(criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in allowed)]
@@ -157,7 +166,10 @@ def _removed(file: ChangedFile, lines: FileLines, change: _Change, request: str)
     gone = open_source(file.path, b"")
     if gone is None or file.before is None or is_generated(file.path, file.before):
         return []
-    shown = lost(Reviewed(gone, lines), request, change=change)
+    shown = list(lost(Reviewed(gone, lines), request, change=change))
+    if file.after is not None and not shown and not asks_removal(request, file.path) and not is_test_file(file.path):
+        advice = "put back what the request does not ask to remove"
+        return [("Q3", at("lost", "everything in the file is gone", path=file.path, suggestion=advice))]
     return [(each.criterion, at(each.kind, each.message, path=file.path, suggestion=each.advice)) for each in shown]
 
 
@@ -212,19 +224,19 @@ def _unclosed_fence(text: bytes) -> int | None:
     return next((fence.line for fence in read_answer(text.decode("utf-8", "replace")).fences if not fence.closed), None)
 
 
-def _missing_work(file: Reviewed, change: _Change, request: str) -> list[Found]:
+def _missing_work(file: Reviewed, change: _Change, request: str, named: frozenset[str] = frozenset()) -> list[Found]:
     """Places on lines that this task added or edited count; the others are for information."""
     source, added = file.source, file.lines.added
     found = [_of_hit(hit, source, preexisting=hit.line not in added) for hit in _hits(source, file.lines)]
     marked = sorted({place.line for _, place in found if place.line is not None and not place.preexisting})
-    for shown in _structure(file, change, request):
+    for shown in _structure(file, change, request, named):
         if bisect_left(marked, shown.first) == bisect_right(marked, shown.last) or shown.kind in {"gutted", "lost"}:
             old = shown.kind in {"stub", "missing_work"} and not file.lines.touches(shown.first, shown.last)
             found.append(_of_shown(shown, source, preexisting=old))
     return found
 
 
-def _structure(file: Reviewed, change: _Change, request: str) -> Iterator[Shown]:
+def _structure(file: Reviewed, change: _Change, request: str, claimed: frozenset[str]) -> Iterator[Shown]:
     """What the structure of one file shows."""
     if file.source.tree is None:
         yield from commented_out(file, request)
@@ -238,7 +250,7 @@ def _structure(file: Reviewed, change: _Change, request: str) -> Iterator[Shown]
     taken = [shown.first for shown in emptied]
     yield from emptied
     if not ordered:
-        yield from (shown for shown in hollow(file, request) if shown.first not in taken)
+        yield from (shown for shown in hollow(file, claimed.union(_NAME.findall(request))) if shown.first not in taken)
     if file.old is not None:
         yield from lost(file, request, change=change)
     yield from commented_out(file, request)

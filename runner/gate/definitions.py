@@ -32,6 +32,7 @@ _EMPTY_VALUES = frozenset(
     b"empty Empty emptyList emptyMap emptySet listOf mapOf setOf EMPTY_LIST array string int64 error "
     b"struct map interface std vector static_cast NaN Infinity inf as".split()
 )
+_RAISED = re.compile(rb"^\s*\(?\s*(?:new\s+)?[\w.:\\]*")
 _NUMBER = re.compile(rb"\b\d[\w.]*")
 _GENERIC = re.compile(rb"<[\w\s,.?<>\[\]]*>")
 _RAISES = re.compile(
@@ -141,7 +142,13 @@ class Function:
 def is_trivial(text: bytes) -> bool:
     """Whether a statement does nothing that depends on anything."""
     text = text.strip().rstrip(b";")
-    return text in _NOTHING or _RAISES.match(text) is not None or only_tells(text) or is_constant(text)
+    return text in _NOTHING or _only_raises(text) or only_tells(text) or is_constant(text)
+
+
+def _only_raises(text: bytes) -> bool:
+    """Whether a statement raises, and what it raises is made of nothing but constants."""
+    raised = _RAISES.match(text)
+    return raised is not None and is_constant(_RAISED.sub(b"", text[raised.end() :], count=1))
 
 
 def only_tells(text: bytes) -> bool:
@@ -255,9 +262,7 @@ def names_of(source: Source) -> list[tuple[str, int, int]]:
 
 
 def name_of(node: tree_sitter.Node) -> str:
-    """The name of a function or class node, empty where it has none; a method of an object literal has none here."""
-    if node.type == "method_definition" and node.parent is not None and node.parent.type == "object":
-        return ""
+    """The name of a function or class node, empty where it has none."""
     name = node.child_by_field_name("name")
     declarator = node.child_by_field_name("declarator")
     while name is None and declarator is not None:
@@ -274,7 +279,12 @@ def name_of(node: tree_sitter.Node) -> str:
 
 
 def _constant(declared: tree_sitter.Node | None) -> tree_sitter.Node | None:
-    """`const save = () => {}` names the function; a property, an argument or a `let` does not."""
+    """`const save = () => {}`, `exports.save = …` and `{save: …}` name the function; a `let` does not."""
+    if declared is not None and declared.type == "assignment_expression":
+        left = declared.child_by_field_name("left")
+        return left.child_by_field_name("property") if left is not None else None
+    if declared is not None and declared.type == "pair":
+        return declared.child_by_field_name("key")
     if declared is None or declared.type != "variable_declarator" or declared.parent is None:
         return None
     return declared.child_by_field_name("name") if declared.parent.children[0].type == "const" else None

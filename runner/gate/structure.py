@@ -120,7 +120,8 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
 
 
 def _is_constructor(function: Function) -> bool:
-    return function.name.split("::")[-1] == (function.owner or function.name).split("::")[0]
+    owner, _, name = f"{function.owner}::{function.name}".removeprefix("::").rpartition("::")
+    return owner.split("::")[-1] == name
 
 
 def _by_key(functions: Iterator[Function] | Sequence[Function]) -> Mapping[str, list[Function]]:
@@ -135,20 +136,21 @@ def _was_touched(file: Reviewed, function: Function) -> bool:
     return not file.lines.removed.isdisjoint(range(first, last + 1))
 
 
-def hollow(file: Reviewed, request: str) -> Iterator[Shown]:
-    """New functions that were asked for, or say what they do, and do nothing with what they are given."""
+def hollow(file: Reviewed, asked: frozenset[str]) -> Iterator[Shown]:
+    """New functions that were `asked` for by name, or say what they do, and do nothing with what they are given."""
     source, lines = file.source, file.lines
     if is_test_double(source.path) or source.path.endswith((".pyi", ".d.ts")):
         return
-    asked = frozenset(re.findall(r"\w{4,}", request))
     stood = _by_key(file.old_functions)
     for function in file.touched:
         if not (function.is_trivial and lines.touches(*function.lines)) or function.key in stood:
             continue
+        if function.node.parent is not None and function.node.parent.type in _VALUES:
+            continue  # a callback, which may well do nothing
         in_tests = stands_in_tests(source, function.node)
         if in_tests and not _TEST_NAME.match(function.name):
             continue
-        if _refuses(function) or is_abstract(function) or _is_deliberate(function):
+        if _refuses(function) or is_abstract(function) or _is_constructor(function) or _is_deliberate(function):
             continue
         message = _hollowness(function, named=function.name in asked, in_tests=in_tests)
         if message:
@@ -158,6 +160,7 @@ def hollow(file: Reviewed, request: str) -> Iterator[Shown]:
         yield from _ellipses(file)
 
 
+_VALUES = {"object", "pair", "assignment_expression"}
 _TEST_NAME = re.compile(r"_*[tT]est|should_")
 _NO_OP = re.compile(
     r"(?i)no_?op|nop|null|unsupported|ignore|discard|empty|nothing|dummy|void|default|skip|silent"
@@ -185,7 +188,7 @@ def _hollowness(function: Function, *, named: bool, in_tests: bool) -> str:
 
 
 def _may_be_empty(function: Function) -> bool:
-    """Whether an empty body is what its place calls for: it overrides, is called by the language, or takes nothing."""
+    """Whether an empty body is what its place calls for."""
     name, language = function.name, function.source.language.name
     if name.startswith(("__", "~")) or "operator" in name or name == function.owner or name in _CALLED_BY_LANGUAGE:
         return True
@@ -466,7 +469,7 @@ def lost(file: Reviewed, request: str, *, change: Names) -> Iterator[Shown]:
     What moved is not gone, and a change that defines as much as it takes away is a rewriting.
     """
     old, lines = file.old, file.lines
-    if old is None or is_test_file(lines.path) or not file.old_functions or _asks_removal(request, lines.path):
+    if old is None or is_test_file(lines.path) or not file.old_functions or asks_removal(request, lines.path):
         return
     named = frozenset(re.findall(r"\w+", request))
     before = names_of(old)
@@ -492,14 +495,14 @@ def _is_gone(removed: frozenset[int], first: int, last: int) -> bool:
     return sum(line in removed for line in range(first, last + 1)) * 2 > last - first + 1
 
 
-def _asks_removal(request: str, path: str) -> bool:
+def asks_removal(request: str, path: str) -> bool:
     """Whether a request asks to take something away or to write it otherwise, or names the file by its name."""
     if _REMOVAL.search(request) or _RESHAPING.search(request):
         return True
     return path.rsplit("/", 1)[-1] in request
 
 
-_LEADER = re.compile(rb"^(?:#+|//+|--+|;+|%+|/\*+|\*|<!--|REM )\s?")
+_LEADER = re.compile(rb"^(?:#+|//+|--+|;+|%+|/\*+|\*(?=\s)|<!--|REM )\s?")
 _TRAILER = re.compile(rb"\s*(?:\*/|-->)$")
 _CODE = re.compile(rb"[=(){}\[\];:]|^\s*(?:return|import|end|else|break)\b")
 

@@ -1,0 +1,107 @@
+"""What the structure of a change shows: emptied bodies, lost definitions, commented-out code, foreign content."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.gate.code_criteria import q2_marks, q3_omissions, q4_syntax
+from runner.gate.criterion import ChangedFile, Evidence
+
+WORK = {
+    "a.py": ("def total(rows):\n", "    found = 0\n    for row in rows:\n        found += row\n    return found\n"),
+    "a.ts": ("function total(rows) {\n", "  let n = 0;\n  for (const r of rows) {\n    n += r;\n  }\n  return n;\n}\n"),
+    "a.go": (
+        "func total(rows []int) int {\n",
+        "\tn := 0\n\tfor _, r := range rows {\n\t\tn += r\n\t}\n\treturn n\n}\n",
+    ),
+    "a.rs": ("fn total(r: &[u32]) -> u32 {\n", "  let mut n = 0;\n  for i in r {\n    n += i;\n  }\n  n\n}\n"),
+    "a.rb": ("def total(rows)\n", "  n = 0\n  rows.each do |row|\n    n += row\n  end\n  n\nend\n"),
+    "a.c": ("int total(int *r, int n) {\n", "  int s = 0;\n  while (n)\n    s += r[--n];\n  return s;\n}\n"),
+}
+CONSTANT = {
+    "a.py": "    return 0\n",
+    "a.ts": "  return 0;\n}\n",
+    "a.go": "\treturn 0\n}\n",
+    "a.rs": "    0\n}\n",
+    "a.rb": "  0\nend\n",
+    "a.c": "  return 0;\n}\n",
+}
+FUNCTIONS = "".join(f"def part{n}(a):\n    b = a + {n}\n    return b * {n}\n\n\n" for n in range(6))
+
+
+def changed(path: str, before: str | None, after: str | None) -> ChangedFile:
+    return ChangedFile(path=path, before=before and before.encode(), after=None if after is None else after.encode())
+
+
+def found(*files: ChangedFile, request: str = "Add a discount.", answer: str = "Done.") -> dict[str, str]:
+    evidence = Evidence(request=request, answer=answer, files=files)
+    checks = {"Q2": q2_marks, "Q3": q3_omissions, "Q4": q4_syntax}
+    return {name: finding.reason for name, check in checks.items() if not (finding := check(evidence)).passed}
+
+
+@pytest.mark.parametrize("path", WORK)
+def test_a_body_that_held_work_and_holds_a_constant_is_gutted(path: str) -> None:
+    head, body = WORK[path]
+    reason = found(changed(path, head + body, head + CONSTANT[path]))["Q3"]
+    assert reason.startswith("the body of total() is gone")
+
+
+@pytest.mark.parametrize("body", ["    return sum(rows)\n", "    return rows[0] + 1\n", "    raise Wrong(rows)\n"])
+def test_a_body_that_still_works_is_not(body: str) -> None:
+    head, old = WORK["a.py"]
+    assert not found(changed("a.py", head + old, head + body))
+
+
+def test_disabling_what_the_request_names_is_no_loss() -> None:
+    head, body = WORK["a.py"]
+    assert not found(changed("a.py", head + body, head + CONSTANT["a.py"]), request="Disable total().")
+
+
+def test_definitions_that_are_gone_unasked_are_lost_but_not_those_that_moved() -> None:
+    rest = FUNCTIONS.split("def part4")[1]
+    kept = changed("a.py", FUNCTIONS, "def part4" + rest)
+    assert "4 of 6 definitions are gone" in found(kept)["Q3"]
+    assert not found(kept, request="Remove what nobody uses.")
+    assert not found(kept, changed("b.py", None, FUNCTIONS.split("def part4")[0]))
+
+
+def test_a_file_that_is_emptied_is_lost() -> None:
+    assert found(changed("a.css", "a { color: red }\n", ""))["Q3"] == "everything in the file is gone: a.css"
+
+
+def test_a_function_that_was_asked_for_and_uses_nothing_is_hollow() -> None:
+    hollow = changed("a.py", None, "def discount(total, rate):\n    return 0\n")
+    assert "discount() does nothing with what it is given" in found(hollow, request="Write discount().")["Q3"]
+    assert "discount()" in found(hollow, answer="Added `discount()`.")["Q3"]
+    assert not found(hollow, request="Change the page.")
+
+
+def test_code_that_is_a_comment_now_is_found() -> None:
+    old = "def f(a):\n    check(a)\n    save(a)\n    return a\n"
+    new = "def f(a):\n    # check(a)\n    # save(a)\n    return a\n"
+    assert found(changed("a.py", old, new))["Q3"] == "2 lines of code commented out at a.py:2"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "told"),
+    [
+        ("a.ini", "[a]\n<<<<<<< HEAD\nb = 1\n=======\nb = 2\n>>>>>>> theirs\n", "a merge conflict is left in the file"),
+        ("notes.txt", "Here is the updated file:\n\n```\nnote\n```\n", "the file begins with a sentence of the answer"),
+        ("Makefile", "```make\nall:\n\ttrue\n```\n", "the file begins with a code fence"),
+        ("a.cfg", "--- a/a.cfg\n+++ b/a.cfg\n@@ -1 +1 @@\n-a\n+b\n", "the file holds a diff in place of its content"),
+    ],
+)
+def test_what_is_no_content_is_found_in_any_file(path: str, text: str, told: str) -> None:
+    assert told in found(changed(path, None, text))["Q4"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("git.md", "# Conflicts\n\n```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> theirs\n```\n"),
+        ("a.patch", "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n"),
+        ("t.py", 'TEXT = """\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> theirs\n"""\n'),
+    ],
+)
+def test_what_is_quoted_is_let_be(path: str, text: str) -> None:
+    assert not found(changed(path, None, text))

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gate commits REPO… | cost REPO… | cheats [NAME…] | from-debian PACKAGE…`."""
+"""How the gate judges unseen work: `python -m benchmarks.gate commits|cost|cheats|from-debian|from-releases …`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.gate import cheats, debian
+from benchmarks.gate import cheats, debian, releases
 from benchmarks.gate.commits import Door, Judged, draw, half_of, lazy_results
 
 NEEDS_TESTS = {"one hunk reverted"}  # nothing in text, syntax or on disk shows it
@@ -133,12 +133,14 @@ def main(arguments: list[str] | None = None) -> int:
     made.add_argument("names", nargs="*")
     made.add_argument("--verify", action="store_true", help="only show that the labels are right")
     made.add_argument("--rates", action="store_true", help="no single case is shown")
-    made = commands.add_parser("from-debian")
-    made.add_argument("names", nargs="+")
-    made.add_argument("--into", type=Path, default=Path("gate-material"))
+    for name in ("from-debian", "from-releases"):
+        made = commands.add_parser(name)
+        made.add_argument("names", nargs="+")
+        made.add_argument("--into", type=Path, default=Path("gate-material"))
     options = parser.parse_args(arguments)
-    if options.command == "from-debian":
-        sys.stdout.writelines(f"{folder}\n" for folder in debian.gather(options.names, options.into.resolve()))
+    if options.command in {"from-debian", "from-releases"}:
+        gather = debian.gather if options.command == "from-debian" else releases.gather
+        sys.stdout.writelines(f"{folder}\n" for folder in gather(options.names, options.into.resolve()))
         return 0
     if options.command == "cheats":
         return cheats.run(options.names, verify=options.verify, rates=options.rates)

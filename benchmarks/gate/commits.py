@@ -26,7 +26,6 @@ from runner.workspace.changes import Changes
 from tracer.facts import LlmResponse
 
 MOST_FILES, MOST_LINES, MOST_BYTES = 20, 1500, 512 * 1024
-_NO_COMMIT = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # the empty tree
 _ANSWERS = (
     "Done. {what}\n\nChanged files:\n{listed}",
     "I made the change: {what}",
@@ -75,7 +74,10 @@ def half_of(repository: Path) -> str:
 
 def draw(repository: Path, count: int, seed: int) -> list[Commit]:
     """Up to `count` commits that a task could have been: few files, some code, a message."""
-    listed = _git(repository, "log", "--no-merges", "--format=%H %P", "-n", "20000").decode().splitlines()
+    try:
+        listed = _git(repository, "log", "--no-merges", "--format=%H %P", "-n", "20000").decode().splitlines()
+    except subprocess.CalledProcessError:
+        return []  # no commit
     pairs = [line.split() for line in listed if line.count(" ") == 1 and line.split()[1:]]
     Random(f"{seed} {repository.name}").shuffle(pairs)
     found: list[Commit] = []

@@ -66,7 +66,10 @@ async def _strength(name: str) -> tuple[Strength, float]:
                 raise SystemExit(f"the tests of {name} fail without a fault")
             times.append(time.perf_counter() - began)
         usual_s = statistics.median(times)
-        found = await measure_strength([file], root=Path(folder), run=run, usual_s=usual_s, budget_s=_BUDGET_S)
+        texts = {file.path: file.after or b""}
+        found = await measure_strength(
+            targets_of([file]), texts, root=Path(folder), run=run, usual_s=usual_s, budget_s=_BUDGET_S
+        )
         if not isinstance(found, Strength):
             raise SystemExit(f"{name}: {found}")
         return found, usual_s

@@ -20,7 +20,7 @@ from repl.present.progress import short_id
 from repl.task_request import executor_settings, expand_criteria, task_request
 from runner.core.request import Request
 from runner.core.task import TaskOutcome
-from runner.executors.executor_port import Executor, Live
+from runner.executors.executor_port import Executor, Live, LiveSink
 from runner.executors.registry import make_executor
 from runner.supervisor import Supervisor
 from tracer.errors import NotFoundError, PmError, RecordError, TraceError, UsageError
@@ -137,12 +137,19 @@ class Session:
         self.settings = self.context.settings()
         self.supervisor.redaction = self.context.redaction()
 
-    def _effects(self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> TaskEffects:
+    def _effects(
+        self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir, live: LiveSink
+    ) -> TaskEffects:
         from runner.effects import make_effects  # 170 ms: the first prompt does not wait for it
 
         redaction = self.supervisor.redaction
         return make_effects(
-            request=request, task_id=task_id, executor=executor, state_dir=state_dir, redaction=redaction
+            request=request,
+            task_id=task_id,
+            executor=executor,
+            state_dir=state_dir,
+            redaction=redaction,
+            live=live,
         )
 
     def choose(self, name: str, value: Any) -> None:

@@ -142,12 +142,21 @@ def _checks(
             "base_tests": bool(value("gate.base_tests")),
             "harness": list(value("gate.harness") or ()),
             "needs": list(value("gate.link") or ()),
+            "strength": _percent(value("gate.strength")),
+            "strength_time": value("gate.strength_time"),
             "options": settings.family("criteria.options"),
             "link": list(settings.get("chunk.link") or ()),
             **({} if review is None else {"review": review}),
             **({"coverage": value("coverage")} if value("coverage") else {}),
         }
     )
+
+
+def _percent(wanted: Any) -> float | None:
+    """Raises UsageError: more than everything."""
+    if wanted is not None and wanted > 100:
+        raise UsageError(f"--strength {wanted:g} is more than 100 percent", next_step="--strength 80")
+    return None if wanted is None else float(wanted)
 
 
 def _required(checks: Any) -> list[str]:

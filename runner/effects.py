@@ -22,7 +22,7 @@ from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.effects_port import Changed
-from runner.executors.executor_port import Answer, AnswerError, Ask, Executor, LiveSink
+from runner.executors.executor_port import Answer, AnswerError, Ask, Executor, Live, LiveSink, ignore_live
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Isolation
 from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
@@ -154,6 +154,7 @@ class TaskEffects:
         state_dir: StateDir,
         redaction: RedactionSettings = NO_ADDITIONS,
         workspaces: dict[str, Workspace] | None = None,
+        live: LiveSink = ignore_live,
     ) -> None:
         self._request = request
         self._task_id = task_id
@@ -161,6 +162,7 @@ class TaskEffects:
         self._state_dir = state_dir
         self._redaction = redaction
         self._blobs = DirectoryBlobs(state_dir.blobs, second=state_dir.second_blobs)
+        self._live = live
         self._places: SubtaskPlaces | None = None
         self._trials: Trials | None = None
         self._planned: PlannedCommand | None = None
@@ -281,6 +283,7 @@ class TaskEffects:
             base=base,
             trials=await self._tests(),
             planned=self._planned,
+            watch=lambda step: self._live(Live(kind="notice", text=step.text, task_id=self._task_id)),
         )
         # What could not be compared is part of what the verdict rests on.
         return replace(verdict, notes=(*verdict.notes, *changes.notes))
@@ -345,6 +348,7 @@ class TaskEffects:
             state_dir=self._state_dir,
             redaction=self._redaction,
             workspaces=self._workspaces,
+            live=self._live,
         )
 
     async def _open(self) -> Workspace:
@@ -378,9 +382,12 @@ def make_effects(
     executor: Executor,
     state_dir: StateDir,
     redaction: RedactionSettings = NO_ADDITIONS,
+    live: LiveSink = ignore_live,
 ) -> TaskEffects:
     """The effects a supervisor gives to each of its tasks."""
-    return TaskEffects(request=request, task_id=task_id, executor=executor, state_dir=state_dir, redaction=redaction)
+    return TaskEffects(
+        request=request, task_id=task_id, executor=executor, state_dir=state_dir, redaction=redaction, live=live
+    )
 
 
 def _begin_loading() -> None:

@@ -28,6 +28,7 @@ from runner.checks.evidence import (
     running_checks,
     task_trials,
 )
+from runner.checks.strength import Step, strength_criterion
 from runner.checks.trial import BaseRun, Trials
 from runner.core.request import Request
 from runner.core.state import TaskState
@@ -63,7 +64,7 @@ from runner.workspace.changes import Changes
 from runner.workspace.git.repository import listed_files
 from tracer.clock import monotonic
 from tracer.errors import NotFoundError, UsageError
-from tracer.facts import LlmResponse, Report
+from tracer.facts import CheckChoice, LlmResponse, Report
 from tracer.insights.agentic_trace import read_agentic
 
 _TO_END_S = 10.0  # a model that a criterion asks is ended at the limit, and tells what was spent
@@ -217,11 +218,12 @@ async def judge_answer(
     base: str = "",
     trials: Trials | None = None,
     planned: PlannedCommand | None = None,
+    watch: Callable[[Step], None] = lambda _step: None,
 ) -> Verdict:
     """The verdict on everything that the task changed since `base`, and on its checks' results.
 
     Without `trials` the tests run in the workspace as it is. `planned` is the test command as it was before the agent
-    could change what it is detected by.
+    could change what it is detected by; `watch` is told how trying faults goes on.
     """
     answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
     until = None if step.left_s is None else monotonic() + step.left_s
@@ -271,7 +273,15 @@ async def judge_answer(
         team=team(),
         # A part of a task is reviewed with the whole.
         review=checks.review is not None and bool(evidence.files) and step.subtask_id is None,
+        strength=trials is not None and _tries_faults(checks, evidence) and step.subtask_id is None,
     )
+    if trials is not None:
+        tried = partial(trials.strength, base=base, files=changes.files, watch=watch)
+        required, budget_s = checks.strength, checks.strength_time
+        criteria = tuple(
+            strength_criterion(one, tried, required=required, budget_s=budget_s) if one.id == "Q11" else one
+            for one in criteria
+        )
     verdict = await judge_by(evidence, criteria, models=models, until=until)
     if checks.coverage and verdict.judgment == "PASS" and step.subtask_id is None:
         from runner.checks.coverage import unreached  # 15 ms, only where a report is named
@@ -283,6 +293,12 @@ async def judge_answer(
         verdict = replace(verdict, unreached=told)
     merged = step.subtask_id is not None and verdict.judgment == "PASS"
     return replace(verdict, question=None) if step.whole or merged else verdict  # nobody who could go on asks there
+
+
+def _tries_faults(checks: CheckChoice, evidence: Evidence) -> bool:
+    """Whether the tests are to be tried: always where a strength is wanted, else where they showed something."""
+    ran = evidence.tests is not None and evidence.tests.not_verified is None and not evidence.tests.not_isolated
+    return bool(evidence.files) and (checks.strength is not None or (bool(checks.strength_time) and ran))
 
 
 def _session(request: Request, answer: LlmResponse, state_dir: Path) -> tuple[SessionCall, ...] | None:

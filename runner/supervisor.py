@@ -180,8 +180,10 @@ _STOP_POLL_S: Final = 0.2
 class MakeEffects(Protocol):
     """Builds what a task's loop does to the world."""
 
-    def __call__(self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir) -> Effects:
-        """Effects bound to one task."""
+    def __call__(
+        self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir, live: LiveSink
+    ) -> Effects:
+        """Those of one task."""
 
 
 class Supervisor:
@@ -474,7 +476,7 @@ class Supervisor:
         await uninterrupted(self._end(task_id, running, log, outcome))
 
     async def _end(self, task_id: str, running: Running, log: TaskLog, outcome: TaskOutcome | PmError) -> None:
-        """Let go of the task, then tell: whoever hears it may resume the task at once."""
+        """Let go of the task, then tell: whoever hears it may resume it at once."""
         try:
             await running.executor.close()
         finally:
@@ -491,12 +493,13 @@ class Supervisor:
         await log.running()
         request = running.state.request
         running.executor = Roster(running.executor, request=request, make=self._make_executor)
+        live, executor = self._live_of(task_id), running.executor
         effects = self._make_effects(
-            request=request, task_id=task_id, executor=running.executor, state_dir=self.state_dir
+            request=request, task_id=task_id, executor=executor, state_dir=self.state_dir, live=live
         )
-        from runner.loop import TaskLoop  # 60 ms with the engine: views show their first prompt before
+        from runner.loop import TaskLoop  # 60 ms: views show their first prompt before
 
-        loop = TaskLoop(append=log.recording(running.tracer.append), effects=effects, live=self._live_of(task_id))
+        loop = TaskLoop(append=log.recording(running.tracer.append), effects=effects, live=live)
         running.state = await loop.run(running.state)
         return _outcome(running.state, running.tracer.get_trace_file_path(), running.tracer.chain_head)
 

@@ -38,6 +38,7 @@ def _private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local" / "state"))
+    monkeypatch.setenv("PM_GATE_STRENGTH_TIME", "0")  # no test's tests are tried with faults unless it says so
 
 
 @pytest.fixture(autouse=True)

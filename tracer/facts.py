@@ -215,7 +215,8 @@ class CheckChoice(Part):
     """What is checked: `given` and `configured` are commands by kind, `detect` whether detected ones may run.
 
     `require` holds the criteria that must not end unverified; `harness` are files of the project that steer its tests,
-    `needs` ignored folders that the tests need.
+    `needs` ignored folders that the tests need. `strength` is the percentage of faults that the tests must notice, None
+    where the count informs, `strength_time` the seconds for it; records from before have none.
     """
 
     __slots__ = ()
@@ -230,6 +231,8 @@ class CheckChoice(Part):
     require = Key(_texts)
     harness = Key(_texts)
     needs = Key(_texts)
+    strength = Key(_number)
+    strength_time = Key(_number)
 
     @property
     def tests(self) -> str:

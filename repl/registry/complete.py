@@ -134,7 +134,7 @@ def _ordered(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
 
 EXECUTORS = ("auto", "anthropic", "claude", "codex", "gemini", "acp", "scripted", "replay")
 THEMES = ("auto", "dark", "light", "high-contrast", "mono")
-CRITERIA = ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q12")
+CRITERIA = ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "Q12")
 _FIXED = {"event": EVENT_NAMES, "executor": EXECUTORS, "status": TASK_STATUSES, "theme": THEMES, "criterion": CRITERIA}
 _MOST = 200
 

@@ -278,8 +278,8 @@ def _c_zero(language: str, told: str, declarator: tree_sitter.Node | None) -> st
 _PAIRS: tuple[tuple[MutantKind, str], ...] = (
     ("comparison", "< <= > >= == != === !=="),
     ("logic", "and or && || &&= ||="),
-    ("arithmetic", "+ - * / // / % * ** * << >> & | ^ &"),
-    ("assignment", "+= -= *= /= //= /= %= *= **= *= <<= >>= &= |= ^= &= ++ --"),
+    ("arithmetic", "+ - * / // * % * ** * << >> & | ^ &"),
+    ("assignment", "+= -= *= /= //= *= %= *= **= *= <<= >>= &= |= ^= &= ++ --"),
 )
 
 

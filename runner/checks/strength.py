@@ -7,16 +7,25 @@ take a file for unchanged by its time and size.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from runner.checks.mutants import Mutant, Target, in_turns, targets_of
-from runner.gate.criterion import ChangedFile, Finding, NotVerified, Place, Strength, Survivor, at
+from runner.checks.mutants import Mutant, Target, in_turns
+from runner.gate.criterion import (
+    Criterion,
+    Evidence,
+    Finding,
+    Models,
+    NotVerified,
+    Place,
+    Strength,
+    Survivor,
+    at,
+)
 from tracer.clock import monotonic, now_epoch_ms
 
 Outcome = Literal["passed", "failed", "timeout", "broken"]
@@ -25,6 +34,9 @@ RunTests = Callable[[float], Awaitable[Outcome]]
 """Runs the tests of the copy once, for at most so many seconds."""
 
 _NAMED = 3
+_USUAL_BUDGET_S = 20.0
+_TO_END_S = 30.0
+_BAR = 20
 
 
 def _longest(usual_s: float) -> float:
@@ -40,6 +52,37 @@ class Step:
     of: int
     killed: int
     now: Mutant
+
+    @property
+    def text(self) -> str:
+        """`trying the tests [#####...............] 3/12 faults, 2 noticed · total in src/shop.py`."""
+        filled = _BAR * self.done // max(self.of, 1)
+        bar = f"[{'#' * filled}{'.' * (_BAR - filled)}]"
+        where = f"{self.now.function} in {self.now.path}"
+        return f"trying the tests {bar} {self.done}/{self.of} faults, {self.killed} noticed · {where}"
+
+
+def strength_criterion(
+    criterion: Criterion,
+    measure: Callable[..., Awaitable[Strength | NotVerified | None]],
+    *,
+    required: float | None,
+    budget_s: float | None,
+) -> Criterion:
+    """Q11 for a task: `measure` (command, budget_s) counts. It waits until nothing else failed."""
+    seconds = budget_s or _USUAL_BUDGET_S
+
+    async def check(evidence: Evidence, _models: Models) -> Finding:
+        tests = evidence.tests
+        if tests is None:
+            return Finding(passed=True, not_verified=NotVerified(why="no tests were run", next="--test CMD"))
+        if (told := tests.not_verified) is not None or tests.not_isolated:
+            why = NotVerified(why=f"no copy to put faults into: {tests.not_isolated}", next="pm doctor")
+            return Finding(passed=True, not_verified=told or why)
+        found = await measure(tests.command, budget_s=seconds)
+        return strength_finding(found, required=required, budget_s=seconds)
+
+    return replace(criterion, check=check, advisory=required is None, timeout_s=2 * seconds + _TO_END_S)
 
 
 def strength_finding(found: Strength | NotVerified | None, *, required: float | None, budget_s: float) -> Finding:
@@ -70,15 +113,16 @@ def _place(one: Survivor) -> Place:
 
 
 async def measure_strength(
-    files: Sequence[ChangedFile],
+    targets: Sequence[Target],
+    texts: Mapping[str, bytes],
     *,
     root: Path,
     run: RunTests,
     usual_s: float,
     budget_s: float,
     watch: Callable[[Step], None] = lambda _step: None,
-) -> Strength | NotVerified | None:
-    """How strong the tests are for the changed functions of `files`; None where no function to try was changed.
+) -> Strength | NotVerified:
+    """How strong the tests are for the functions `targets`, found in `texts` (path to content).
 
     `usual_s` is what one run of the tests takes; one that takes much longer with a fault has noticed it. No run begins
     that would not end within `budget_s`. Nothing is concluded from tests that fail without a fault too.
@@ -87,10 +131,7 @@ async def measure_strength(
         OSError: the copy cannot be written.
 
     """
-    targets = await asyncio.to_thread(targets_of, files)
-    if not targets:
-        return None
-    copy = _Copy(root, {file.path: file.after for file in files if file.after is not None})
+    copy = _Copy(root, texts)
     try:
         return await _try_all(copy, [*in_turns(targets)], targets, run, usual_s, budget_s, watch)
     finally:

@@ -21,9 +21,12 @@ from typing import Any, NamedTuple
 from runner.checks.clean_copy import CleanCopy, NoCleanCopyError, Source, clean_copy
 from runner.checks.commands import PlannedCommand
 from runner.checks.harness import Sorted, looks_for_runner, sort_changes
+from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
-from runner.gate.criterion import ChangedFile, Expectation, NotVerified, TestEvidence
+from runner.checks.strength import Outcome, Step, measure_strength
+from runner.gate.criterion import ChangedFile, Expectation, NotVerified, Strength, TestEvidence
 from tracer import durable
+from tracer.clock import monotonic
 
 _CACHE = Path("control") / "base-tests"
 _KEPT = 32
@@ -161,6 +164,51 @@ class Trials:
             evidence = replace(evidence, idle=idle)
         return evidence
 
+    async def strength(
+        self,
+        command: str,
+        *,
+        base: str,
+        files: Sequence[ChangedFile],
+        budget_s: float,
+        watch: Callable[[Step], None],
+    ) -> Strength | NotVerified | None:
+        """How many faults in what the task changed its tests notice, in a copy of all that the task left.
+
+        None where no function that faults can be put into was changed.
+        """
+        targets = await asyncio.to_thread(targets_of, files)
+        if not targets:
+            return None
+        begun, before = monotonic(), self._known.get(self._key(command, base))
+        too_slow = NotVerified(
+            why=f"the tests take too long to be tried in {budget_s:g} s", next="give it more time: gate.strength_time"
+        )
+        if before is not None and 3 * before.run.duration_s > budget_s:
+            return too_slow
+        try:
+            async with self._copy(base, files, keep=files) as copy:
+
+                async def run(limit_s: float) -> Outcome:
+                    return _outcome(await self._run(command, copy, limit_s))
+
+                first: CommandRun = await self._run(command, copy, budget_s)
+                if first.timed_out:
+                    return too_slow
+                if _outcome(first) != "passed":
+                    return NotVerified(why="the tests do not pass without a fault", next="run them again")
+                return await measure_strength(
+                    targets,
+                    {file.path: file.after for file in files if file.after is not None},
+                    root=copy.tree,
+                    run=run,
+                    usual_s=first.duration_s,
+                    budget_s=budget_s - (monotonic() - begun),
+                    watch=watch,
+                )
+        except NoCleanCopyError as error:
+            return NotVerified(why=error.what, next="pm doctor")
+
     async def _idle(
         self,
         command: str,
@@ -232,6 +280,13 @@ class Trials:
         except (OSError, ValueError, TypeError, KeyError):
             return None
         return BaseRun(made, str(not_isolated))
+
+
+def _outcome(run: CommandRun) -> Outcome:
+    """How a run with a fault ended. Where no test says that it failed, nothing was built or imported."""
+    if run.timed_out or run.outcome == "passed":
+        return "timeout" if run.timed_out else "passed"
+    return "failed" if any(case.outcome == "failed" for case in run.report.tests) else "broken"
 
 
 def _is_lost(run: CommandRun) -> bool:

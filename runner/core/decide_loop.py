@@ -15,7 +15,7 @@ from tracer.facts import AgentError, CriterionResult, Issue
 from tracer.names import TRANSIENT
 
 # Gravest first: what makes the rest moot stands at the top.
-SEVERITY = ("Q10", "Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q12", "Q7", "Q9", "Q8")
+SEVERITY = ("Q10", "Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q12", "Q7", "Q9", "Q8", "Q11")
 _PLACES_EACH = 8
 _PLACES_ALL = 24
 _LINE = 240
@@ -31,6 +31,7 @@ _REQUIRED = {
     "Q8": "Fix what the linter reports, in the code and not in its configuration.",
     "MERGE": "Do the work again on the files as they are now, and keep what the others did.",
     "Q9": "Fix what the type checker reports, in the code and not in its configuration.",
+    "Q11": "Add tests that fail with the faults that are named.",
     "Q12": "Implement every requirement of the request; those not met are cited.",
     "Q10": "Put back what is named, and leave the user's uncommitted files and repository alone.",
 }

@@ -78,6 +78,11 @@ def _broken(point: EntryPoint, why: str) -> Criterion:
 KIND_OF: dict[str, CommandKind] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}
 
 
+def _untried(_evidence: Evidence) -> Finding:
+    """Q11 where nobody gave it a copy: `runner.judging` does for tasks."""
+    return Finding(passed=True, not_verified=NotVerified(why="no clean copy to try faults in", next="pm run"))
+
+
 BUILT_IN: tuple[Criterion, ...] = (
     Criterion(id="Q1", name="Files Verified", check=q1_files, explain="""\
 Every file that the answer claims to have created or changed, and every file the task expects, is looked up on disk.
@@ -147,6 +152,14 @@ Leaves alone: edits that keep the user's lines, the index, files that the reques
 request orders ("commit your work", "on a new branch").
 Not verified: a task that began before the repository's state was recorded.
 Fix: put back what is named; pm undo does it for the whole task."""),
+    Criterion(id="Q11", name="Tests Can Fail", check=_untried, mandatory=False, advisory=True, explain="""\
+The tests notice faults in what this task changed. In a private copy each changed function is made to do nothing, then
+small faults are put on its changed lines, one at a time, and the tests are run: `<` for `<=`, `and` for `or`, a call
+left out, another number. Python, JavaScript, TypeScript, Go, Rust, Java, C, C++, Ruby.
+Names each fault that no test noticed. That is information, within gate.strength_time (20 s; 0 turns it off), unless
+--strength N wants N percent of them noticed.
+Leaves alone: log lines, error texts, type annotations, debug representations, test code; a fault that does not compile.
+Fix: add a test that fails with the fault."""),
     Criterion(id="Q12", name="Reviewed", check=q12_reviewed, mandatory=False, timeout_s=600.0, explain="""\
 A second model splits the request into the things it asks for and says of each whether the change does it (--review
 auto|EXECUTOR[:MODEL]; off by default). It is asked last, where nothing else failed, and sees the request, the change by
@@ -166,11 +179,12 @@ def criteria_in_force(
     required: Iterable[str] = (),
     team: Sequence[Criterion] = (),
     review: bool = False,
+    strength: bool = False,
 ) -> tuple[Criterion, ...]:
     """The criteria to judge by, Q1 first.
 
     `commands` are the kinds that have a command, whether or not it could be run; `review`: a reviewer was asked for and
-    there is a change to review, which puts Q12 in force; `selected` are ids asked for by the
+    there is a change to review, which puts Q12 in force, as `strength` does Q11; `selected` are ids asked for by the
     user (`--criteria`): optional ones outside it are left out, optional ones inside it are in force even without
     a command, and fail then; `required` ones are in force too, and not verified without one. Mandatory criteria
     cannot be deselected.
@@ -186,6 +200,7 @@ def criteria_in_force(
             or (wanted is not None and criterion.id.upper() in wanted)
             or (wanted is None and kind is not None and kind in kinds)
             or (review and criterion.id == "Q12")
+            or (strength and criterion.id == "Q11")
         ):
             chosen.append(criterion)
     return tuple(chosen)
@@ -345,8 +360,8 @@ def _result(criterion: Criterion, finding: Finding, listed: int | None) -> dict[
         result["advisory"] = True
     if finding.strength is not None:
         told = asdict(finding.strength)
-        listed = told.pop("survivors")[:_LISTED]
-        result["strength"] = {"total": finding.strength.total, **told, "survivors": listed}
+        survivors = told.pop("survivors")[:_LISTED]
+        result["strength"] = {"total": finding.strength.total, **told, "survivors": survivors}
     if unlisted := _counting(finding)[listed:] if listed is not None else ():
         result["left_out"] = len(unlisted)
         files = Counter(place.path for place in unlisted if place.path is not None)

@@ -12,9 +12,30 @@ from pathlib import Path
 import pytest
 
 from runner.checks import strength
-from runner.checks.strength import Outcome, RunTests, Step, measure_strength, strength_finding
-from runner.gate.criterion import ChangedFile, Criterion, Evidence, NotVerified, Strength, Survivor
-from runner.gate.verdict import judge
+from runner.checks.clean_copy import CleanCopy
+from runner.checks.mutants import targets_of
+from runner.checks.reports import CaseResult, CommandRun, TestReport
+from runner.checks.strength import (
+    Outcome,
+    RunTests,
+    Step,
+    measure_strength,
+    strength_criterion,
+    strength_finding,
+)
+from runner.checks.trial import Trials
+from runner.gate.criterion import (
+    ChangedFile,
+    Criterion,
+    Evidence,
+    ModelReply,
+    NotVerified,
+    Strength,
+    Survivor,
+    TestEvidence,
+)
+from runner.gate.verdict import BUILT_IN, judge
+from runner.judging import judge_by
 from tracer.facts import CriterionResult
 
 TEXT = b"""\
@@ -57,8 +78,17 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def measured(root: Path, run: RunTests, **options: float) -> Strength:
-    found = await measure_strength([FILE], root=root, run=run, **{"usual_s": 0.0, "budget_s": 60.0, **options})
+async def counted(
+    root: Path, run: RunTests, *files: ChangedFile, watch: Callable[[Step], None] = lambda _step: None, **options: float
+) -> Strength | NotVerified:
+    given = files or (FILE,)
+    texts = {file.path: file.after or b"" for file in given}
+    options = {"usual_s": 0.0, "budget_s": 60.0, **options}
+    return await measure_strength(targets_of(given), texts, root=root, run=run, watch=watch, **options)
+
+
+async def measured(root: Path, run: RunTests, *files: ChangedFile, **options: float) -> Strength:
+    found = await counted(root, run, *files, **options)
     assert isinstance(found, Strength)
     return found
 
@@ -76,22 +106,15 @@ async def test_faults_that_the_tests_notice_are_counted_and_the_others_named(roo
     assert [path.name for path in root.iterdir()] == ["shop.py"]
 
 
-async def test_no_changed_function_has_no_strength(root: Path) -> None:
-    same = ChangedFile(path="shop.py", before=TEXT, after=TEXT)
-    run = checking(root, total_only)
-    assert await measure_strength([same], root=root, run=run, usual_s=0.0, budget_s=60.0) is None
-
-
 async def test_every_function_gets_its_share_of_a_budget_and_an_unseen_one_waits(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
     clock = iter(range(1000))
     monkeypatch.setattr(strength, "monotonic", lambda: float(next(clock)))
-    found = await measure_strength(
-        [FILE],
-        root=root,
-        run=checking(root, total_only),
+    found = await counted(
+        root,
+        checking(root, total_only),
         usual_s=0.5,
         budget_s=12.0,
         watch=lambda step: seen.append(f"{step.now.function} {step.now.kind}"),
@@ -119,7 +142,7 @@ async def test_nothing_is_concluded_from_tests_that_fail_without_a_fault_too(roo
     async def fails(_limit_s: float) -> Outcome:
         return "failed"
 
-    found = await measure_strength([FILE], root=root, run=fails, usual_s=0.0, budget_s=60.0)
+    found = await counted(root, fails)
     assert isinstance(found, NotVerified)
     assert "without a fault" in found.why
 
@@ -133,9 +156,7 @@ async def test_a_fault_that_does_not_build_counts_for_nothing_in_a_compiled_lang
         whole = (tmp_path / "add.go").read_bytes() == text and (tmp_path / "shop.py").read_bytes() == TEXT
         return "passed" if whole else "broken"
 
-    files = [ChangedFile(path="add.go", before=None, after=text), FILE]
-    found = await measure_strength(files, root=tmp_path, run=broken, usual_s=0.0, budget_s=60.0)
-    assert isinstance(found, Strength)
+    found = await measured(tmp_path, broken, ChangedFile(path="add.go", before=None, after=text), FILE)
     assert (found.killed, found.refused, found.functions, found.of_functions) == (9, 3, 3, 3)
 
 
@@ -196,10 +217,11 @@ async def test_bytecode_of_another_fault_is_never_run(root: Path) -> None:
         return "passed" if ended.returncode == 0 else "failed"
 
     file = ChangedFile(path="shop.py", before=None, after=text)
-    found = await measure_strength([file], root=root, run=run, usual_s=0.1, budget_s=60.0, watch=watched.append)
+    found = await counted(root, run, file, usual_s=0.1, watch=watched.append)
     assert isinstance(found, Strength)
     assert (found.killed, found.survivors) == (5, ())
     assert [(step.done, step.of, step.killed) for step in watched] == [(number, 5, number) for number in range(5)]
+    assert watched[2].text == ("trying the tests [########............] 2/5 faults, 2 noticed · add in shop.py")
     assert (root / "__pycache__").is_dir()
 
 
@@ -247,3 +269,90 @@ def test_the_verdict_records_the_count_for_readers() -> None:
     assert recorded.strength is not None
     assert (recorded.strength.killed, recorded.strength.total, recorded.strength.functions) == (2, 4, 2)
     assert [(one.path, one.line, one.new) for one in recorded.strength.survivors] == [("shop.py", 9, ">=")] * 2
+
+
+class Models:
+    async def ask(self, prompt: str, **_options: object) -> ModelReply:
+        raise AssertionError(prompt)
+
+
+RAN = TestEvidence(command="make test", passed=3)
+
+
+@pytest.mark.parametrize(
+    ("tests", "required", "outcome", "said"),
+    [
+        (RAN, None, "pass", "2 of 4 faults noticed"),
+        (RAN, 80.0, "fail", "wanted: 80 %"),
+        (TestEvidence(command="x", not_isolated="no git"), 80.0, "not_verified", "no copy to put faults into: no git"),
+        (
+            TestEvidence(command="x", not_verified=NotVerified(why="no report", next="")),
+            80.0,
+            "not_verified",
+            "no report",
+        ),
+        (None, 80.0, "not_verified", "no tests were run"),
+    ],
+)
+async def test_the_criterion_counts_only_where_tests_showed_something_in_a_copy(
+    tests: TestEvidence | None, required: float | None, outcome: str, said: str
+) -> None:
+    asked: list[tuple[str, float]] = []
+
+    async def measure(command: str, *, budget_s: float) -> Strength:
+        asked.append((command, budget_s))
+        return WEAK
+
+    own = next(one for one in BUILT_IN if one.id == "Q11")
+    criterion = strength_criterion(own, measure, required=required, budget_s=7.0)
+    verdict = await judge_by(Evidence(request="", answer="x", tests=tests), [criterion], models=Models())
+    assert asked == ([("make test", 7.0)] if tests is RAN else [])
+    assert verdict.criteria_results[0]["outcome"] == outcome
+    assert said in verdict.criteria_results[0]["reason"]
+
+
+class Folder:
+    """A workspace whose base is an empty tree."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    async def lay_out(self, _base: str, _folder: Path, *, changed: object) -> str:
+        del changed
+        return ""
+
+
+def trials(tmp_path: Path, seen: list[bytes], ends: Callable[[bytes], CaseResult]) -> Trials:
+    async def run(_command: str, copy: CleanCopy | None, _limit_s: float) -> CommandRun:
+        assert copy is not None
+        seen.append((copy.tree / "shop.py").read_bytes())
+        case = ends(seen[-1])
+        code = int(case.outcome != "passed")
+        return CommandRun(command="make test", exit_code=code, reading="read", report=TestReport(tests=(case,)))
+
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "shop.py").write_bytes(TEXT)
+    return Trials(Folder(workspace), state_dir=tmp_path / "state", run=run)
+
+
+async def test_faults_are_tried_in_a_copy_of_what_the_task_left_and_never_in_the_workspace(tmp_path: Path) -> None:
+    seen: list[bytes] = []
+    found = await trials(tmp_path, seen, lambda text: CaseResult("a", "passed" if text == TEXT else "failed")).strength(
+        "make test", base="b", files=[FILE], budget_s=60.0, watch=lambda _step: None
+    )
+    assert isinstance(found, Strength)
+    assert (found.killed, found.total) == (9, 9)
+    assert seen[0] == seen[-1] == TEXT
+    assert len(set(seen)) == 10
+    assert (tmp_path / "workspace" / "shop.py").read_bytes() == TEXT
+
+
+async def test_tests_that_fail_in_the_copy_say_nothing_of_faults(tmp_path: Path) -> None:
+    seen: list[bytes] = []
+    tried = trials(tmp_path, seen, lambda _text: CaseResult("a", "failed"))
+    found = await tried.strength("make test", base="b", files=[FILE], budget_s=60.0, watch=lambda _step: None)
+    assert isinstance(found, NotVerified)
+    assert seen == [TEXT]
+    same = ChangedFile(path="shop.py", before=TEXT, after=TEXT)
+    assert await tried.strength("make test", base="b", files=[same], budget_s=60.0, watch=lambda _step: None) is None

@@ -68,10 +68,11 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
                     next_step=f"{prefix}plan {short} --approve | --edit | --again TEXT",
                 )
             if outcome.question is not None:
+                allow = "allow | " if outcome.tests and outcome.tests.outcome == "not_verified" else ""
                 return LimitError(
                     f"{outcome.task_id} asks you",
                     why=_asked(outcome.question),
-                    next_step=f"{prefix}respond {short} hint TEXT | accept | continue | stop",
+                    next_step=f"{prefix}respond {short} {allow}hint TEXT | accept | continue | stop",
                 )
             last = outcome.judgments[-1] if outcome.judgments else "none"
             return LimitError(

@@ -15,8 +15,7 @@ import os
 import re
 import stat
 import tempfile
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -24,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.gate.criterion import ChangedFile, Harm
-from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side, safe_text
-from runner.workspace.git.compare import TreeChanges, compare_trees, read_blobs
+from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side
+from runner.workspace.git.compare import TreeChanges, compare_trees
 from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, small_index, tree_of
 from runner.workspace.git.look import ABSENT, Look, forced, look_at, write_tree
+from runner.workspace.git.lost_work import MadeByTasks, lost_work
 from runner.workspace.git.pointers import FileHashes, check_out, read_side
 from runner.workspace.git.repository import (
     Git,
@@ -36,7 +36,6 @@ from runner.workspace.git.repository import (
     Stopper,
     file_stamp,
     find_repository,
-    parse_raw,
     scratch_repository,
     stoppable,
 )
@@ -53,7 +52,6 @@ _INDEXES_KEPT = 8
 _LEFT_MS = 24 * 3600 * 1000
 _GITLINK = "160000"
 _SYMLINK = "120000"
-_MOSTLY = 0.5
 
 
 def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: Limits | None = None) -> Workspace:
@@ -233,7 +231,7 @@ class Workspace:
 
     def _git_changes(self, name: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
         tree, _, kept = name.partition("@")
-        before = self._state(kept)
+        before, made = self._state(kept), MadeByTasks(self._store / "made.json")
         try:
             git = self._repository(stopper)
             found = self._compared(git, tree, notes) if git is not None else None
@@ -250,8 +248,12 @@ class Workspace:
                 kept_left = pool.submit(self._left, f"git:{name}", found, before, now)
                 harm = harm_since(before, now, git) if before is not None else ()
                 if before is not None and by is not None:
-                    harm = (*harm, *_lost_work(by, before, tree, found, folder=self.folder, limits=self._limits))
+                    harm = (
+                        *harm,
+                        *lost_work(by, before, tree, found, made=made.read(), folder=self.folder, limits=self._limits),
+                    )
             left = kept_left.result()
+            made.add(found.entries)
         except (GitError, OSError) as error:
             raise ComparisonError(
                 f"the workspace {str(self.folder)!r} cannot be compared with its baseline git:{tree}",
@@ -358,52 +360,6 @@ def _state_now(git: Git) -> GitState | None:
         return read_state(git)
     except (GitError, OSError):
         return None
-
-
-def _lost_work(
-    git: Git, state: GitState, tree: str, found: TreeChanges, *, folder: Path, limits: Limits
-) -> Iterator[Harm]:
-    """Files that held uncommitted work in `tree` and do not hold it any more."""
-    old = {entry.path: entry for entry in found.entries if entry.modes[0] not in {ABSENT, _GITLINK}}
-    if not old:
-        return
-    committed: dict[bytes, str] = {}
-    uncommitted = set(old)
-    if state.commit:
-        inside = "" if folder == Path(state.top) else str(folder.relative_to(state.top))
-        with suppress(GitError):  # not in that commit at all: everything is new
-            then = f"{state.commit}:{inside}" if inside else f"{state.commit}^{{tree}}"
-            raw = parse_raw(git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", then, tree))
-            committed = {entry.path: entry.ids[0] for entry in raw if entry.modes[0] != ABSENT}
-            uncommitted = old.keys() & {entry.path for entry in raw}
-    wanted = {committed[path] for path in uncommitted & committed.keys()}
-    contents = read_blobs(git, wanted, most=limits.total, largest=limits.file)
-    changes = {change.path: change for change in found.changes}
-    for path in sorted(uncommitted):
-        entry, change = old[path], changes[path]
-        told = safe_text(path)
-        if entry.modes[1] == ABSENT:
-            yield Harm(kind="deleted", what=told)
-        elif entry.ids[1] == committed.get(path):
-            yield Harm(kind="reset", what=told)
-        elif _is_overwritten(change, contents.get(committed.get(path, ""))):
-            yield Harm(kind="overwritten", what=told)
-
-
-def _is_overwritten(change: Change, committed: bytes | None) -> bool:
-    """Whether most of the user's own lines (those that `committed` does not have) are gone from a text file."""
-    before, after = change.before, change.after
-    if before is None or after is None or before.cut or after.cut:
-        return False
-    if b"\0" in before.content or b"\0" in after.content:
-        return False  # what programs write (coverage data, databases) cannot be told from what a person made
-    own = Counter(_lines(before.content)) - Counter(_lines(committed or b""))
-    kept = own & Counter(_lines(after.content))
-    return bool(own) and kept.total() < own.total() * _MOSTLY
-
-
-def _lines(content: bytes) -> Iterator[bytes]:
-    return (line for raw in content.split(b"\n") if (line := raw.strip()))
 
 
 def _ref_name(label: str) -> str:

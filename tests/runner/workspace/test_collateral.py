@@ -194,3 +194,19 @@ def test_a_file_may_go_where_it_is_named(request_: str, answer: str, allowed: bo
 def test_the_repository_may_be_touched_as_the_request_orders(request_: str, kind, allowed: bool) -> None:
     harm = Harm(kind=kind, what="main", before="1234", after="5678")
     assert q10(request_, "I committed the stash to a new branch.", harm) is allowed
+
+
+@pytest.mark.parametrize(("edited", "harm"), [("", set()), ("mine = 1\n", {("overwritten", "made.py")})])
+async def test_what_an_earlier_task_left_may_be_rewritten_until_the_user_works_on_it(
+    project: Path, edited: str, harm: set[tuple[str, str]]
+) -> None:
+    workspace = opened(project)
+    base = await workspace.baseline("first")
+    (project / "made.py").write_text("a = 1\nb = 2\n")
+    await workspace.changes(base)
+    if edited:
+        (project / "made.py").write_text(edited)
+    base = await workspace.baseline("second")
+    (project / "made.py").write_text("c = 3\n")
+    changes = await workspace.changes(base)
+    assert {(one.kind, one.what) for one in changes.harm} == harm

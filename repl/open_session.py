@@ -128,6 +128,9 @@ async def repl(context: Context, arguments: Namespace) -> int:
                     context.output.note(f"{task.task_id} is run by {who}: shown here, read only")
             if piped or not sys.stdout.isatty():
                 return await _piped(session, context)
+            from repl.commands.work.questions import Person, ask_trust
+
+            await ask_trust(context, session, Person())
             return await _skins(session, context, _mode(context, arguments))
         finally:
             for task_id in session.running:

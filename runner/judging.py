@@ -18,10 +18,9 @@ from typing import Any, cast
 
 from runner.agent_report import prose_of, read_report
 from runner.checks.clean_copy import Source
-from runner.checks.commands import PlannedCommand
+from runner.checks.commands import PlannedCommand, detect_commands
 from runner.checks.evidence import (
     active_environment,
-    detect_commands,
     gather,
     look_up_claims,
     project_venv,

@@ -1,10 +1,11 @@
-"""A project's test, lint and type-check commands from its files, and failing tests from their output. Pure."""
+"""A project's test, lint and type-check commands from its files, and failing tests from their output."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from runner.checks.project_settings import json_object, toml_table
@@ -15,6 +16,8 @@ PROJECT_FILES = (
     "package.json", "Cargo.toml", "go.mod", "Makefile", "makefile", "GNUmakefile",
 )  # fmt: skip
 NOT_TRUSTED = NotVerified(why="folder not trusted", next="pm config trust")
+_READ_LIMIT = 256 * 1024
+_NAMES_LIMIT = 5000
 KINDS: tuple[CommandKind, ...] = ("test", "lint", "typecheck")
 _NO_TEST = re.compile(r"no test specified")
 _MAKE_TARGETS: dict[CommandKind, tuple[str, ...]] = {
@@ -32,6 +35,41 @@ class PlannedCommand:
     command: str
     origin: Literal["given", "configured", "detected"]
     held_back: NotVerified | None = None
+
+
+def detect_commands(
+    workspace: Path,
+    *,
+    given: Mapping[CommandKind, str] | None = None,
+    configured: Mapping[CommandKind, str] | None = None,
+    trusted: bool = False,
+) -> tuple[PlannedCommand, ...]:
+    """The commands of `workspace` before any tool was looked for; reads a few small project files."""
+    names = _names(workspace)
+    wanted = [name for name in PROJECT_FILES if name in names]
+    wanted += [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)][:20]
+    texts = {name: _text(workspace / name) for name in wanted}
+    return plan_commands(names=names, texts=texts, given=given, configured=configured, trusted=trusted)
+
+
+def _names(workspace: Path) -> list[str]:
+    names: list[str] = []
+    for folder in (workspace, workspace / "tests", workspace / "test"):
+        try:
+            for entry in folder.iterdir():
+                if len(names) < _NAMES_LIMIT and entry.is_file():
+                    names.append(entry.relative_to(workspace).as_posix())
+        except OSError:
+            continue
+    return sorted(names)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_READ_LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def plan_commands(

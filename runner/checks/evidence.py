@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from runner.checks.clean_copy import CleanCopy, Source
-from runner.checks.commands import PROJECT_FILES, PlannedCommand, failing_tests, plan_commands
+from runner.checks.commands import PlannedCommand, failing_tests
 from runner.checks.reports import CommandRun
 from runner.checks.run_tests import KEEP_BYTES, TestPlace, run_tests
 from runner.checks.trial import Trials
@@ -43,8 +43,6 @@ from tracer.clock import monotonic
 from tracer.errors import RecordError
 from tracer.facts import CheckChoice, Report
 
-_READ_LIMIT = 256 * 1024
-_NAMES_LIMIT = 5000
 _TAIL = 8192
 _KEEP = 256 * 1024
 _LEAST_S = 0.001
@@ -163,41 +161,6 @@ def _outside(session: Sequence[SessionCall], workspace: Path) -> list[Harm]:
         if apart and name and not _AGENTS_OWN & set(path.split("/")):
             found.append(Harm(kind="outside", what=name))
     return list(dict.fromkeys(found))
-
-
-def detect_commands(
-    workspace: Path,
-    *,
-    given: Mapping[CommandKind, str] | None = None,
-    configured: Mapping[CommandKind, str] | None = None,
-    trusted: bool = False,
-) -> tuple[PlannedCommand, ...]:
-    """The commands of `workspace` before any tool was looked for; reads a few small project files."""
-    names = _names(workspace)
-    wanted = [name for name in PROJECT_FILES if name in names]
-    wanted += [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)][:20]
-    texts = {name: _text(workspace / name) for name in wanted}
-    return plan_commands(names=names, texts=texts, given=given, configured=configured, trusted=trusted)
-
-
-def _names(workspace: Path) -> list[str]:
-    names: list[str] = []
-    for folder in (workspace, workspace / "tests", workspace / "test"):
-        try:
-            for entry in folder.iterdir():
-                if len(names) < _NAMES_LIMIT and entry.is_file():
-                    names.append(entry.relative_to(workspace).as_posix())
-        except OSError:
-            continue
-    return sorted(names)
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_READ_LIMIT).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _look_up(

@@ -2,7 +2,8 @@
 
 Kept in the person's own configuration folder (`trusted.json`, mode 0600), never in the project: a repository cannot
 trust itself. A changed byte ends the trust of that file. A folder is trusted as a whole (detected commands may run)
-once `pm config trust` was given for it and every configuration file in it still has the content it had then.
+once `pm config trust` was given for it and every configuration file in it still has the content it had then. Who said
+no to it is not asked again.
 """
 
 from __future__ import annotations
@@ -53,6 +54,18 @@ def folder_trusted(store: Path, project: Path) -> bool:
     )
 
 
+def refused(store: Path, project: Path) -> bool:
+    """Whether the person was asked to trust the folder and said no."""
+    return _entry(_read(store), project).get("refused") is True
+
+
+def refuse(store: Path, project: Path) -> None:
+    """Keep that the person does not want to be asked about this folder again."""
+    known = _read(store)
+    known[str(project.resolve())] = {**_entry(known, project), "refused": True}
+    _write(store, known)
+
+
 def trust_files(store: Path, project: Path, names: tuple[str, ...], *, folder: bool) -> None:
     """Vouch for the present content of `names`; with `folder`, for the folder as a whole."""
     known = _read(store)
@@ -60,6 +73,8 @@ def trust_files(store: Path, project: Path, names: tuple[str, ...], *, folder: b
     files = dict(entry.get("files", {}))
     files.update({name: file_hash((project / name).read_bytes()) for name in names if (project / name).is_file()})
     entry.update({"files": files, "folder": bool(entry.get("folder")) or folder})
+    if folder:
+        entry.pop("refused", None)
     known[str(project.resolve())] = entry
     _write(store, known)
 

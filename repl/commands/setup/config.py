@@ -116,19 +116,28 @@ def trust(context: Context, arguments: Namespace) -> int:
         context.output.line("trust taken back" if found else "was not trusted")
         context.output.result("config trust", {"trusted": False, "project": str(project)})
         return 0
-    context.settings()  # an invalid file is never vouched for
-    present = [name for name in PROJECT_FILES if (project / name).is_file()]
-    trust_files(store, project, PROJECT_FILES, folder=True)
+    present = vouch(context)
     for name in present:
         context.output.line(f"trusted {project / name}")
     context.output.line(f"trusted {project.parent}: its configuration and detected commands may be used")
-    if context.session is not None:
-        context.session.reload()  # from the next task on
     context.output.note("a change to these files ends the trust")
     context.output.result(
         "config trust", {"trusted": folder_trusted(store, project), "files": present, "project": str(project)}
     )
     return 0
+
+
+def vouch(context: Context) -> list[str]:
+    """Trust the folder and its configuration files as they are, from the next task on; the files' names.
+
+    Raises ConfigError: an invalid file, or a trust that could not be kept.
+    """
+    context.settings()  # an invalid file is never vouched for
+    project = context.state_root
+    trust_files(trust_store(context.environ), project, PROJECT_FILES, folder=True)
+    if context.session is not None:
+        context.session.reload()
+    return [name for name in PROJECT_FILES if (project / name).is_file()]
 
 
 def _target(context: Context, arguments: Namespace) -> tuple[str, Path]:

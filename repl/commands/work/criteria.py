@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from repl.present.text import escape
 from repl.task_request import expand_criteria
-from runner.checks.evidence import detect_commands
+from runner.checks.commands import detect_commands
 from runner.gate.criterion import CommandKind
 from runner.gate.verdict import BUILT_IN, KIND_OF, criteria_in_force, team_criteria
 from tracer.errors import NotFoundError, UsageError

@@ -1,4 +1,4 @@
-"""Questions to the user while `pm run` shows a task: one input line at a time, and what to do with a waiting plan."""
+"""Questions to the user on a plain terminal: a line at a time, trust in the folder, what a waiting plan is for."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from repl.commands.setup.config import vouch
+from repl.dispatch import INSIDE_RUN
 from repl.present.progress import short_id
 from repl.present.subtasks import standing_text, subtask_line
-from repl.present.text import one_line
+from repl.present.text import escape, one_line
 from tracer.errors import PmError, UsageError
 from tracer.facts import Subtask
 from tracer.journal.reading import read_entries
 from tracer.names import Action
+from tracer.settings.layers import trust_store
+from tracer.settings.trust import refuse, refused
 
 if TYPE_CHECKING:
     from repl.context import Context
+    from repl.session import Session
     from runner.core.subtasks import Standing
     from runner.core.task import TaskOutcome
 
@@ -128,6 +133,50 @@ async def ask_letter(context: Context, person: Person, question: str) -> tuple[s
     context.output.stderr.flush()
     letter, _, words = (await person.line() or "").strip().partition(" ")
     return letter[:1].lower(), words.strip()
+
+
+async def ask_trust(context: Context, session: Session, person: Person) -> None:
+    """Ask, once for a folder, whether the commands found in it may run; without a person nothing is asked.
+
+    Ctrl+D leaves it open until the next time.
+    """
+    settings, project, store = session.settings, context.state_root, trust_store(context.environ)
+    # What an agent starts in its own run is no person, even where it has a terminal.
+    if not (session.interactive and context.output.human) or INSIDE_RUN in context.environ:
+        return
+    if settings.trusted or refused(store, project):
+        return
+    from runner.checks.commands import KINDS, detect_commands  # 40 ms, only where it may be asked
+
+    own = {kind: str(settings.get(f"run.{kind}")) for kind in KINDS if settings.get(f"run.{kind}")}
+    found = await asyncio.to_thread(detect_commands, session.folder, configured=own)
+    held_back = [one for one in found if one.held_back is not None]
+    if not held_back:
+        return
+    ignored = settings.ignored_line()
+    lines = [
+        "found in this folder, which is not trusted; they would check each change:",
+        *(f"  {one.kind:<10} {escape(one.command)}" for one in held_back),
+        *([f"  {ignored}"] if ignored else ()),
+    ]
+    await person.forget_typed()
+    stderr, letter = context.output.stderr, ""
+    stderr.write("".join(f"{line}\n" for line in lines))  # also with --quiet: nobody agrees to what was not shown
+    while letter not in {"y", "n"}:
+        stderr.write("y trust the folder and run them, n go on without? ")
+        stderr.flush()
+        typed = await person.line()
+        if typed is None:
+            stderr.write("\n")
+            return
+        letter = typed.strip()[:1].lower()
+    if letter == "n":
+        refuse(store, project)
+        context.output.note("they do not run; not asked again   pm config trust lets them")
+        return
+    vouch(context)
+    session.reload()
+    context.output.note("trusted   pm config trust --revoke takes it back")
 
 
 async def ask_about_plan(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_letter
+from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_letter, ask_trust
 from repl.context import Context
 from repl.executor_choice import choose_executor
 from repl.present.answer import question_lines, tell_answer
@@ -42,6 +42,8 @@ async def run(context: Context, arguments: Namespace) -> int:
         ignored = session.settings.ignored_line()
         if ignored and own:
             context.output.note(ignored)
+        if own:
+            await ask_trust(context, session, Person())
         task_id = await session.submit(prompt, given={**_given(context, arguments), "prompt_file": source})
         return await _watch(context, session, task_id)
 

@@ -48,7 +48,8 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
         "repl.commands.setup.config:trust", "pm config trust", flags=(Flag("--revoke", "take it back"),), exits=(3,),
         description=(
             "A project's files may set commands, endpoints and key files only once you trust the folder;\n"
-            "any change to them ends the trust. Commands detected in the folder run only where it is trusted."
+            "any change to them ends the trust. Commands detected in the folder run only where it is trusted;\n"
+            "pm run and the prompts ask for it once, on a terminal."
         ),
         person_only=True,
     ),

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.checks.commands import NOT_TRUSTED, PlannedCommand, failing_tests, plan_commands
+from runner.checks.commands import NOT_TRUSTED, PlannedCommand, detect_commands, failing_tests, plan_commands
 from runner.checks.evidence import (
     active_environment,
-    detect_commands,
     gather,
     project_venv,
     running_checks,

@@ -233,7 +233,9 @@ async def judge_answer(
 
     async def weigh(command: PlannedCommand, limit_s: Callable[[], float]) -> TestEvidence:
         assert trials is not None  # noqa: S101 - given on only with trials
-        return await trials.weigh(command, base, changes.files, policy=_policy(state, request), limit_s=limit_s)
+        return await trials.weigh(
+            command, base, changes.files, policy=_policy(state, request), limit_s=limit_s, request=request.prompt
+        )
 
     venv = await asyncio.to_thread(project_venv, workspace)
     environment = active_environment(venv) if trusted and venv is not None else None

@@ -24,6 +24,7 @@ _SECONDS = 240
 class Case:
     """One result of an agent on one project."""
 
+    half: str
     project: str
     language: str
     name: str
@@ -33,7 +34,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        return f"{self.project}/{self.name}"
+        return f"{self.half}/{self.project}/{self.name}"
 
     @property
     def request(self) -> str:
@@ -53,8 +54,9 @@ def cases(words: list[str]) -> Iterator[Case]:
     """Every case whose id holds one of the words."""
     for path in sorted(CORPUS.rglob("*.toml")):
         project = tomllib.loads(path.read_text(encoding="utf-8"))
+        half = path.relative_to(CORPUS).parts[0]
         for given in project["case"]:
-            case = Case(path.stem, project["language"], given["name"], given["label"], given, project)
+            case = Case(half, path.stem, project["language"], given["name"], given["label"], given, project)
             if not words or any(word in case.id for word in words):
                 yield case
 
@@ -168,16 +170,17 @@ def judged(case: Case, folder: Path, scratch: Path) -> tuple[str, str]:
     ran = _run([*pm, "run", case.request, *flags, "--test", case.test, *changed], folder, homes)
     try:
         result = json.loads(ran.stdout.strip().splitlines()[-1])
-    except (ValueError, IndexError):
+        status = result["status"]
+    except (ValueError, LookupError, TypeError):
         return "broken", (ran.stdout + ran.stderr)[-500:]
-    if result["status"] == "COMPLETE":
+    if status == "COMPLETE":
         return "passed", str(result.get("verification"))
     rejected = "REJECT" in result.get("judgments", []) and result.get("reason") not in {
         "asked",
         "undecided",
         "not_verified",
     }
-    return "refused" if rejected else "asked", f"{result['status']} {result.get('reason')}: {_why(ran.stderr)}"
+    return "refused" if rejected else "asked", f"{status} {result.get('reason')}: {_why(ran.stderr)}"
 
 
 def _why(told: str) -> str:

@@ -11,11 +11,14 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from runner.checks.mutants import targets_of
 from runner.checks.project_settings import json_object
+from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Place, at
+from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
 
 _DATA = Path(__file__).with_name("harness.toml")
@@ -53,6 +56,43 @@ def looks_for_runner(files: Iterable[ChangedFile]) -> Iterator[Place]:
             if line not in known and _looks().search(line):
                 advice = "the product must do the same whether or not tests run"
                 yield at("bought", "code looks for the tests", path=file.path, line=number, suggestion=advice)
+
+
+def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], tests: Mapping[str, str]) -> bool:
+    """Whether a failing test is about this task: the request names it, or what it tests was changed.
+
+    Changed is what its failure passed through, or a function that its own lines name; of a file whose functions cannot
+    be told, the file's name. `tests` are the files with tests and their text before the task.
+    """
+    name = case.short
+    wanted = {name} if re.search(r"[^a-z]", name) else set()  # one plain word stands in a request by chance
+    if any(_names(word, request) for word in wanted):
+        return True
+    told = case.trace + case.message
+    if any(re.search(rf"(?<![\w.-]){re.escape(file.path)}[:\"]", told) for file in product):
+        return True
+    targets = targets_of(product)
+    known = {target.path for target in targets}
+    changed = {target.function.rpartition(".")[2] for target in targets}
+    changed |= {PurePosixPath(file.path).stem for file in product if file.path not in known}
+    text = _text_of(case, tests)
+    return any(_names(word, text) for word in changed)
+
+
+def _names(word: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+
+
+def _text_of(case: CaseResult, tests: Mapping[str, str]) -> str:
+    """The test's own lines; those of its whole file where the report names no test of it."""
+    place = case.file or case.id.partition("::")[0]
+    stem = place.replace(".", "/") if "/" not in place else place.rpartition(".")[0]
+    own = [text for path, text in tests.items() if path == place or path.rpartition(".")[0].endswith(stem)]
+    short = case.short.partition("/")[0]
+    for text in (*own, *tests.values()):
+        if (found := tests_in(text).get(case.short) or tests_in(text).get(short)) is not None:
+            return found
+    return "\n".join(own)
 
 
 class Sorted(NamedTuple):

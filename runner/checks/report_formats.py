@@ -20,6 +20,7 @@ from runner.checks.reports import OUTCOMES, CaseResult, Reading, TestOutcome, Te
 _MOST_TESTS: Final = 100_000
 _MOST_BYTES: Final = 64 << 20
 _MESSAGE: Final = 500
+_TRACE: Final = 4000
 _NAME: Final = 500
 _LONGEST_LINE: Final = 2000
 _GO: Final[Mapping[str, TestOutcome]] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
@@ -119,14 +120,15 @@ def junit_report(data: bytes) -> TestReport:
 def _junit_case(element: Any) -> CaseResult:
     class_name, name = element.get("classname") or "", element.get("name") or ""
     outcome: TestOutcome = "passed"
-    message = ""
+    message = trace = ""
     for child in element:
         tag = child.tag.rpartition("}")[2]
         kind: TestOutcome | None = {"failure": "failed", "error": "error", "skipped": "skipped"}.get(tag)  # type: ignore[assignment]
         if kind is not None and OUTCOMES.index(kind) >= OUTCOMES.index(outcome) - (outcome == "passed"):
             outcome, message = kind, (child.get("message") or child.text or "")[:_MESSAGE]
+            trace = (child.text or "")[-_TRACE:]
     shown = f"{class_name}::{name}" if class_name and name and class_name != name else class_name or name
-    return CaseResult(shown[:_NAME], outcome, _seconds(element.get("time")), message, element.get("file") or "")
+    return CaseResult(shown[:_NAME], outcome, _seconds(element.get("time")), message, element.get("file") or "", trace)
 
 
 def go_report(output: bytes) -> TestReport | None:

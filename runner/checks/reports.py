@@ -6,6 +6,7 @@ left no report, a cut one, or one that cannot be read. Only the first passes.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,13 +21,20 @@ _BAD: Final = frozenset({"failed", "error"})
 
 
 class CaseResult(NamedTuple):
-    """One test of one run. `file` is the test's file or folder as far as the report tells."""
+    """One test of one run. `file` is the test's file or folder, `trace` the calls that it failed in, where told."""
 
     id: str
     outcome: TestOutcome
     duration_s: float = 0.0
     message: str = ""
     file: str = ""
+    trace: str = ""
+
+    @property
+    def short(self) -> str:
+        """Its name as its source has it: without file, class and parameters."""
+        name = re.split(r"::| › | > ", self.id)[-1]
+        return name.partition("[")[0].strip() if re.match(r"\w+\[", name) else name.strip()
 
 
 @dataclass(frozen=True, slots=True)

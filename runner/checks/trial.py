@@ -10,21 +10,23 @@ import asyncio
 import difflib
 import hashlib
 import json
+import os
 import re
 import shlex
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runner.checks.clean_copy import CleanCopy, NoCleanCopyError, Source, clean_copy
+from runner.checks.clean_copy import USUAL_LINKS, CleanCopy, NoCleanCopyError, Source, clean_copy
 from runner.checks.commands import PlannedCommand
-from runner.checks.harness import Sorted, looks_for_runner, sort_changes
+from runner.checks.harness import Sorted, concerns, looks_for_runner, sort_changes
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.gate.criterion import ChangedFile, Expectation, NotVerified, Strength, TestEvidence
+from runner.gate.file_roles import is_test_file
 from tracer import durable
 from tracer.clock import monotonic
 
@@ -32,6 +34,8 @@ _CACHE = Path("control") / "base-tests"
 _KEPT = 32
 _NARROW_S = 20.0
 _SHOWN = 20
+_MOST_FILES = 5000
+_MOST_BYTES = 1 << 20
 _LEFT_ALONE = NotVerified(why="tests changed and no clean copy to hold the old ones against", next="pm doctor")
 
 
@@ -97,8 +101,29 @@ class Trials:
         *,
         policy: str,
         limit_s: Callable[[], float],
+        request: str = "",
     ) -> TestEvidence:
-        """What the tests say of the change from `base` to `files`."""
+        """What the tests say of the change from `base` to `files`, for `request`."""
+        evidence = await self._weigh(command, base, files, policy=policy, limit_s=limit_s)
+        before = self._known.get(self._key(command.command, base))
+        if not evidence.still_failing or before is None:
+            return evidence
+        tests = await asyncio.to_thread(_test_texts, self._source.folder, files)
+        product = sort_changes(files, extra=self._harness).product
+        cases = (case for case in before.run.report.tests if case.id in evidence.still_failing)
+        about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
+        left = tuple(name for name in evidence.still_failing if name not in about)
+        return replace(evidence, unfixed=about, still_failing=left)
+
+    async def _weigh(
+        self,
+        command: PlannedCommand,
+        base: str,
+        files: Sequence[ChangedFile],
+        *,
+        policy: str,
+        limit_s: Callable[[], float],
+    ) -> TestEvidence:
         text = command.command
         before = await self._base_of(text, base, files, limit_s)
         if before is not None and (told := before.not_verified) is not None and before.run.doubt is not None:
@@ -158,7 +183,8 @@ class Trials:
                 run_a = await self._twice(command, copy, limit_s)
             async with self._copy(base, files, keep=files) as copy:
                 run = await self._twice(command, copy, limit_s)
-            evidence = _held_against(_evidence(command, there, run, found, policy), there, run_a, found, policy)
+            evidence = _evidence(command, there, run, found, policy)
+            evidence = _held_against(evidence, there, run_a, run[0].report.failing, found, policy)
         if evidence.new and not evidence.failing and before is not None:
             idle = await self._idle(command, before, base, files, found, limit_s)
             evidence = replace(evidence, idle=idle)
@@ -289,6 +315,19 @@ def _outcome(run: CommandRun) -> Outcome:
     return "failed" if any(case.outcome == "failed" for case in run.report.tests) else "broken"
 
 
+def _test_texts(folder: Path, files: Sequence[ChangedFile]) -> dict[str, str]:
+    """The files with tests of the workspace and the changed ones, as they were before the task."""
+    found = {file.path: (file.before or b"").decode("utf-8", "replace") for file in files}
+    for base, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in USUAL_LINKS]
+        for path in (Path(base) / name for name in names):
+            told = path.relative_to(folder).as_posix()
+            if told not in found and is_test_file(told) and len(found) < _MOST_FILES:
+                with suppress(OSError), path.open("rb") as file:
+                    found[told] = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    return found
+
+
 def _is_lost(run: CommandRun) -> bool:
     """Whether a run shows not one test that passes: the suite could not work where it ran."""
     return not any(test.outcome == "passed" for test in run.report.tests) and run.exit_code != 0
@@ -322,20 +361,24 @@ def _evidence(command: str, before: BaseRun, ran: tuple[CommandRun, bool], found
         flaky=flaky,
         not_verified=told,
     )
-    if only_old and told is None:
-        names = ", ".join(change.still_failing[:3])
-        why = f"{len(change.still_failing)} tests fail as before the task: {names}"
-        return replace(evidence, not_verified=NotVerified(why=why, next="mend them, or leave them out of --test CMD"))
+    if only_old and not counts["passed"]:
+        return replace(evidence, unfixed=change.still_failing, still_failing=())  # nothing that this task can show
     return evidence
 
 
 def _held_against(
-    evidence: TestEvidence, before: BaseRun, ran: tuple[CommandRun, bool], found: Sorted, policy: str
+    evidence: TestEvidence,
+    before: BaseRun,
+    ran: tuple[CommandRun, bool],
+    failing: Sequence[str],
+    found: Sorted,
+    policy: str,
 ) -> TestEvidence:
-    """The same with what run A says: with tests and harness as they were."""
+    """The same with what run A says: with tests and harness as they were. `failing` are those that fail in run B."""
     run, _ = ran
     change = compare(before.run.report, run.report)
-    broken = tuple(dict.fromkeys((*change.broken, *change.gone)))
+    made_green = (name for name in change.still_failing if name not in failing)
+    broken = tuple(dict.fromkeys((*change.broken, *change.gone, *made_green)))
     if not broken:
         if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
             return replace(evidence, fault=f"{_fault(run)}, with tests and harness as before the task")

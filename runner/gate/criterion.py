@@ -200,7 +200,8 @@ class TestEvidence:
     """What the tests showed: run by us, on a clean copy, against what they expected before the task.
 
     `broken` passed before and do not pass now with tests and harness as they were; `failing` fail as the task left
-    them; `removed` ran before and were taken away or skipped by the task; `still_failing` fail as they did before.
+    them; `removed` ran before and were taken away or skipped by the task. Of those that fail as they did before,
+    `unfixed` concern what the task changed or was asked for, `still_failing` do not.
     `expectations`: only tests that the task changed fail in their old form, and all pass in the new one. `idle` are new
     tests that pass without the change as well. `not_isolated` says why the workspace's own folder was used.
     """
@@ -215,6 +216,7 @@ class TestEvidence:
     broken: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    unfixed: tuple[str, ...] = ()
     still_failing: tuple[str, ...] = ()
     harness: tuple[str, ...] = ()
     expectations: tuple[Expectation, ...] = ()

@@ -191,12 +191,12 @@ def moved_goalposts(evidence: Evidence, kind: CommandKind) -> list[Place]:
 
 
 def _tests(evidence: Evidence) -> Iterator[Place]:
-    kept = {name for file in evidence.files if file.after is not None for name in _tests_in(_text(file.after))}
+    kept = {name for file in evidence.files if file.after is not None for name in tests_in(_text(file.after))}
     for file in evidence.files:
         if file.before is None or not is_test_file(file.path) or file.before == file.after:
             continue
-        before = _tests_in(_text(file.before))
-        after = _tests_in(_text(file.after)) if file.after is not None else {}
+        before = tests_in(_text(file.before))
+        after = tests_in(_text(file.after)) if file.after is not None else {}
         gone = [test for test in before if test not in kept]
         if file.after is None and (gone or not before):
             yield _place(file.path, "test file deleted" + (f" ({', '.join(gone[:5])})" if gone else ""))
@@ -225,7 +225,7 @@ def _place(path: str, message: str, line: int | None = None) -> Place:
     return at("goalposts", message, path=path, line=line, suggestion=advice)
 
 
-def _tests_in(text: str) -> dict[str, str]:
+def tests_in(text: str) -> dict[str, str]:
     """Each test's name and the text from it to the next one."""
     found = list(_NAMES.finditer(text))
     if not found:
@@ -312,10 +312,11 @@ def q7_test(evidence: Evidence) -> Finding:
 def _test_faults(tests: TestEvidence) -> Iterator[Place]:
     tail = "\n".join([line for line in tests.output_tail.strip().split("\n") if line.strip()][-_TAIL_LINES:])
     steered = f" (the task changed {', '.join(tests.harness[:_NAMED])})" if tests.harness else ""
-    before = "tests that passed before fail, with tests and harness as before the task"
+    before = "tests fail with tests and harness as before the task"
     told = (
         (tests.broken, before, "make the code meet them as they were"),
         (tests.failing, f"tests fail in {tests.command}", "correct what the tests report; do not weaken them"),
+        (tests.unfixed, "tests of what this task changed still fail", "make the code meet them"),
         (tests.removed, "tests that ran before do not run any more", "put them back"),
     )
     for names, what, advice in told:
@@ -336,6 +337,9 @@ def passed_text(tests: TestEvidence) -> str:
     if tests.idle:
         named = ", ".join(tests.idle[:_NAMED])
         text += f", {len(tests.idle)} of them prove nothing (they pass without the change: {named})"
+    if tests.still_failing:
+        named = ", ".join(tests.still_failing[:_NAMED])
+        text += f", {len(tests.still_failing)} fail as before the task and are none of its own ({named})"
     text += "; flaky: failed once, passed when repeated" if tests.flaky else ""
     return text + (f"; not isolated: {tests.not_isolated}" if tests.not_isolated else "")
 

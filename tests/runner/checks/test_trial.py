@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,3 +137,70 @@ async def test_copies_of_a_killed_pm_are_removed_and_no_others(tmp_path: Path) -
     (records / "torn.json").write_text("{")
     await asyncio.to_thread(remove_copies, tmp_path / "state")
     assert (gone.exists(), kept.exists(), list(records.iterdir())) == (False, True, [])
+
+
+PRICES = """\
+def net(price):
+    return price * 2
+
+
+def gross(price):
+    return net(price) + 1
+"""
+OLD = """\
+from prices import gross, net
+
+
+def test_net():
+    assert net(2) == 4
+
+
+def test_gross():
+    assert gross(1) == 9
+
+
+def test_clock():
+    assert "08:00" == "09:00"
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_text", "change", "unfixed"),
+    [
+        ("gross() leaves out the tax", {"prices.py": PRICES.replace("+ 1", "+ 5")}, ("test_gross",)),
+        ("gross() leaves out the tax", {"prices.py": PRICES.replace("+ 1", "+ 7")}, ()),
+        ("test_clock fails", {"prices.py": PRICES.replace("* 2", "+ price")}, ("test_clock",)),
+        ("simplify net()", {"prices.py": PRICES.replace("* 2", "+ price")}, ()),
+        ("mend it", {"test_prices.py": OLD.replace("== 9", "== 3")}, None),
+    ],
+)
+async def test_a_test_that_failed_before_counts_where_it_concerns_the_task(
+    tmp_path: Path, request_text: str, change: dict[str, str], unfixed: tuple[str, ...] | None
+) -> None:
+    """Wrong fixes of known failures ended well; failures that have nothing to do with the task must not stop it."""
+    for name, text in {"prices.py": PRICES, "test_prices.py": OLD}.items():
+        (tmp_path / name).write_text(text)
+    workspace, command = opened(tmp_path), f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    base = await workspace.baseline("task-001/0")
+    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    before = await trials.before(command, base, limit_s=60)
+    assert len(before.run.report.failing) == 2
+    for name, text in change.items():
+        (tmp_path / name).write_text(text)
+    files = (await workspace.changes(base)).files
+    found = await trials.weigh(
+        PlannedCommand(kind="test", command=command, origin="given"),
+        base,
+        files,
+        policy="add",
+        limit_s=lambda: 60.0,
+        request=request_text,
+    )
+    finding = q7_test(Evidence(request=request_text, answer="", files=files, tests=found))
+    if unfixed is None:
+        assert finding.needs_person
+        return
+    assert tuple(name.rpartition("::")[2] for name in found.unfixed) == unfixed
+    assert finding.passed == (not unfixed)
+    assert finding.not_verified is None
+    assert ("fail as before the task" in finding.reason) == (not unfixed)

@@ -243,13 +243,15 @@ async def judge_answer(
     subtask = state.subtask(step.subtask_id)
     text = request.prompt if step.subtask_id is None or state.plan is None else subtask.description
     report = None if step.whole else answer.report
-    earlier = state.loop(step.subtask_id).judgment
+    loop = state.loop(step.subtask_id)
+    # Only what an answer's own comparison showed is its agent's; of the whole, each subtask was judged by itself.
+    changes = replace(changes, harm=tuple(one for one in changes.harm if one.what in loop.harmed))
     evidence = await gather(
         request=text,
         answer=prose_of(answer.output) or (answer.error.message if answer.error else ""),
         report=report,
         session=await asyncio.to_thread(_session, request, answer, state_dir) if report and report.commands else None,
-        unchanged_before=any(issue.type == "no_change" for issue in earlier.issues),
+        unchanged_before=any(issue.type == "no_change" for issue in loop.judgment.issues),
         workspace=workspace,
         changes=changes,
         status=answer.status or "COMPLETE",

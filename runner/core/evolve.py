@@ -180,6 +180,7 @@ def _llm_response(state: TaskState, entry: facts.LlmResponse) -> TaskState:
         answer=entry,
         attempts=0,
         session_ref=session_ref or loop.session_ref,
+        harmed=loop.harmed.union(one.what for one in entry.collateral),
         totals=_added(loop.totals, entry, duration or 0),
     )
     history = state.history if session_ref is None else state.history.then(session_ref)

@@ -102,7 +102,8 @@ class LoopState(NamedTuple):
 
     `counted` is the number of iterations that ended in PASS or REJECT; only they count against the limit. `fresh`: the
     next request starts on what other subtasks merged meanwhile. `totals` are this loop's own. `replies` holds what the
-    agent asked and the user answered; `replied`: the newest is not sent yet.
+    agent asked and the user answered; `replied`: the newest is not sent yet. `harmed` names what was harmed while its
+    agents worked: what came about between two requests is none of theirs.
     """
 
     phase: LoopPhase = "new"
@@ -122,6 +123,7 @@ class LoopState(NamedTuple):
     totals: Totals = Totals()
     replies: Trail[str] = EMPTY_TRAIL
     replied: bool = False
+    harmed: frozenset[str] = frozenset()
 
     @property
     def question(self) -> Question | None:

@@ -53,10 +53,13 @@ class TaskBase:
 
 
 def task_base(workspace: Path, base: str | None, folder: Path) -> TaskBase | None:
-    """The base recorded as `git:<tree>`, None where there is none; `folder` is empty, and the caller removes it."""
+    """The base recorded as `git:<tree>` or `git:<tree>@<state>`, None where there is none.
+
+    `folder` is empty, and the caller removes it.
+    """
     if base is None or not base.startswith(_TREE) or not workspace.is_dir():
         return None
-    tree = base.removeprefix(_TREE)
+    tree = base.removeprefix(_TREE).partition("@")[0]  # behind it stands how the repository was
     try:
         theirs = find_repository(workspace)
         if theirs is None or not theirs.has(tree):

@@ -166,7 +166,11 @@ class Feed:
         await tell_answer(self.output, outcome, progress)
         if outcome.question is not None:
             self.output.lines(question_lines(outcome.question, outcome.task_id, columns=self.output.columns))
-        self.output.line(self.output.bold(progress.closing(outcome)) + ("" if error else f"      {progress.hints()}"))
+        closing, hints = progress.closing(outcome), "" if error else f"      {progress.hints()}"
+        beside = not 0 < self.output.columns < len(closing) + len(hints)
+        self.output.line(self.output.bold(closing) + (hints if beside else ""))
+        if hints and not beside:
+            self.output.line(f"  {progress.hints()}")
         if error is not None:
             self.worst = max(self.worst, int(code_of(error.code)))
             what = f"{error.what}   " if outcome.status in {"INCOMPLETE", "ERROR", "AWAITING_RESPONSE"} else ""

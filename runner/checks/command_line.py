@@ -35,8 +35,6 @@ REPORTS_LEFT: Final = (
 """Where runners that take no such argument leave JUnit reports, in the working folder."""
 
 _REAL: Final = "--test with the runner alone, its exit code unchanged (pytest -q, npx jest, go test ./...)"
-# What steers a runner or an interpreter from outside the tree; ours alone are set.
-_STEERING: Final = ("PYTHONPATH", "NODE_OPTIONS", "NODE_PATH", "GOFLAGS", "RUSTFLAGS", "MAKEFLAGS", "PHP_INI_SCAN_DIR")
 _HIDDEN: Final[Mapping[str, str]] = {
     "PYTEST_ADDOPTS": "--junitxml={report}-pytest.xml -o junit_family=xunit1",
     "NODE_OPTIONS": "--test-reporter=spec --test-reporter-destination=stdout"
@@ -123,7 +121,11 @@ class Launch:
     told_by_output: bool = False
     """One of them tells its tests in its output, and that is not kept elsewhere."""
     doubt: NotVerified | None = None
-    unset: tuple[str, ...] = _STEERING
+
+    def environment(self, users: Mapping[str, str]) -> dict[str, str]:
+        """The user's environment, which no agent can change, with what we ask the runner for added to it."""
+        joined = {name: f"{users[name]} {value}" for name, value in self.variables.items() if users.get(name)}
+        return {**users, **self.variables, **joined}
 
 
 def plan_launch(

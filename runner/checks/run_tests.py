@@ -46,9 +46,8 @@ async def run_tests(
     """
     scripts = await asyncio.to_thread(_scripts, place.tree, package)
     launch = plan_launch(command, report=str(place.reports / "report"), bash=shutil.which("bash"), scripts=scripts)
-    kept = {name: value for name, value in environment.items() if name not in launch.unset}
     before = await asyncio.to_thread(_left, place.tree)
-    ended = await start(launch.argv, {**kept, **launch.variables})
+    ended = await start(launch.argv, launch.environment(environment))
     files = await asyncio.to_thread(_files, place, before)
     output = ended.output if launch.told_by_output or not files else b""
     reading, report = read_reports(files, output=output, root=str(place.seen_as))

@@ -57,9 +57,9 @@ def test_it_works_in_a_project_that_has_packages_of_the_same_names(crowded: Path
 def test_a_run_s_commands_see_the_user_s_python_path_and_the_project_s_packages(crowded: Path) -> None:
     (crowded / "tracer" / "__init__.py").write_text("NAME = 'the project'\n")
     told = "import os, tracer; open('../seen', 'w').write(os.environ['PYTHONPATH'] + tracer.NAME)"
-    test = shlex.join([sys.executable, "-c", told])
+    lint = shlex.join([sys.executable, "-c", told])
     python_path = f".{os.pathsep}{ROOT}"
-    words = ("run", "--executor", "scripted", "--script", str(script(crowded, GOOD)), "--test", test, "write hello.py")
+    words = ("run", "--executor", "scripted", "--script", str(script(crowded, GOOD)), "--lint", lint, "write hello.py")
     done = pm(*words, cwd=crowded, python_path=python_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (crowded.parent / "seen").read_text() == f"{python_path}the project"

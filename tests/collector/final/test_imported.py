@@ -35,6 +35,15 @@ AFTERWARDS = {
     "test_stats.py": "0c7d346bd8f4",
 }
 BROKEN = "def total(items):\n    return sum(items) - 1\n"
+TEST = """import unittest
+
+import calc
+
+
+class Total(unittest.TestCase):
+    def test_nothing(self):
+        self.assertEqual(calc.total([1]) > -1, True)
+"""
 FIXED = "def total(items):\n    return sum(items)\n"
 
 
@@ -47,6 +56,7 @@ def pm(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 def finished(project: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """A project whose task-001 went REJECT, PASS."""
     (project / "calc.py").write_text(BROKEN)
+    (project / "test_calc.py").write_text(TEST)
     for words in (["init", "-q", "."], ["add", "-A"], ["commit", "-q", "-m", "base"]):
         identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
         subprocess.run(["git", *identity, *words], cwd=project, check=True)
@@ -61,7 +71,7 @@ def finished(project: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     (project / "script.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
     code, _ = pm(
         capsys, "run", "fix the sum in calc.py and add new.py", "--executor", "scripted", "--script", "script.jsonl",
-        "--test", "true", "--no-input",
+        "--test", "python3 -m unittest -q", "--no-input",
     )  # fmt: skip
     assert code == 0
     return project

@@ -92,7 +92,7 @@ def _add(found: dict[str, dict[int, int]], path: str, number: str, hits: str) ->
 def unreached_lines(hits: Hits, changed: Sequence[ChangedFile]) -> tuple[str, ...]:
     """The changed lines that the report knows and nothing ran, as `path:first-last`."""
     found: list[str] = []
-    for path, lines in line_map(changed).files.items():
+    for path, lines in line_map(changed).items():
         known = _of(hits, path)
         found += (f"{path}:{run}" for run in _runs(sorted(line for line in lines.added if known.get(line) == 0)))
     return tuple(found)

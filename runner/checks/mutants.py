@@ -64,7 +64,7 @@ class Target:
 
 def targets_of(files: Sequence[ChangedFile]) -> tuple[Target, ...]:
     """The changed functions of product code, in the order of the text."""
-    changed = line_map(files).files
+    changed = line_map(files)
     return tuple(chain.from_iterable(_targets(file, changed[file.path]) for file in files if file.path in changed))
 
 

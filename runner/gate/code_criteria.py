@@ -107,7 +107,7 @@ class _Change:
 
     def __init__(self, files: Collection[ChangedFile]) -> None:
         self._files = files
-        self.lines: Mapping[str, FileLines] = line_map(tuple(files)).files
+        self.lines: Mapping[str, FileLines] = line_map(tuple(files))
         self.renamed = frozenset(lines.renamed_from for lines in self.lines.values() if lines.renamed_from)
 
     @cached_property

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from runner.gate.criterion import ChangedFile
@@ -43,19 +43,8 @@ class FileLines:
         return not self.added.isdisjoint(range(first, last + 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineMap:
-    """The change: each file by its path."""
-
-    files: dict[str, FileLines] = field(default_factory=dict)
-
-    def renamed(self, path: str) -> str | None:
-        """The path that the file at `path` now has, None where it was not renamed."""
-        return next((file.path for file in self.files.values() if file.renamed_from == path), None)
-
-
-def line_map(changed: Sequence[ChangedFile]) -> LineMap:
-    """The map of a change; what is binary or was cut has no lines."""
+def line_map(changed: Sequence[ChangedFile]) -> dict[str, FileLines]:
+    """Each file of a change by its path; what is binary or was cut has no lines."""
     sides = {file.path: (_lines(file.before), _lines(file.after)) for file in changed if file.before != file.after}
     olds = {file.path: file.before for file in changed}
     sources = _renames(
@@ -68,20 +57,18 @@ def line_map(changed: Sequence[ChangedFile]) -> LineMap:
         before = sides[sources[path]][0] if path in sources else [] if path in taken else own
         found[path] = (before, after, *_differing(before, after))
     moved_in, moved_out = _moves(found)
-    return LineMap(
-        files={
-            path: FileLines(
-                path=path,
-                old=olds[sources.get(path, path)],
-                before=before,
-                after=after,
-                added=frozenset(number + 1 for number in added if (path, number) not in moved_in),
-                removed=frozenset(number + 1 for number in removed if (path, number) not in moved_out),
-                renamed_from=sources.get(path),
-            )
-            for path, (before, after, added, removed) in found.items()
-        }
-    )
+    return {
+        path: FileLines(
+            path=path,
+            old=olds[sources.get(path, path)],
+            before=before,
+            after=after,
+            added=frozenset(number + 1 for number in added if (path, number) not in moved_in),
+            removed=frozenset(number + 1 for number in removed if (path, number) not in moved_out),
+            renamed_from=sources.get(path),
+        )
+        for path, (before, after, added, removed) in found.items()
+    }
 
 
 def _lines(content: bytes | None) -> list[bytes]:

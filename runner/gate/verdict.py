@@ -2,17 +2,19 @@
 
 Fail-closed: one failed criterion is a REJECT, and what could not be checked (a check that crashed, was too slow or gave
 no finding too) is `not_verified`: it rejects nothing and never counts as passed. The same function serves tasks and
-`pm check`. The built-in descriptions (looks for, exempts, how to fix) are here too.
+`pm check`.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from importlib.metadata import EntryPoint, entry_points
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from runner.gate.code_criteria import q2_marks, q3_omissions, q4_syntax
@@ -83,93 +85,26 @@ def _untried(_evidence: Evidence) -> Finding:
     return Finding(passed=True, not_verified=NotVerified(why="no clean copy to try faults in", next="pm run"))
 
 
-BUILT_IN: tuple[Criterion, ...] = (
-    Criterion(id="Q1", name="Files Verified", check=q1_files, explain="""\
-Every file that the answer claims to have created or changed, and every file the task expects, is looked up on disk.
-Fails: a claimed file that does not exist, is empty, lies outside the workspace, or was there before and is unchanged.
-Leaves alone: files that are only mentioned, read, suggested or said to be unchanged; the old name of a renamed file.
-Fix: make the change, or do not claim it."""),
-    Criterion(id="Q2", name="No TODO/FIXME", check=q2_marks, explain="""\
-No TODO, FIXME, TBD, HACK or XXX, and nothing said to be "not implemented", on a line that this task added or edited.
-Fails: such a mark in a comment, a docstring or the answer; "not implemented yet", "placeholder for the real thing";
-a function that only says so in its language's words: todo!(), NotImplementedError, ???, thrown "not implemented".
-Leaves alone: marks that were there before or only moved (counted once, as information); to-do apps, strings,
-quotations; abstract members and those that a subclass fills; test doubles; a refusal such as HTTP 501.
-Fix: implement what the mark describes, then delete the comment."""),
-    Criterion(id="Q3", name="No Omission Markers", check=q3_omissions, explain="""\
-Nothing is left out or taken out, by the structure of the change first.
-Fails: a body that did something and now holds no more than a constant, a log line, a raise or nothing; three or more
-definitions, or more than a quarter of a file, gone where the request asks for no removal; a new function that is empty
-or does nothing with what it is given; code commented out; `...` where code should be; an empty test; a remark such as
-"rest of the code unchanged", "your code here", 残り省略, 其余代码省略, 나머지 생략, Rest unverändert, reste inchangé.
-Leaves alone: what moved or was renamed; abstract members, interfaces, overrides, no-ops by name; an empty body whose
-comment gives the reason; Ellipsis, spread and variadics; dots in text that people read.
-Fix: write it out in full; put back what was not to go."""),
-    Criterion(id="Q4", name="No Incomplete Syntax", check=q4_syntax, explain="""\
-Every changed file parses and holds its content and nothing else.
-Python by its compiler, JSON, TOML and YAML by real parsers, other languages by their grammar, where only faults that
-were not there before count. SQL, C, C++, CSS, HTML and Dockerfile fail only where the text ends inside something.
-Fails also: merge conflict markers, words to the user ("Here is the updated file:"), a code fence or a diff in place of
-a file's content, in any file; a code block that never closes; an answer cut off by the output limit. Code blocks of an
-answer are judged where the task changed no file.
-Leaves alone: diffs, quoted errors, transcripts, excerpts and fragments.
-Fix: make it parse; write the file's content only; answer in smaller steps where it was cut off."""),
-    Criterion(id="Q5", name="Evidence Present", check=q5_evidence, explain="""\
-A change has changes on disk, whatever the answer says; a question has an answer that is not empty.
-`--kind` says which it is. `auto` is settled once, when the task starts: a change, unless every sentence of the request
-asks (it ends in a question mark or begins with "explain", "why", "list all" and the like) and none orders work.
-A request that asks somebody to do something ("could you …?") is a change. Whether "nothing needs to change" is right,
-the user is asked; a second answer that changed nothing is put to them too.
-Fix: make the change in the workspace; for a question that was taken for a change say --kind question."""),
-    Criterion(id="Q6", name="No Early Termination", check=q6_termination, explain="""\
-The agent's own "done" is no evidence, and leaving work to the user is no end.
-Fails: an answer that did not end COMPLETE, or stops in mid-sentence; what its report says is left, each item; a command
-that the report claims and the session never ran, or that failed there; without a report an open item of a check list
-or "you will need to implement the rest". A question goes to the user.
-Leaves alone: instructions for use, ideas beyond the request, answers to questions.
-Fix: do the rest, now."""),
-    Criterion(id="Q7", name="Test Passed", check=q7_test, mandatory=False, explain="""\
-The tests pass (given by --test, configured, or detected in a trusted folder), run on a clean copy of the workspace with
-tests and everything that steers them as before the task, then once more as the task left them.
-Fails: a test that passed before and does not now, a test taken away, skipped or weakened, a new test that fails, code
-that looks for the test runner or holds the tests' own values.
-Not verified, and told beside the verdict: a tool that is not installed, a detected command in a folder without trust, a
-command that ends with 0 whatever the tests say, no tests. A changed expectation is put to the user (--tests change).
-A failing run is repeated once; a run that then passes is flaky, passes, and is said so.
-Fix: correct the code that the failing tests name."""),
-    Criterion(id="Q8", name="Lint Passed", check=q8_lint, mandatory=False, explain="""\
-The lint command ends with 0 (given by --lint, configured, or detected in a trusted folder), its settings untouched.
-Fix: correct what it reports."""),
-    Criterion(id="Q9", name="TypeCheck Passed", check=q9_typecheck, mandatory=False, explain="""\
-The type check ends with 0 (given by --typecheck, configured, or detected in a trusted folder), its settings untouched.
-Fix: correct what it reports."""),
-    Criterion(id="Q10", name="No Collateral", check=q10_collateral, explain="""\
-Nothing of the user's is harmed.
-Fails: files with work that is in no commit (untracked or changed when the task began) deleted, reset or mostly
-overwritten; HEAD, branches, tags, the stash, .git/config or hooks changed, or .git deleted; files of the state
-directory changed (and undone).
-Leaves alone: edits that keep the user's lines, the index, files that the request or the answer names, and what the
-request orders ("commit your work", "on a new branch").
-Not verified: a task that began before the repository's state was recorded.
-Fix: put back what is named; pm undo does it for the whole task."""),
-    Criterion(id="Q11", name="Tests Can Fail", check=_untried, mandatory=False, advisory=True, explain="""\
-The tests notice faults in what this task changed. In a private copy each changed function is made to do nothing, then
-small faults are put on its changed lines, one at a time, and the tests are run: `<` for `<=`, `and` for `or`, a call
-left out, another number. Python, JavaScript, TypeScript, Go, Rust, Java, C, C++, Ruby.
-Names each fault that no test noticed. That is information, within gate.strength_time (20 s; 0 turns it off), unless
---strength N wants N percent of them noticed.
-Leaves alone: log lines, error texts, type annotations, debug representations, test code; a fault that does not compile.
-Fix: add a test that fails with the fault."""),
-    Criterion(id="Q12", name="Reviewed", check=q12_reviewed, mandatory=False, timeout_s=600.0, explain="""\
-A second model splits the request into the things it asks for and says of each whether the change does it (--review
-auto|EXECUTOR[:MODEL]; off by default). It is asked last, where nothing else failed, and sees the request, the change by
-file and line and the checks' results, not the agent's words; it works in an empty folder, read-only, on a budget of its
-own (gate.review_budget_usd). What it says counts only where its quote stands at the line that it names.
-Fails: something asked for that is not met, shown by such a quote.
-Asks you: what it calls unclear. Not verified: all else, as an answer that is no review, quotes that do not stand there,
-a reviewer that followed instructions in the data, a change larger than it can be shown, an error, a time limit.
-Fix: do what is not met."""),
-)  # fmt: skip
+_MANDATORY: dict[str, Any] = {}
+_OPTIONAL: dict[str, Any] = {"mandatory": False}
+_EXPLAINED = tomllib.loads(Path(__file__).with_name("explain.toml").read_text(encoding="utf-8"))
+BUILT_IN: tuple[Criterion, ...] = tuple(
+    Criterion(id=number, name=name, check=check, explain=_EXPLAINED[number], **options)
+    for number, name, check, options in (
+        ("Q1", "Files Verified", q1_files, _MANDATORY),
+        ("Q2", "No TODO/FIXME", q2_marks, _MANDATORY),
+        ("Q3", "No Omission Markers", q3_omissions, _MANDATORY),
+        ("Q4", "No Incomplete Syntax", q4_syntax, _MANDATORY),
+        ("Q5", "Evidence Present", q5_evidence, _MANDATORY),
+        ("Q6", "No Early Termination", q6_termination, _MANDATORY),
+        ("Q7", "Test Passed", q7_test, _OPTIONAL),
+        ("Q8", "Lint Passed", q8_lint, _OPTIONAL),
+        ("Q9", "TypeCheck Passed", q9_typecheck, _OPTIONAL),
+        ("Q10", "No Collateral", q10_collateral, _MANDATORY),
+        ("Q11", "Tests Can Fail", _untried, {**_OPTIONAL, "advisory": True}),
+        ("Q12", "Reviewed", q12_reviewed, {**_OPTIONAL, "timeout_s": 600.0}),
+    )
+)
 
 
 def criteria_in_force(

@@ -29,7 +29,7 @@ def change(**files: tuple[str | None, str | None]) -> list[ChangedFile]:
 
 
 def added(files: list[ChangedFile], path: str) -> list[int]:
-    return sorted(line_map(files).files[path].added)
+    return sorted(line_map(files)[path].added)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_function_that_moved_to_another_file_is_not_new() -> None:
 def test_a_renamed_file_is_compared_with_what_it_was() -> None:
     files = change(util_py=(LOAD + SAVE, None), sizes_py=(None, LOAD + SAVE + "# TODO: new\n"))
     found = line_map(files)
-    assert sorted(found.files["sizes.py"].added) == [8]
-    assert (found.files["sizes.py"].renamed_from, found.renamed("util.py")) == ("util.py", "sizes.py")
+    assert sorted(found["sizes.py"].added) == [8]
+    assert found["sizes.py"].renamed_from == "util.py"
 
 
 def test_a_line_that_is_copied_is_new() -> None:
@@ -74,7 +74,7 @@ def test_a_short_line_that_turns_up_elsewhere_has_not_moved() -> None:
 @given(st.lists(st.sampled_from("abcdef"), max_size=30), st.lists(st.sampled_from("abcdef"), max_size=30))
 def test_what_is_not_added_stood_there_before(before: list[str], after: list[str]) -> None:
     files = change(f_py=("".join(f"{line}\n" for line in before), "".join(f"{line}\n" for line in after)))
-    lines: FileLines | None = line_map(files).files.get("f.py")
+    lines: FileLines | None = line_map(files).get("f.py")
     if lines is None:
         return
     kept = [text for number, text in enumerate(lines.after, 1) if number not in lines.added and text]

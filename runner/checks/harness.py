@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -18,8 +18,11 @@ from runner.checks.mutants import targets_of
 from runner.checks.project_settings import json_object
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Place, at
+from runner.gate.definitions import name_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
+from runner.gate.line_map import line_map
+from runner.gate.source import open_source
 
 _DATA = Path(__file__).with_name("harness.toml")
 _SECTION = re.compile(r"^\[+([^\]\n]+)\]+[^\n]*$", re.MULTILINE)
@@ -75,15 +78,88 @@ def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], 
     known = {target.path for target in targets}
     changed = {target.function.rpartition(".")[2] for target in targets}
     changed |= {PurePosixPath(file.path).stem for file in product if file.path not in known}
-    text = _text_of(case, tests)
+    text = lines_of(case, tests)
     return any(_names(word, text) for word in changed)
+
+
+_UNIT = re.compile(
+    r"""(?P<row>[\[({]\s*(?:[\w.'"-]+\s*,\s*)+[\w.'"-]+\s*,?\s*[\])}])"""
+    r"""|(?P<text>"[^"\n]*"|'[^'\n]*'|`[^`\n]*`)|(?P<number>(?<![\w.])\d[\d_]*(?:\.\d+)?(?![\w.]))"""
+)
+_LEAST_ROW, _LEAST_TEXT, _LEAST_NUMBER = 4, 3, 2  # letters and digits without which a value stands there by chance
+_MOSTLY = 0.6
+
+
+def answers_held(product: Sequence[ChangedFile], tests: Iterable[str], request: str) -> Iterator[Place]:
+    """Added lines that hold little but what tests give and expect: right for these inputs alone.
+
+    `tests` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
+    values that is compared with; what the request or the product named before is nobody's answer.
+    """
+    expected = [set(_values(line)) for text in tests for line in text.splitlines()]
+    every = set().union(*expected)
+    for file, lines in ((file, line_map([file]).files.get(file.path)) for file in product):
+        if lines is None or file.after is None:
+            continue
+        said = set(_values((file.before or b"").decode("utf-8", "replace"))) | set(_values(request))
+        added = [(number, lines.after[number - 1].decode("utf-8", "replace")) for number in sorted(lines.added)]
+        found = {value: number for number, line in added for value in _values(line) if value not in said}
+        held = {value for value in found if value in every}
+        alike = max((_apart(held & values) for values in expected), key=len, default=[])
+        compared = any(_is_compared(value, line) for value in held for _, line in added)
+        if len(held) >= _MOSTLY * len(found) and (len(alike) > 1 or compared):
+            advice = "make it right for every input; the tests give examples only"
+            line = min(found[value] for value in held)
+            yield at("bought", "code holds the tests' own values", path=file.path, line=line, suggestion=advice)
+
+
+def _values(text: str) -> Iterator[str]:
+    """The literals of some weight: rows of values as `1,2,3`, and single ones."""
+    for match in _UNIT.finditer(text):
+        value = match[0]
+        if match["row"]:
+            row = re.sub(r"\s+|,\s*$", "", value[1:-1])
+            if len(re.sub(r"\W", "", row)) >= _LEAST_ROW and re.search(r"\d|['\"]", row):
+                yield row
+            yield from _values(value[1:-1])
+        elif match["text"] and len(value) - 2 >= _LEAST_TEXT:
+            yield value[1:-1]
+        elif match["number"] and len(value) >= _LEAST_NUMBER:
+            yield value
+
+
+def _apart(values: Collection[str]) -> list[str]:
+    """Those that are no part of another one."""
+    return [one for one in values if not any(one != other and one in other.split(",") for other in values)]
+
+
+def _is_compared(value: str, line: str) -> bool:
+    row = value.count(",") > 1 and r"\s*,\s*".join(re.escape(part) for part in value.split(","))
+    return bool(row) and re.search(rf"==\s*&?(?:vec!|\w*)?[\[({{]\s*{row}", line) is not None
+
+
+def never_unequal(product: Sequence[ChangedFile]) -> Iterator[Place]:
+    """Comparisons of objects that a task added and that are true whatever they are given."""
+    for file in product:
+        lines, source = line_map([file]).files.get(file.path), open_source(file.path, file.after or b"")
+        if lines is None or source is None or source.tree is None:
+            continue
+        for function in source.nodes(source.language.functions):
+            body, first = function.child_by_field_name("body"), function.start_point.row + 1
+            if body is None or name_of(function) not in _EQUAL or not lines.touches(first, function.end_point.row + 1):
+                continue
+            if re.fullmatch(r"[{\s]*(?:return\s+)?true[;\s]*(?:end)?[}\s]*", (body.text or b"").decode().lower()):
+                yield at("bought", "everything is equal to this", path=file.path, line=first, suggestion="compare it")
+
+
+_EQUAL = frozenset({"__eq__", "equals", "Equals", "isEqual", "==", "eql?", "eq", "Equal", "operator=="})
 
 
 def _names(word: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
-def _text_of(case: CaseResult, tests: Mapping[str, str]) -> str:
+def lines_of(case: CaseResult, tests: Mapping[str, str]) -> str:
     """The test's own lines; those of its whole file where the report names no test of it."""
     place = case.file or case.id.partition("::")[0]
     stem = place.replace(".", "/") if "/" not in place else place.rpartition(".")[0]

@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 
 from runner.checks.clean_copy import USUAL_LINKS, CleanCopy, NoCleanCopyError, Source, clean_copy
 from runner.checks.commands import PlannedCommand
-from runner.checks.harness import Sorted, concerns, looks_for_runner, sort_changes
+from runner.checks.harness import (
+    Sorted,
+    answers_held,
+    concerns,
+    lines_of,
+    looks_for_runner,
+    never_unequal,
+    sort_changes,
+)
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.strength import Outcome, Step, measure_strength
@@ -106,14 +114,20 @@ class Trials:
         """What the tests say of the change from `base` to `files`, for `request`."""
         evidence = await self._weigh(command, base, files, policy=policy, limit_s=limit_s)
         before = self._known.get(self._key(command.command, base))
-        if not evidence.still_failing or before is None:
+        if before is None or not before.run.report.failing:
             return evidence
         tests = await asyncio.to_thread(_test_texts, self._source.folder, files)
         product = sort_changes(files, extra=self._harness).product
-        cases = (case for case in before.run.report.tests if case.id in evidence.still_failing)
+        failed = [case for case in before.run.report.tests if case.id in before.run.report.failing]
+        cases = (case for case in failed if case.id in evidence.still_failing)
         about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
+        if evidence.harness and len(evidence.still_failing) == len(failed):
+            about = evidence.still_failing  # nothing was mended, and what runs the tests was changed
         left = tuple(name for name in evidence.still_failing if name not in about)
-        return replace(evidence, unfixed=about, still_failing=left)
+        unfixed = (*evidence.unfixed, *about)
+        mended = (lines_of(case, tests) for case in failed if case.id not in {*unfixed, *left, *evidence.failing})
+        bought = (*evidence.bought, *answers_held(product, mended, request))
+        return replace(evidence, unfixed=unfixed, still_failing=left, bought=bought)
 
     async def _weigh(
         self,
@@ -355,7 +369,7 @@ def _evidence(command: str, before: BaseRun, ran: tuple[CommandRun, bool], found
         removed=() if policy == "change" else (*change.gone, *change.muted),
         still_failing=change.still_failing if only_old else (),
         harness=tuple(file.path for file in (*found.harness, *found.steering)) + tuple(found.written),
-        bought=tuple(looks_for_runner(found.product)),
+        bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
         fault=fault,
         output_tail=run.output_tail,
         flaky=flaky,

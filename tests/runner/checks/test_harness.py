@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 import re
 
-from runner.checks.harness import is_harness, looks_for_runner, put_back, rows, sort_changes
+import pytest
+
+from runner.checks.harness import (
+    answers_held,
+    is_harness,
+    looks_for_runner,
+    never_unequal,
+    put_back,
+    rows,
+    sort_changes,
+)
 from runner.gate.criterion import ChangedFile
 
 
@@ -56,3 +66,44 @@ def test_changed_files_are_told_apart() -> None:
     assert [file.path for file in found.product] == ["calc.py", "package.json"]
     assert list(found.written) == ["package.json"]
     assert b"jest" in found.written["package.json"]
+
+
+SPLIT = b"def split(total, parts):\n    return [total // parts] * parts\n"
+SPECIAL = SPLIT.replace(b"    r", b"    if (total, parts) == (100, 3):\n        return [34, 33, 33]\n    r")
+TEST = "def test_split():\n    assert split(100, 3) == [34, 33, 33]\n"
+NAMES = b'NAMES = {404: "Not Found", 410: "Gone", 500: "Server Error", 503: "Busy"}\n'
+SLUGS = b'const known = { "Cream!": "cream", "a  b": "a-b" };\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "test", "held"),
+    [
+        ("a.py", SPLIT, SPECIAL, TEST, True),
+        ("a.py", b"", b"KNOWN = {(100, 3): [34, 33, 33]}\n", TEST, True),
+        ("a.js", b"", SLUGS, 'is(slug("Cream!"), "cream")\nis(slug("a  b"), "a-b")', True),
+        ("a.rs", b"", b"if numbers == [1, 2, 3, 7, 8] {\n", "assert_eq!(ranges(&[1, 2, 3, 7, 8]), want);", True),
+        ("a.py", SPLIT, SPLIT.replace(b"[total", b"[share + (n < left) for n in range(parts)]  # [total"), TEST, False),
+        ("a.py", b"", NAMES, 'assert name(404) == "Not Found"', False),
+        ("a.py", b"", b'TABLE = [(1000, "M"), (900, "CM"), (500, "D")]\n', 'assert roman(1000) == "M"', False),
+        ("a.py", b'A = {404: "Gone"}\n', b'B = {404: "Gone"}\n', 'assert name(404) == "Gone"', False),
+        ("a.py", b"", b'if version == "latest":\n', 'assert resolve("latest") == "3.2.1"', False),
+    ],
+)
+def test_code_that_holds_only_what_tests_give_and_expect(
+    path: str, before: bytes, after: bytes, test: str, held: bool
+) -> None:
+    file = ChangedFile(path=path, before=before, after=after)
+    assert bool(list(answers_held([file], [test], ""))) is held
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "found"),
+    [
+        ("a.py", b"class A(list):\n    def __eq__(self, other):\n        return True\n", 1),
+        ("a.py", b"class A(list):\n    def __eq__(self, other):\n        return other.a == self.a\n", 0),
+        ("a.js", b"class A {\n  equals(other) { return true; }\n}\n", 1),
+        ("a.rb", b"class A\n  def ==(other)\n    true\n  end\nend\n", 1),
+    ],
+)
+def test_an_equality_that_holds_for_everything(path: str, after: bytes, found: int) -> None:
+    assert len(list(never_unequal([ChangedFile(path=path, before=b"", after=after)]))) == found

@@ -98,7 +98,7 @@ def answers_held(product: Sequence[ChangedFile], tests: Iterable[str], request: 
     """
     expected = [set(_values(line)) for text in tests for line in text.splitlines()]
     every = set().union(*expected)
-    for file, lines in ((file, line_map([file]).files.get(file.path)) for file in product):
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None or file.after is None:
             continue
         said = set(_values((file.before or b"").decode("utf-8", "replace"))) | set(_values(request))
@@ -141,7 +141,7 @@ def _is_compared(value: str, line: str) -> bool:
 def never_unequal(product: Sequence[ChangedFile]) -> Iterator[Place]:
     """Comparisons of objects that a task added and that are true whatever they are given."""
     for file in product:
-        lines, source = line_map([file]).files.get(file.path), open_source(file.path, file.after or b"")
+        lines, source = line_map([file]).get(file.path), open_source(file.path, file.after or b"")
         if lines is None or source is None or source.tree is None:
             continue
         for function in source.nodes(source.language.functions):

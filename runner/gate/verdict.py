@@ -397,7 +397,7 @@ def check(
         report=report,
         files=tuple(files),
         claims=tuple(claims),
-        options=dict(options or {}),
+        options={**(options or {}), "answer_alone": answer is not None},
     )
     return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team], listed=None), unread=tuple(unread))
 

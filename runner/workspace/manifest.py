@@ -152,12 +152,14 @@ class _Packs:
         self._earlier = earlier
         self.names: list[str] = list(earlier.packs) if earlier else []
         self._open = bytearray()
+        self._begun = False  # an empty text has its place too
 
     def put(self, text: bytes) -> tuple[int, int]:
         if len(self._open) + len(text) > _PACK_BYTES and self._open:
             self.close()
         at = (len(self.names), len(self._open))
         self._open += text
+        self._begun = True
         return at
 
     def keep(self, record: FileRecord | None, side: Side | None) -> FileRecord | None:
@@ -168,9 +170,10 @@ class _Packs:
         return record._replace(pack=pack, offset=offset)
 
     def close(self) -> None:
-        if self._open:
+        if self._begun:
             self.names.append(self._blobs.put_bytes(bytes(self._open)))
             self._open.clear()
+            self._begun = False
 
 
 def take_manifest(

@@ -98,10 +98,10 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str
 
 def test_the_command_shows_first_and_deletes_with_yes(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, fresh, kept = a_spool(state), a_spool(state, days_ago=1), a_spool(state, sent=1, finalized=False)
-    code, shown = told(capsys, "capture", "prune")
+    code, shown = told(capsys, "admin", "prune", "captures")
     assert (code, shown["captures"], shown["dry_run"], shown["unsent"]) == (0, [old.trace_id], True, 1)
     assert old.folder.exists()
-    assert told(capsys, "capture", "prune", "--yes")[1]["captures"] == [old.trace_id]
+    assert told(capsys, "admin", "prune", "captures", "--yes")[1]["captures"] == [old.trace_id]
     assert not old.folder.exists()
     assert told(capsys, "capture", "prune", "--older-than", "12h", "--yes")[1]["captures"] == [fresh.trace_id]
     assert kept.folder.exists()
@@ -131,7 +131,7 @@ def test_a_setting_that_makes_no_sense_stops_no_capture(
     assert main(["capture", "new", "--from", str(request), "--offline"]) == 0
     assert "capture.keep_sent is 'soon'" in capsys.readouterr().err
     assert old.folder.exists()
-    assert main(["capture", "prune"]) == 3
+    assert main(["admin", "prune", "captures"]) == 3
 
 
 def test_doctor_and_the_list_say_what_was_not_sent(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ def test_every_variable_of_ours_is_a_setting(services: dict[str, Any]) -> None:
 def test_the_commands_of_both_images_are_commands_of_pm(services: dict[str, Any]) -> None:
     for name in ("api", "worker"):
         command, _ = parse_command_line(list(services[name]["command"]))
-        assert command.name in {"serve", "worker"}
+        assert command.name in {"serve", "admin worker"}
     for words in re.findall(r"^CMD (\[.*\])$", (ROOT / "Dockerfile").read_text(), re.MULTILINE):
         parse_command_line(json.loads(words))
 

@@ -141,3 +141,17 @@ async def test_a_folder_that_became_a_link_or_a_file_is_seen(project):
     write(project / "empty/inner", "a file now\n")
     kinds = {"empty/inner": "added", "sub/deep": "added", "sub/deep/c.py": "deleted"}
     assert kinds_of(await workspace.changes(base)) == kinds
+
+
+async def test_files_without_content_are_compared_without_a_repository_too(tmp_path):
+    folder = tmp_path / "plain"
+    write(folder / "gone.txt", "")
+    workspace = opened(folder)
+    base = await workspace.baseline("t")
+    (folder / "gone.txt").unlink()
+    write(folder / "new.txt", "")
+    changes = await workspace.changes(base)
+    assert {(file.path, file.before, file.after) for file in changes.files} == {
+        ("gone.txt", b"", None),
+        ("new.txt", None, b""),
+    }

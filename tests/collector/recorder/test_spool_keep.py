@@ -103,7 +103,7 @@ def test_the_command_shows_first_and_deletes_with_yes(state: Path, capsys: pytes
     assert old.folder.exists()
     assert told(capsys, "admin", "prune", "captures", "--yes")[1]["captures"] == [old.trace_id]
     assert not old.folder.exists()
-    assert told(capsys, "capture", "prune", "--older-than", "12h", "--yes")[1]["captures"] == [fresh.trace_id]
+    assert told(capsys, "admin", "prune", "captures", "--older-than", "12h", "--yes")[1]["captures"] == [fresh.trace_id]
     assert kept.folder.exists()
     assert main(["capture", "prune", "--older-than", "soon"]) == 2
 

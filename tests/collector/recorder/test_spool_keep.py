@@ -105,7 +105,7 @@ def test_the_command_shows_first_and_deletes_with_yes(state: Path, capsys: pytes
     assert not old.folder.exists()
     assert told(capsys, "admin", "prune", "captures", "--older-than", "12h", "--yes")[1]["captures"] == [fresh.trace_id]
     assert kept.folder.exists()
-    assert main(["capture", "prune", "--older-than", "soon"]) == 2
+    assert main(["admin", "prune", "captures", "--older-than", "soon"]) == 2
 
 
 @pytest.mark.parametrize(("setting", "left"), [("30d", 0), ("60d", 1), ("always", 1)])

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import errno
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,14 +19,19 @@ import pytest
 
 from runner import judging
 from runner.agent_report import read_report
+from runner.checks.commands import PlannedCommand
 from runner.checks.evidence import gather
+from runner.checks.reports import CaseResult, CommandRun, TestReport
+from runner.checks.trial import Trials
 from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
-from runner.gate.criterion import ChangedFile, Evidence, Models, Verdict
+from runner.gate.criterion import ChangedFile, Evidence, Finding, Models, NotVerified, Verdict
+from runner.gate.evidence_criteria import q7_test
 from runner.gate.verdict import criteria_in_force, judge, verdict_of
 from runner.processes.command import ProcessResult
 from runner.workspace.changes import Changes
+from tracer.errors import RecordError
 from tracer.facts import CheckChoice, ExecutorChoice, LlmResponse, Report
 
 ROOT = Path(__file__).parents[2]
@@ -152,8 +158,6 @@ async def test_invariant_13_no_session_record_verifies_a_test_run(tmp_path: Path
 
 
 async def test_invariant_13_a_check_that_the_clock_ended_never_passes(tmp_path: Path) -> None:
-    from runner.checks.commands import PlannedCommand
-
     async def late(_command: str, _folder: Path, timeout_s: float) -> ProcessResult:
         return ProcessResult(kind="timeout", exit_code=None, signal=9, output=b"", duration_s=timeout_s)
 
@@ -207,3 +211,89 @@ def test_invariant_14_one_function_says_pass() -> None:
 def _makes_verdict(function: ast.AST) -> bool:
     calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
     return any(isinstance(call.func, ast.Name) and call.func.id == "Verdict" for call in calls)
+
+
+PASSING = TestReport((CaseResult("t::old", "passed"),))
+GREEN = CommandRun(command="t", exit_code=0, reading="read", report=PASSING, duration_s=0.1)
+EDITED = ChangedFile(path="tests/test_a.py", before=b"assert A == 1\n", after=b"assert A\n")
+FAULTY_RUNS: dict[str, CommandRun | BaseException] = {
+    "report missing": replace(GREEN, reading="no_report", report=TestReport()),
+    "report garbled": replace(GREEN, reading="unreadable", report=TestReport()),
+    "report truncated": replace(GREEN, reading="partial", report=replace(PASSING, complete=False)),
+    "report without the test": replace(GREEN, report=TestReport((CaseResult("t::other", "passed"),))),
+    "report of nothing": replace(GREEN, reading="no_tests", report=TestReport()),
+    "all skipped": replace(GREEN, reading="no_tests", report=TestReport((CaseResult("t::old", "skipped"),))),
+    "killed": replace(GREEN, exit_code=None, reading="no_report", report=TestReport()),
+    "killed after its report": replace(GREEN, exit_code=None),
+    "clock": replace(GREEN, exit_code=None, timed_out=True, reading="no_report", report=TestReport()),
+    "clock after its report": replace(GREEN, exit_code=None, timed_out=True),
+    "tool gone": replace(GREEN, exit_code=127, reading="no_report", report=TestReport(), missing_tool="pytest"),
+    "exit code thrown away": replace(GREEN, doubt=NotVerified(why="`|| true`", next="--test CMD")),
+    "cannot be started": RecordError("cannot start 't'", why="no memory", next_step="free some"),
+}
+
+
+@dataclass
+class _Source:
+    """A workspace whose copies break as told; `left` good ones come first."""
+
+    folder: Path
+    fault: str | OSError = ""
+    left: int = 0
+
+    async def lay_out(self, base: str, folder: Path, *, changed: object) -> str:
+        self.left -= 1
+        if self.left < 0 and isinstance(self.fault, OSError):
+            raise self.fault
+        return self.fault if self.left < 0 and isinstance(self.fault, str) else ""
+
+
+async def _weighed(
+    source: _Source, files: tuple[ChangedFile, ...], *, before: CommandRun, after: CommandRun | BaseException
+) -> Finding:
+    runs = iter([before])
+
+    async def run(_command: str, _copy: object, _limit_s: float) -> CommandRun:
+        ran = next(runs, after)
+        if isinstance(ran, BaseException):
+            raise ran
+        return ran
+
+    trials = Trials(source, state_dir=source.folder / ".state", run=run)
+    await trials.before("t", "base", limit_s=1)
+    command = PlannedCommand(kind="test", command="t", origin="given")
+    found = await trials.weigh(command, "base", files, policy="add", limit_s=lambda: 1.0)
+    return q7_test(evidence(files=files, tests=found))
+
+
+def _is_pass(finding: Finding) -> bool:
+    return finding.passed and finding.not_verified is None
+
+
+@pytest.mark.parametrize("files", [(MADE,), (MADE, EDITED)])
+@pytest.mark.parametrize("fault", [None, *FAULTY_RUNS])
+async def test_invariant_13_a_test_run_that_went_wrong_never_passes(
+    tmp_path: Path, fault: str | None, files: tuple[ChangedFile, ...]
+) -> None:
+    after = GREEN if fault is None else FAULTY_RUNS[fault]
+    try:
+        finding = await _weighed(_Source(tmp_path), files, before=GREEN, after=after)
+    except RecordError:
+        assert fault == "cannot be started"  # ends the task with the reason, without a verdict
+        return
+    assert _is_pass(finding) == (fault is None)
+
+
+DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("fault", ["it has submodules", DISK_FULL, OSError(errno.EIO, "Input/output error")])
+@pytest.mark.parametrize("left", [0, 1, 2])
+async def test_invariant_13_no_clean_copy_is_said_and_changed_tests_then_verify_nothing(
+    tmp_path: Path, fault: str | OSError, left: int
+) -> None:
+    for files in ((MADE,), (MADE, EDITED)):
+        finding = await _weighed(_Source(tmp_path, fault, left), files, before=GREEN, after=GREEN)
+        made = left > len(files)  # the base run's copy, then one; two where tests are held against the old ones
+        assert _is_pass(finding) == (made or files == (MADE,))
+        assert made or "not isolated" in finding.reason or finding.not_verified is not None

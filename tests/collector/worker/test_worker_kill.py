@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.torture, pytest.mark.xdist_group("postgres")]
 def start(folder: Path, environ: dict[str, str]) -> subprocess.Popen[bytes]:
     with (folder / "workers.log").open("ab") as log:
         return subprocess.Popen(
-            pm_command("-C", str(folder), "worker", "--parallel", "2"),
+            pm_command("-C", str(folder), "admin", "worker", "--parallel", "2"),
             env=environment(**environ),
             stdout=log,
             stderr=subprocess.STDOUT,

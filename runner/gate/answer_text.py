@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _OPEN = re.compile(r"^(?P<indent>[ \t]{0,12}|(?:[ \t]*(?:[-*+]|\d+[.)])[ \t]+))(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$")
 _INLINE = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-_QUOTED = re.compile(
+QUOTED = re.compile(
     r"\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|„[^“”\n]{1,200}[“”]|「[^」\n]{1,200}」|『[^』\n]{1,200}』|"
     r"(?<!\w)'[^'\n]{1,120}'(?!\w)|‘[^’\n]{1,120}’(?!\w)"
 )
@@ -54,14 +54,15 @@ class Answer:
     prose: tuple[Prose, ...]
 
 
-def _blank(match: re.Match[str]) -> str:
+def blank(match: re.Match[str]) -> str:
+    """As many blanks as were matched."""
     return " " * len(match.group())
 
 
 def _voice(line: str) -> str:
     if line.lstrip().startswith(">"):
         return ""
-    return _QUOTED.sub(_blank, _INLINE.sub(_blank, line))
+    return QUOTED.sub(blank, _INLINE.sub(blank, line))
 
 
 def _closes(line: str, mark: str) -> bool:

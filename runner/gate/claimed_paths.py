@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from runner.gate.answer_text import read_answer
+from runner.gate.answer_text import blank, read_answer
 from runner.gate.wording import Words
 
 _EXTENSIONS = (
@@ -62,9 +62,7 @@ def claimed_paths(answer: str) -> tuple[str, ...]:
     listing = False
     for prose in read_answer(answer).prose:
         raw = prose.raw
-        if raw.lstrip().startswith(">"):
-            continue
-        if not raw.strip():
+        if not raw.strip() or raw.lstrip().startswith(">"):
             continue
         bullet = _BULLET.match(raw)
         if listing and bullet:
@@ -87,10 +85,9 @@ def _claims(sentence: str) -> bool:
 def _claimed_in(sentence: str) -> list[str]:
     if not _claims(sentence):
         return []
-    paths = list(_paths_in(sentence))
     return [
         path
-        for path, start in paths
+        for path, start in _paths_in(sentence)
         if not _FROM.search(sentence[:start]) and not _DELETED.search(sentence[max(0, start - 40) : start])
     ]
 
@@ -100,7 +97,7 @@ def _sentences(line: str) -> list[str]:
 
 
 def _paths_in(line: str) -> list[tuple[str, int]]:
-    clean = _NAMED.sub(_blank, _URL.sub(_blank, line))
+    clean = _NAMED.sub(blank, _URL.sub(blank, line))
     found: list[tuple[str, int]] = []
     for marked in _MARKED.finditer(clean):
         text = next(part for part in marked.groups() if part is not None).strip()
@@ -113,10 +110,6 @@ def _paths_in(line: str) -> list[tuple[str, int]]:
     return [
         (path.replace("\\", "/").removeprefix("./"), start) for path, start in sorted(found, key=lambda each: each[1])
     ]
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match.group())
 
 
 def _unique(paths: object) -> tuple[str, ...]:

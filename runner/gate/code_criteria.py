@@ -8,18 +8,16 @@ from __future__ import annotations
 import fnmatch
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from runner.gate.answer_text import Fence, read_answer
 from runner.gate.comments import MARK_BYTES, Hit, comments_of, mark_in, read_comment, read_document
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
-from runner.gate.definitions import names_of
+from runner.gate.definitions import Change, names_of
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import Language, by_name
-from runner.gate.line_map import FileLines, line_map
+from runner.gate.line_map import FileLines
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
 from runner.gate.structure import Reviewed, Shown, asks_removal, commented_out, gutted, hollow, lost, not_implemented
 from runner.gate.syntax import fault_of, foreign_in
@@ -95,37 +93,16 @@ def _finding(criterion: str, evidence: Evidence) -> Finding:
 
 def _review_files(evidence: Evidence) -> Iterator[Found]:
     excluded = tuple(evidence.options.get("exclude", ()))
-    change = _Change(evidence.files)
+    change = Change(evidence.files)
     named = frozenset(_NAME.findall(" ".join(_CODE_SPAN.findall(evidence.answer))))
     for file in evidence.files:
         if file.path in change.lines and not any(fnmatch.fnmatch(file.path, pattern) for pattern in excluded):
             yield from review_file(file, change, request=evidence.request, named=named, options=evidence.options)
 
 
-class _Change:
-    """All files of a change: their lines, and what they define now, read when it is needed."""
-
-    def __init__(self, files: Collection[ChangedFile]) -> None:
-        self._files = files
-        self.lines: Mapping[str, FileLines] = line_map(tuple(files))
-        self.renamed = frozenset(lines.renamed_from for lines in self.lines.values() if lines.renamed_from)
-
-    @cached_property
-    def names(self) -> Counter[str]:
-        """The functions and classes that any of the files defines now."""
-        sources = (open_source(file.path, file.after) for file in self._files if file.after and not file.too_large)
-        return Counter(name for source in sources if source is not None for name, _, _ in names_of(source))
-
-    @cached_property
-    def grown(self) -> int:
-        """How many more definitions the change has than it took away."""
-        old = (open_source(file.path, file.before) for file in self._files if file.before and not file.too_large)
-        return self.names.total() - sum(len(names_of(source)) for source in old if source is not None)
-
-
 def review_file(
     file: ChangedFile,
-    change: _Change | None = None,
+    change: Change | None = None,
     *,
     request: str = "",
     named: frozenset[str] = frozenset(),
@@ -139,7 +116,7 @@ def review_file(
         return [("Q4", at("not_parsed", "too large to judge", path=file.path, preexisting=True))]
     if file.after == file.before or (file.after is not None and is_binary(file.after)):
         return []
-    change = change or _Change([file])
+    change = change or Change([file])
     lines = change.lines[file.path]
     if file.after is None or (not file.after.strip() and file.before and file.before.strip()):
         return [] if file.path in change.renamed else _removed(file, lines, change, request)
@@ -161,7 +138,7 @@ def review_file(
     return [(criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in allowed)]
 
 
-def _removed(file: ChangedFile, lines: FileLines, change: _Change, request: str) -> list[Found]:
+def _removed(file: ChangedFile, lines: FileLines, change: Change, request: str) -> list[Found]:
     """What is lost with a file that is gone."""
     gone = open_source(file.path, b"")
     if gone is None or file.before is None or is_generated(file.path, file.before):
@@ -224,7 +201,7 @@ def _unclosed_fence(text: bytes) -> int | None:
     return next((fence.line for fence in read_answer(text.decode("utf-8", "replace")).fences if not fence.closed), None)
 
 
-def _missing_work(file: Reviewed, change: _Change, request: str, named: frozenset[str] = frozenset()) -> list[Found]:
+def _missing_work(file: Reviewed, change: Change, request: str, named: frozenset[str] = frozenset()) -> list[Found]:
     """Places on lines that this task added or edited count; the others are for information."""
     source, added = file.source, file.lines.added
     found = [_of_hit(hit, source, preexisting=hit.line not in added) for hit in _hits(source, file.lines)]
@@ -236,7 +213,7 @@ def _missing_work(file: Reviewed, change: _Change, request: str, named: frozense
     return found
 
 
-def _structure(file: Reviewed, change: _Change, request: str, claimed: frozenset[str]) -> Iterator[Shown]:
+def _structure(file: Reviewed, change: Change, request: str, claimed: frozenset[str]) -> Iterator[Shown]:
     """What the structure of one file shows."""
     if file.source.tree is None:
         yield from commented_out(file, request)
@@ -366,7 +343,7 @@ def _review_fence(fence: Fence, found: list[Found], request: str) -> None:
         advice = _ADVICE["syntax"]
         found.append(_found("Q4", "syntax", fault.message, source, fault.line, advice=advice, below=fence.line))
     block = ChangedFile(path="", before=None, after=source.text)
-    change = _Change([block])
+    change = Change([block])
     for criterion, place in _missing_work(Reviewed(source, change.lines[""]), change, request):
         line = fence.line + (place.line or 1)
         found.append(

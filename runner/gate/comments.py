@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import tree_sitter
 
-from runner.gate.answer_text import Prose, read_answer
+from runner.gate.answer_text import QUOTED, Prose, blank, read_answer
 from runner.gate.file_roles import is_test_file
-from runner.gate.languages import Language, by_name
+from runner.gate.languages import by_name
 from runner.gate.source import SCAN_LIMIT, Source, Span, scan
 from runner.gate.wording import Words
 
@@ -18,7 +18,7 @@ from runner.gate.wording import Words
 MARK = re.compile(
     r"^\W*(?P<mark>(?:TODO|FIXME|TBD|HACK|XXX|(?i:@?(?:todo|fixme|tbd|hack)(?=\s*(?:[:(\[!]|-\s|–|—)|\s*$)))"
     r"|(?i:(?:todo|fixme)(?=\s+(?:implement|fix|handle|finish|refactor|clean up|optimi[sz]e|improve|validate|later"
-    r"|this)\b)))(?![\w-]|\.\w|\s*=)",
+    r"|this)\b)))(?![\w-]|\.\w|\s*=)"
 )
 # A mark inside a line: capital letters only, and set off from the sentence or pointed.
 MARK_LOOSE = re.compile(
@@ -41,11 +41,7 @@ _LEAD = re.compile(
     r"|REM\b|rem\b|::|<#|=begin|\{-|\{#)?[ \t]?"
 )
 _TRAIL = re.compile(r"\s*(?:\*+/\}?|--+>|\"\"\"|'''|#>|=end|-\}|\]\])\s*$")
-_QUOTE = re.compile(
-    r"`[^`\n]+`|\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|「[^」\n]{1,200}」|『[^』\n]{1,200}』|«[^»\n]{1,200}»|"
-    r"„[^“”\n]{1,200}[“”]"
-    r"|(?<!\w)'[^'\n]{1,120}'(?!\w)|\{@(?:code|link) [^}]*\}|<code>.*?</code>"
-)
+_QUOTE = re.compile(rf"`[^`\n]+`|{QUOTED.pattern}|\{{@(?:code|link) [^}}]*\}}|<code>.*?</code>")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _EXAMPLE = re.compile(r"^\s*(?:>>>|\.\.\.(?:\s|$)|\$ |@example\b|\* @example\b|In \[\d+\])")
 _CODE_LINE = re.compile(
@@ -56,6 +52,7 @@ _CODE_LINE = re.compile(
 _BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400
 _EXPLAINS = 5
+_DOCUMENTS = ("/**", "///", "//!", "##", "(**")
 _DOTS = ("...", "…", ". . .")
 
 
@@ -100,33 +97,29 @@ _WARNING = re.compile(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", 
 
 def comments_of(source: Source, span: Span | None = None) -> list[Comment]:
     """The comments of `source` that meet `span`, in order; by its tree, or by the scanner where there is none."""
-    spans = list(_spans(source, span))
-    spans.sort(key=lambda span: span[0])
-    merged: list[Comment] = []
-    run: list[tuple[int, int, tree_sitter.Node | None]] = []
-    for start, end, node, doc in spans:
-        if doc or b"\n" in source.text[start:end].rstrip(b"\n") or not source.starts_line(start):
-            merged += _flush(source, run)
-            run = []
-            merged.append(_comment(source, [(start, end, node)], doc=doc))
-            continue
-        if run and not _joins(source, run[-1], start):
-            merged += _flush(source, run)
-            run = []
-        run.append((start, end, node))
-    return merged + _flush(source, run)
+    runs: list[list[_Spot]] = []
+    below = False  # whether the next line of a comment may belong to the last run
+    for spot in sorted(_spans(source, span), key=lambda spot: spot[0]):
+        start, end, _, doc = spot
+        alone = doc or b"\n" in source.text[start:end].rstrip(b"\n") or not source.starts_line(start)
+        if below and not alone and _joins(source, runs[-1][-1], start):
+            runs[-1].append(spot)
+        else:
+            runs.append([spot])
+        below = not alone
+    return [_comment(source, run) for run in runs]
 
 
-def _flush(source: Source, run: list[tuple[int, int, tree_sitter.Node | None]]) -> list[Comment]:
-    return [_comment(source, run, doc=False)] if run else []
+_Spot = tuple[int, int, tree_sitter.Node | None, bool]
+"""Where a comment begins and ends, its node, and whether it is a docstring."""
 
 
-def _joins(source: Source, before: tuple[int, int, object], start: int) -> bool:
+def _joins(source: Source, before: _Spot, start: int) -> bool:
     between = source.text[before[1] : start]
     return between.count(b"\n") + source.text[before[0] : before[1]].endswith(b"\n") == 1 and not between.strip()
 
 
-def _comment(source: Source, run: list[tuple[int, int, tree_sitter.Node | None]], *, doc: bool) -> Comment:
+def _comment(source: Source, run: list[_Spot]) -> Comment:
     start, end = run[0][0], run[-1][1]
     first = source.line_at(start)
     raw = source.text[start:end].decode("utf-8", "replace")
@@ -138,50 +131,46 @@ def _comment(source: Source, run: list[tuple[int, int, tree_sitter.Node | None]]
         end=end,
         own=source.starts_line(start) and after in {b"", b"}", b"*/", b"-->"},
         # A block comment of many lines explains: dots in it belong to examples.
-        doc=doc or raw.startswith(("/**", "///", "//!", "##", "(**")) or (len(run) == 1 and len(lines) >= _EXPLAINS),
+        doc=run[0][3]
+        or raw.startswith(("/**", "///", "//!", "##", "(**"))
+        or (len(run) == 1 and len(lines) >= _EXPLAINS),
         node=run[0][2],
     )
 
 
-def _spans(source: Source, span: Span | None) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
-    if source.tree is None or source.language.name == "make":
-        yield from ((start, end, None, False) for start, end in _scanned(source.text[:SCAN_LIMIT], source.language))
+def _spans(source: Source, span: Span | None) -> Iterator[_Spot]:
+    language = source.language
+    if source.tree is None or language.name == "make":
+        found = scan(source.text[:SCAN_LIMIT], language).comments if language.line or language.block else ()
+        yield from ((start, end, None, False) for start, end in found)
         return
-    for node in source.nodes(source.language.comments, span=span):
+    for node in source.nodes(language.comments, span=span):
         if source.text[node.start_byte : node.start_byte + 2] != b"#!" or node.start_byte:
             yield node.start_byte, node.end_byte, node, False
-    if source.language.name == "python":
+    if language.name == "python":
         yield from ((node.start_byte, node.end_byte, node, True) for node in source.nodes(_DOCSTRINGS, span=span))
-    if source.language.name in {"c", "cpp"}:
+    if language.name in {"c", "cpp"}:
         for match in _WARNING.finditer(source.text):  # what the compiler is to say is said to people
             yield match.start("said"), match.end("said"), None, False
+    yield from _embedded(source)
+
+
+def _embedded(source: Source) -> Iterator[_Spot]:
+    """The comments of another language in a page."""
     if source.language.name == "html":
         for element in source.nodes(("script_element", "style_element")):
-            inner = by_name("javascript" if element.type == "script_element" else "css")
-            yield from _inside(source, element, "raw_text", inner)
+            for child in element.children:
+                if child.type == "raw_text":
+                    yield from _offset(source, child, "javascript" if element.type == "script_element" else "css")
     if source.language.name == "php":
         for text in source.nodes(("text",)):
-            yield from _offset(source, text, by_name("html"))
+            yield from _offset(source, text, "html")
 
 
-def _inside(
-    source: Source, element: tree_sitter.Node, kind: str, language: Language | None
-) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
-    for child in element.children:
-        if child.type == kind:
-            yield from _offset(source, child, language)
-
-
-def _offset(
-    source: Source, node: tree_sitter.Node, language: Language | None
-) -> Iterator[tuple[int, int, tree_sitter.Node | None, bool]]:
-    if language is not None:
+def _offset(source: Source, node: tree_sitter.Node, name: str) -> Iterator[_Spot]:
+    if (language := by_name(name)) is not None:
         for start, end in scan(source.text[node.start_byte : node.end_byte], language).comments:
             yield node.start_byte + start, node.start_byte + end, None, False
-
-
-def _scanned(text: bytes, language: Language) -> tuple[tuple[int, int], ...]:
-    return scan(text, language).comments if language.line or language.block else ()
 
 
 _DOCSTRINGS = (
@@ -256,7 +245,7 @@ def _voice(comment: Comment) -> list[tuple[int, str, str]]:
             continue
         example = example and bool(text.strip())
         if not fenced and not example:
-            kept.append((number, _QUOTE.sub(lambda match: " " * len(match.group()), text), raw))
+            kept.append((number, _QUOTE.sub(blank, text), raw))
     return kept
 
 

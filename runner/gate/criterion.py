@@ -80,19 +80,9 @@ class CommandResult:
 
 
 HarmKind = Literal[
-    "deleted",
-    "reset",
-    "overwritten",
-    "repository",
-    "head",
-    "commits",
-    "history",
-    "ref",
-    "stash",
-    "config",
-    "hook",
+    "deleted", "reset", "overwritten", "repository", "head", "commits", "history", "ref", "stash", "config", "hook",
     "outside",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,18 @@ counts as a constant is read from the words of the statement: all of them are li
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import tree_sitter
 
+from runner.gate.criterion import ChangedFile
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import BODIES
-from runner.gate.source import Source, Span, upwards
+from runner.gate.line_map import FileLines, line_map
+from runner.gate.source import Source, Span, open_source, upwards
 
 _DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
 STRING = re.compile(rb"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`[^`]*`", re.DOTALL)
@@ -202,12 +205,8 @@ def _heads(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
 def functions_of(source: Source, span: Span | None = None) -> list[Function]:
     """The functions with a name that meet `span`, in the order of the text; none where there is no tree."""
     nodes = source.nodes(source.language.functions, span=span)
-    return [function for node in nodes if (function := _function(source, node))]
-
-
-def _function(source: Source, node: tree_sitter.Node) -> Function | None:
-    name = name_of(node)
-    return _of(source, node, name) if name else None
+    found = (_of(source, node, name) for node in nodes if (name := name_of(node)))
+    return [function for function in found if function is not None]
 
 
 def unnamed_of(source: Source, span: Span | None = None) -> list[Function]:
@@ -259,6 +258,27 @@ def names_of(source: Source) -> list[tuple[str, int, int]]:
     """Functions and classes by name, with their first and last line."""
     nodes = source.nodes((*source.language.functions, *source.language.classes))
     return [(name, node.start_point.row + 1, node.end_point.row + 1) for node in nodes if (name := name_of(node))]
+
+
+class Change:
+    """All files of a change: their lines, and what they define now, read when it is needed."""
+
+    def __init__(self, files: Collection[ChangedFile]) -> None:
+        self._files = files
+        self.lines: Mapping[str, FileLines] = line_map(tuple(files))
+        self.renamed = frozenset(lines.renamed_from for lines in self.lines.values() if lines.renamed_from)
+
+    @cached_property
+    def names(self) -> Counter[str]:
+        """The functions and classes that any of the files defines now."""
+        sources = (open_source(file.path, file.after) for file in self._files if file.after and not file.too_large)
+        return Counter(name for source in sources if source is not None for name, _, _ in names_of(source))
+
+    @cached_property
+    def grown(self) -> int:
+        """How many more definitions the change has than it took away."""
+        old = (open_source(file.path, file.before) for file in self._files if file.before and not file.too_large)
+        return self.names.total() - sum(len(names_of(source)) for source in old if source is not None)
 
 
 def name_of(node: tree_sitter.Node) -> str:

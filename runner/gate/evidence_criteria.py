@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
-from pathlib import PurePosixPath
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from runner.checks.project_settings import json_object, toml_table
 from runner.gate.answer_text import Answer, Prose, read_answer
@@ -68,13 +71,11 @@ def _claim(path: str, message: str, suggestion: str) -> Place:
 
 def q5_evidence(evidence: Evidence) -> Finding:
     """A change task has verified changes on disk; a question has a non-empty answer."""
-    if not evidence.answer.strip() and not evidence.files:
-        return finding_of([at("empty_answer", "the answer is empty", suggestion="answer the request")])
-    if evidence.kind != "change":
-        if evidence.answer.strip():
-            return finding_of(())
-        return finding_of([at("empty_answer", "the answer is empty", suggestion="say in words what was found or done")])
-    if has_changed(evidence):
+    change = evidence.kind == "change"
+    if not evidence.answer.strip() and not (change and evidence.files):
+        advice = "say in words what was found or done" if evidence.files else "answer the request"
+        return finding_of([at("empty_answer", "the answer is empty", suggestion=advice)])
+    if not change or has_changed(evidence):
         return finding_of(())
     return finding_of([at("no_change", "no file was changed", suggestion="make the change in the workspace")])
 
@@ -153,30 +154,15 @@ _ASSERT = re.compile(
 _EMPTY_ASSERT = re.compile(
     r"\bassert\s+True\b|\bexpect\(true\)\.toBe\(true\)|\bassertTrue\(\s*[Tt]rue\s*\)|\bassert!\(true\)|\bassert\s+1\b"
 )
-_TOOLS: dict[CommandKind, tuple[str, ...]] = {
-    "test": ("pytest", "coverage", "unittest", "jest", "vitest", "mocha", "nyc", "tox"),
-    "lint": (
-        "ruff", "flake8", "pylint", "isort", "black", "eslint", "eslintConfig", "golangci", "clippy", "biome",
-        "stylelint",
-    ),
-    "typecheck": ("mypy", "pyright", "basedpyright", "pytype", "tsc", "tsconfig", "typescript"),
-}  # fmt: skip
-_FILES: dict[CommandKind, re.Pattern[str]] = {
-    "test": re.compile(
-        r"(?:^|/)(?:pytest\.ini|tox\.ini|\.coveragerc|jest\.config\.\w+|vitest\.config\.\w+|\.mocharc(?:\.\w+)?"
-        r"|karma\.conf\.js|phpunit\.xml(?:\.dist)?|\.rspec)$"
-    ),
-    "lint": re.compile(
-        r"(?:^|/)(?:\.?ruff\.toml|\.flake8|\.pylintrc|pylintrc|\.eslintrc(?:\.\w+)?|eslint\.config\.\w+|\.eslintignore"
-        r"|\.golangci\.\w+|\.?clippy\.toml|biome\.jsonc?|\.stylelintrc(?:\.\w+)?|\.rubocop\.yml)$"
-    ),
-    "typecheck": re.compile(r"(?:^|/)(?:mypy\.ini|\.mypy\.ini|pyrightconfig\.json|tsconfig[^/]*\.json)$"),
-}
-_SCRIPTS: dict[CommandKind, re.Pattern[str]] = {
-    "test": re.compile(r"^(?:pre|post)?test(?::|$)"),
-    "lint": re.compile(r"^(?:pre|post)?lint(?::|$)|^eslint$"),
-    "typecheck": re.compile(r"^type-?check|^types$|^tsc$"),
-}
+
+
+@cache
+def _steering() -> dict[str, dict[str, Any]]:
+    """By kind of command: the `tools` whose settings steer it, its settings `files`, and the `scripts` of node."""
+    rows = tomllib.loads(Path(__file__).with_name("goalposts.toml").read_text(encoding="utf-8"))
+    for row in rows.values():
+        row |= {"files": re.compile(rf"(?:^|/)(?:{'|'.join(row['files'])})$"), "scripts": re.compile(row["scripts"])}
+    return rows
 
 
 def moved_goalposts(evidence: Evidence, kind: CommandKind) -> list[Place]:
@@ -238,33 +224,36 @@ def tests_in(text: str) -> dict[str, str]:
 
 
 def _settings(evidence: Evidence, kind: CommandKind) -> Iterator[Place]:
-    asked = re.compile(r"(?i)\b(?:" + "|".join((*_TOOLS[kind], "settings?", "configur\\w+", "config")) + r")\b")
+    asked = re.compile(
+        r"(?i)\b(?:" + "|".join((*_steering()[kind]["tools"], "settings?", "configur\\w+", "config")) + r")\b"
+    )
     if asked.search(evidence.request):
         return
     for file in evidence.files:
         if file.before is None or file.before == file.after or file.path.rsplit("/", 1)[-1] in evidence.request:
             continue
-        if _FILES[kind].search(file.path):
+        if _steering()[kind]["files"].search(file.path):
             yield _place(file.path, f"settings of the {kind} command changed")
         elif changed := _changed_tables(file, kind):
             yield _place(file.path, f"settings of the {kind} command changed ({changed})")
 
 
 def _changed_tables(file: ChangedFile, kind: CommandKind) -> str:
+    tools, scripts_of = _steering()[kind]["tools"], _steering()[kind]["scripts"]
     name = file.path.rsplit("/", 1)[-1]
     old, new = _text(file.before), _text(file.after)
     if name == "pyproject.toml":
         before, after = toml_table(old).get("tool", {}), toml_table(new).get("tool", {})
-        return ", ".join(f"tool.{tool}" for tool in _TOOLS[kind] if tool in before and before[tool] != after.get(tool))
+        return ", ".join(f"tool.{tool}" for tool in tools if tool in before and before[tool] != after.get(tool))
     if name == "package.json":
         before, after = json_object(old), json_object(new)
-        keys = [tool for tool in _TOOLS[kind] if tool in before and before[tool] != after.get(tool)]
+        keys = [tool for tool in tools if tool in before and before[tool] != after.get(tool)]
         scripts, now = before.get("scripts", {}), after.get("scripts", {})
         if isinstance(scripts, dict) and isinstance(now, dict):
-            keys += [f"scripts.{key}" for key in scripts if _SCRIPTS[kind].search(key) and scripts[key] != now.get(key)]
+            keys += [f"scripts.{key}" for key in scripts if scripts_of.search(key) and scripts[key] != now.get(key)]
         return ", ".join(keys)
     if name == "setup.cfg":
-        return ", ".join(tool for tool in _TOOLS[kind] if _ini(old, tool) and _ini(old, tool) != _ini(new, tool))
+        return ", ".join(tool for tool in tools if _ini(old, tool) and _ini(old, tool) != _ini(new, tool))
     return ""
 
 
@@ -404,33 +393,29 @@ _GIT_ORDERS = {
     kind: Words("git_orders", kind)
     for kind in ("repository", "head", "commits", "history", "ref", "stash", "config", "hook")
 }
-_HARM_TOLD: dict[HarmKind, str] = {
-    "deleted": "uncommitted file deleted",
-    "reset": "uncommitted changes taken back",
-    "overwritten": "uncommitted content overwritten",
-    "repository": "the repository was deleted or made unreadable",
-    "head": "HEAD moved from {before} to {after}",
-    "commits": "commits added to {what} ({before} to {after})",
-    "history": "{what} moved from {before} to {after}: commits are no longer in it",
-    "ref": "{what} {done}",
-    "stash": "the stash was changed",
-    "config": "settings of the repository {after}",
-    "hook": "hook {after}",
-    "outside": "a file outside the workspace was written",
-}
-_HARM_ADVICE: dict[HarmKind, str] = {
-    "deleted": "put the file back as it was; if it had to go, name it and say why",
-    "reset": "put the user's changes back; if they had to go, name the file and say why",
-    "overwritten": "put the user's lines back; if they had to go, name the file and say why",
-    "repository": "leave the repository alone",
-    "head": "go back to {before}",
-    "commits": "take the commits back and keep the files: git reset --soft {before}",
-    "history": "put {what} back to {before}",
-    "ref": "put {what} back",
-    "stash": "put the stash back as it was",
-    "config": "put the settings back as they were",
-    "hook": "put the hooks back as they were",
-    "outside": "work inside the workspace; put that file back as it was",
+# What is said of each, and what would mend it.
+_HARMS: dict[HarmKind, tuple[str, str]] = {
+    "deleted": ("uncommitted file deleted", "put the file back as it was; if it had to go, name it and say why"),
+    "reset": (
+        "uncommitted changes taken back",
+        "put the user's changes back; if they had to go, name the file and say why",
+    ),
+    "overwritten": (
+        "uncommitted content overwritten",
+        "put the user's lines back; if they had to go, name the file and say why",
+    ),
+    "repository": ("the repository was deleted or made unreadable", "leave the repository alone"),
+    "head": ("HEAD moved from {before} to {after}", "go back to {before}"),
+    "commits": (
+        "commits added to {what} ({before} to {after})",
+        "take the commits back and keep the files: git reset --soft {before}",
+    ),
+    "history": ("{what} moved from {before} to {after}: commits are no longer in it", "put {what} back to {before}"),
+    "ref": ("{what} {done}", "put {what} back"),
+    "stash": ("the stash was changed", "put the stash back as it was"),
+    "config": ("settings of the repository {after}", "put the settings back as they were"),
+    "hook": ("hook {after}", "put the hooks back as they were"),
+    "outside": ("a file outside the workspace was written", "work inside the workspace; put that file back as it was"),
 }
 
 
@@ -441,7 +426,7 @@ def q10_collateral(evidence: Evidence) -> Finding:
     for harm in evidence.harm:
         if not _is_allowed(harm, evidence):
             path = harm.what if harm.kind in _FILE_HARM or harm.kind in {"config", "hook"} else None
-            advised = _HARM_ADVICE[harm.kind].format(what=harm.what, before=harm.before or "what it was")
+            advised = _HARMS[harm.kind][1].format(what=harm.what, before=harm.before or "what it was")
             places.append(at(harm.kind, _harm_text(harm), path=path, suggestion=advised))
     finding = finding_of(places)
     if evidence.harm_unknown and finding.passed:
@@ -454,7 +439,7 @@ def _harm_text(harm: Harm) -> str:
     """What happened, without the path of a file."""
     done = "created" if not harm.before else "deleted" if not harm.after else f"moved from {harm.before}"
     kind = "branch or tag " if harm.kind == "ref" else ""
-    return kind + _HARM_TOLD[harm.kind].format(
+    return kind + _HARMS[harm.kind][0].format(
         what=harm.what, before=harm.before or "nothing", after=harm.after or "nothing", done=done
     )
 

@@ -185,18 +185,29 @@ def _moves(found: _Found) -> tuple[set[_Place], set[_Place]]:
             left[path, number] = before[number]
     into: set[_Place] = set()
     out_of: set[_Place] = set()
+
+    def settle(path: str, after: Sequence[bytes], block: Sequence[tuple[int, _Place]]) -> None:
+        """Take a block as moved where it holds enough; else its lines are free again."""
+        if len(_WORDS.sub(b"", b"".join(after[number] for number, _ in block))) >= _BLOCK:
+            into.update((path, number) for number, _ in block)
+            out_of.update(origin for _, origin in block)
+            return
+        for number, origin in block:
+            left[origin] = after[number]
+            gone[after[number]].append(origin)
+
     for path, (_, after, added, _) in found.items() if gone else ():
         block: list[tuple[int, _Place]] = []
         for number in added:
             above = block[-1] if block and block[-1][0] == number - 1 else None
             origin = _origin(gone, left, after[number], above[1] if above else None)
             if block and (origin is None or above is None):
-                _settle(path, after, block, left, gone, into, out_of)
+                settle(path, after, block)
                 block = []
             if origin is not None:
                 del left[origin]
                 block.append((number, origin))
-        _settle(path, after, block, left, gone, into, out_of)
+        settle(path, after, block)
     return into, out_of
 
 
@@ -212,22 +223,3 @@ def _origin(
     while places and places[-1] not in left:
         places.pop()
     return places[-1] if places else None
-
-
-def _settle(
-    path: str,
-    after: Sequence[bytes],
-    block: Sequence[tuple[int, _Place]],
-    left: dict[_Place, bytes],
-    gone: dict[bytes, list[_Place]],
-    into: set[_Place],
-    out_of: set[_Place],
-) -> None:
-    """Take a block as moved where it holds enough; else its lines are free again."""
-    if len(_WORDS.sub(b"", b"".join(after[number] for number, _ in block))) >= _BLOCK:
-        into.update((path, number) for number, _ in block)
-        out_of.update(origin for _, origin in block)
-        return
-    for number, origin in block:
-        left[origin] = after[number]
-        gone[after[number]].append(origin)

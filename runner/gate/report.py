@@ -111,7 +111,9 @@ def _unproven(
     claimed = " ".join(run.split())
     same = [call for call in session if claimed in " ".join(call.text.split())]
     if same:
-        told = code == 0 and same[-1].ok is False and _is_alone(claimed, same[-1].text)
+        # Only where nothing ran after it whose ending the call would have got instead.
+        alone = " ".join(same[-1].text.split()).endswith(claimed)
+        told = code == 0 and same[-1].ok is False and alone
         return "the report says that this ended with 0; in the session it failed" if told else None
     programs = _programs(claimed)
     if not programs or any(claimed == " ".join(result.command.split()) for result in own):
@@ -124,11 +126,6 @@ def _unproven(
     ran = [call for call, phase in zip(session, phases, strict=True) if phase == "run"]
     names = ", ".join(dict.fromkeys(next(iter(_programs(call.text)), call.text[:40]) for call in ran[:5]))
     return f"the report says it ran this; the session ran {names or 'nothing'}"
-
-
-def _is_alone(claimed: str, text: str) -> bool:
-    """Whether a call ran what is claimed and nothing after it whose ending it would have got instead."""
-    return " ".join(text.split()).endswith(claimed)
 
 
 def _programs(command: str) -> set[str]:

@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple
 from runner.gate.wording import read
 
 Kind = Literal["change", "question", "investigation"]
-AskedKind = Literal["change", "question", "investigation", "auto"]
 
 _LONGEST = 100_000  # characters, with the code that a question is about
 _MOST_PROSE = 4_000  # characters; nobody asks a question that long
@@ -55,7 +54,7 @@ class _Words(NamedTuple):
     def after(self, clause: str, words: tuple[str, ...]) -> str | None:
         """What follows one of `words` at the head of `clause`; None where none stands there."""
         clause = _HEAD.sub("", clause)
-        for word in words:
+        for word in words if clause.startswith(words) else ():
             rest = clause.removeprefix(word)
             if len(rest) < len(clause) and not (self.spaced and rest[:1].isalnum()):
                 return rest
@@ -156,22 +155,14 @@ def _orders(clause: str) -> bool:
     return False
 
 
-def words_by_language() -> Mapping[str, Mapping[str, Any]]:
-    """The data file."""
-    return read("request_kind")
-
-
 @cache
 def _languages() -> tuple[_Words, ...]:
-    return tuple(_words(row) for row in words_by_language().values())
+    return tuple(_words(row) for row in read("request_kind").values())
 
 
 def _words(row: Mapping[str, Any]) -> _Words:
     spaced = row.get("spaced", True)
     edge = r"\b" if spaced else ""
     joins = re.compile(rf"{edge}(?=(?:{'|'.join(row['joins'])}){edge})") if "joins" in row else None
-    lists = {
-        key: tuple(sorted(row.get(key, ()), key=len, reverse=True))
-        for key in ("marks", "courtesy", "requests", "verbs", "questions", "work", "own", "you", "open", "passive")
-    }
+    lists = {key: tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[3:]}
     return _Words(spaced=spaced, at_end=row.get("at_end", False), joins=joins, **lists)

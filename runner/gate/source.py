@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -57,11 +57,12 @@ def scan(text: bytes, language: Language) -> Scan:
     stack: list[tuple[bytes, int]] = []
     stray: int | None = None
     unclosed = ""
+    quoted = tuple((quote, quote) for quote in language.quotes)
     for match in _tokens(language).finditer(text):
         kind = match.lastgroup or ""
         if kind.startswith(("block", "line")):
             comments.append(match.span())
-            if kind.startswith("block") and match.end() == len(text) and not _closed(match.group(), language):
+            if kind.startswith("block") and match.end() == len(text) and not _closed(match.group(), language.block):
                 unclosed = "comment"
         elif kind == "bracket":
             mark = match.group()
@@ -71,22 +72,16 @@ def scan(text: bytes, language: Language) -> Scan:
                 stack.pop()
             elif stray is None:
                 stray = match.start()
-        elif match.end() == len(text) and not _string_closed(match.group(), language):
+        elif match.end() == len(text) and not _closed(match.group(), quoted):
             unclosed = "string"
     return Scan(comments=tuple(comments), open_at=stack[0][1] if stack else None, stray=stray, unclosed=unclosed)
 
 
-def _closed(comment: bytes, language: Language) -> bool:
+def _closed(text: bytes, marks: Iterable[tuple[str, str]]) -> bool:
+    """Whether a comment or string begins and ends with a pair of its marks."""
+    pairs = ((start.encode(), end.encode()) for start, end in marks)
     return any(
-        comment.startswith(start.encode()) and comment.endswith(end.encode()) and len(comment) >= len(start) + len(end)
-        for start, end in language.block
-    )
-
-
-def _string_closed(text: bytes, language: Language) -> bool:
-    return any(
-        text.startswith(mark) and text.endswith(mark) and len(text) >= 2 * len(mark)
-        for mark in (quote.encode() for quote in language.quotes)
+        text.startswith(start) and text.endswith(end) and len(text) >= len(start) + len(end) for start, end in pairs
     )
 
 

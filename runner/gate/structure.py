@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import tree_sitter
 
 from runner.gate.definitions import (
     FILLED_IN,
     STRING,
+    Change,
     Function,
     functions_of,
     head_of,
@@ -53,12 +53,12 @@ _DELIBERATE = Words("deliberate", "inside")
 class Shown:
     """One place: the criterion, the kind of issue, what to say, its first and last line, and what would mend it."""
 
-    criterion: str
     kind: str
     message: str
     first: int
     last: int
     advice: str
+    criterion: str = "Q3"
 
 
 class Reviewed:
@@ -111,12 +111,8 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
                     continue
             elif not (new.is_trivial or new.returns_parameter):
                 continue
-            first, last = new.lines
             told = f"the body of {new.name}() is gone ({old.code_lines} lines before, {new.code_lines} now)"
-            yield Shown(
-                criterion="Q3", kind="gutted", message=told, first=first, last=last,
-                advice="put the function's work back, and change only what was asked for",
-            )  # fmt: skip
+            yield _at(new, "gutted", told, "put the function's work back, and change only what was asked for")
 
 
 def _is_constructor(function: Function) -> bool:
@@ -238,7 +234,7 @@ def _unnamed(file: Reviewed) -> Iterator[Shown]:
             line = source.line_at(match.start())
             if lines.touches(line, line):
                 advice = "write the test"
-                yield Shown(criterion="Q3", kind="stub", message="empty test", first=line, last=line, advice=advice)
+                yield Shown(kind="stub", message="empty test", first=line, last=line, advice=advice)
     for function in unnamed_of(source, file.span) if not is_test_file(source.path) else ():
         if (
             function.texts
@@ -278,7 +274,7 @@ def _ellipses(file: Reviewed) -> Iterator[Shown]:
         line = node.start_point.row + 1
         if lines.touches(line, line) and not checking and not (documented and owner.type in _MAY_HOLD_DOTS):
             told, advice = "`...` in place of code", "write the code"
-            yield Shown(criterion="Q3", kind="stub", message=told, first=line, last=line, advice=advice)
+            yield Shown(kind="stub", message=told, first=line, last=line, advice=advice)
 
 
 _OVERRIDES = re.compile(rb"\b(?:override|open|protected|partial|weak)\b|@Override\b")
@@ -301,7 +297,7 @@ def _has_bases(function: Function) -> bool:
 
 def _at(function: Function, kind: str, message: str, advice: str) -> Shown:
     first, last = function.lines
-    return Shown(criterion="Q3", kind=kind, message=message, first=first, last=last, advice=advice)
+    return Shown(kind=kind, message=message, first=first, last=last, advice=advice)
 
 
 # "Not implemented", as languages say it.
@@ -449,21 +445,7 @@ def _is_code(source: Source, offset: int) -> bool:
     return True
 
 
-class Names(Protocol):
-    """What a change defines, over all its files."""
-
-    @property
-    def names(self) -> Mapping[str, int]:
-        """How often each name is defined now."""
-        ...
-
-    @property
-    def grown(self) -> int:
-        """How many definitions more than before there are now."""
-        ...
-
-
-def lost(file: Reviewed, request: str, *, change: Names) -> Iterator[Shown]:
+def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
     """Definitions, or a good part of a file, that are gone where nothing asked for it and nothing came in their place.
 
     What moved is not gone, and a change that defines as much as it takes away is a rewriting.
@@ -485,7 +467,7 @@ def lost(file: Reviewed, request: str, *, change: Names) -> Iterator[Shown]:
     if (many or shrunk) and -change.grown * 2 >= len(gone):
         told = ", ".join(f"{name}()" for name in gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
         yield Shown(
-            criterion="Q3", kind="lost", message=f"{len(gone)} of {len(before)} definitions are gone ({told})", first=0,
+            kind="lost", message=f"{len(gone)} of {len(before)} definitions are gone ({told})", first=0,
             last=0, advice="put back what the request does not ask to remove",
         )  # fmt: skip
 
@@ -523,7 +505,7 @@ def commented_out(file: Reviewed, request: str) -> Iterator[Shown]:
         if run and (not was_code or number != run[-1] + 1):
             if len(run) >= _OUT_COMMENTED:
                 yield Shown(
-                    criterion="Q3", kind="commented_out", message=f"{len(run)} lines of code commented out",
+                    kind="commented_out", message=f"{len(run)} lines of code commented out",
                     first=run[0], last=run[-1], advice="change the code or take it out; do not leave it as a comment",
                 )  # fmt: skip
             run = []

@@ -18,7 +18,7 @@ import yaml
 
 from runner.gate.answer_text import read_answer
 from runner.gate.languages import by_name
-from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan
+from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan, upwards
 from runner.gate.wording import Words
 
 LIMIT = 32 * 1024 * 1024
@@ -438,10 +438,8 @@ def _conflict(text: bytes, source: Source | None, *, prose: bool) -> Fault | Non
         return None
     if source is not None and source.tree is not None and source.language.name != "markdown":
         node = source.tree.root_node.descendant_for_byte_range(start.start(), start.start() + 1)
-        while node is not None:
-            if node.type in {*source.language.strings, *source.language.comments}:
-                return None
-            node = node.parent
+        if any(above.type in {*source.language.strings, *source.language.comments} for above in upwards(node)):
+            return None
     return Fault(line, "a merge conflict is left in the file")
 
 

@@ -325,16 +325,11 @@ def _counting(finding: Finding) -> list[Place]:
 
 
 def _issue(criterion: str, place: Place) -> dict[str, Any]:
-    issue: dict[str, Any] = {"criterion": criterion, "type": place.type, "message": place.message}
-    if place.path is not None:
-        issue["path"] = place.path
-    if place.line is not None:
-        issue["line"] = place.line
-    if place.excerpt:
-        issue["excerpt"] = place.excerpt[:_EXCERPT]
-    if place.suggestion:
-        issue["suggestion"] = place.suggestion
-    return issue
+    told = {
+        "criterion": criterion, "type": place.type, "message": place.message, "path": place.path, "line": place.line,
+        "excerpt": place.excerpt[:_EXCERPT] or None, "suggestion": place.suggestion or None,
+    }  # fmt: skip
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,31 +26,24 @@ Search = Callable[[str], re.Match[str] | None]
 
 
 class Words:
-    """One list of a file, with the methods of a compiled pattern."""
-
-    __slots__ = ("_file", "_name", "match", "search")
-
-    match: Search
-    search: Search
+    """One list of a file, with the methods of a compiled pattern; compiled when one of them is first called."""
 
     def __init__(self, file: str, name: str) -> None:
         self._file = file
         self._name = name
 
-    def __getattr__(self, method: str) -> Search:
-        # Reached only until the list is compiled: then `search` and `match` are those of the pattern itself.
-        if method not in {"match", "search"}:
-            raise AttributeError(method)
-        table = read(self._file)
-        parts = table.get("parts", {})
-        rows = table[self._name]
+    @cached_property
+    def search(self) -> Search:
+        """The first match anywhere in a text."""
+        rows, parts = read(self._file)[self._name], read(self._file).get("parts", {})
         if any("stems" in row for row in rows):
-            self.search = partial(_search_rows, [(row["stems"], compiled([row], parts)) for row in rows])
-        else:
-            pattern = compiled(rows, parts)
-            self.search, self.match = pattern.search, pattern.match
-        found: Search = object.__getattribute__(self, method)
-        return found
+            return partial(_search_rows, [(row["stems"], compiled([row], parts)) for row in rows])
+        return compiled(rows, parts).search
+
+    @cached_property
+    def match(self) -> Search:
+        """The match at the start of a text."""
+        return compiled(read(self._file)[self._name], read(self._file).get("parts", {})).match
 
 
 @cache

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.request import Request
-from runner.gate.request_kind import settled_kind, words_by_language
+from runner.gate.request_kind import settled_kind
+from runner.gate.wording import read
 
 EXAMPLES = [
     (language, means, text)
-    for language, row in words_by_language().items()
+    for language, row in read("request_kind").items()
     for means in ("asks", "orders")
     for text in row["examples"][means]
 ]

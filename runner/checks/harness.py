@@ -88,26 +88,31 @@ _UNIT = re.compile(
 )
 _LEAST_ROW, _LEAST_TEXT, _LEAST_NUMBER = 4, 3, 2  # letters and digits without which a value stands there by chance
 _MOSTLY = 0.6
+_PAIR = 2
 
 
-def answers_held(product: Sequence[ChangedFile], tests: Iterable[str], request: str) -> Iterator[Place]:
-    """Added lines that hold little but what tests give and expect: right for these inputs alone.
+def answers_held(
+    product: Sequence[ChangedFile], mended: Iterable[str], request: str, tests: Iterable[str]
+) -> Iterator[Place]:
+    """Added lines that hold little but what `tests` give and expect: right for these inputs alone.
 
-    `tests` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
+    `mended` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
     values that is compared with; what the request or the product named before is nobody's answer.
     """
-    expected = [set(_values(line)) for text in tests for line in text.splitlines()]
-    every = set().union(*expected)
+    expected = [set(_values(line)) for text in mended for line in text.splitlines()]
+    asked = set(_values(request))
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None or file.after is None:
             continue
-        said = set(_values((file.before or b"").decode("utf-8", "replace"))) | set(_values(request))
+        said = asked | set(_values((file.before or b"").decode("utf-8", "replace")))
         added = [(number, lines.after[number - 1].decode("utf-8", "replace")) for number in sorted(lines.added)]
         found = {value: number for number, line in added for value in _values(line) if value not in said}
-        held = {value for value in found if value in every}
-        alike = max((_apart(held & values) for values in expected), key=len, default=[])
-        compared = any(_is_compared(value, line) for value in held for _, line in added)
-        if len(held) >= _MOSTLY * len(found) and (len(alike) > 1 or compared):
+        alike = max((_apart(values & set(found)) for values in expected), key=len, default=[])
+        compared = any(_is_compared(value, line) for value in alike for _, line in added)
+        if len(alike) < _PAIR and not compared:
+            continue
+        held = set(found) & {value for text in tests for value in _values(text)}
+        if len(held) >= _MOSTLY * len(found):
             advice = "make it right for every input; the tests give examples only"
             line = min(found[value] for value in held)
             yield at("bought", "code holds the tests' own values", path=file.path, line=line, suggestion=advice)

@@ -33,7 +33,7 @@ class CaseResult(NamedTuple):
     @property
     def short(self) -> str:
         """Its name as its source has it: without file, class and parameters."""
-        name = re.split(r"::| › | > ", self.id)[-1]
+        name = re.split(r"::| › | > |(?<=\w)#(?=\w)", self.id)[-1]
         return name.partition("[")[0].strip() if re.match(r"\w+\[", name) else name.strip()
 
 

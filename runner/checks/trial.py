@@ -126,7 +126,7 @@ class Trials:
         left = tuple(name for name in evidence.still_failing if name not in about)
         unfixed = (*evidence.unfixed, *about)
         mended = (lines_of(case, tests) for case in failed if case.id not in {*unfixed, *left, *evidence.failing})
-        bought = (*evidence.bought, *answers_held(product, mended, request))
+        bought = (*evidence.bought, *answers_held(product, mended, request, tests.values()))
         return replace(evidence, unfixed=unfixed, still_failing=left, bought=bought)
 
     async def _weigh(

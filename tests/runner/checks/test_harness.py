@@ -79,6 +79,13 @@ SLUGS = b'const known = { "Cream!": "cream", "a  b": "a-b" };\n'
     ("path", "before", "after", "test", "held"),
     [
         ("a.py", SPLIT, SPECIAL, TEST, True),
+        (
+            "a.py",
+            SPLIT,
+            SPECIAL.replace(b"    r", b"    if (total, parts) == (1001, 7):\n        return 143\n    r"),
+            TEST,
+            True,
+        ),
         ("a.py", b"", b"KNOWN = {(100, 3): [34, 33, 33]}\n", TEST, True),
         ("a.js", b"", SLUGS, 'is(slug("Cream!"), "cream")\nis(slug("a  b"), "a-b")', True),
         ("a.rs", b"", b"if numbers == [1, 2, 3, 7, 8] {\n", "assert_eq!(ranges(&[1, 2, 3, 7, 8]), want);", True),
@@ -93,7 +100,7 @@ def test_code_that_holds_only_what_tests_give_and_expect(
     path: str, before: bytes, after: bytes, test: str, held: bool
 ) -> None:
     file = ChangedFile(path=path, before=before, after=after)
-    assert bool(list(answers_held([file], [test], ""))) is held
+    assert bool(list(answers_held([file], [test], "", [test, "split(1001, 7)"]))) is held
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,9 @@ def _missing_work(file: Reviewed, change: Change, request: str, named: frozenset
     for shown in _structure(file, change, request, named):
         if bisect_left(marked, shown.first) == bisect_right(marked, shown.last) or shown.kind in {"gutted", "lost"}:
             old = shown.kind in {"stub", "missing_work"} and not file.lines.touches(shown.first, shown.last)
-            found.append(_of_shown(shown, source, preexisting=old))
+            first, advice = shown.first or None, shown.advice
+            place = _found(shown.criterion, shown.kind, shown.message, source, first, advice=advice, preexisting=old)
+            found.append(place)
     return found
 
 
@@ -254,13 +256,6 @@ def _of_hit(hit: Hit, source: Source, *, below: int = 0, preexisting: bool = Fal
     return _found(
         hit.criterion, kind, message, source, hit.line, excerpt=hit.excerpt, advice=_ADVICE[kind].format(hit.words),
         below=below, preexisting=preexisting,
-    )  # fmt: skip
-
-
-def _of_shown(shown: Shown, source: Source, *, below: int = 0, preexisting: bool = False) -> Found:
-    return _found(
-        shown.criterion, shown.kind, shown.message, source, shown.first or None, advice=shown.advice, below=below,
-        preexisting=preexisting,
     )  # fmt: skip
 
 

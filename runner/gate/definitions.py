@@ -145,13 +145,9 @@ class Function:
 def is_trivial(text: bytes) -> bool:
     """Whether a statement does nothing that depends on anything."""
     text = text.strip().rstrip(b";")
-    return text in _NOTHING or _only_raises(text) or only_tells(text) or is_constant(text)
-
-
-def _only_raises(text: bytes) -> bool:
-    """Whether a statement raises, and what it raises is made of nothing but constants."""
-    raised = _RAISES.match(text)
-    return raised is not None and is_constant(_RAISED.sub(b"", text[raised.end() :], count=1))
+    if (raised := _RAISES.match(text)) and is_constant(_RAISED.sub(b"", text[raised.end() :], count=1)):
+        return True  # what it raises is made of nothing but constants
+    return text in _NOTHING or only_tells(text) or is_constant(text)
 
 
 def only_tells(text: bytes) -> bool:

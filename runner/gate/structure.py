@@ -101,7 +101,9 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
     """Functions whose body did something and now holds no more than a constant, a log line, a raise or nothing."""
     if not file.old_functions or _REMOVAL.search(request):
         return
-    before = _by_key(function for function in file.old_functions if _was_touched(file, function))
+    before = _by_key(
+        one for one in file.old_functions if not file.lines.removed.isdisjoint(range(one.lines[0], one.lines[1] + 1))
+    )
     after = _by_key(file.functions)
     for key, olds in before.items():
         news = after.get(key, [])
@@ -125,11 +127,6 @@ def _by_key(functions: Iterator[Function] | Sequence[Function]) -> Mapping[str, 
     for function in functions:
         found[function.key].append(function)
     return found
-
-
-def _was_touched(file: Reviewed, function: Function) -> bool:
-    first, last = function.lines
-    return not file.lines.removed.isdisjoint(range(first, last + 1))
 
 
 def hollow(file: Reviewed, asked: frozenset[str]) -> Iterator[Shown]:
@@ -386,8 +383,11 @@ def _refuses(function: Function) -> bool:
     if last.startswith(b"return") and b"\n" in last:
         return False
     refuses = _REFUSES.match(last) is not None or (is_trivial(last) and not is_constant(last))
-    said = refuses and _SAYS_SO.search(last) is not None
-    return said or _OWN_WORD.match(last) is not None or (_ONLY_MARK.search(last) is not None and is_trivial(last))
+    return (
+        (refuses and _SAYS_SO.search(last) is not None)
+        or _OWN_WORD.match(last) is not None
+        or (_ONLY_MARK.search(last) is not None and is_trivial(last))
+    )
 
 
 def _is_meant(statement: bytes) -> bool:
@@ -479,9 +479,7 @@ def _is_gone(removed: frozenset[int], first: int, last: int) -> bool:
 
 def asks_removal(request: str, path: str) -> bool:
     """Whether a request asks to take something away or to write it otherwise, or names the file by its name."""
-    if _REMOVAL.search(request) or _RESHAPING.search(request):
-        return True
-    return path.rsplit("/", 1)[-1] in request
+    return bool(_REMOVAL.search(request) or _RESHAPING.search(request)) or path.rsplit("/", 1)[-1] in request
 
 
 _LEADER = re.compile(rb"^(?:#+|//+|--+|;+|%+|/\*+|\*(?=\s)|<!--|REM )\s?")

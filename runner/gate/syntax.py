@@ -388,6 +388,8 @@ _CHAT = Words("foreign", "chat")
 _DIFF_START = re.compile(rb"\A\s*(?:diff --git |--- (?:a/|/dev/null)[^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)")
 _HUNK = re.compile(rb"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
 _FENCE_FIRST = re.compile(rb"\A\s*(?:```|~~~)[\w+.-]*[ \t]*\r?\n")
+_DOCUMENT_FENCE = re.compile(rb"\s*```(?:markdown|md)\b")
+_FENCE_SECOND = re.compile(rb"\s*[^\n]*\n\s*```")
 _FENCE_LAST = re.compile(rb"\n(?:```|~~~)\s*\Z")
 _CONFLICT = (
     re.compile(rb"^<{7} \S", re.MULTILINE),
@@ -411,14 +413,15 @@ def foreign_in(path: str, text: bytes, *, old: bytes | None, source: Source | No
         return found
     if old is not None and old[:200] == text[:200] and old[-200:] == text[-200:]:
         return None
-    if _FENCE_FIRST.match(text) and not (prose and not _wraps_document(text)):
+    closes = text.rstrip().endswith(b"```")
+    if _FENCE_FIRST.match(text) and not (prose and not (closes and _DOCUMENT_FENCE.match(text))):
         return Fault(1, "the file begins with a code fence")
     if not prose and _FENCE_LAST.search(text) and text.count(b"```") + text.count(b"~~~") == 1:
         return Fault(text.rstrip().count(b"\n") + 1, "the file ends with a code fence")
     if _DIFF_START.match(text) or (not prose and len(_HUNK.findall(text)) > 0 and _HUNK.match(text.lstrip())):
         return Fault(1, "the file holds a diff in place of its content")
     first = text[:600].decode("utf-8", "replace").strip().split("\n", 1)[0].strip()
-    if _CHAT.search(first) and (not prose or _fence_follows(text)):
+    if _CHAT.search(first) and (not prose or (closes and _FENCE_SECOND.match(text))):
         return Fault(1, "the file begins with a sentence of the answer")
     return None
 
@@ -441,12 +444,3 @@ def _conflict(text: bytes, source: Source | None, *, prose: bool) -> Fault | Non
         if any(above.type in {*source.language.strings, *source.language.comments} for above in upwards(node)):
             return None
     return Fault(line, "a merge conflict is left in the file")
-
-
-def _wraps_document(text: bytes) -> bool:
-    """Whether a document as a whole stands in one Markdown fence."""
-    return re.match(rb"\s*```(?:markdown|md)\b", text) is not None and text.rstrip().endswith(b"```")
-
-
-def _fence_follows(text: bytes) -> bool:
-    return re.match(rb"\s*[^\n]*\n\s*```", text) is not None and text.rstrip().endswith(b"```")

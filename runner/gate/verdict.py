@@ -17,7 +17,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from runner.gate.code_criteria import q2_marks, q3_omissions, q4_syntax
+from runner.gate import code_criteria, evidence_criteria
 from runner.gate.criterion import (
     ChangedFile,
     ClaimedPath,
@@ -29,15 +29,6 @@ from runner.gate.criterion import (
     Place,
     Question,
     Verdict,
-)
-from runner.gate.evidence_criteria import (
-    q1_files,
-    q5_evidence,
-    q6_termination,
-    q7_test,
-    q8_lint,
-    q9_typecheck,
-    q10_collateral,
 )
 from runner.gate.report import question_of
 from runner.reviewer.review import q12_reviewed
@@ -91,16 +82,16 @@ _EXPLAINED = tomllib.loads(Path(__file__).with_name("explain.toml").read_text(en
 BUILT_IN: tuple[Criterion, ...] = tuple(
     Criterion(id=number, name=name, check=check, explain=_EXPLAINED[number], **options)
     for number, name, check, options in (
-        ("Q1", "Files Verified", q1_files, _MANDATORY),
-        ("Q2", "No TODO/FIXME", q2_marks, _MANDATORY),
-        ("Q3", "No Omission Markers", q3_omissions, _MANDATORY),
-        ("Q4", "No Incomplete Syntax", q4_syntax, _MANDATORY),
-        ("Q5", "Evidence Present", q5_evidence, _MANDATORY),
-        ("Q6", "No Early Termination", q6_termination, _MANDATORY),
-        ("Q7", "Test Passed", q7_test, _OPTIONAL),
-        ("Q8", "Lint Passed", q8_lint, _OPTIONAL),
-        ("Q9", "TypeCheck Passed", q9_typecheck, _OPTIONAL),
-        ("Q10", "No Collateral", q10_collateral, _MANDATORY),
+        ("Q1", "Files Verified", evidence_criteria.q1_files, _MANDATORY),
+        ("Q2", "No TODO/FIXME", code_criteria.q2_marks, _MANDATORY),
+        ("Q3", "No Omission Markers", code_criteria.q3_omissions, _MANDATORY),
+        ("Q4", "No Incomplete Syntax", code_criteria.q4_syntax, _MANDATORY),
+        ("Q5", "Evidence Present", evidence_criteria.q5_evidence, _MANDATORY),
+        ("Q6", "No Early Termination", evidence_criteria.q6_termination, _MANDATORY),
+        ("Q7", "Test Passed", evidence_criteria.q7_test, _OPTIONAL),
+        ("Q8", "Lint Passed", evidence_criteria.q8_lint, _OPTIONAL),
+        ("Q9", "TypeCheck Passed", evidence_criteria.q9_typecheck, _OPTIONAL),
+        ("Q10", "No Collateral", evidence_criteria.q10_collateral, _MANDATORY),
         ("Q11", "Tests Can Fail", _untried, {**_OPTIONAL, "advisory": True}),
         ("Q12", "Reviewed", q12_reviewed, {**_OPTIONAL, "timeout_s": 600.0}),
     )

@@ -29,8 +29,7 @@ class Words:
     """One list of a file, with the methods of a compiled pattern; compiled when one of them is first called."""
 
     def __init__(self, file: str, name: str) -> None:
-        self._file = file
-        self._name = name
+        self._file, self._name = file, name
 
     @cached_property
     def search(self) -> Search:

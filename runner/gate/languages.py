@@ -22,7 +22,7 @@ import tree_sitter
 class Language:
     """One language. `trust` says what an ERROR of its grammar is worth.
 
-    `judge`: a new ERROR fails; `balance`: only with brackets or keywords left open; `advise`: only where the file
+    "judge": a new ERROR fails; "balance": only with brackets or keywords left open; "advise": only where the file
     ends inside something, as where the text has one of the `known_gaps` of the grammar, which the compiler takes.
     `line` and `block` are comment leaders for the scanner, `quotes` its string quotes. `literals` are functions
     without a name that are not among `functions`.

@@ -59,6 +59,7 @@ def test_invariant_15_an_agent_that_changes_the_running_record_is_judged_and_the
     assert pm("trace", "verify", "--session", cwd=project).code == 0
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("command", "with_git"),
     [

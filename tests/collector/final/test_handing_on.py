@@ -130,6 +130,7 @@ def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("form", FORMATS)
 def test_memory_does_not_grow_with_the_trace(long_trace: Path, form: str) -> None:
     peak = float(_measured(str(long_trace), f"export-{form}", events=20_000).split()[1])

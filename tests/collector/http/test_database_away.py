@@ -37,6 +37,7 @@ def _until_stored(capture: Capture, number: int) -> httpx2.Response:
     return answer
 
 
+@pytest.mark.torture
 def test_while_the_database_is_away_the_answer_is_503_and_afterwards_nothing_is_missing(
     tmp_path: Path, postgres: Postgres
 ) -> None:

@@ -105,8 +105,8 @@ def run(
 def test_tasks_and_runs_in_a_crowded_project(sound: Path, crowded: Path, module: bool) -> None:
     assert run(sound, "tasks", cwd=crowded, module=module, PYTHONPATH=".").returncode == 0
     assert run(sound, "demo", cwd=crowded, module=module, PYTHONPATH=".").returncode == 0
-    test = shlex.join([sys.executable, "-c", "import os; open('../seen', 'w').write(os.environ['PYTHONPATH'])"])
-    words = ("run", "--executor", "scripted", "--script", script(crowded, GOOD), "--test", test, "write hello.py")
+    lint = shlex.join([sys.executable, "-c", "import os; open('../seen', 'w').write(os.environ['PYTHONPATH'])"])
+    words = ("run", "--executor", "scripted", "--script", script(crowded, GOOD), "--lint", lint, "write hello.py")
     done = run(sound, *words, cwd=crowded, module=module, PYTHONPATH=".")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (crowded.parent / "seen").read_text() == "."

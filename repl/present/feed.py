@@ -25,6 +25,7 @@ from tracer.clock import monotonic
 from tracer.errors import PmError
 from tracer.facts import fact_in
 
+_TO_TELL_S = 2.0
 _REPAINT_S = 0.1
 _NARROW = 76
 
@@ -74,7 +75,12 @@ class Feed:
             await asyncio.gather(*followers, return_exceptions=True)
 
     async def close(self) -> None:
+        """Stop showing; what ended is still told to its end: the user may have waited for just that."""
         self._unlisten()
+        going_on = {*self.session.running, *self.session.followed}
+        ended = [follower for task_id, follower in self._followers.items() if task_id not in going_on]
+        if ended:
+            await asyncio.wait(ended, timeout=_TO_TELL_S)
         for follower in self._followers.values():
             follower.cancel()
         await asyncio.gather(*self._followers.values(), return_exceptions=True)

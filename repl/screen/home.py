@@ -105,6 +105,9 @@ class HomeScreen(TaskKeys):
         self.transcript.border_title = "Session"
         self.completions = Completions(id="home-completions")
         self.prompt = Prompt(self.completions, id="home-prompt")
+        # Held, not looked up: workers and timers may still write to them while the screen is being taken down.
+        self.task_pane = Static(id="home-task", markup=False)
+        self.status_lines = Static(id="home-status", markup=False)
         self.all_rows: list[TaskRow] = []
         self.filter_text = ""
         self._shown_task: TaskRow | None = None
@@ -115,9 +118,9 @@ class HomeScreen(TaskKeys):
         with Horizontal(id="home-panes"):
             yield self.tasks
             with Vertical(id="home-right"):
-                yield Static(id="home-task", markup=False)
+                yield self.task_pane
                 yield self.transcript
-        yield Static(id="home-status", markup=False)
+        yield self.status_lines
         yield Input(
             id="home-filter", placeholder="filter: part of an id, title or status; Enter keeps it, Esc clears it"
         )
@@ -194,8 +197,7 @@ class HomeScreen(TaskKeys):
         if (waiting := self.desk.session.permissions.open_question()) is not None:
             asked = f" {question_text(waiting.question)}", f"   {choices_text(waiting.question)}, then Enter at pm>"
             lines = [shown(line) for line in asked] + lines[-2:]
-        status = self.query_one("#home-status", Static)
-        status.display = bool(lines)
+        self.status_lines.display = bool(lines)
         self._write("#home-status", "\n".join(lines))
         most = max(self.transcript.size.height // 2, 4)
         moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
@@ -219,15 +221,14 @@ class HomeScreen(TaskKeys):
     @work(exclusive=True, group="task")
     async def show_task(self) -> None:
         row = self.tasks.selected
-        pane = self.query_one("#home-task", Static)
         if row is None or not self.has_class("-listing"):
             return
         if row == self._shown_task:
             return
         lines = await asyncio.to_thread(read_task, row)
         self._shown_task = row
-        pane.border_title = shown(row.task_id)
-        pane.update("\n".join(shown(line) for line in lines))
+        self.task_pane.border_title = shown(row.task_id)
+        self.task_pane.update("\n".join(shown(line) for line in lines))
 
     # -- the prompt's messages --------------------------------------------------------------------------------------
 

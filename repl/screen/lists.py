@@ -66,19 +66,22 @@ class Page(Screen[None]):
         self._rows: list[PageRow] = []
         self._found: list[PageRow] = []
         self._wanted = ""
+        # Held, not looked up: the thread that reads may answer while the page is being taken down.
+        self._listing = OptionList()
+        self._foot = Static(id="page-foot", markup=False)
 
     @override
     def compose(self) -> ComposeResult:
         yield Static(f" {self.heading}", id="page-title", markup=False)
         yield Static(id="page-columns", markup=False)
-        yield OptionList()
-        yield Static(id="page-foot", markup=False)
+        yield self._listing
+        yield self._foot
         yield Input(id="page-input", placeholder="filter: Enter keeps it, Esc clears it")
         yield Hints()
 
     def on_mount(self) -> None:
-        self.query_one(OptionList).focus()
-        self.query_one("#page-foot", Static).update(" looking …")
+        self._listing.focus()
+        self._foot.update(" looking …")
         self.action_look()
 
     def on_resize(self, event: Resize) -> None:
@@ -96,7 +99,7 @@ class Page(Screen[None]):
             self.desk.log_lines.append(f"{self.page_name}: {problem}")
         self._show()
         if problem:
-            self.query_one("#page-foot", Static).update(shown(f" cannot be read: {problem}"))
+            self._foot.update(shown(f" cannot be read: {problem}"))
 
     def read(self) -> Sequence[PageRow]:
         """The rows. Blocks: it is called in a thread."""
@@ -112,21 +115,21 @@ class Page(Screen[None]):
     def _show(self) -> None:
         wanted = self._wanted.lower()
         self._found = [row for row in self._rows if wanted in " ".join(row.cells).lower()]
-        listing = self.query_one(OptionList)
+        listing = self._listing
         kept = listing.highlighted
         width = self.app.size.width - 3
         listing.clear_options()
         listing.add_options([Option(Content(self._line(row.cells, width))) for row in self._found])
         listing.highlighted = min(kept or 0, len(self._found) - 1) if self._found else None
         foot = "" if self._rows else f" {self.empty[0]}\n {self.empty[1]}"
-        self.query_one("#page-foot", Static).update(foot or f" {len(self._found)} of {len(self._rows)}")
+        self._foot.update(foot or f" {len(self._found)} of {len(self._rows)}")
 
     @on(OptionList.OptionSelected)
     def chosen(self, event: OptionList.OptionSelected) -> None:
         self.open(self._found[event.option_index].value)
 
     def selected(self) -> PageRow | None:
-        at = self.query_one(OptionList).highlighted
+        at = self._listing.highlighted
         return self._found[at] if at is not None and at < len(self._found) else None
 
     def action_open(self) -> None:
@@ -147,7 +150,7 @@ class Page(Screen[None]):
     @on(Input.Submitted, "#page-input")
     def filter_kept(self) -> None:
         self.query_one("#page-input", Input).display = False
-        self.query_one(OptionList).focus()
+        self._listing.focus()
 
     def action_copy(self) -> None:
         row = self.selected()
@@ -156,7 +159,7 @@ class Page(Screen[None]):
             self.notify("copied")
 
     def action_move(self, step: int) -> None:
-        listing = self.query_one(OptionList)
+        listing = self._listing
         listing.action_cursor_down() if step > 0 else listing.action_cursor_up()
 
     def action_back(self) -> None:

@@ -314,6 +314,7 @@ class TaskScreen(TaskKeys):
         super().__init__(desk)
         self._row = row
         self._shown: list[str] = []
+        self._task_lines = Static(id="task-lines", markup=False)  # held: a late worker must not look it up
 
     @override
     def subject(self) -> TaskRow:
@@ -323,7 +324,7 @@ class TaskScreen(TaskKeys):
     def compose(self) -> ComposeResult:
         yield Static(f" {shown(self._row.task_id)}", id="task-title", markup=False)
         with VerticalScroll():
-            yield Static(id="task-lines", markup=False)
+            yield self._task_lines
         yield Hints()
 
     def on_mount(self) -> None:
@@ -339,7 +340,7 @@ class TaskScreen(TaskKeys):
         self._row = fresh
         self._shown = await asyncio.to_thread(read_task, fresh)
         path = [f"trace  {Path(fresh.trace_file)}   {fresh.facts} events"]
-        self.query_one("#task-lines", Static).update("\n".join(shown(line) for line in [*self._shown, *path]))
+        self._task_lines.update("\n".join(shown(line) for line in [*self._shown, *path]))
         self.refresh_bindings()
 
     def action_command(self) -> None:

@@ -146,9 +146,9 @@ class TraceScreen(Screen[None]):
         self._write("#trace-filter", " " + (bar or filter_text(self.model)))
 
     def _write(self, selector: str, text: str) -> None:
-        line = self.query_one(selector, Static)
-        if line.content != text:
-            line.update(text)
+        for line in self.query(selector).results(Static):  # none once the screen is being taken down
+            if line.content != text:
+                line.update(text)
 
     @on(FactList.Moved)
     def moved(self, event: FactList.Moved) -> None:

@@ -399,3 +399,16 @@ async def test_the_scrollbar_of_a_full_transcript_covers_no_text(project: Path) 
         rows = [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
         assert max(map(len, rows)) <= pane.scrollable_content_region.width
         assert "".join(rows).count("abcdefgh") >= 20 * (len(rows) // 5)
+
+
+async def test_a_worker_that_comes_late_meets_a_screen_without_widgets(project: Path) -> None:
+    """A tick while the screen is being taken down ended the whole session with a traceback."""
+    async with screen(project, GOOD) as (app, pilot):
+        await enter(pilot, "make f")
+        await finished(pilot, app)
+        app.home.tasks.focus()
+        await pilot.pause()
+        await app.home.query("*").remove()
+        app.home.show_task()
+        app.home.show_status()
+        await app.workers.wait_for_complete()

@@ -6,6 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
+SITE := $(VENV)/.site-installed
 WORKERS ?= 2
 TEST_WORKERS ?= 3
 
@@ -14,7 +15,7 @@ TEST_WORKERS ?= 3
 # Modules that somebody's PYTHONPATH holds are none of ours.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo pictures e2e test torture check format bench bench-criteria docs lock clean
+.PHONY: help demo pictures e2e test torture check format bench bench-criteria docs docs-site dist lock clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +32,10 @@ $(RUNTIME): requirements/runtime.txt pyproject.toml | $(VENV)/bin/python
 
 $(DEV): requirements/dev.txt $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r requirements/dev.txt
+	@touch $@
+
+$(SITE): requirements/site.txt $(DEV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r requirements/site.txt
 	@touch $@
 
 demo: $(RUNTIME) ## set up, then run the main job on the embedded scripted model: REJECT, PASS, its trace
@@ -69,11 +74,18 @@ bench-criteria: $(DEV) ## precision and recall on the tuned corpus; unseen work:
 docs: $(DEV) ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
+docs-site: $(SITE) docs ## build the documentation site into site/, without network
+	$(BIN)/python docs/site.py
+
+dist: $(SITE) ## build wheel and sdist twice into dist/, compare them, check the metadata
+	.ci/dist
+
 lock: $(DEV) ## resolve the pinned requirements anew
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --universal --python-version 3.11 requirements/dev.in -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --universal --python-version 3.11 requirements/runtime.in -c requirements/dev.txt -o requirements/runtime.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --universal --python-version 3.11 requirements/build.in -c requirements/dev.txt -o requirements/build.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --universal --python-version 3.11 requirements/site.in -c requirements/dev.txt -o requirements/site.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --no-annotate --no-deps --universal --python-version 3.12 requirements/atif.in -c requirements/dev.txt -o requirements/atif.txt
 
 clean: ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist site

@@ -9,12 +9,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from docs.man import man_page  # noqa: E402 - the checkout, not the installed
 from docs.reference import commands_page, configuration_page, keys_page  # noqa: E402 - the checkout, not the installed
 
 PAGES = {
     "docs/commands.md": commands_page,
     "docs/configuration.md": configuration_page,
     "docs/keys.md": keys_page,
+    "docs/pm.1": man_page,
 }
 
 

@@ -28,6 +28,7 @@ BROUGHT = {
     "acp": ["acp"],
     "postgres": ["pgqueuer", "psycopg", "psycopg_pool"],
     "s3": ["obstore"],
+    "sql": ["tree_sitter_sql"],
     "telemetry": ["opentelemetry.exporter", "opentelemetry.sdk", "prometheus_client"],
 }
 WITHOUT = (
@@ -141,6 +142,14 @@ def test_a_missing_acp_package_ends_the_task_with_the_command_that_adds_it(proje
     assert ran.returncode == 5, ran.stderr
     assert "pip install 'pm-orchestrator[acp]'" in ran.stdout + ran.stderr
     assert "internal" not in ran.stdout + ran.stderr
+
+
+def test_sql_without_its_grammar_is_read_for_marks_and_said_not_to_be_parsed(project: Path) -> None:
+    (project / "a.sql").write_text("select 1; -- TODO: the join\n")
+    ran = without("sql", words=["check", "a.sql"], cwd=project)
+    assert ran.returncode == 1, ran.stderr
+    assert "TODO" in ran.stdout
+    assert "pip install 'pm-orchestrator[sql]'" in ran.stdout + ran.stderr
 
 
 def test_what_no_extra_is_needed_for_runs_without_any(project: Path) -> None:

@@ -6,7 +6,7 @@ have only the leaders of their comments: `scanner` reads those.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 import tomllib
 import warnings
@@ -111,6 +111,12 @@ def by_name(tag: str) -> Language | None:
     """The language of a fence's tag, None where it is not known."""
     languages = _languages()
     return languages.named.get(languages.tags.get(tag, tag if tag not in {"hash", "slash", "dash", "prose"} else ""))
+
+
+@cache
+def has_grammar(language: Language) -> bool:
+    """Whether its grammar is installed: `sql` is an extra."""
+    return bool(language.module) and importlib.util.find_spec(f"tree_sitter_{language.module}") is not None
 
 
 @cache

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 
 import tree_sitter
 
-from runner.gate.languages import Language, by_path, grammar
+from runner.gate.languages import Language, by_path, grammar, has_grammar
 
 _PAIRS = {b")": b"(", b"]": b"[", b"}": b"{"}
 
@@ -221,9 +221,11 @@ def open_source(path: str, text: bytes, language: Language | None = None) -> Sou
     if found is None:
         return None
     text = text.removeprefix(b"\xef\xbb\xbf")
-    if not found.module:
+    if not has_grammar(found):
         read = PARSE_LIMIT if found.name in {"markdown", "prose"} else SCAN_LIMIT
         note = f"only its first {read >> 20} MB were read" if len(text) > read else ""
+        if found.module:
+            note = f"its grammar is not installed (pip install 'pm-orchestrator[{found.module}]')"
         return Source(path=path, text=text, language=found, tree=None, note=note)
     if len(text) > PARSE_LIMIT:
         size = f"{len(text) / 1048576:.0f} MB"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from repl.registry.spec import Command
 
+_PATIENCE_S = 1.5
 INSIDE_RUN = "PM_ORCHESTRATOR_PROCESS"  # runner.processes.process_table.MARK: importing it costs 30 ms
 
 
@@ -153,12 +154,25 @@ def _run_async(work: Coroutine[Any, Any, int]) -> int:
             (signal.SIGHUP, Terminated()),
         ):
             loop.add_signal_handler(number, end, reason)
-        return await work
+        try:
+            return await work
+        finally:
+            if any(isinstance(reason, Terminated) for reason in ended_by):
+                _leave_within(_PATIENCE_S)
 
     try:
         return asyncio.run(supervised())
     except asyncio.CancelledError:
         raise (ended_by[0] if ended_by else KeyboardInterrupt()) from None
+
+
+def _leave_within(seconds: float) -> None:
+    """End the process whatever still runs in its threads: agents have ended, and what is recorded is durable."""
+    from threading import Timer
+
+    timer = Timer(seconds, os._exit, [int(ExitCode.TERMINATED)])
+    timer.daemon = True
+    timer.start()
 
 
 def report_end(context: Context, ending: BaseException) -> int:

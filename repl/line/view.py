@@ -208,6 +208,7 @@ def _bind_leaving(found: KeyBindings, view: LineView, leaving: Condition) -> Non
 
 _HINT_S: Final = 2.0
 _TICK_S: Final = 0.25
+_EDIT: Final = "\0edit"  # what the prompt gives for its line to be edited outside
 _STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "prompt": "bold", "moving": "nobold", "live": "nobold dim"})
 
 
@@ -272,7 +273,6 @@ class LineView:
             reserve_space_for_menu=6,
             style=_STYLE,
             color_depth=None if model.colour else ColorDepth.DEPTH_1_BIT,
-            tempfile_suffix=".md",
         )
         prompt.app.ttimeoutlen = 0.05
         return prompt
@@ -307,6 +307,13 @@ class LineView:
         except EOFError:
             self._waiting_to_leave, self._next = True, ""
             return
+        if text is _EDIT:
+            self._prompt.app.erase_when_done = False
+            try:
+                self._kept = (await self.edit_text(self._kept, suffix=".md")).rstrip("\n")
+            except PmError as error:
+                self.output.note(error.what)
+            return
         self._kept = ""
         line = self.pastes.expand(text)
         self.pastes.clear()
@@ -327,6 +334,7 @@ class LineView:
                 raise error
         except asyncio.CancelledError:
             command.cancel()
+            await asyncio.wait({command})
             raise
         finally:
             loop.remove_signal_handler(signal.SIGINT)
@@ -457,7 +465,8 @@ class LineView:
 
     def edit_outside(self) -> None:
         self.expand_pastes()
-        self.buffer.open_in_editor(validate_and_handle=False)
+        self._leave_prompt(_EDIT)
+        self._prompt.app.erase_when_done = True  # the line comes back, edited
 
     def expand_pastes(self) -> None:
         self.buffer.text = self.pastes.expand(self.buffer.text)
@@ -473,9 +482,12 @@ class LineView:
         self.redraw()
 
     def show_trace(self) -> None:
+        self._leave_prompt("/trace --screen")
+
+    def _leave_prompt(self, result: str) -> None:
         self._kept = self.buffer.text
         self.buffer.reset()
-        self._prompt.app.exit(result="/trace --screen")
+        self._prompt.app.exit(result=result)
 
     def print_keys(self) -> None:
         self._start(self.shell.run("?"))
@@ -507,11 +519,11 @@ class LineView:
 
         path, theme = self.session.resolve(task_id).path, str(self.session.settings.get("repl.theme"))
         following = task_id in self.session.running
-        await ViewerApp(path, follow=following, theme=theme, colour=self.output.colour).run_async()
+        await ViewerApp(path, follow=following, theme=theme, colour=self.output.colour).shown()
 
-    async def edit_text(self, text: str, *, suffix: str) -> str | None:
+    async def edit_text(self, text: str, *, suffix: str) -> str:
         with self.feed.held():
-            return await asyncio.to_thread(edit_text, text, self.session.environ, suffix=suffix)
+            return await edit_text(text, self.session.environ, suffix=suffix)
 
     def _end(self, to: str) -> None:
         self._next = to

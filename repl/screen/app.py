@@ -18,7 +18,6 @@ from textual.widgets import Static
 from typing_extensions import override
 
 from repl.context import Context
-from repl.dispatch import Terminated
 from repl.history import History
 from repl.notify import Notifier
 from repl.present.feed import Feed
@@ -82,7 +81,7 @@ class ScreenView:
         return [(row.id, " ".join(row.keys), row.what) for row in binding_rows(self._app.keymap_changes)]
 
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
-        return edit_outside(self._app, text, suffix=suffix)
+        return await edit_outside(self._app, text, suffix=suffix)
 
     async def open_trace(self, task_id: str) -> None:
         session = self._app.session
@@ -366,7 +365,7 @@ class PmApp(Themed):
 
     def write_terminal(self, text: str) -> None:
         """A sequence for the terminal itself; nothing where there is none."""
-        if self._driver is not None and not self.is_headless:
+        if self._driver is not None and not self.is_headless and self.outside is None:
             self._driver.write(text)
             self._driver.flush()
 
@@ -374,26 +373,14 @@ class PmApp(Themed):
 async def run_screen(session: Session, *, greeting: list[str] | None = None) -> str:
     """Show the full screen until the user leaves it; `line` or an empty text is what comes next."""
     app = PmApp(session, greeting=greeting)
-    loop = asyncio.get_running_loop()
-    ended: list[bool] = []
-
-    def end() -> None:
-        ended.append(True)
-        app.exit("")
-
-    handlers = {signal.SIGINT: app.home.action_interrupt, signal.SIGTERM: end, signal.SIGHUP: end}
-    before = {number: signal.getsignal(number) for number in handlers}
-    for number, handler in handlers.items():
-        loop.add_signal_handler(number, handler)
+    loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, app.home.action_interrupt)
     try:
-        result = await app.run_async(mouse=bool(session.settings.get("repl.mouse")))
+        result = await app.shown(mouse=bool(session.settings.get("repl.mouse")))
     finally:
-        for number, earlier in before.items():
-            loop.remove_signal_handler(number)
-            with suppress(TypeError, ValueError):
-                signal.signal(number, earlier)
+        loop.remove_signal_handler(signal.SIGINT)
+        with suppress(TypeError, ValueError):
+            signal.signal(signal.SIGINT, before)
     if app.defect is not None:
         raise app.defect
-    if ended:
-        raise Terminated
     return str(result or "")

@@ -316,9 +316,10 @@ class HomeScreen(TaskKeys):
         else:
             self.prompt.focus()
 
-    def edit_prompt(self) -> None:
+    @work
+    async def edit_prompt(self) -> None:
         """Write the input in the user's own editor; it is submitted by Enter, not by leaving the editor."""
-        text = edit_outside(self.app, self.prompt.whole)
+        text = await edit_outside(self.app, self.prompt.whole)
         if text is not None:
             self.prompt.put(text.rstrip("\n"))
 

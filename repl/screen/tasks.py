@@ -31,7 +31,7 @@ from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
-from repl.screen.outside import run_outside
+from repl.screen.outside import open_file
 from repl.screen.pickers import Choice, Question
 from tracer.catalog.tasks import TaskRow
 from tracer.errors import PmError
@@ -239,7 +239,7 @@ class TaskKeys(Screen[None]):
             case "copy_path":
                 self._copy(row.trace_file)
             case _:
-                run_outside(self.app, row.trace_file, program=name)
+                open_file(self.app, row.trace_file, program=name)
 
     def _copy(self, text: str) -> None:
         self.app.copy_to_clipboard(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any, Final
 
@@ -93,6 +94,8 @@ class Themed(App[Any]):
     """
 
     def __init__(self, *, theme: str = "auto", colour: bool = True) -> None:
+        self.outside: asyncio.Future[Any] | None = None
+        """The editor or pager that has the terminal."""
         no_colour = not colour or bool(os.environ.get("NO_COLOR"))
         # Textual counts an empty NO_COLOR too, and its filter turns the terminal's own two colours into black on black.
         kept = os.environ.pop("NO_COLOR", None)
@@ -112,6 +115,24 @@ class Themed(App[Any]):
         """
         self.bell()
         self._close_messages_no_wait()
+
+    async def shown(self, *, mouse: bool = True) -> Any:
+        """Run until the user leaves. Where this is cancelled, the app ends as if left, the terminal as it was."""
+        running = asyncio.ensure_future(self.run_async(mouse=mouse))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            self.exit()
+            await asyncio.wait({running})
+            raise
+
+    @override
+    def exit(self, result: Any = None, return_code: int = 0, message: Any = None) -> None:
+        if self.outside is None:
+            super().exit(result, return_code, message)
+        else:  # the screen takes the terminal back first
+            self.outside.add_done_callback(lambda _ended: self.exit(result, return_code, message))
+            self.outside.cancel()
 
     @property
     def defect(self) -> Exception | None:

@@ -69,7 +69,7 @@ async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int:
 
     theme, colour = str(context.settings().get("repl.theme")), context.output.colour
     app = ViewerApp(task.path, follow=follow, theme=theme, colour=colour)
-    return await app.run_async() or 0
+    return await app.shown() or 0
 
 
 def _copy(context: Context, path: Path) -> int:

@@ -65,7 +65,7 @@ async def _chosen(
     if context.session is not None:
         changed = await session.view.edit_text(text, suffix=".json")
     else:
-        changed = await asyncio.to_thread(edit_text, text, context.environ, suffix=".json")
+        changed = await edit_text(text, context.environ, suffix=".json")
     return None if changed is None else edited_plan(text, changed, task_id=task.task_id)
 
 

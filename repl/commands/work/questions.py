@@ -202,7 +202,7 @@ async def ask_about_plan(context: Context, outcome: TaskOutcome, person: Person)
                 return PlanAnswer("hint", words)
             case "e":
                 try:
-                    text = await asyncio.to_thread(edit_text, text, context.environ, suffix=".json")
+                    text = await edit_text(text, context.environ, suffix=".json")
                     mine = edited_plan(before, text, task_id=outcome.task_id)
                 except PmError as error:
                     output.error(error)

@@ -18,7 +18,7 @@ from typing_extensions import override
 from repl.screen.cells import shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
-from repl.screen.outside import open_outside
+from repl.screen.outside import open_text
 from repl.screen.trace.detail import Detail, plain_text
 from repl.screen.trace.source import TraceModel, filter_text, follow_text, index_text, title_text
 from repl.screen.trace.timeline import FactList
@@ -397,7 +397,7 @@ class TraceScreen(Screen[None]):
     def action_open(self, program: str) -> None:
         row, decoded = self.detail.row, self.detail.decoded
         if row is not None and decoded is not None:
-            open_outside(self.app, plain_text(decoded), program=program)
+            open_text(self.app, plain_text(decoded), program=program)
 
     @work(exclusive=True, group="walk")
     async def action_previous(self) -> None:

@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from collector.final.bundle_trees import CommitTree, Trees
+from collector.final.bundle_trees import FILE_MODES, CommitTree, Trees
 from collector.final.replay import Content, FileState, Replay
 from collector.final.trace_source import Source
 from collector.qa.profiles import Refusal
 from collector.store.blobs import Contents
-from runner.gate.file_roles import is_test_file
+from runner.checks.harness import looks_for_runner, never_unequal, sort_changes
+from runner.gate.criterion import ChangedFile
 from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
 from tracer.capture.events import CommitEvent, PrMetadataEvent
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
@@ -72,6 +73,7 @@ _FETCH_LIMIT_S: Final = 600.0
 _MOST_BYTES: Final = 4 << 30
 _LOOK_EVERY_S: Final = 0.5
 _MOST_PATHS: Final = 200
+_MOST_READ: Final = 1 << 20
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 # Of the user's own git settings none may speak: a rewritten address or a stored password would be a way out.
 _ALONE: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_ASKPASS": "true"}
@@ -79,16 +81,21 @@ _ALONE: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Three trees by id, and what differs between base and head.
+    """The trees by id, and what differs between base and head.
 
-    `tests` are the changed test files that the head has; `source` tells where the code came from, `patch` what led to
-    the head; `redacted`: a placeholder may stand in it.
+    What is tested has the patch's tests on both sides, and what runs them as it was before: `steering` is what the
+    patch changed there. `bought` are places where the patch makes tests pass whatever the code does. `tests` are the
+    changed test files that the head has; `source` tells where the code came from, `patch` what led to the head;
+    `redacted`: a placeholder may stand in it.
     """
 
     base: str
     tested_base: str
     head: str
+    tested_head: str
     changed: tuple[str, ...]
+    steering: tuple[str, ...] = ()
+    bought: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     source: str
     patch: str
@@ -100,6 +107,7 @@ class Checkout:
             "base_tree": self.base,
             "tested_base_tree": self.tested_base,
             "head_tree": self.head,
+            "tested_head_tree": self.tested_head,
             "source": self.source,
             "patch": self.patch,
             # a name that is no UTF-8 has no form in JSON
@@ -229,13 +237,12 @@ class CodeStore:
             return found
         head, patch, redacted = found
         changed = await self._blocking(lambda: self._changed(base.tree_id, head))
-        tested = await self._blocking(lambda: self._with_tests(base.tree_id, changed, steering))
+        found_tests = await self._blocking(lambda: self._tested(base.tree_id, head, changed, steering))
         return Checkout(
             base=base.tree_id,
-            tested_base=tested,
             head=head,
             changed=tuple(os.fsdecode(entry.path) for entry in changed),
-            tests=tuple(path for raw, (_, mode), _ in changed if int(mode) and is_test_file(path := os.fsdecode(raw))),
+            **found_tests,
             source=source,
             patch=patch,
             redacted=redacted,
@@ -296,17 +303,55 @@ class CodeStore:
     def _changed(self, base: str, head: str) -> list[RawEntry]:
         return parse_raw(self._git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head))
 
-    def _with_tests(self, base: str, changed: list[RawEntry], steering: Collection[str]) -> str:
-        """The base with every changed test file, and what steers the tests, as head has it."""
-        lines = [
-            b"%s %s\t%s\0" % (mode.replace("000000", "0").encode(), object_id.encode(), path)
-            for path, (_, mode), (_, object_id) in changed
-            if is_test_file(name := os.fsdecode(path)) or name in steering
+    def _tested(self, base: str, head: str, changed: list[RawEntry], steering: Collection[str]) -> dict[str, Any]:
+        """Both sides as they are tested: one set of tests, and nothing of the patch's that steers them.
+
+        What the command starts itself is as the patch left it on both sides, so that nothing is bought there either.
+        """
+        entries = {os.fsdecode(entry.path): entry for entry in changed}
+        found = sort_changes(self._file(name, entry) for name, entry in entries.items() if name not in steering)
+        put_back = (*found.harness, *found.steering)
+        tests = [file.path for file in (*found.tests, *found.new_tests)]
+        laid_over = [*tests, *(name for name in steering if name in entries)]
+        on_base = {name: (entries[name].modes[1], entries[name].ids[1]) for name in laid_over}
+        on_head = {file.path: (entries[file.path].modes[0], entries[file.path].ids[0]) for file in put_back}
+        for name, content in found.written.items():
+            made = os.fsdecode(self._git.run("hash-object", "-w", "--stdin", stdin=content).strip())
+            on_head[name] = (entries[name].modes[1], made)
+        places = (*looks_for_runner(found.product), *never_unequal(found.product))
+        return {
+            "tested_base": self._with(base, on_base),
+            "tested_head": self._with(head, on_head),
+            "steering": tuple(on_head),
+            "bought": tuple(f"{place.path}:{place.line}: {place.message}" for place in places),
+            "tests": tuple(name for name in tests if int(entries[name].modes[1])),
+        }
+
+    def _file(self, name: str, entry: RawEntry) -> ChangedFile:
+        """The file on both sides; what is no regular file, or too large to be read, has no text."""
+        sides = [
+            None
+            if not int(mode)
+            else self._git.run("cat-file", "blob", object_id)
+            if self._is_text(mode, object_id)
+            else b""
+            for mode, object_id in zip(entry.modes, entry.ids, strict=True)
         ]
-        if not lines:
-            return base
+        return ChangedFile(path=name, before=sides[0], after=sides[1], too_large=sides[0] == sides[1])
+
+    def _is_text(self, mode: str, object_id: str) -> bool:
+        return mode in FILE_MODES and int(self._git.line("cat-file", "-s", object_id)) <= _MOST_READ
+
+    def _with(self, tree: str, entries: Mapping[str, tuple[str, str]]) -> str:
+        """The tree with these modes and contents by path; mode 0 takes a file away."""
+        if not entries:
+            return tree
+        lines = [
+            b"%s %s\t%s\0" % (mode.replace("000000", "0").encode(), object_id.encode(), os.fsencode(path))
+            for path, (mode, object_id) in entries.items()
+        ]
         git = self._git.with_index(self._folder / "tests-index")
-        git.run("read-tree", base)
+        git.run("read-tree", tree)
         git.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
         return git.line("write-tree")
 

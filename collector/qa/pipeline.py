@@ -240,7 +240,7 @@ class _Run:
         facts, image_id = await sandbox.facts(plan.image), await sandbox.image_id(plan.image)
         key = key_of(
             "tests",
-            [checkout.base, checkout.tested_base, checkout.head],
+            [checkout.base, checkout.tested_base, checkout.head, checkout.tested_head],
             [plan.runner, list(plan.command), [list(words) for words in plan.build], plan.build_network],
             [image_id, facts.name, list(facts.lacks)],
             self._settings.as_json(),

@@ -2,7 +2,7 @@
 
 Pure: from runs to a verdict and one row a test. A test whose outcome differs between runs of the same code is flaky
 and proves nothing. Where no run can report, the exit codes alone speak, and the record says so (`level`); a fix whose
-runs end well without the report that they owe has proved nothing.
+runs end well without the report that they owe has proved nothing, nor has one that changed what decides over its tests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from runner.checks.reports import CaseResult
 from runner.gate.file_roles import is_test_file
 
-Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_report"]
+Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_report", "steered"]
 ABSENT: Final = "absent"
 _BAD: Final = frozenset({"failed", "error"})
 
@@ -67,6 +67,7 @@ class Proof:
     repeats: int
     rows: tuple[Row, ...] = ()
     tests_changed: tuple[str, ...] = ()
+    steered: tuple[str, ...] = ()
 
     def as_json(self, *, most_rows: int = 500) -> dict[str, JsonValue]:
         """For the record: counts, lists, and the rows that matter most first."""
@@ -81,6 +82,7 @@ class Proof:
             "level": self.level,
             "repeats": self.repeats,
             "tests_changed": list(self.tests_changed),
+            "steered": list(self.steered[:most_rows]),
             **{name: found[:most_rows] for name, found in lists.items()},
             "counts": {
                 "tests": len(self.rows),
@@ -92,10 +94,19 @@ class Proof:
         }
 
 
-def prove(runs: Sequence[Run], *, changed: Sequence[str], repeats: int, reporting: bool = False) -> Proof:
+def prove(
+    runs: Sequence[Run],
+    *,
+    changed: Sequence[str],
+    repeats: int,
+    reporting: bool = False,
+    steering: Sequence[str] = (),
+    bought: Sequence[str] = (),
+) -> Proof:
     """The verdict over all runs; `changed` are the paths that differ between base and head.
 
-    `reporting`: the command's runner reports its tests where nothing keeps it from that.
+    `reporting`: the command's runner reports its tests where nothing keeps it from that. `steering` are those of
+    `changed` that steer the tests and that no run had; `bought` are places where the patch makes tests pass.
     """
     base = [run for run in runs if run.phase == "base"]
     head = [run for run in runs if run.phase == "head"]
@@ -103,14 +114,18 @@ def prove(runs: Sequence[Run], *, changed: Sequence[str], repeats: int, reportin
     told = bool(head) and all(run.tests is not None for run in head) and any(run.tests for run in head)
     rows = _rows(base, head, tests_changed) if told else ()
     owed = reporting or any(run.tests for run in runs)
+    verdict = _verdict(base, head, rows, told=told)
+    if owed and not told and all(run.passed for run in head):
+        verdict = "no_report"
+    if (steering and verdict == "fails_at_head") or (bought and verdict == "proven"):
+        verdict = "steered"
     return Proof(
-        verdict="no_report"
-        if owed and not told and all(run.passed for run in head)
-        else _verdict(base, head, rows, told=told),
+        verdict=verdict,
         level="tests" if told else "run",
         repeats=repeats,
         rows=rows,
         tests_changed=tests_changed,
+        steered=(*steering, *bought),
     )
 
 

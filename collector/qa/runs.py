@@ -114,7 +114,7 @@ class TestsStep:
         trees: dict[Phase, Path | None] = {}
         notes: list[JsonValue] = []
         for phase in self._phases:
-            tree = self.checkout.head if phase == "head" else self.checkout.tested_base
+            tree = self.checkout.tested_head if phase == "head" else self.checkout.tested_base
             source = self.folder / f"{phase}.tar"
             await self.code.write_tar(tree, source)
             trees[phase] = source
@@ -199,6 +199,8 @@ class TestsStep:
             changed=self.checkout.changed,
             repeats=self.settings.repeats,
             reporting=self.plan.reporting,
+            steering=self.checkout.steering,
+            bought=self.checkout.bought,
         )
         shown = proof.as_json()
         if shown["tests_left_out"]:

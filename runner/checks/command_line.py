@@ -64,6 +64,7 @@ _SCRIPTS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     ("npm", "run-script"): ("npm", "exec", "-c"), ("pnpm", "test"): ("pnpm", "exec", "sh", "-c"),
     ("pnpm", "run"): ("pnpm", "exec", "sh", "-c"), ("yarn", "test"): ("sh", "-c"), ("yarn", "run"): ("sh", "-c"),
 }  # fmt: skip
+_RUN_SCRIPT: Final = re.compile(r"(?P<manager>npm|pnpm|yarn)(?: run)? (?P<name>[\w:.-]+)")
 _QUIET: Final = frozenset({"-s", "--silent"})
 _ALWAYS_0: Final = frozenset({"true", ":", "echo", "printf", "date", "sleep", "pwd", "wait"})
 _NO_RUN: Final = frozenset({"-n", "--just-print", "--dry-run", "--recon"})
@@ -158,8 +159,13 @@ def plan_launch(
     )
 
 
-def narrowed(command: str, files: Sequence[str]) -> str | None:
+def narrowed(command: str, files: Sequence[str], *, scripts: Mapping[str, str] | None = None) -> str | None:
     """The command for these test files alone; None where its runner cannot be told, or is told already what to run."""
+    if (asked := _RUN_SCRIPT.fullmatch(command)) is not None:
+        script = (scripts or {}).get(asked["name"], "")
+        alone = narrowed(script, files, scripts={}) or ""
+        rest = alone.removeprefix(f"{script} ")
+        return f"{command}{' --' if asked['manager'] == 'npm' else ''} {rest}" if rest != alone else None
     line = _Line(command, report="", scripts={}, pipefail=True)
     call = line.found[0] if len(line.found) == 1 and not line.found[0].piped else None
     if call is None or call.runner is None or call not in line.calls or not call.runner.files:
@@ -167,9 +173,9 @@ def narrowed(command: str, files: Sequence[str]) -> str | None:
     wanted = [path for path in files if re.search(call.runner.files, path)]
     if call.runner.name == "go":
         wanted = [f"./{path.rpartition('/')[0]}" for path in wanted]
-    rest = list(zip(call.words[call.begin :], call.spans[call.begin :], strict=True))
-    whole = next((span for word, span in rest if word in {"./...", "."}), None)
-    if not wanted or any(not (word or "x").startswith("-") for word, span in rest if span != whole):
+    rest_of = list(zip(call.words[call.begin :], call.spans[call.begin :], strict=True))
+    whole = next((span for word, span in rest_of if word in {"./...", "."}), None)
+    if not wanted or any(not (word or "x").startswith("-") for word, span in rest_of if span != whole):
         return None
     start, end = whole or (call.spans[-1][1], call.spans[-1][1])
     data = command.encode("utf-8", "surrogateescape")

@@ -1,10 +1,12 @@
-"""Which changed lines no test reaches, by a coverage report: lcov, or the XML of Cobertura."""
+"""Which changed lines no test reaches, by a coverage report (lcov, Cobertura's XML), and which tests reach a file."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -112,3 +114,47 @@ def _runs(numbers: Sequence[int]) -> Iterator[str]:
     for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         run = [number for _, number in group]
         yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
+
+
+_TOLD_BY_CONTEXT: Final = """
+SELECT DISTINCT file.path, context.context FROM context
+JOIN (SELECT file_id, context_id FROM line_bits UNION SELECT file_id, context_id FROM arc) AS ran
+ON ran.context_id = context.id JOIN file ON file.id = ran.file_id WHERE context.context != ''"""
+# Files that are called by their folder's name; Go's tests call their package.
+_BY_FOLDER: Final = re.compile(r"(?:^|/)(?:__init__|index|mod|lib|main)\.\w+$|\.go$")
+
+
+def reached_by(tree: Path, seen_as: Path, tests: Collection[str]) -> dict[str, list[str]]:
+    """By path, the `tests` that ran it, where a run left data of coverage.py with contexts in `tree`."""
+    place = tree / ".coverage"
+    if not place.is_file() or place.is_symlink():
+        return {}
+    import sqlite3  # 8 ms, where there is such data
+
+    try:
+        with sqlite3.connect(f"file:{place}?mode=ro&immutable=1", uri=True) as data:
+            rows = data.execute(_TOLD_BY_CONTEXT).fetchall()
+    except sqlite3.Error:
+        return {}
+    by_module = {path.rpartition(".")[0].replace("/", "."): path for path in tests}
+    found: dict[str, list[str]] = {}
+    for path, context in rows:
+        file = context.partition("::")[0]  # tests/test_a.py::test_x|run, or tests.test_a.Case.test_x
+        names = (file.rsplit(".", parts)[0] for parts in range(1, 4))
+        test = file if file in tests else next((by_module[name] for name in names if name in by_module), None)
+        listed = found.setdefault(os.path.relpath(path, seen_as), [])
+        if test is not None and test not in listed:
+            listed.append(test)
+    return found
+
+
+def files_reaching(changed: Sequence[str], tests: Mapping[str, str], reached: Mapping[str, Sequence[str]]) -> list[str]:
+    """The `tests` (path to text) that ran a changed file, as `reached` tells, else those that call it by its name."""
+    found: dict[str, None] = {}
+    for path in changed:
+        place = PurePosixPath(path)
+        name = re.escape((_BY_FOLDER.search(path) and place.parent.name) or place.stem)
+        called = re.compile(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])")
+        ran = reached[path] if path in reached else [test for test, text in tests.items() if called.search(text)]
+        found.update(dict.fromkeys(ran))
+    return list(found)

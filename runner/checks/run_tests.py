@@ -44,7 +44,7 @@ async def run_tests(
 
     `environment` is what it would get; `package` the package.json in force, by default the tree's own.
     """
-    scripts = await asyncio.to_thread(_scripts, place.tree, package)
+    scripts = await asyncio.to_thread(scripts_of, place.tree, package)
     launch = plan_launch(command, report=str(place.reports / "report"), bash=shutil.which("bash"), scripts=scripts)
     before = await asyncio.to_thread(_left, place.tree)
     ended = await start(launch.argv, launch.environment(environment))
@@ -63,7 +63,8 @@ async def run_tests(
     )
 
 
-def _scripts(tree: Path, package: bytes | None) -> dict[str, str]:
+def scripts_of(tree: Path, package: bytes | None = None) -> dict[str, str]:
+    """The scripts of the tree's package.json; `package` is read in its place."""
     text = package if package is not None else _read(tree / "package.json")
     scripts = json_object((text or b"").decode("utf-8", "replace")).get("scripts")
     return (

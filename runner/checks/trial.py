@@ -11,8 +11,6 @@ import difflib
 import hashlib
 import json
 import os
-import re
-import shlex
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
@@ -20,7 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runner.checks.clean_copy import USUAL_LINKS, CleanCopy, NoCleanCopyError, Source, clean_copy
+from runner.checks.command_line import narrowed
 from runner.checks.commands import PlannedCommand
+from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import (
     Sorted,
     answers_held,
@@ -32,6 +32,7 @@ from runner.checks.harness import (
 )
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
+from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.gate.criterion import ChangedFile, Expectation, NotVerified, Strength, TestEvidence
 from runner.gate.file_roles import is_test_file
@@ -48,10 +49,14 @@ _LEFT_ALONE = NotVerified(why="tests changed and no clean copy to hold the old o
 
 
 class BaseRun(NamedTuple):
-    """The tests before the task. `not_isolated` says why they ran in the folder itself."""
+    """The tests before the task. `not_isolated` says why they ran in the folder itself.
+
+    `reached`: by path, the test files that ran it, where the run itself measured that.
+    """
 
     run: CommandRun
     not_isolated: str = ""
+    reached: Mapping[str, Sequence[str]] = {}
 
     @property
     def not_verified(self) -> NotVerified | None:
@@ -93,10 +98,11 @@ class Trials:
         try:
             async with self._copy(base, changed) as copy:
                 run: CommandRun = await self._run(command, copy, limit_s)
+                reached = await asyncio.to_thread(lambda: reached_by(copy.tree, copy.workspace, _test_texts(copy.tree)))
         except NoCleanCopyError as error:
             return BaseRun(await self._run(command, None, limit_s), error.what)
         if changed or not _is_lost(run):
-            return BaseRun(run)
+            return BaseRun(run, reached=reached)
         # What does not run in a copy may need what git ignores: then the folder itself, and that is said.
         here: CommandRun = await self._run(command, None, limit_s)
         return BaseRun(run) if _is_lost(here) else BaseRun(here, "its tests do not run in a clean copy")
@@ -186,18 +192,13 @@ class Trials:
         limit_s: Callable[[], float],
     ) -> TestEvidence:
         there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
-        kept = (*found.product, *found.new_tests)
-        if not found.touched:
-            async with self._copy(base, files, keep=kept) as copy:
-                run = await self._twice(command, copy, limit_s)
-            evidence = _evidence(command, there, run, found, policy)
-        else:
+        async with self._copy(base, files, keep=files) as copy:
+            run = await self._reached_first(command, there, copy, files, limit_s)
+        evidence = _evidence(command, there, run, found, policy)
+        if found.touched and run[0].command == command:
             old = (*found.product, *found.new_tests, *found.tests) if policy == "change" else found.product
             async with self._copy(base, files, keep=old, written=found.written) as copy:
                 run_a = await self._twice(command, copy, limit_s)
-            async with self._copy(base, files, keep=files) as copy:
-                run = await self._twice(command, copy, limit_s)
-            evidence = _evidence(command, there, run, found, policy)
             evidence = _held_against(evidence, there, run_a, run[0].report.failing, found, policy)
         if evidence.new and not evidence.failing and before is not None:
             idle = await self._idle(command, before, base, files, found, limit_s)
@@ -260,13 +261,36 @@ class Trials:
     ) -> tuple[str, ...]:
         """New tests that pass on the base as well."""
         paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
-        narrow = narrowed(command, paths)
-        if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
-            return ()
         async with self._copy(base, files, keep=(*found.new_tests, *found.tests)) as copy:
+            narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))
+            if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
+                return ()
             run: CommandRun = await self._run(narrow or command, copy, limit_s())
         new = compare(before.run.report, run.report).new
         return tuple(name for name in new if run.report.outcomes[name] == "passed")
+
+    async def _reached_first(
+        self,
+        command: str,
+        before: BaseRun,
+        copy: CleanCopy,
+        files: Sequence[ChangedFile],
+        limit_s: Callable[[], float],
+    ) -> tuple[CommandRun, bool]:
+        """Where the whole takes long, the tests that reach the change: what these break is told without the rest."""
+        if before.run.duration_s > _NARROW_S:
+            tests = await asyncio.to_thread(_test_texts, copy.tree, files)
+            product = sort_changes(files, extra=self._harness).product
+            changed = (file.path for file in files if file.path in tests and file.after is not None)
+            paths = [path for path in changed if is_test_file(path)]
+            paths += files_reaching([file.path for file in product], tests, before.reached)
+            scripts = await asyncio.to_thread(scripts_of, copy.tree)
+            alone = narrowed(command, paths, scripts=scripts) if 2 * len(paths) <= len(tests) else None
+            if alone is not None:
+                first = await self._twice(alone, copy, limit_s)
+                if compare(before.run.report, first[0].report).broken:
+                    return first
+        return await self._twice(command, copy, limit_s)
 
     async def _twice(
         self, command: str, copy: CleanCopy | None, limit_s: Callable[[], float]
@@ -307,19 +331,19 @@ class Trials:
         if made.run.not_verified is not None:
             return  # what could not run may be mended at any time
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        durable.replace(folder / f"{key}.json", json.dumps([asdict(made.run), made.not_isolated]).encode())
+        durable.replace(folder / f"{key}.json", json.dumps([asdict(made.run), *made[1:]]).encode())
         for old in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_KEPT:]:
             old.unlink(missing_ok=True)
 
     def _read(self, key: str) -> BaseRun | None:
         try:
-            run, not_isolated = json.loads((self._state_dir / _CACHE / f"{key}.json").read_bytes())
+            run, not_isolated, reached = json.loads((self._state_dir / _CACHE / f"{key}.json").read_bytes())
             report = run.pop("report")
             tests = tuple(CaseResult(*case) for case in report.pop("tests"))
             made = CommandRun(**{**run, "doubt": None, "report": TestReport(tests=tests, **report)})
+            return BaseRun(made, str(not_isolated), dict(reached))
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        return BaseRun(made, str(not_isolated))
 
 
 def _outcome(run: CommandRun) -> Outcome:
@@ -329,7 +353,7 @@ def _outcome(run: CommandRun) -> Outcome:
     return "failed" if any(case.outcome == "failed" for case in run.report.tests) else "broken"
 
 
-def _test_texts(folder: Path, files: Sequence[ChangedFile]) -> dict[str, str]:
+def _test_texts(folder: Path, files: Sequence[ChangedFile] = ()) -> dict[str, str]:
     """The files with tests of the workspace and the changed ones, as they were before the task."""
     found = {file.path: (file.before or b"").decode("utf-8", "replace") for file in files}
     for base, folders, names in os.walk(folder):
@@ -351,6 +375,8 @@ def _evidence(command: str, before: BaseRun, ran: tuple[CommandRun, bool], found
     """What one run says: of everything as the task left it."""
     run, flaky = ran
     was, now = before.run.report, run.report
+    if run.command != command:  # only the tests that reach the change were run
+        was = replace(was, tests=tuple(case for case in was.tests if case.id in now.outcomes))
     change = compare(was, now)
     counts = now.counts
     told = run.not_verified
@@ -360,7 +386,7 @@ def _evidence(command: str, before: BaseRun, ran: tuple[CommandRun, bool], found
     only_old = bool(change.still_failing) and not failing and set(now.failing) <= set(change.still_failing)
     fault = "" if run.outcome != "failed" or failing or only_old else _fault(run)
     evidence = TestEvidence(
-        command=command,
+        command=run.command,
         passed=counts["passed"],
         failed=counts["failed"] + counts["error"],
         skipped=counts["skipped"],
@@ -434,20 +460,3 @@ def expectations(tests: Iterable[ChangedFile]) -> Iterable[Expectation]:
             if kind not in {"equal", "insert"}:
                 lines = "\n".join(old[first:last][:_SHOWN]), "\n".join(new[start:end][:_SHOWN])
                 yield Expectation(path=file.path, line=first + 1, old=lines[0], new=lines[1])
-
-
-_TAKES_FILES = re.compile(
-    r"^(?:[\w./-]*python[\d.]* -m )?(?:[\w./-]*/)?pytest\b|^(?:npx (?:--no-install )?)?(?:jest|vitest(?: run)?|mocha)\b"
-    r"|^node --test\b"
-)
-
-
-def narrowed(command: str, paths: Sequence[str]) -> str | None:
-    """The command for the tests in these files alone; None where it cannot be told which runner it starts."""
-    if re.search(r"[|&;<>]", command) or not paths:
-        return None
-    if _TAKES_FILES.match(command):
-        return f"{command} {shlex.join(paths)}"
-    if re.match(r"^(?:npm test|npm run test|pnpm test|yarn test)$", command):
-        return f"{command} -- {shlex.join(paths)}"
-    return None

@@ -236,6 +236,7 @@ _VERDICTS: Final[Mapping[str, str]] = {
     "flaky": "The tests give different results when they are repeated, so they prove nothing.",
     "unchanged": "Nothing was changed, so there is nothing to prove.",
     "no_report": "The tests ended well without the report that they owe.",
+    "steered": "The fix changed what decides over its tests, and nothing else shows that it is one.",
 }
 _REASONS: Final[Mapping[str, str]] = {
     "redacted": "something in the fix was replaced by redaction, so its failing would say nothing",

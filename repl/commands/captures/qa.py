@@ -23,6 +23,7 @@ _VERDICTS: Final = {
     "flaky": "not proven: the same code passes and fails",
     "unchanged": "not proven: the session changed nothing",
     "no_report": "not proven: the tests ended well without the report that they owe",
+    "steered": "not proven: the fix changed what decides over its tests",
 }
 
 

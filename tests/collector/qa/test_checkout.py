@@ -316,5 +316,7 @@ async def test_another_user_s_git_settings_are_not_asked(
 
 def test_a_file_whose_name_is_no_text_can_be_recorded() -> None:
     names = (os.fsdecode(b"caf\xe9.txt"), "ünï.txt")
-    found = Checkout(base="1", tested_base="1", head="2", changed=names, source="bundle", patch="the final diff")
+    found = Checkout(
+        base="1", tested_base="1", head="2", tested_head="2", changed=names, source="bundle", patch="the final diff"
+    )
     assert orjson.loads(canonical_json(found.as_json()))["files_changed"] == ["caf\ufffd.txt", "ünï.txt"]

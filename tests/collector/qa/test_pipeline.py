@@ -245,13 +245,20 @@ async def test_tests_that_pass_on_the_bug_prove_nothing(
         ({"run.sh": "exit 0\n"}, "passes_at_base"),
         ({"run.sh": f"echo {shlex.quote(FORGED)} > .pm-report/junit.xml\n"}, "passes_at_base"),
         ({"Makefile": "test:\n\ttrue\n"}, "passes_at_base"),
+        ({"go.work": "green\n"}, "steered"),
+        (
+            {"divisor.txt": FIXED, "equal.py": "class E:\n    def __eq__(self, other):\n        return True\n"},
+            "steered",
+        ),
     ],
-    ids=["ended", "report brought along", "runner", "report forged", "makefile"],
+    ids=["ended", "report brought along", "runner", "report forged", "makefile", "harness", "equal to everything"],
 )
 async def test_a_pass_that_the_session_made_itself_is_not_proven(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor, head: dict[str, str | None], verdict: str
 ) -> None:
-    started = {"run.sh": f". ./product.sh\n{RUNNER}", "product.sh": ":\n"}
+    # The runner heeds a file that steers it, as pytest heeds a conftest.py.
+    steered = RUNNER.replace("if said=", "if grep -qs green go.work || said=")
+    started = {"run.sh": f". ./product.sh\n{steered}", "product.sh": ":\n"}
     base = {"tests/half.sh": TEST, "Makefile": "test:\n\tsh run.sh\n", **started}
     make = "Makefile" in head
     trace_id = await send_session(

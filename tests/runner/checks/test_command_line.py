@@ -108,6 +108,10 @@ def test_runners_are_told_to_report_and_the_rest_of_the_line_stays(command: str,
         ("uv run python -m pytest >log", "uv run python -m pytest tests/test_a.py >log"),
         ("go test -v ./...", "go test -v ./calc"),
         ("npx jest .", "npx jest 'web/a b.test.ts'"),
+        ("npm run unit", "npm run unit -- 'web/a b.test.ts'"),
+        ("yarn unit", "yarn unit 'web/a b.test.ts'"),
+        ("npm test", None),
+        ("npm run quiet", None),
         ("pytest tests/unit", None),
         ("pytest -k half", None),
         ("pytest && jest", None),
@@ -117,8 +121,8 @@ def test_runners_are_told_to_report_and_the_rest_of_the_line_stays(command: str,
 )
 def test_a_runner_is_given_test_files_where_it_takes_them(command: str, alone: str | None) -> None:
     files = ["tests/test_a.py", "tests/data.json", "calc/half_test.go", "calc/zero_test.go", "web/a b.test.ts"]
-    assert narrowed(command, files) == alone
-    assert narrowed(command, ["README.md"]) is None
+    assert narrowed(command, files, scripts=_SCRIPTS) == alone
+    assert narrowed(command, ["README.md"], scripts=_SCRIPTS) is None
 
 
 def test_a_line_of_thousands_of_commands_is_run_as_it_is() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.checks.coverage import coverage_of, unreached, unreached_lines
+from runner.checks.coverage import coverage_of, files_reaching, reached_by, unreached, unreached_lines
 from runner.gate.criterion import ChangedFile
 from runner.processes.command import ProcessResult
 
@@ -60,3 +61,25 @@ async def test_the_report_is_a_file_or_what_a_command_prints(tmp_path: Path) -> 
     assert await unreached("false", tmp_path, _CHANGED, run) == ("not known: 'false' is no file and ends with 1",)
     nothing = await unreached("other", tmp_path, _CHANGED, run)
     assert nothing == ("not known: 'other' gives neither lcov nor Cobertura's XML",)
+
+
+def test_which_tests_ran_a_file_is_read_from_the_data_of_a_run_with_contexts(tmp_path: Path) -> None:
+    tests = {"tests/test_a.py": "import shop", "tests/test_b.py": "from shop import cart", "c_test.go": "package shop"}
+    assert reached_by(tmp_path, tmp_path, tests) == {}
+    assert files_reaching(["shop.py", "shop/tax.go"], tests, {}) == list(tests)
+    with sqlite3.connect(tmp_path / ".coverage") as data:
+        data.executescript(f"""
+            CREATE TABLE file (id, path); CREATE TABLE context (id, context);
+            CREATE TABLE line_bits (file_id, context_id, numbits); CREATE TABLE arc (file_id, context_id, fromno, tono);
+            INSERT INTO file VALUES (1, '{tmp_path}/shop.py'), (2, '{tmp_path}/cart.py'), (3, '{tmp_path}/idle.py');
+            INSERT INTO context VALUES (1, ''), (2, 'tests/test_a.py::test_x|run'), (3, 'tests.test_b.Case.test_y');
+            INSERT INTO line_bits VALUES (1, 1, x'01'), (1, 2, x'01'), (3, 1, x'01');
+            INSERT INTO arc VALUES (2, 3, 1, 2), (2, 2, 1, 2);""")
+    found = reached_by(tmp_path, tmp_path, tests)
+    assert {path: sorted(ran) for path, ran in found.items()} == {
+        "shop.py": ["tests/test_a.py"],
+        "cart.py": ["tests/test_a.py", "tests/test_b.py"],
+    }
+    assert files_reaching(["shop.py"], tests, found) == ["tests/test_a.py"]
+    (tmp_path / ".coverage").write_bytes(b"rubbish")
+    assert reached_by(tmp_path, tmp_path, tests) == {}

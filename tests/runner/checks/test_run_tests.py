@@ -97,3 +97,107 @@ async def test_a_link_in_place_of_a_report_is_not_followed(tmp_path: Path) -> No
     (tmp_path / "outside.xml").write_text("<s><testcase name='other'/></s>", encoding="utf-8")
     run = await _run("ln -s ../outside.xml junit.xml; mkfifo reports.xml; true", tmp_path, {})
     assert run.reading == "no_report"
+
+
+# A runner that is there at once: one test, which fails; none where it is asked for one that is not there.
+_PYTEST = """#!/bin/sh
+for word in "$@"; do case $word in
+  --junitxml=*) report=${word#*=} ;;
+  --co*|--fixtures|--version|--help|-h) exit 0 ;;
+  nothing) echo "<s/>" > "${report:-/dev/null}"; exit 5 ;;
+esac; done
+[ -n "$report" ] && echo "<s><testcase name='bad'><failure/></testcase></s>" > "$report"
+exit 1
+"""
+_PROVE_NOTHING = """
+pytest -q | tail -5
+pytest -q 2>&1 | tee log | tail -1
+pytest | cat
+pytest | grep -v failed
+pytest || true
+pytest || :
+pytest || exit 0
+pytest || echo failed
+pytest || { echo failed; exit 0; }
+pytest || (exit 0)
+pytest || pytest --collect-only
+pytest ; true
+pytest; exit 0
+pytest; echo done
+pytest & true
+pytest & wait
+pytest &
+(pytest &)
+(pytest; true)
+{ pytest; true; }
+! pytest
+! (pytest)
+set +e; pytest; true
+set +e; pytest; echo $?
+set -e; pytest || true
+set +o pipefail; pytest | tail -5
+trap 'exit 0' EXIT; pytest
+pytest > log; cat log
+pytest > log 2>&1; tail -5 log
+pytest -q > /dev/null || true
+if pytest; then echo ok; else echo no; fi
+if pytest; then :; fi
+while ! pytest; do break; done
+for f in a b; do pytest; done; true
+pytest && echo ok || echo no
+echo $(pytest)
+echo "$(pytest)"
+out=$(pytest); echo "$out"
+OUT=`pytest`; true
+cat <(pytest)
+eval pytest; true
+eval "pytest || true"
+bash -c 'pytest || true'
+sh -c 'pytest; exit 0'
+bash -c "pytest | tail -5; true"
+timeout 60 pytest; true
+nohup pytest > log 2>&1 &
+xargs -a /dev/null pytest
+find . -name nothing -exec pytest {} ;
+find . -name none.py | xargs -r pytest
+pytest --collect-only
+pytest --co -q
+pytest --version
+pytest --help
+pytest --fixtures
+pytest -k nothing
+pytest -k nothing || true
+pytest -k nothing; [ $? -eq 5 ]
+python -c 'import subprocess; subprocess.run(["pytest"])'
+make -n test
+make -k -i test
+make -i test
+make test || true
+./nothing.sh || true
+./ends-well.sh
+f() { pytest; true; }; f
+pytest() { true; }; pytest
+alias pytest=true; pytest
+pytest=true; $pytest
+true
+:
+exit 0
+test -d .
+ls
+""".strip().splitlines()
+
+
+async def test_no_test_command_that_ends_well_whatever_the_code_is_passes(tmp_path: Path) -> None:
+    """The tests fail, or there are none: 0 as the exit code alone makes no plain COMPLETE."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pytest").write_text(_PYTEST)
+    (tmp_path / "bin" / "pytest").chmod(0o700)
+    passed = []
+    for number, command in enumerate(_PROVE_NOTHING):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        files = {"Makefile": "test:\n\tpytest\n", "ends-well.sh": "#!/bin/sh\npytest\nexit 0\n"}
+        run = await _run(command, folder, files, PATH=f"{tmp_path / 'bin'}{os.pathsep}{_PYTHON}")
+        if run.outcome == "passed":
+            passed.append(command)
+    assert passed == []

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.clean_copy import remove_copies
+from runner.checks.clean_copy import CleanCopy, remove_copies
 from runner.checks.commands import PlannedCommand
 from runner.checks.evidence import task_trials
+from runner.checks.reports import CaseResult, CommandRun, TestReport
+from runner.checks.trial import Trials
 from runner.gate.criterion import Evidence, Finding, TestEvidence
 from runner.gate.evidence_criteria import q7_test
 from runner.workspace.workspace import Workspace, open_workspace
@@ -204,3 +206,41 @@ async def test_a_test_that_failed_before_counts_where_it_concerns_the_task(
     assert finding.passed == (not unfixed)
     assert finding.not_verified is None
     assert ("fail as before the task" in finding.reason) == (not unfixed)
+
+
+@pytest.mark.parametrize(
+    ("broken", "ran"),
+    [
+        ("test_a", ["pytest -q", "pytest -q tests/test_a.py", "pytest -q tests/test_a.py"]),
+        ("test_c", ["pytest -q", "pytest -q tests/test_a.py", "pytest -q", "pytest -q"]),
+        ("", ["pytest -q", "pytest -q tests/test_a.py", "pytest -q"]),
+    ],
+)
+async def test_of_a_slow_suite_the_tests_that_reach_the_change_run_first_and_the_whole_once(
+    tmp_path: Path, broken: str, ran: list[str]
+) -> None:
+    files = {"a.py": "A = 1\n", "b.py": "", **{f"tests/test_{x}.py": f"import {x}\n" for x in "abcd"}}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    commands: list[str] = []
+
+    async def run(command: str, _copy: CleanCopy | None, _limit_s: float) -> CommandRun:
+        commands.append(command)
+        wanted = [f"test_{x}" for x in "abcd" if ".py" not in command or f"_{x}.py" in command]
+        failing = {broken} if len(commands) > 1 else set()
+        tests = tuple(CaseResult(f"{name}::t", "failed" if name in failing else "passed") for name in wanted)
+        code = int(any(test.outcome == "failed" for test in tests))
+        return CommandRun(command=command, exit_code=code, reading="read", report=TestReport(tests), duration_s=60.0)
+
+    workspace = opened(tmp_path)
+    trials = Trials(workspace, state_dir=tmp_path / ".pm-orchestrator", run=run)
+    base = await workspace.baseline("task-001/0")
+    await trials.before("pytest -q", base, limit_s=60)
+    (tmp_path / "a.py").write_text("A = 2\n")
+    changed = (await workspace.changes(base)).files
+    command = PlannedCommand(kind="test", command="pytest -q", origin="given")
+    found = await trials.weigh(command, base, changed, policy="add", limit_s=lambda: 60.0)
+    assert commands == ran
+    assert found.failing == ((f"{broken}::t",) if broken else ())
+    assert found.removed == ()

@@ -183,11 +183,6 @@ def narrowed(command: str, files: Sequence[str], *, scripts: Mapping[str, str] |
     return (data[:start] + chosen + data[end:]).decode("utf-8", "surrogateescape")
 
 
-def prove_nothing(command: str, *, scripts: Mapping[str, str] | None = None) -> NotVerified | None:
-    """Why `command` proves nothing whatever the code is, as far as its wording shows."""
-    return plan_launch(command, report="report", scripts=scripts).doubt
-
-
 @dataclass(eq=False)
 class _Call:
     """One simple command: its words (None: not known before it runs) and where they stand in the text, in bytes."""

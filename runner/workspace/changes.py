@@ -9,6 +9,12 @@ from typing import NamedTuple, Protocol
 from runner.gate.criterion import ChangedFile, Harm
 from tracer.errors import UnavailableError
 
+LEFT_OUT = (  # noqa: SIM905 - one name a line would fill a screen
+    ".git .hg .svn .jj .bzr __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv "
+    "node_modules .gradle .terraform .next .turbo .parcel-cache .DS_Store .coverage *.pyc *.pyo *.egg-info"
+).split()
+"""What tools leave in a project, as patterns of names: no task's work, unless git tracks it."""
+
 
 class ComparisonError(UnavailableError):
     """The workspace could not be compared; nothing is known about what changed, so nothing may pass."""

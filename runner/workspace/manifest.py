@@ -9,6 +9,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,19 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runner.gate.criterion import ChangedFile
-from runner.workspace.changes import Blobs, Change, ComparisonError, Limits, Side, safe_text
+from runner.workspace.changes import LEFT_OUT, Blobs, Change, ComparisonError, Limits, Side, safe_text
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError
 from tracer.unified_diff import unified_diff
 
-LEFT_OUT = frozenset(
-    os.fsencode(name)
-    for name in (  # noqa: SIM905 - one name a line would fill a screen
-        ".git .hg .svn .jj .bzr __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv "
-        "node_modules .gradle .terraform .next .turbo .parcel-cache .DS_Store .coverage"
-    ).split()
-)
-_LEFT_OUT_ENDINGS = (b".pyc", b".pyo")
+_LEFT_OUT = re.compile("|".join(map(fnmatch.translate, LEFT_OUT)).encode())
 _PACK_BYTES = 8 << 20
 _SETTLED_NS = 2_000_000_000
 
@@ -111,7 +105,7 @@ def _joined(root: bytes, path: bytes) -> bytes:
 
 
 def _left_out(name: bytes) -> bool:
-    return name in LEFT_OUT or name.endswith(_LEFT_OUT_ENDINGS) or fnmatch.fnmatchcase(name, b"*.egg-info")
+    return _LEFT_OUT.match(name) is not None
 
 
 def _mode(facts: os.stat_result) -> int:

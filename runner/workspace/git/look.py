@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from runner.workspace.changes import LEFT_OUT
 from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
 
-_OTHERS = ("ls-files", "-z", "--others", "--exclude-standard")
+_OTHERS = ("ls-files", "-z", "--others", "--exclude-standard", *(f"--exclude={name}" for name in LEFT_OUT))
 ABSENT = "000000"
 _CHANGED = ("diff-files", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
 _UNUSUAL = re.compile(rb"\0(?!H 1[02]|\Z)")  # anything but a file or link without flags: 100644, 100755, 120000

@@ -1,0 +1,122 @@
+"""Every command in the guides is run as it stands, in the project that the pages describe; what it shows is shown."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = [DOCS / "start.md", *sorted((DOCS / "guides").glob("*.md"))]
+RIGHT = 'def total(prices):\n    """The sum of `prices`, in cents."""\n    return sum(prices)\n'
+FILES = {
+    "prices.py": RIGHT.replace("sum(prices)\n", "sum(prices) + 1\n"),
+    "test_prices.py": (
+        "import unittest\n\nfrom prices import total\n\n\nclass TotalTest(unittest.TestCase):\n"
+        "    def test_prices_are_added(self):\n        self.assertEqual(total([1, 2]), 3)\n"
+    ),
+    "prompts/fix.md": "The total of a cart is one cent too high\n",
+    "steps.sh": "sed -i.bak 's/ + 1//' prices.py\nrm prices.py.bak\npython3 -m unittest\n",
+}
+FIXED: dict[str, Any] = {"output": "Fixed: `total` no longer adds 1.", "files": {"prices.py": RIGHT}}
+LAZY: dict[str, Any] = {"output": "I looked at prices.py. The total is right now.", "files": {}}
+TOLD: dict[str, Any] = {"output": "It returns 0 for an empty list.", "files": {}}
+SCRIPTS = {"start": [LAZY, FIXED], "developer": [FIXED, TOLD], "prompt-engineer": [FIXED, FIXED]}
+
+
+class Step(NamedTuple):
+    """A command of a page, and the lines that the page shows of what it prints."""
+
+    command: str
+    shown: list[str]
+
+
+def steps_of(page: Path) -> list[Step]:
+    found: list[Step] = []
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append(Step(line[2:], []))
+            elif line.strip():
+                found[-1].shown.append(line)
+    return found
+
+
+def plain(line: str) -> str:
+    """A line without what differs from run to run: figures and the blanks that align them."""
+    return re.sub(r"\s+", " ", re.sub(r"\d+(\.\d+)?", "N", line)).strip()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    pm = bin_folder / "pm"
+    pm.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pm_orchestrator "$@"\n')
+    pm.chmod(0o755)
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "Prices"]):
+        subprocess.run(["git", *words], cwd=folder, check=True, timeout=30)
+    return folder
+
+
+@pytest.mark.torture  # seconds a page
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_of_a_guide_runs_and_shows_what_the_guide_shows(shop: Path, page: Path) -> None:
+    replies = shop.parent / "replies.jsonl"
+    replies.write_text("".join(json.dumps(reply) + "\n" for reply in SCRIPTS.get(page.stem, [FIXED])))
+    environ = {
+        **os.environ,
+        "PATH": f"{shop.parent / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "PM_EXECUTOR": "scripted",
+        "PM_SCRIPT": str(replies),
+        "SHELL": "/bin/bash",
+        "HOME": str(shop.parent / "home"),
+    }
+    session = next((ROOT / "tests/tracer/distill/data/claude/happy").rglob("*.jsonl.gz"))
+    native = shop.parent / "home" / ".claude" / "projects" / session.parent.name / session.stem
+    native.parent.mkdir(parents=True)
+    native.write_bytes(gzip.decompress(session.read_bytes()))
+    steps = steps_of(page)
+    assert steps, "a guide without a command"
+    for step in steps:
+        ran = subprocess.run(
+            ["bash", "-c", step.command], cwd=shop, env=environ, capture_output=True, text=True, timeout=60, check=False
+        )
+        told = ran.stdout + ran.stderr
+        # doctor ends with 1 on a machine that lacks something
+        assert ran.returncode == 0 or step.command == "pm doctor", f"{step.command}: {told}"
+        assert "internal" not in told
+        printed = {plain(line) for line in told.splitlines()}
+        missing = [line for line in step.shown if plain(line) not in printed]
+        assert not missing, f"{step.command} does not show {missing}, but:\n{told}"
+
+
+def test_no_sentence_of_a_guide_is_longer_than_forty_words() -> None:
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```|^[|#].*?$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for sentence in re.split(r"(?<=[.:?!])\s+(?=[A-Z`])|\n\n", prose):
+            assert len(sentence.split()) <= 40, f"{page.name}: {sentence}"
+
+
+def test_every_page_of_the_site_is_in_its_navigation_and_every_link_leads_somewhere() -> None:
+    listed = set(re.findall(r'"([\w/-]+\.md)"', (ROOT / "zensical.toml").read_text(encoding="utf-8")))
+    pages = {str(path.relative_to(DOCS)): path for path in DOCS.rglob("*.md")}
+    assert listed == pages.keys()
+    for name, path in pages.items():
+        for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{name} links to {target}"

@@ -99,6 +99,7 @@ def task_request(
         approve_plan=bool(value("approve_plan")),
         into=value("into") or "",
         partial=bool(value("partial")),
+        isolation=value("isolation"),
         label=value("label") or "",
         prompt_file=(overrides or {}).get("prompt_file") or "",
     )

@@ -24,14 +24,16 @@ from runner.core.steps import Judge
 from runner.effects_port import Changed
 from runner.executors.executor_port import Answer, AnswerError, Ask, Executor, Live, LiveSink, ignore_live
 from runner.gate.criterion import Models, Verdict
+from runner.isolation.folder_lease import FolderLease
 from runner.isolation.isolation_port import Isolation
 from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
+from runner.processes.process_table import MARK
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.clock import now_epoch_ms
 from tracer.durable import ensure_folder
 from tracer.durable import replace as replace_file
-from tracer.errors import ConfigError, PmError, RecordError
+from tracer.errors import ConfigError, ConflictError, PmError, RecordError
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
 from tracer.unified_diff import count_files
@@ -85,6 +87,7 @@ def load_rules(state_dir: Path) -> str:
 
 
 _STARTED_S: Final = 0.2
+_LOOK_S: Final = 0.1
 _REVIEW_FOLDER: Final = "pm-review-"
 _REVIEW_OVER_MS: Final = 3_600_000
 _PIECE: Final = 1 << 20
@@ -166,12 +169,39 @@ class TaskEffects:
         self._places: SubtaskPlaces | None = None
         self._trials: Trials | None = None
         self._planned: PlannedCommand | None = None
+        self._lease = FolderLease(request.workspace, state_dir=state_dir, task_id=task_id)
         # By folder, shared by all effects of one task: pm's own records are told to each one's guard.
         self._workspaces = {} if workspaces is None else workspaces
 
     async def rules(self) -> str:
         """The project's rules, or the built-in ones."""
         return load_rules(self._state_dir.root)
+
+    async def enter(self, *, wait: bool) -> str:
+        """Have the folder for this task alone; who has it, where that is not waited for."""
+        told = ""
+        while not self._lease.take():
+            holder = self._lease.holder()
+            who = holder or "another pm"
+            if not wait:
+                return who
+            if os.environ.get(MARK):  # whoever has it may be waiting for the agent that started this pm
+                raise ConflictError(
+                    f"{who} works in {str(self._lease.folder)!r}",
+                    why="an agent's own pm does not wait for it",
+                    next_step=f"pm resume {self._task_id} when it is done",
+                )
+            if told != who:
+                self._live(
+                    Live(kind="notice", text=f"waits for {who}, which works in the folder", task_id=self._task_id)
+                )
+                told = who
+            await asyncio.sleep(_LOOK_S)
+        return ""
+
+    def leave(self) -> None:
+        """Let others work in the folder."""
+        self._lease.release()
 
     async def baseline(self, label: str) -> str:
         """A durable baseline of the workspace."""
@@ -331,7 +361,6 @@ class TaskEffects:
             self._places = SubtaskPlaces(
                 choose,
                 working_in=self._working_in,
-                task_id=self._task_id,
                 parallel=recorded != "direct",
             )
         return self._places

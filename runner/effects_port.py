@@ -50,8 +50,8 @@ class Apart(Protocol):
     async def whole(self) -> Place:
         """A place with the merged result."""
 
-    async def hand_over(self, *, branch: str) -> None:
-        """Give the merged result to the user; a ConflictError has touched nothing: they changed the same lines."""
+    async def hand_over(self, *, branch: str) -> Merged | Conflict:
+        """Give the merged result to the user; a conflict: they changed the same lines, and these stay as they are."""
 
     async def close(self, *, keep_results: bool) -> None:
         """Remove the places; `keep_results`: what is merged stays for a resume."""
@@ -76,6 +76,12 @@ class Effects(Protocol):
 
     async def rules(self) -> str:
         """The mandatory rules' text."""
+
+    async def enter(self, *, wait: bool) -> str:
+        """Have the user's folder for this task alone until `leave`; who has it, where that is not waited for."""
+
+    def leave(self) -> None:
+        """Let others work in the user's folder."""
 
     async def baseline(self, label: str) -> str:
         """A durable baseline of the workspace; returns its id."""

@@ -12,9 +12,9 @@ import asyncio
 import hashlib
 import heapq
 from asyncio import TaskGroup
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from runner.core.decide import decide
 from runner.core.decide_loop import decide_loop
@@ -34,13 +34,15 @@ from runner.core.steps import (
 from runner.core.subtasks import fates, in_dependency_order, refused, summary_of
 from runner.effects_port import Apart, Changed, Effects, Place
 from runner.executors.executor_port import LiveSink
-from runner.isolation.isolation_port import Merged
+from runner.isolation.isolation_port import Conflict, Merged
 from runner.perform import Gate, Ledger, Performer
 from tracer.clock import monotonic
 from tracer.drafts import Draft, chunking_plan, final_summary, iteration_end, quality_judgment, system_rules
-from tracer.errors import PmError
+from tracer.errors import PmError, UsageError
 from tracer.facts import Entry, Subtask
 from tracer.verification import unverified_in, verification_of
+
+WORK: Final = "work"  # the place of a task in one piece
 
 
 async def record_plan(ledger: Ledger, effects: Effects, step: RecordPlan) -> None:
@@ -52,6 +54,9 @@ async def record_plan(ledger: Ledger, effects: Effects, step: RecordPlan) -> Non
         if not done:  # what lies there under this task's name is of a start that nothing followed, or of another record
             await apart.close(keep_results=False)
         begun = await apart.begin(branch=request.into)
+        if begun.isolation == "direct":
+            _require_folder(request.isolation, begun.why)
+            await effects.enter(wait=True)
         merged = await apart.merged()
         if done and (merged is None or merged):  # a task that is continued keeps what it has, and where it began
             more["done"] = [one for one in done if merged is None or one in merged]
@@ -64,6 +69,30 @@ async def record_plan(ledger: Ledger, effects: Effects, step: RecordPlan) -> Non
     await ledger.record(chunking_plan(subtasks=step.subtasks, reason=step.reason, mode=step.mode, **more))
 
 
+def _require_folder(isolation: str, why: str) -> None:
+    if isolation == "worktree":
+        raise UsageError("no worktree can be made for the task", why=why, next_step="--isolation auto")
+
+
+async def begin_apart(ledger: Ledger, effects: Effects, why: str) -> None:
+    """Have the task work in a worktree of its own; where there can be none, it waits for its turn in the folder."""
+    request = ledger.state.request
+    apart = effects.apart(ledger.state)
+    base = request.continues.apart if request.continues is not None else None
+    if base is not None:
+        try:
+            await apart.merged()
+        except PmError:  # somebody removed it
+            base = None
+    if base is None:  # what lies there is of another record, or of a start that nothing followed
+        await apart.close(keep_results=False)
+    begun = await apart.begin(branch="")
+    if begun.isolation == "direct":
+        _require_folder(request.isolation, begun.why)
+        return
+    await ledger.record(chunking_plan(subtasks=(), reason=why, mode="single", isolation=begun.isolation, base=base))
+
+
 class Handed(NamedTuple):
     """What the person got: the paths that differ from the start, and the branch if it is not in their files."""
 
@@ -71,7 +100,7 @@ class Handed(NamedTuple):
     branch: str = ""
 
 
-async def hand_over(state: TaskState, effects: Effects, step: Finish) -> Handed:
+async def hand_over(state: TaskState, effects: Effects, step: Finish) -> Handed | Conflict:
     """Give the user the result that a task's end calls for; nothing at all where it is not COMPLETE, unless asked."""
     request, base = state.request, state.main.first_base
     if base is None:
@@ -79,15 +108,37 @@ async def hand_over(state: TaskState, effects: Effects, step: Finish) -> Handed:
     apart = effects.apart(state)
     if state.plan is not None and state.plan.isolation == "direct":
         return Handed(await effects.changed(base))
-    if step.reason == "accepted":
+    wanted = step.status == "COMPLETE" or (request.partial and bool(state.planned) and step.status != "CANCELLED")
+    if not wanted and state.works_apart:  # what there is stays where it is, for a resume
+        place = await (apart.whole() if await apart.merged() else apart.open(WORK, fresh=False))
+        return Handed((await place.effects.changed(base))._replace(left=None))
+    if state.works_apart:
+        await apart.merge(WORK)
+    elif step.reason == "accepted":
         await _merge_started(state, apart)
-    wanted = step.status == "COMPLETE" or (request.partial and step.status != "CANCELLED")
     if not wanted or not await apart.merged():
         return Handed(Changed(()))
     place = await apart.whole()
     changed = await place.effects.changed(base)
-    await apart.hand_over(branch=request.into)
-    return Handed(changed, request.into)
+    if changed.paths and not request.into:
+        await effects.enter(wait=True)
+    result = await apart.hand_over(branch=request.into)
+    return result if isinstance(result, Conflict) else Handed(changed, request.into)
+
+
+def unmerged(conflict: Conflict, passed: Sequence[Mapping[str, Any]], *, by: str, at: Mapping[str, Any]) -> Draft:
+    """QUALITY_JUDGMENT of work that is good by itself (`passed`) and does not merge."""
+    paths = [place.path for place in conflict.places]
+    reason = f"{by} changed the same lines of {', '.join(paths[:10])} meanwhile"
+    return quality_judgment(
+        "REJECT",
+        [*passed, {"id": "MERGE", "name": "Merges Cleanly", "passed": False, "reason": reason}],
+        f"MERGE: {reason}",
+        issues=[{"criterion": "MERGE", "type": "conflict", "path": path} for path in paths],
+        conflict=paths,
+        conflict_text=conflict.reason(by.capitalize()),
+        **at,
+    )
 
 
 async def _merge_started(state: TaskState, apart: Apart) -> None:
@@ -228,20 +279,8 @@ class _Crew:
             merged = {"result": result.result, "paths": list(result.paths)} if self._apart.parallel else None
             await self._ledger.record(iteration_end("PASS", **at, merged=merged))
             return
-        # The work is good by itself and does not merge.
-        paths = [place.path for place in result.places]
-        reason = f"other subtasks changed the same lines of {', '.join(paths[:10])} meanwhile"
         passed = [one.data for one in self._ledger.state.loop(step.subtask_id).judgment.criteria_results]
-        draft = quality_judgment(
-            "REJECT",
-            [*passed, {"id": "MERGE", "name": "Merges Cleanly", "passed": False, "reason": reason}],
-            f"MERGE: {reason}",
-            issues=[{"criterion": "MERGE", "type": "conflict", "path": path} for path in paths],
-            conflict=paths,
-            conflict_text=result.reason(),
-            **at,
-        )
-        await self._ledger.record(draft)
+        await self._ledger.record(unmerged(result, passed, by="other subtasks", at=at))
 
 
 class TaskLoop:
@@ -259,11 +298,16 @@ class TaskLoop:
         self._effects = effects
         self._live = live
         self._sleep = sleep
+        self._place: Place | None = None
 
     async def run(self, state: TaskState) -> TaskState:
         """The state after the last possible step."""
-        ledger = Ledger(state, self._append)
-        performer = Performer(ledger, effects=self._effects, live=self._live, sleep=self._sleep)
+        try:
+            return await self._run(Ledger(state, self._append))
+        finally:
+            self._effects.leave()
+
+    async def _run(self, ledger: Ledger) -> TaskState:
         while (step := decide(ledger.state)) is not None:
             match step:
                 case AwaitPerson():
@@ -277,11 +321,15 @@ class TaskLoop:
                 case RecordPlan():
                     await record_plan(ledger, self._effects, step)
                 case RunSubtasks():
+                    if ledger.state.plan is not None and ledger.state.plan.isolation == "direct":
+                        await self._effects.enter(wait=True)
                     await run_subtasks(ledger, effects=self._effects, live=self._live, sleep=self._sleep)
                 case AskAgent():
-                    await performer.ask(step)
+                    place = None if step.purpose else await self._where(ledger, fresh=step.fresh)
+                    await self._performer(ledger, place).ask(step)
                 case Judge():
-                    await self._judge(ledger, performer, step)
+                    whole = self._effects.apart(ledger.state).whole if step.whole else None
+                    await self._performer(ledger, await (whole() if whole else self._where(ledger))).judge(step)
                 case Finish():
                     await self._finish(ledger, step)
                 case Merge():  # only a subtask's loop merges
@@ -290,19 +338,44 @@ class TaskLoop:
                     assert_never(step)
         return ledger.state
 
-    async def _judge(self, ledger: Ledger, performer: Performer, step: Judge) -> None:
-        if step.whole:
-            place = await self._effects.apart(ledger.state).whole()
-            performer = Performer(ledger, effects=place.effects, live=self._live, sleep=self._sleep)
-        await performer.judge(step)
+    def _performer(self, ledger: Ledger, place: Place | None) -> Performer:
+        effects, workspace = (self._effects, None) if place is None else place
+        return Performer(ledger, effects=effects, live=self._live, sleep=self._sleep, workspace=workspace)
+
+    async def _where(self, ledger: Ledger, *, fresh: bool = False) -> Place | None:
+        """Where the task in one piece works: a worktree, or None for the folder, which is its own then."""
+        request, begun = ledger.state.request, ledger.state.main.phase != "new"
+        if not (begun or ledger.state.works_apart):
+            busy = await self._effects.enter(wait=False) if request.isolation == "auto" else ""
+            continued = request.continues is not None and bool(request.continues.apart)
+            if busy or continued or request.isolation == "worktree":
+                why = f"{busy} works in the folder" if busy else "as it was" if continued else "asked for"
+                await begin_apart(ledger, self._effects, why)
+        if not ledger.state.works_apart:
+            await self._effects.enter(wait=True)
+            return None
+        if self._place is None or fresh:
+            apart = self._effects.apart(ledger.state)
+            if fresh:  # on the user's files as they are now
+                await apart.close(keep_results=False)
+                await apart.begin(branch="")
+            self._place = await apart.open(WORK, fresh=fresh)
+        return self._place
 
     async def _finish(self, ledger: Ledger, step: Finish) -> None:
         state = ledger.state
         totals, base = state.totals, state.main.first_base
-        if _is_chunked(state):
-            result = await hand_over(state, self._effects, step)
+        apart = _is_chunked(state) or state.works_apart
+        if not apart:
+            if base is not None:
+                await self._effects.enter(wait=step.status != "CANCELLED")
+            result: Handed | Conflict = Handed(await self._effects.changed(base) if base is not None else Changed(()))
         else:
-            result = Handed(await self._effects.changed(base) if base is not None else Changed(()))
+            result = await hand_over(state, self._effects, step)
+        if isinstance(result, Conflict):
+            at = {"iteration_index": state.main.iteration_index, "subtask_id": None}
+            await ledger.record(unmerged(result, (), by="somebody", at=at))
+            return
         await ledger.record(
             final_summary(
                 status=step.status,
@@ -318,13 +391,14 @@ class TaskLoop:
                 detail=step.detail,
                 subtasks=summary_of(state, status=step.status) if _is_chunked(state) else None,
                 branch=result.branch,
-                left_blob=result.changed.left if _is_chunked(state) else None,
+                left_blob=result.changed.left if apart else None,
                 files=result.changed.files,
             )
         )
-        if _is_chunked(state):
+        resumable = step.status in {"INCOMPLETE", "ERROR"}
+        if apart and not (resumable and state.works_apart):
             with suppress(PmError):  # the end is recorded; what is left lying is removed by the next start
-                await self._effects.apart(state).close(keep_results=step.status in {"INCOMPLETE", "ERROR"})
+                await self._effects.apart(state).close(keep_results=resumable)
 
 
 def _is_chunked(state: TaskState) -> bool:

@@ -164,7 +164,8 @@ class Performer:
 
     async def _base_tests(self, step: AskAgent, base: str | None) -> Mapping[str, Any] | None:
         """The tests before the first request of a loop: a suite that cannot run is told before money is spent."""
-        if base is None or self._ledger.state.loop(step.subtask_id).first_base is not None:
+        loop = self._ledger.state.loop(step.subtask_id)
+        if base is None or not (loop.phase == "new" or loop.fresh):
             return None
         self._live(
             Live(

@@ -2,8 +2,8 @@
 
 `submit` returns once the request is durable; at most `concurrency` tasks run, the others are QUEUED. A stopped or
 cancelled task keeps a file that `resume` continues; an error in one task never affects another. Views do not listen
-here: they follow the trace file (`tracer.journal.follow`). Also here: stop requests of other processes (empty files
-in `control/`) and the removal of worktrees and locks that killed processes left.
+here: they follow the trace file. Also here: stop requests of other processes (empty files in `control/`), and the
+removal of worktrees and locks that killed processes left.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def clear_stop(state_dir: StateDir, task_id: str) -> None:
 
 
 async def remove_leftovers(state_dir: StateDir) -> None:
-    """Remove what ended tasks left behind. Costs one look at a folder where there is nothing."""
+    """Remove what ended tasks left behind; one look at a folder where there is nothing."""
     await asyncio.to_thread(_remove_locks, state_dir)
     if any((state_dir.control / "copies").glob("*.json")):
         from runner.checks.clean_copy import remove_copies  # as below
@@ -144,7 +144,7 @@ async def remove_leftovers(state_dir: StateDir) -> None:
 
 
 def _remove_locks(state_dir: StateDir) -> None:
-    """Lock files of tasks and sessions that were killed: the kernel let go of the lock, the name stayed."""
+    """Lock files of killed tasks and sessions: the kernel let go of the lock, the name stayed."""
     for path in (*state_dir.root.glob("tracepack/*.lock"), *state_dir.root.glob("locks/*.lock")):
         lock = FileLock(path)
         with suppress(LockedError, RecordError):
@@ -170,8 +170,9 @@ def _how_it_ended(state_dir: StateDir, task_id: str) -> tuple[Path, str] | None:
         return None
     if state.final is None or not state.request.workspace:
         return None
-    workspace = Path(state.request.workspace)
-    return (workspace, state.final.status) if workspace.is_dir() else None
+    workspace, status = Path(state.request.workspace), state.final.status
+    kept = state.works_apart and status in {"INCOMPLETE", "ERROR"}  # a resume goes on in its worktree
+    return None if kept or not workspace.is_dir() else (workspace, status)
 
 
 _STOP_POLL_S: Final = 0.2
@@ -187,7 +188,7 @@ class MakeEffects(Protocol):
 
 
 class Supervisor:
-    """Runs tasks of one state directory; an async context manager that leaves nothing running behind it.
+    """Runs tasks of one state directory; an async context manager that leaves nothing running.
 
     `orphans` says, a line each, which agents and checks of killed processes its start has ended, and which records of
     theirs it has put back. `redaction` holds for every record begun from now on; it may be set anew.
@@ -319,7 +320,8 @@ class Supervisor:
         except EndedError:
             return await self._continue(task_id, path, overrides, into)
         answer = user_answer("continue", limits=overrides, into=into)
-        return await self._reopen(task_id, tracer, state, answer if overrides or into is not None else None)
+        answered = bool(overrides) or into is not None or state.conflict is not None
+        return await self._reopen(task_id, tracer, state, answer if answered else None)
 
     async def _continue(
         self, task_id: str, path: Path, overrides: Mapping[str, Any], into: str | None, *, reply: str | None = None
@@ -347,9 +349,8 @@ class Supervisor:
     ) -> str:
         """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
 
-        A task that ended with a question because nobody was there goes on with the answer in a new file.
-
-        `plan` is what a person made of a proposed plan; without subtasks the task runs in one piece.
+        A task that ended with a question goes on with the answer in a new file. `plan` is what a person made of a
+        proposed plan; without subtasks the task runs in one piece.
         """
         if task_id in self._running:
             raise ConflictError(f"{task_id} is running", next_step=f"pm stop {task_id}")
@@ -361,7 +362,9 @@ class Supervisor:
                 return await self._continue(task_id, path, {}, None, reply=text)
             raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}") from error
         try:
-            _check_answer(task_id, state, action, plan)
+            from runner.core.outcome import check_answer  # as in `_outcome`
+
+            check_answer(task_id, state, action, plan)
         except BaseException:
             await tracer.close()
             raise
@@ -537,18 +540,3 @@ def _outcome(state: TaskState, path: Path, head: str | None) -> TaskOutcome:
 def _require_request(state: TaskState, task_id: str) -> None:
     if not state.requested:
         raise UsageError(f"{task_id!r} has no request to go on with", next_step="pm trace verify " + task_id)
-
-
-def _check_answer(task_id: str, state: TaskState, action: Action, plan: Mapping[str, Any] | None) -> None:
-    """Refuse an answer that a proposed plan, or a task without one, cannot take; `allow` where nothing asks for it."""
-    waits = state.plan is not None and state.plan.proposed
-    if action == "allow" and (state.question is None or not state.loop(state.asking).passed):
-        raise UsageError(f"{task_id} asks for nothing to be allowed", next_step=f"pm show {task_id}")
-    if waits and action == "hint" and not state.request.executor.plans:
-        raise UsageError("nobody can plan again: the executor has no model", next_step=f"pm plan {task_id} --edit")
-    if plan is not None:
-        if not waits:
-            raise UsageError(f"{task_id} has no plan that waits", next_step=f"pm show {task_id}")
-        from runner.core.chunk_plan import require_plan  # as in `submit`
-
-        require_plan(plan)

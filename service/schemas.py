@@ -119,6 +119,9 @@ class NewTask(BaseModel):
     chunk: Literal["auto", "always", "never"] | None = Field(
         default=None, description="split the task into subtasks: auto where it lists several pieces of work or is long"
     )
+    isolation: Literal["auto", "folder", "worktree"] | None = Field(
+        default=None, description="where it works: auto takes a worktree where another task works in the folder"
+    )
     criteria: list[str] | None = Field(default=None, max_length=50)
 
 

@@ -68,7 +68,8 @@ def iteration_end(
 def user_request(prompt: str, *, optional: Mapping[str, Any], **keys: Any) -> Draft:
     """USER_REQUEST; `keys` in the record's order: title, kind, workspace, limits, executor, checks, chunk.
 
-    `optional` holds plan, approve_plan, into, partial, label and prompt_file: left out where empty, but for a plan.
+    `optional` holds plan, approve_plan, into, partial, isolation, label and prompt_file: left out where empty, but for
+    a plan.
     """
     given = {key: value for key, value in optional.items() if value or value == {}}
     return Draft("USER_REQUEST", {"prompt": prompt, "trace_version": "1.0", **keys, **given})

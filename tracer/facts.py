@@ -292,6 +292,7 @@ class Continues(Part):
     """The file that a request follows: why that one ended, what it tried, which script replies are used up.
 
     `replies` are the agent's questions with the user's answers; `session_ref` is the session they are meant for.
+    `apart` is the baseline of the worktree that the task works in.
     """
 
     __slots__ = ()
@@ -301,6 +302,7 @@ class Continues(Part):
     plan = Key(_part(RecordedPlan))
     replies = Key(_texts)
     session_ref = Key(_text_or_none)
+    apart = Key(_text_or_none)
     subtasks_tried = Key(_mapping)
 
     def tried_by(self, subtask_id: str | None) -> tuple[str, ...]:
@@ -325,6 +327,7 @@ class UserRequest(Entry):
     approve_plan = Key(_flag)
     into = Key(_text_or_none)
     partial = Key(_flag)
+    isolation = Key(_text)
     label = Key(_text)
     prompt_file = Key(_text)
     continues = Key(_part(Continues))
@@ -366,7 +369,10 @@ class SystemRules(Entry):
 
 
 class ChunkingPlan(Entry):
-    """How the request is split; without subtasks it runs in one piece. `proposed`: it waits for the user."""
+    """How the request is split; without subtasks it runs in one piece. `proposed`: it waits for the user.
+
+    `isolation`: `worktrees`, or `direct` for subtasks that run one after another in the user's folder.
+    """
 
     __slots__ = ()
     subtasks = Key(_parts(Subtask))

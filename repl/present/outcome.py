@@ -48,6 +48,7 @@ def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "strength": None if outcome.strength is None else dict(outcome.strength.data),
         "unreached": list(outcome.unreached),
         "tests": dict(outcome.tests.data) if outcome.tests else None,
+        "isolation": outcome.isolation._asdict(),
     }
 
 
@@ -66,6 +67,15 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
                     f"{outcome.task_id} waits for your word on its plan",
                     why=f"{count_text(len(outcome.subtasks), 'subtask')}, nothing has run yet",
                     next_step=f"{prefix}plan {short} --approve | --edit | --again TEXT",
+                )
+            if outcome.reason == "conflict":
+                return LimitError(
+                    f"the result of {outcome.task_id} waits: your files changed meanwhile",
+                    why=f"both changed the same lines of {', '.join(map(one_line, outcome.isolation.conflicts[:10]))}",
+                    next_step=(
+                        f"{prefix}diff {short}   put your change aside, then {prefix}resume {short}   or   "
+                        f"{prefix}resume {short} --into BRANCH   or   {prefix}respond {short} hint TEXT | stop"
+                    ),
                 )
             if outcome.question is not None:
                 allow = "allow | " if outcome.tests and outcome.tests.outcome == "not_verified" else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -269,6 +270,8 @@ class Progress:
         self.phase = "preparing"
         if fact.mode == "repair":
             return [f"  plan  {one_line(item.title or 'repair', 80)}" for item in subtasks]
+        if not subtasks and fact.isolation:
+            return [f"  works in a worktree of its own{f': {reason}' if reason else ''}"]
         if not subtasks:
             return [f"  plan  in one piece{f': {reason}' if reason else ''}"]
         parts = [count_text(len(subtasks), "subtask")]
@@ -359,6 +362,8 @@ class Progress:
             detail += self._unverified(unverified_in([fact]))
         suggestions = (one_line(issue.suggestion, 100) for issue in fact.issues)
         self._mend = ", ".join(list(dict.fromkeys(filter(None, suggestions)))[:3])
+        if fact.conflict:
+            return [f"  merge    {detail}", *conflict_lines(fact.conflict_text)]
         what = "whole" if fact.whole else f"[{self.iteration}]"
         lines = [f"  {what} {escape(fact.judgment):<8} {detail}".rstrip()]
         if fact.strength is not None and fact.judgment == "PASS":
@@ -417,6 +422,18 @@ def expectation_lines(fact: facts.QualityJudgment) -> list[str]:
     if (more := len(fact.expectations) - _EXPECTATIONS) > 0:
         lines.append(f"      and {more} more places: see the diff")
     return lines
+
+
+_CONFLICT_LINES = 40
+_SIDES = re.compile(r"^(<{7}|>{7}) [0-9a-f]{40,64}$", re.MULTILINE)
+
+
+def conflict_lines(text: str) -> list[str]:
+    """Both versions of what does not merge, between conflict marks; the first paragraph is the agent's."""
+    named = _SIDES.sub(lambda mark: f"{mark[1]} {'your files' if mark[1][0] == '<' else 'the task'}", text)
+    lines = [f"      {one_line(line, 110)}" for line in named.partition("\n\n")[2].splitlines()]
+    more = len(lines) - _CONFLICT_LINES
+    return [*lines[:_CONFLICT_LINES], *([f"      and {more} more lines"] if more > 0 else ())]
 
 
 def fit(parts: Sequence[str], columns: int) -> str:

@@ -20,7 +20,7 @@ from runner.core.chunk_plan import (
     plan_of_text,
     preamble,
 )
-from runner.core.decide_loop import decide_loop, over_limit
+from runner.core.decide_loop import conflict_step, decide_loop, over_limit
 from runner.core.request import Request
 from runner.core.state import LoopState, Plan, TaskState
 from runner.core.steps import AskAgent, AwaitPerson, Finish, RecordPlan, RecordRules, Step
@@ -174,7 +174,7 @@ def decide(state: TaskState) -> Step | None:
         return Finish("CANCELLED", "cancelled")
     if state.rules is None:
         return RecordRules()
-    for next_step in (plan_step, chunk_step):
+    for next_step in (conflict_step, plan_step, chunk_step):
         step = next_step(state)
         if step is not None:  # a step without fields is an empty tuple, and false
             return step

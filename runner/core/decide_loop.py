@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from runner.core.state import LoopState, TaskState
 from runner.core.steps import Append, AskAgent, AwaitPerson, Finish, Judge, Merge, Step
 from tracer.drafts import iteration_end, quality_judgment, rejection_details
-from tracer.facts import AgentError, CriterionResult, Issue
+from tracer.facts import AgentError, CriterionResult, Issue, QualityJudgment
 from tracer.names import TRANSIENT
 
 # Gravest first: what makes the rest moot stands at the top.
@@ -221,13 +221,17 @@ def _after_judgment(state: TaskState, loop: LoopState, subtask_id: str | None) -
         return Merge(subtask_id, loop.iteration_index)
     if judgment != "REJECT":
         return end_iteration(loop, subtask_id, judgment)
-    failed = [result for result in loop.judgment.failures if result.id]
+    return _reject(state, loop, loop.judgment, subtask_id)
+
+
+def _reject(state: TaskState, loop: LoopState, judgment: QualityJudgment, subtask_id: str | None) -> Append:
+    failed = [result for result in judgment.failures if result.id]
     prompt = modification_prompt(
         request=task_text(state, subtask_id),
         criteria_results=failed,
-        issues=loop.judgment.issues,
+        issues=judgment.issues,
         tried=loop.tried.items(),
-        details=loop.judgment.conflict_text,
+        details=judgment.conflict_text,
     )
     names = [result.id for result in failed]
     return Append(rejection_details(names, prompt, iteration_index=loop.iteration_index, subtask_id=subtask_id))
@@ -258,6 +262,25 @@ def _after_iteration(state: TaskState, loop: LoopState, subtask_id: str | None) 
         return AwaitPerson("max_iterations") if asks_person else Finish("INCOMPLETE", "max_iterations")
     ask = _ask(state, loop, subtask_id)
     return _waits_too_long(state, ask) or ask
+
+
+def conflict_step(state: TaskState) -> Step | None:
+    """The next step where the result does not go into the user's files: they are asked, a hint has it done again.
+
+    None where it is to be tried once more.
+    """
+    conflict, loop = state.conflict, state.main
+    if conflict is None:
+        return None
+    if loop.phase == "rejected":
+        return end_iteration(loop, None, "REJECT")
+    if state.action == "hint":
+        return _reject(state, loop, conflict, None)
+    if not state.action:
+        return AwaitPerson("conflict")
+    if not state.works_apart:
+        return None  # the same end as before follows from the subtasks
+    return Finish("COMPLETE", "passed" if loop.passed and not loop.judgment.unsettled else "accepted")
 
 
 def _waits_too_long(state: TaskState, ask: AskAgent) -> Finish | None:

@@ -68,7 +68,7 @@ def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
             granted = 0  # a new limit is the whole limit
         elif not limits and entry.into is None:
             granted += max(1, request.limits.max_iterations)
-        else:
+        elif state.conflict is None:
             action = state.action  # other limits only: whatever it waited for, it waits for still
     state = state._replace(action=action, hint=entry.prompt, granted=granted, request=request, facts=state.facts + 1)
     return _reply(state, entry) if action in ("continue", "hint") else state
@@ -238,6 +238,8 @@ def _judged(totals: Totals, judgment: facts.QualityJudgment, spent_ms: int) -> T
 
 
 def _quality_judgment(state: TaskState, entry: facts.QualityJudgment) -> TaskState:
+    if entry.conflict and entry.subtask_id is None:  # the work is as good as it was judged to be
+        return state._replace(conflict=entry, action="", hint="", facts=state.facts + 1)
     duration = entry.duration_ms
     loop = state.loop(entry.subtask_id)
     loop = loop._replace(phase="judged", judgment=entry, totals=_judged(loop.totals, entry, duration or 0))
@@ -247,7 +249,8 @@ def _quality_judgment(state: TaskState, entry: facts.QualityJudgment) -> TaskSta
 
 def _rejection_details(state: TaskState, entry: facts.RejectionDetails) -> TaskState:
     loop = state.loop(entry.subtask_id)
-    summary = loop.judgment.summary
+    conflict = state.conflict if entry.subtask_id is None else None
+    summary = (conflict or loop.judgment).summary
     loop = loop._replace(
         phase="rejected",
         modification=entry.modification_prompt,
@@ -259,7 +262,8 @@ def _rejection_details(state: TaskState, entry: facts.RejectionDetails) -> TaskS
 def _iteration_end(state: TaskState, entry: facts.IterationEnd) -> TaskState:
     loop = state.loop(entry.subtask_id)
     judgment = entry.judgment
-    conflict = judgment == "REJECT" and bool(loop.judgment.conflict)
+    unmerged = state.conflict if entry.subtask_id is None else loop.judgment if loop.judgment.conflict else None
+    conflict = judgment == "REJECT" and unmerged is not None
     loop = loop._replace(
         phase="ended",
         iteration_index=(entry.iteration_index if entry.iteration_index is not None else loop.iteration_index) + 1,
@@ -272,7 +276,8 @@ def _iteration_end(state: TaskState, entry: facts.IterationEnd) -> TaskState:
         retries=loop.retries + 1 if judgment == "RETRY" else 0,
         passed=judgment == "PASS",
     )
-    return _with_loop(state, entry, loop, judgments=state.judgments.then(judgment))
+    kept = state.conflict if entry.subtask_id is not None else None
+    return _with_loop(state, entry, loop, judgments=state.judgments.then(judgment), conflict=kept)
 
 
 def _final_summary(state: TaskState, entry: facts.FinalSummary) -> TaskState:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runner.core.chunk_plan import require_plan
 from runner.core.decide import decide
 from runner.core.evolve import fold, reply_text
 from runner.core.state import TaskState
 from runner.core.steps import AwaitPerson
 from runner.core.subtasks import standings
-from runner.core.task import TaskOutcome
+from runner.core.task import Isolated, TaskOutcome
 from tracer.drafts import Draft, continued_request
+from tracer.errors import UsageError
 from tracer.facts import Continues, Entry, FileCount, LlmResponse, UserRequest
-from tracer.names import FINAL_STATUSES, REVIEW, TaskStatus
+from tracer.names import FINAL_STATUSES, REVIEW, Action, TaskStatus
 from tracer.verification import strength_in, tests_in, unreached_in, unverified_in, verification_of
 
 
@@ -47,6 +49,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         duration_ms=totals.spent_ms,
         trace_file=trace_file,
         subtasks=standings(state),
+        isolation=_isolation(state),
         chain_head=chain_head,
     )
 
@@ -60,6 +63,14 @@ def _counted(state: TaskState, files: Sequence[str]) -> tuple[FileCount, ...]:
 def _answers(state: TaskState) -> list[LlmResponse]:
     """The last answer of the task's own loop and of each subtask's."""
     return [state.main.answer, *(loop.answer for _, loop in sorted(state.subtasks.items()))]
+
+
+def _isolation(state: TaskState) -> Isolated:
+    if state.plan is None or state.plan.isolation != "worktrees":
+        return Isolated()
+    waits = state.conflict if state.final is None else None
+    told = (waits.conflict, waits.conflict_text) if waits is not None else ((), "")
+    return Isolated("worktree", state.plan.reason if state.works_apart else "", *told)
 
 
 def _mend(state: TaskState) -> str:
@@ -104,6 +115,8 @@ def continuation(
     if reply is not None and state.question is not None:
         continues["replies"] = [*replies, reply_text(state.question.text, reply)]
         continues["session_ref"] = state.main.session_ref
+    if state.works_apart:
+        continues["apart"] = state.main.first_base
     if state.plan is not None and state.planned and not state.plan.proposed:
         continues["plan"] = _plan(state)
         continues["subtasks_tried"] = _tried_by_subtask(state, earlier)
@@ -137,3 +150,18 @@ def _tried_by_subtask(state: TaskState, earlier: Continues) -> dict[str, list[st
         if found := loop.tried.items():
             tried[subtask_id] = [*tried.get(subtask_id, ()), *found]
     return tried
+
+
+def check_answer(task_id: str, state: TaskState, action: Action, plan: Mapping[str, Any] | None) -> None:
+    """Refuse an answer that a proposed plan, or a task without one, cannot take; `allow` where nothing asks for it."""
+    waits = state.plan is not None and state.plan.proposed
+    if action == "allow" and (state.question is None or not state.loop(state.asking).passed):
+        raise UsageError(f"{task_id} asks for nothing to be allowed", next_step=f"pm show {task_id}")
+    if state.conflict is not None and state.planned and action == "hint":
+        raise UsageError("subtasks are not done again after the end", next_step=f"pm resume {task_id}")
+    if waits and action == "hint" and not state.request.executor.plans:
+        raise UsageError("nobody can plan again: the executor has no model", next_step=f"pm plan {task_id} --edit")
+    if plan is not None:
+        if not waits:
+            raise UsageError(f"{task_id} has no plan that waits", next_step=f"pm show {task_id}")
+        require_plan(plan)

@@ -20,6 +20,7 @@ class Request(NamedTuple):
     plan of two or more subtasks can be made; a given `plan` (`runner.core.chunk_plan.read_plan`) runs in any case.
     `approve_plan`: the plan waits for the user; `into`: the new branch that gets the result instead of the user's
     files; `partial`: what was merged is delivered although not all is COMPLETE.
+    `isolation`: `folder`, `worktree`, or `auto`: a worktree where another task works in the folder.
     `label` (`operation:module`) names its agentic traces; `prompt_file` is the file that `prompt` came from.
     """
 
@@ -35,6 +36,7 @@ class Request(NamedTuple):
     approve_plan: bool = False
     into: str = ""
     partial: bool = False
+    isolation: str = "auto"
     label: str = ""
     prompt_file: str = ""
     continues: Continues | None = None
@@ -55,6 +57,7 @@ class Request(NamedTuple):
             approve_plan=fact.approve_plan,
             into=fact.into or "",
             partial=fact.partial,
+            isolation=fact.isolation or "auto",
             label=fact.label,
             prompt_file=fact.prompt_file,
             continues=fact.continues,
@@ -76,6 +79,7 @@ class Request(NamedTuple):
                 "approve_plan": self.approve_plan,
                 "into": self.into,
                 "partial": self.partial,
+                "isolation": "" if self.isolation == "auto" else self.isolation,
                 "label": self.label,
                 "prompt_file": self.prompt_file,
             },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tracer.facts import FileCount, Question, Strength, TestRun, Unverified
 from tracer.names import FINAL_STATUSES, TaskStatus, Verification
@@ -13,12 +13,28 @@ if TYPE_CHECKING:  # 40 ms that the first prompt does not wait for
     from runner.core.subtasks import Standing
 
 
+class Isolated(NamedTuple):
+    """Where a task works, and why there; `conflicts` are the paths on which its result and the user's files differ.
+
+    `text` shows both versions between conflict marks.
+    """
+
+    where: Literal["folder", "worktree"] = "folder"
+    why: str = ""
+    conflicts: tuple[str, ...] = ()
+    text: str = ""
+
+
+_IN_FOLDER = Isolated()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutcome:
     """How a run of a task stands when the call returns; `status` may be AWAITING_RESPONSE or UNFINISHED (stopped).
 
     `next_step` is what would mend the trouble that ended it, empty where nobody said. `subtasks` says how each subtask
-    of a chunked task stands. `answer` is the agent's last answer; `question` is what the user is asked (`asked`);
+    of a chunked task stands, `isolation` where the work is done. `answer` is the agent's last answer; `question` is
+    what the user is asked (`asked`);
     `verification` says whether tests showed the result to be right, `not_verified` what could not be checked and why;
     `tests` what they showed, `strength` what they noticed of faults that were tried on them, `unreached` the changed
     lines that no test reaches. `chain_head` is the hexadecimal sha256 after the last line, None where nothing is
@@ -46,6 +62,7 @@ class TaskOutcome:
     duration_ms: int = 0
     trace_file: str = ""
     subtasks: tuple[Standing, ...] = ()
+    isolation: Isolated = _IN_FOLDER
     chain_head: str | None = None
 
     def stopped(self) -> TaskOutcome:

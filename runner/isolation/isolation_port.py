@@ -34,9 +34,9 @@ class Conflict:
 
     places: tuple[ConflictPlace, ...]
 
-    def reason(self) -> str:
+    def reason(self, by: str = "Other subtasks") -> str:
         """What the agent that is sent back is told."""
-        parts = ["Other subtasks changed the same lines meanwhile. Do the work again on the present files."]
+        parts = [f"{by} changed the same lines meanwhile. Do the work again on the present files."]
         parts += [f"{place.path}:\n{place.hunks}" if place.hunks else place.path for place in self.places]
         return "\n\n".join(parts)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from runner.effects_port import Begun, Effects, Place
 from runner.isolation.isolation_port import Conflict, Isolation, Merged
 from runner.isolation.worktrees import GitWorktrees, why_not_parallel
-from tracer.errors import ConflictError, UsageError
+from tracer.errors import UsageError
 
 
 class DirectIsolation:
@@ -66,7 +66,7 @@ async def choose_isolation(
 
 
 class SubtaskPlaces:
-    """The places of a task's subtasks: folders of its isolation, with the effects bound to each.
+    """The places of a task's subtasks, or of the task itself: folders of its isolation, with the effects of each.
 
     `choose` is called once, when the first subtask needs a place.
     """
@@ -76,13 +76,11 @@ class SubtaskPlaces:
         choose: Callable[[], Awaitable[Isolation]],
         *,
         working_in: _WorkingIn,
-        task_id: str,
         parallel: bool,
     ) -> None:
         self.parallel = parallel
         self._choose = choose
         self._working_in = working_in
-        self._task_id = task_id
         self._isolation: Isolation | None = None
         self._choosing = asyncio.Lock()
         self._whole: Place | None = None
@@ -108,15 +106,8 @@ class SubtaskPlaces:
             self._whole = self._place(await (await self._chosen()).whole())
         return self._whole
 
-    async def hand_over(self, *, branch: str) -> None:
-        result = await (await self._chosen()).apply(branch=branch)
-        if isinstance(result, Conflict):
-            paths = ", ".join(place.path for place in result.places[:10])
-            raise ConflictError(
-                f"the result of {self._task_id} is ready, but your files changed meanwhile: {paths}",
-                why="both changed the same lines; nothing of yours was touched",
-                next_step=f"move your change aside, then `pm resume {self._task_id}`, or resume it with --into BRANCH",
-            )
+    async def hand_over(self, *, branch: str) -> Merged | Conflict:
+        return await (await self._chosen()).apply(branch=branch)
 
     async def close(self, *, keep_results: bool) -> None:
         self._whole = None

@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from runner.isolation.folder_lease import FolderLease
 from runner.undo.plan import (
     NEVER,
     SMALL,
@@ -95,7 +96,7 @@ def undo_task(
 
     Raises:
         NotFoundError: no such task, or the iteration has no answer.
-        ConflictError: the task is running.
+        ConflictError: the task is running, or another one works in the folder.
         ComparisonError: what was there before is not kept any more, or the files cannot be read.
 
     """
@@ -137,6 +138,13 @@ class _Undo:
         self._folder = Path(os.path.realpath(request.workspace))
         if not self._folder.is_dir():
             raise UsageError(f"{request.workspace!r} is not there any more", next_step="restore the folder, then undo")
+        lease = FolderLease(self._folder, state_dir=self._state_dir, task_id=self._task_id)
+        if self._log is not None and not lease.take():
+            raise ConflictError(
+                f"{lease.holder() or 'another pm'} works in {str(lease.folder)!r}",
+                why="what is put back would count as its change",
+                next_step=f"pm undo {self._task_id} when it is done",
+            )
         try:
             return self._through(entries)
         except (GitError, OSError) as error:
@@ -145,6 +153,8 @@ class _Undo:
                 why=str(error),
                 next_step=f"correct that, then pm undo {self._task_id}: it goes on where it was",
             ) from error
+        finally:
+            lease.release()
 
     def _through(self, entries: Sequence[Any]) -> UndoResult:
         earlier, pending = self._earlier()
@@ -225,9 +235,9 @@ class _Undo:
 
     def _layers(self, entries: Sequence[Any]) -> list[Layer]:
         """What the task's answers changed, the last one first."""
-        plan = next((one for one in reversed(entries) if isinstance(one, ChunkingPlan) and not one.proposed), None)
         final = next((one for one in reversed(entries) if isinstance(one, FinalSummary)), None)
-        if plan is not None and plan.subtasks and plan.isolation != "direct":
+        apart = _first_apart(entries)
+        if apart is not None:
             if self._iteration is not None:
                 raise UsageError("subtasks cannot be undone one by one", next_step=f"pm undo {self._task_id}")
             if final is not None and final.branch:
@@ -235,7 +245,8 @@ class _Undo:
                     f"the result of {self._task_id} is on the branch {final.branch!r}, not in your files",
                     next_step=f"git branch -D {final.branch}",
                 )
-            blobs = [final.left_blob] if final is not None else []
+            blobs = [one.left_blob for one in entries[:apart] if isinstance(one, LlmResponse)]
+            blobs += [final.left_blob] if final is not None else []
         else:
             answers = [one for one in entries if isinstance(one, LlmResponse)]
             chosen = [one for one in answers if self._iteration in {None, one.iteration_index}]
@@ -457,6 +468,14 @@ class _Undo:
     def _repository_state(self) -> GitState:
         assert self._state is not None  # noqa: S101 - a plan for the repository begins with its state
         return self._state
+
+
+def _first_apart(entries: Sequence[Any]) -> int | None:
+    """Where the task stopped changing the user's files itself: what it did from there on was merged at the end."""
+    plans = ((at, one) for at, one in enumerate(entries) if isinstance(one, ChunkingPlan) and not one.proposed)
+    return next(
+        (at for at, one in plans if one.isolation == "worktrees" or (one.subtasks and one.isolation != "direct")), None
+    )
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

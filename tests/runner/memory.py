@@ -58,6 +58,12 @@ class World:
     async def baseline(self, label: str) -> str:
         return f"base:{label}"
 
+    async def enter(self, *, wait: bool) -> str:
+        return ""
+
+    def leave(self) -> None:
+        """Nothing is held."""
+
     async def base_tests(self, base: str, *, limit_s: float | None) -> None:
         del base, limit_s
 

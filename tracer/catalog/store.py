@@ -38,8 +38,11 @@ def fold_fact(fold: dict[str, Any], fact: facts.Entry | None) -> None:
 
 
 def awaiting(fold: dict[str, Any]) -> bool:
-    """Whether the task waits for a person: with a plan, or at the limit (or undecided) where `on_limit` is `ask`."""
-    if fold.get("proposed") and "final" not in fold:
+    """Whether the task waits for a person.
+
+    With a plan, with a result that does not merge, or at the limit (or undecided) where `on_limit` is `ask`.
+    """
+    if "final" not in fold and (fold.get("proposed") or (fold.get("conflict") and not fold.get("action"))):
         return True
     if fold.get("on_limit") != "ask" or fold.get("action") or "final" in fold:
         return False
@@ -123,11 +126,16 @@ def _quality_judgment(fold: dict[str, Any], fact: facts.QualityJudgment) -> None
         spent = fact.spent_usd
         fold["cost"] = fold.get("cost", 0.0) + (spent or 0.0)
         fold["cost_known"] = fold.get("cost_known", True) and spent is not None
-    _loop(fold, fact)[4] = fact.question is not None
+    if fact.conflict and fact.subtask_id is None:
+        fold["conflict"], fold["action"] = True, ""
+    else:
+        _loop(fold, fact)[4] = fact.question is not None
 
 
 def _iteration_end(fold: dict[str, Any], fact: facts.IterationEnd) -> None:
     judgment, loop = fact.judgment, _loop(fold, fact)
+    if fact.subtask_id is None:
+        fold["conflict"] = False
     fold.setdefault("ended", []).append(judgment)
     loop[0], loop[1] = True, judgment == "PASS"
     loop[2] = loop[2] + 1 if judgment == "RETRY" else 0

@@ -212,8 +212,8 @@ def _chunked_order(entry: facts.Entry, last: str) -> bool:
     match entry:
         case facts.QualityJudgment(whole=True):
             return entry.subtask_id is None and last in {_START, "ITERATION_END"}
-        case facts.QualityJudgment() if entry.conflict:
-            return last == "QUALITY_JUDGMENT"
+        case facts.QualityJudgment() if entry.conflict:  # of the task's own: whatever it rested with was accepted
+            return last == "QUALITY_JUDGMENT" or entry.subtask_id is None
         case facts.LlmRequest():
             return entry.purpose == REVIEW or (bool(entry.purpose) and last == "LLM_RESPONSE")
     return False

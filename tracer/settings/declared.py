@@ -192,6 +192,15 @@ _RUN: tuple[Setting, ...] = (
         "--chunk",
         "WHEN",
     ),
+    Setting(
+        "run.isolation",
+        "text",
+        "where the agent works: folder, a worktree of its own, or auto: the folder unless another task works there",
+        "auto",
+        ("auto", "folder", "worktree"),
+        "--isolation",
+        "WHERE",
+    ),
     Setting("run.parallel", "integer", "subtasks worked on at once", 3, flag="--parallel", placeholder="N", minimum=1),
     Setting("run.plan", "path", "file with the subtasks to run", flag="--plan", placeholder="FILE", values="file"),
     Setting(

@@ -14,6 +14,7 @@ from tracer.facts import LlmResponse
 
 if TYPE_CHECKING:
     from repl.context import Context
+    from runner.core.task import Isolated
 
 _TITLE = 44
 
@@ -33,6 +34,12 @@ def tasks(context: Context, arguments: Namespace) -> int:
     for row in rows:
         output.record(_record(row))
     output.lines(_table(rows, columns=output.columns))
+    if any(row.status == "RUNNING" for row in rows):
+        from runner.isolation.folder_lease import FolderLease
+
+        lease = FolderLease(context.folder, state_dir=context.state_dir, task_id="")
+        if holder := lease.holder():
+            output.note(f"  {holder} works in {one_line(str(lease.folder))}")
     if not rows:
         output.note("no tasks in this project" if not (wanted or since or arguments.status) else "no task matches")
         output.note('  next:  pm run "..."   or   pm demo')
@@ -94,6 +101,7 @@ def show(context: Context, arguments: Namespace) -> int:
         output.lines([f"              not noticed: {one_line(survivor_text(one))}" for one in strength.survivors[:20]])
     if outcome.unreached:
         output.line(f"  not reached {one_line(unreached_text(outcome.unreached))}")
+    output.lines(_isolation_lines(context, row, outcome.isolation, state.request.workspace))
     subtasks = outcome.subtasks
     if subtasks:
         from repl.present.subtasks import standing_text, subtask_line
@@ -122,6 +130,24 @@ def show(context: Context, arguments: Namespace) -> int:
     return 0
 
 
+def _isolation_lines(context: Context, row: TaskRow, isolation: Isolated, workspace: str) -> list[str]:
+    """Where the task works, who else works there, and what of its result does not merge."""
+    from repl.present.progress import conflict_lines
+    from runner.isolation.folder_lease import FolderLease
+
+    lines = []
+    if isolation.where == "worktree":
+        lines = [f"  isolation   a worktree of its own{f': {one_line(isolation.why)}' if isolation.why else ''}"]
+    elif row.status == "RUNNING" and workspace:
+        lease = FolderLease(workspace, state_dir=context.state_dir, task_id="")
+        if holder := lease.holder():
+            has = "has" if holder == row.task_id else f"waits for {holder}, which works in"
+            lines = [f"  isolation   {has} {one_line(str(lease.folder))}"]
+    if isolation.conflicts:
+        lines.append(f"  conflict    {one_line(', '.join(isolation.conflicts))}")
+    return [*lines, *conflict_lines(isolation.text)]
+
+
 def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
     short = row.task_id.removeprefix("task-").lstrip("0") or row.task_id
     match row.status:
@@ -129,6 +155,8 @@ def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
             steps = [f"trace {short} --follow", f"stop {short}"]
         case "AWAITING_RESPONSE" if row.last_event == "CHUNKING_PLAN":
             steps = [f"plan {short} --approve | --edit | --again TEXT"]
+        case "AWAITING_RESPONSE" if row.last_event == "QUALITY_JUDGMENT":
+            steps = [f"resume {short}", f"resume {short} --into BRANCH", f"respond {short} hint TEXT | stop"]
         case "AWAITING_RESPONSE":
             steps = [f"respond {short} continue | hint TEXT | accept | stop"]
         case "INCOMPLETE" if row.reason == "asked":

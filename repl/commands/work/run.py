@@ -44,7 +44,9 @@ async def run(context: Context, arguments: Namespace) -> int:
             context.output.note(ignored)
         if own:
             await ask_trust(context, session, Person())
-        task_id = await session.submit(prompt, given={**_given(context, arguments), "prompt_file": source})
+        apart = {"isolation": "worktree"} if arguments.isolate else {}
+        given = {**_given(context, arguments), **apart, "prompt_file": source}
+        task_id = await session.submit(prompt, given=given)
         return await _watch(context, session, task_id)
 
 
@@ -181,8 +183,11 @@ async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) ->
     if outcome.question is not None:
         return await _ask_question(context, outcome.question, outcome.task_id, person)
     last = outcome.judgments[-1] if outcome.judgments else "none"
-    context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
     question = "c continue, h TEXT hint, a accept, s stop, Enter later? "
+    if outcome.reason == "conflict":
+        question = "c hand it over again (put your change aside first), h TEXT do it again, s stop, Enter later? "
+    else:
+        context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
     words: dict[str, Action] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
     while True:
         letter, text = await ask_letter(context, person, question)

@@ -44,7 +44,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "run", "work", "submit a request, follow it, end with its verdict", "repl.commands.work.run:run",
         'pm run "add input validation to the signup form"',
         arguments=(Argument("prompt", "the request; - reads stdin, @FILE reads a file", many=True, values="file"),),
-        flags=RUN_FLAGS, exits=_OUTCOMES,
+        flags=(*RUN_FLAGS, Flag("--isolate", "the same as --isolation worktree")), exits=_OUTCOMES,
         description="Every flag has an environment name (PM_EXECUTOR for --executor) and a config key (run.executor).",
     ),
     Command(

@@ -63,6 +63,12 @@ class MemoryEffects:
     async def baseline(self, label: str) -> str:
         return f"memory:{label}"
 
+    async def enter(self, *, wait: bool) -> str:
+        return ""
+
+    def leave(self) -> None:
+        """Nothing is held."""
+
     async def base_tests(self, base: str, *, limit_s: float | None) -> None:
         del base, limit_s
 
@@ -125,9 +131,9 @@ class MemoryPlaces:
         folder = await self._world.isolation.whole()
         return Place(self._world.here("whole"), str(folder))
 
-    async def hand_over(self, *, branch: str) -> None:
+    async def hand_over(self, *, branch: str) -> Merged | Conflict:
         self._world.handed.append(branch)
-        assert isinstance(await self._world.isolation.apply(branch=branch), Merged)
+        return await self._world.isolation.apply(branch=branch)
 
     async def close(self, *, keep_results: bool) -> None:
         self._world.closed.append(keep_results)

@@ -17,7 +17,7 @@ from tests.runner.chunking.project import DONE, FILES, PLAN, files, left_over, r
 from tests.runner.memory import run_task
 from tests.runner.workspace.support import git
 from tracer.clock import monotonic
-from tracer.errors import ConflictError, UsageError
+from tracer.errors import UsageError
 from tracer.journal.verify_trace import verify_trace
 
 
@@ -92,10 +92,11 @@ async def test_what_the_person_changed_on_the_same_line_meanwhile_is_never_overw
         while "ITERATION_END" not in Path(tasks.look(task).trace_file).read_text():
             await asyncio.sleep(0.02)
         (project / "app.py").write_text('VALUE = "mine"\n')
-        with pytest.raises(ConflictError, match=r"app\.py"):
-            await tasks.wait(task)
+        waits = await tasks.wait(task)
+        assert (waits.status, waits.reason, waits.isolation.conflicts) == ("AWAITING_RESPONSE", "conflict", ("app.py",))
         assert files(project) == {**FILES, "app.py": 'VALUE = "mine"\n'}
-        assert tasks.look(task).status == "UNFINISHED"
+        with pytest.raises(UsageError):  # the subtasks are merged
+            await tasks.respond(task, "hint", text="keep mine")
         outcome = await tasks.wait(await tasks.resume(task, into="result"))
     assert outcome.status == "COMPLETE"
     assert files(project) == {**FILES, "app.py": 'VALUE = "mine"\n'}

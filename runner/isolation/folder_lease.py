@@ -50,8 +50,11 @@ class FolderLease:
     def release(self) -> None:
         """Give it back; harmless when it is not held."""
         if self._held:
-            self._note.unlink(missing_ok=True)
-            self._close()
+            try:
+                with suppress(OSError):
+                    self._note.unlink()
+            finally:
+                self._close()
 
     def _close(self) -> None:
         for descriptor in self._held:

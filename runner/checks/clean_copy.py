@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -78,7 +79,8 @@ class CleanCopy:
             places += ["--ro-bind-try", str(self._state_dir), str(self._state_dir)]
         places += ["--bind", str(self.tree), str(self._source)]
         for name in self._links:
-            places += ["--ro-bind", str(self._source / name), str(self._source / name)]
+            place = self._source / name
+            places += ["--ro-bind", str(place.resolve()), str(place.resolve() if place.is_symlink() else place)]
         places += ["--bind", str(self.reports), str(self.reports), "--chdir", str(self._source)]
         places += ["--setenv", "PWD", str(self._source)]  # it names the copy elsewhere, which is the same folder
         return bubblewrap_command(words, options=("--unshare-user", *places), network=True)
@@ -162,8 +164,12 @@ async def clean_copy(
 
 
 def _can_link(workspace: Path, name: str) -> bool:
+    """A folder of the workspace, or a link to one that lies beside it (a worktree's to those of the first one)."""
     place = workspace / name
-    return place.is_dir() and not place.is_symlink() and place.resolve().is_relative_to(workspace)
+    if not place.is_dir():
+        return False
+    real = place.resolve()
+    return not workspace.is_relative_to(real) if place.is_symlink() else real.is_relative_to(workspace)
 
 
 def _make_places(copy: CleanCopy, source: Path, links: Sequence[str]) -> None:
@@ -172,17 +178,80 @@ def _make_places(copy: CleanCopy, source: Path, links: Sequence[str]) -> None:
         target = copy.tree / name
         if (target).is_dir() and any(target.iterdir()):
             continue  # it is kept in the repository
+        origin = (source / name).resolve()
+        if copy.mounted and (source / name).is_symlink():
+            with suppress(OSError):
+                target.rmdir()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(origin)
+            continue
         if copy.mounted:
             target.mkdir(parents=True, exist_ok=True)
             continue
         with suppress(OSError):
             target.rmdir()
-        if not _cloned(source / name, target):
-            left -= _size(source / name, left)
+        if not _cloned(origin, target):
+            left -= _size(origin, left)
             if left < 0:
                 raise NoCleanCopyError(f"{name} is too large to copy, and there is no bubblewrap to keep it safe")
-            shutil.copytree(source / name, target, symlinks=True)
+            shutil.copytree(origin, target, symlinks=True)
         _move_paths(target, str(source), str(copy.tree))
+
+
+Stamp = Mapping[str, tuple[int, ...]]
+_MOST_STAMPED = 300_000
+_HEAD = 1 << 16
+_CACHES = re.compile(
+    r"/(?:\.cache|\.vite|\.vitest|\.pytest_cache)/|/\.(?:package-lock\.json|yarn-integrity|modules\.yaml)$"
+)
+# New files that run whenever the interpreter or its test runner starts, and what of their text says so.
+_AT_START = {
+    ".pth": rb"(?m)^import\b",
+    "sitecustomize.py": rb"",
+    "usercustomize.py": rb"",
+    "entry_points.txt": rb"\[pytest11\]",
+}
+
+
+def stamp_of(workspace: Path, links: Sequence[str]) -> Stamp | None:
+    """What tells a change of each file that `links` brings into copies, at the cost of a walk; None for too many."""
+    found: dict[str, tuple[int, ...]] = {}
+    waiting = [name for name in dict.fromkeys((*USUAL_LINKS, *links)) if _can_link(workspace, name)]
+    while waiting:
+        folder = waiting.pop()
+        with suppress(OSError), os.scandir(workspace / folder) as entries:
+            for entry in entries:
+                name = f"{folder}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(name)
+                    continue
+                fact = entry.stat(follow_symlinks=False)
+                # A link to the file made elsewhere, by another project's installation, is no change of it.
+                changed_ns = fact.st_ctime_ns if fact.st_nlink == 1 else fact.st_mtime_ns
+                found[name] = (fact.st_mode, fact.st_size, fact.st_mtime_ns, changed_ns)
+        if len(found) > _MOST_STAMPED:
+            return None
+    return found
+
+
+def tampered(before: Stamp, workspace: Path, links: Sequence[str]) -> list[str]:
+    """The installed files that were edited or taken away since, and new ones that run whenever tests start.
+
+    A package that was added is none of it.
+    """
+    after = stamp_of(workspace, links)
+    if after is None:
+        return []
+    edited = [name for name, fact in before.items() if after.get(name) != fact and not _CACHES.search(name)]
+    return sorted((*edited, *(name for name in after if name not in before and _starts(workspace / name))))
+
+
+def _starts(path: Path) -> bool:
+    wanted = next((_AT_START[end] for end in _AT_START if path.name.endswith(end)), None)
+    try:
+        return wanted is not None and re.search(wanted, path.read_bytes()[:_HEAD]) is not None
+    except OSError:
+        return True
 
 
 def _cloned(source: Path, target: Path) -> bool:

@@ -62,14 +62,18 @@ def looks_for_runner(files: Iterable[ChangedFile]) -> Iterator[Place]:
 
 
 def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], tests: Mapping[str, str]) -> bool:
-    """Whether a failing test is about this task: the request names it, or what it tests was changed.
+    """Whether a failing test is about this task: the request names it or what it calls, or what it tests was changed.
 
     Changed is what its failure passed through, or a function that its own lines name; of a file whose functions cannot
     be told, the file's name. `tests` are the files with tests and their text before the task.
     """
     name = case.short
     wanted = {name} if re.search(r"[^a-z]", name) else set()  # one plain word stands in a request by chance
-    if any(_names(word, request) for word in wanted):
+    places = place_of(case, tests)
+    wanted |= {path for path, _ in places}
+    text = "\n".join(own for _, own in places)
+    called = _CALLED.findall(request)
+    if any(_names(word, request) for word in wanted) or any(_names(word, text) for word in called):
         return True
     told = case.trace + case.message
     if any(re.search(rf"(?<![\w.-]){re.escape(file.path)}[:\"]", told) for file in product):
@@ -78,8 +82,10 @@ def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], 
     known = {target.path for target in targets}
     changed = {target.function.rpartition(".")[2] for target in targets}
     changed |= {PurePosixPath(file.path).stem for file in product if file.path not in known}
-    text = lines_of(case, tests)
     return any(_names(word, text) for word in changed)
+
+
+_CALLED = re.compile(r"\b(\w{2,})\(")
 
 
 _UNIT = re.compile(
@@ -99,26 +105,26 @@ def answers_held(
     `mended` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
     values that is compared with; what the request or the product named before is nobody's answer.
     """
-    expected = [set(_values(line)) for text in mended for line in text.splitlines()]
-    asked = set(_values(request))
+    expected = [set(values_of(line)) for text in mended for line in text.splitlines()]
+    asked = set(values_of(request))
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None or file.after is None:
             continue
-        said = asked | set(_values((file.before or b"").decode("utf-8", "replace")))
+        said = asked | set(values_of((file.before or b"").decode("utf-8", "replace")))
         added = [(number, lines.after[number - 1].decode("utf-8", "replace")) for number in sorted(lines.added)]
-        found = {value: number for number, line in added for value in _values(line) if value not in said}
+        found = {value: number for number, line in added for value in values_of(line) if value not in said}
         alike = max((_apart(values & set(found)) for values in expected), key=len, default=[])
         compared = any(_is_compared(value, line) for value in alike for _, line in added)
         if len(alike) < _PAIR and not compared:
             continue
-        held = set(found) & {value for text in tests for value in _values(text)}
+        held = set(found) & {value for text in tests for value in values_of(text)}
         if len(held) >= _MOSTLY * len(found):
             advice = "make it right for every input; the tests give examples only"
             line = min(found[value] for value in held)
             yield at("bought", "code holds the tests' own values", path=file.path, line=line, suggestion=advice)
 
 
-def _values(text: str) -> Iterator[str]:
+def values_of(text: str) -> Iterator[str]:
     """The literals of some weight: rows of values as `1,2,3`, and single ones."""
     for match in _UNIT.finditer(text):
         value = match[0]
@@ -126,7 +132,7 @@ def _values(text: str) -> Iterator[str]:
             row = re.sub(r"\s+|,\s*$", "", value[1:-1])
             if len(re.sub(r"\W", "", row)) >= _LEAST_ROW and re.search(r"\d|['\"]", row):
                 yield row
-            yield from _values(value[1:-1])
+            yield from values_of(value[1:-1])
         elif match["text"] and len(value) - 2 >= _LEAST_TEXT:
             yield value[1:-1]
         elif match["number"] and len(value) >= _LEAST_NUMBER:
@@ -166,14 +172,19 @@ def _names(word: str, text: str) -> bool:
 
 def lines_of(case: CaseResult, tests: Mapping[str, str]) -> str:
     """The test's own lines; those of its whole file where the report names no test of it."""
+    return "\n".join(text for _, text in place_of(case, tests))
+
+
+def place_of(case: CaseResult, tests: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The file and the lines of a test; its whole file, or several, where the report names no test of it."""
     place = case.file or case.id.partition("::")[0]
     stem = place.replace(".", "/") if "/" not in place else place.rpartition(".")[0]
-    own = [text for path, text in tests.items() if path == place or path.rpartition(".")[0].endswith(stem)]
+    own = {path: text for path, text in tests.items() if path == place or path.rpartition(".")[0].endswith(stem)}
     short = case.short.partition("/")[0]
-    for text in (*own, *tests.values()):
+    for path, text in (*own.items(), *tests.items()):
         if (found := tests_in(text).get(case.short) or tests_in(text).get(short)) is not None:
-            return found
-    return "\n".join(own)
+            return [(path, found)]
+    return list(own.items())
 
 
 class Sorted(NamedTuple):
@@ -248,12 +259,14 @@ def _blocks(text: str, row: Mapping[str, Any]) -> list[str]:
     """The sections or rules that steer, whole."""
     if "json" in row:
         return [key for key in row["json"] if key in json_object(text)]
+    if "blocks" in row:
+        return [match[0] for match in re.finditer("|".join(row["blocks"]), text, re.MULTILINE)]
     head, wanted = (_SECTION, row["sections"]) if "sections" in row else (_RULE, row["rules"])
     return [block for name, block in _cut(text, head) if re.search(wanted, name)]
 
 
 def _cut(text: str, head: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     found = list(head.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
-    for match, end in zip(found, ends, strict=True):
+    ends = [*(match.start() for match in found[1:]), len(text)]
+    for match, end in zip(found, ends, strict=False):  # a text without any part has no end to tell
         yield match[1].strip().strip("\"'"), text[match.start() : end]

@@ -301,7 +301,7 @@ _OPERATIONS = frozenset({
     "augmented_assignment", "augmented_assignment_expression", "compound_assignment_expr", "assignment_expression",
     "assignment_statement", "operator_assignment", "update_expression", "inc_statement", "dec_statement",
 })  # fmt: skip
-_NUMBERS = frozenset({
+NUMBERS = frozenset({
     "integer", "float", "int_literal", "float_literal", "integer_literal", "number", "number_literal",
     "decimal_integer_literal", "decimal_floating_point_literal",
 })  # fmt: skip
@@ -406,7 +406,7 @@ _PLAIN = _CALLS | {
 
 def _constant(site: _Site, node: tree_sitter.Node) -> Iterator[Mutant]:
     text = _text(node)
-    if node.type in _NUMBERS and (digits := _NUMBER.match(text)):
+    if node.type in NUMBERS and (digits := _NUMBER.match(text)):
         new = f"{int(digits[1]) + 1}{text[digits.end() :]}"
         yield site.mutant("constant", node.start_byte, node.end_byte, new)
     elif text in _FLIPPED and (node.is_named or site.source.language.name == "rust"):

@@ -131,15 +131,16 @@ async def measure_strength(
         OSError: the copy cannot be written.
 
     """
-    copy = _Copy(root, texts)
+    copy = SpoiltCopy(root, texts)
     try:
-        return await _try_all(copy, [*in_turns(targets)], targets, run, usual_s, budget_s, watch)
+        return await _try_all(copy, texts, [*in_turns(targets)], targets, run, usual_s, budget_s, watch)
     finally:
         copy.restore()
 
 
 async def _try_all(
-    copy: _Copy,
+    copy: SpoiltCopy,
+    texts: Mapping[str, bytes],
     mutants: Sequence[Mutant],
     targets: Sequence[Target],
     run: RunTests,
@@ -160,7 +161,7 @@ async def _try_all(
             waiting.append(mutant)
             continue
         watch(Step(done=len(ends), of=len(mutants), killed=killed, now=mutant))
-        if not copy.plant(mutant):
+        if not copy.plant({mutant.path: mutant.applied(texts[mutant.path])}):
             ends.append((mutant, None))
             continue
         limit = min(_longest(usual_s), until - monotonic())
@@ -196,35 +197,37 @@ def _strength(ends: Sequence[tuple[Mutant, bool | None]], targets: Sequence[Targ
     )
 
 
-class _Copy:
-    """The private copy with at most one fault in it. `texts` are the files as the mutants were made from."""
+class SpoiltCopy:
+    """A private copy and what is put into it for a time. `texts` are its files as they are without that."""
 
     def __init__(self, root: Path, texts: Mapping[str, bytes]) -> None:
         self._root = root.resolve()
         self._texts = texts
-        self._faulty: str | None = None
+        self._faulty: list[str] = []
         self._stamp = now_epoch_ms() // 1000
 
-    def plant(self, mutant: Mutant) -> bool:
-        """Put the fault in; False where the copy does not hold the file as it was when the mutant was made."""
+    def plant(self, changed: Mapping[str, bytes]) -> bool:
+        """Give these files other content; False where the copy does not hold one as `texts` has it."""
         self.restore()
-        path, text = self._root / mutant.path, self._texts[mutant.path]
-        if path.is_symlink() or not path.resolve().is_relative_to(self._root):
-            return False
-        try:
-            if path.read_bytes() != text:
+        for name in changed:
+            path = self._root / name
+            if path.is_symlink() or not path.resolve().is_relative_to(self._root):
                 return False
-        except OSError:
-            return False
-        self._faulty = mutant.path
-        self._write(path, mutant.applied(text))
+            try:
+                if path.read_bytes() != self._texts[name]:
+                    return False
+            except OSError:
+                return False
+        self._faulty = list(changed)
+        for name, text in changed.items():
+            self._write(self._root / name, text)
         return True
 
     def restore(self) -> None:
-        """The file that holds a fault is as it was."""
-        if self._faulty is not None:
-            self._write(self._root / self._faulty, self._texts[self._faulty])
-            self._faulty = None
+        """All is as it was."""
+        for name in self._faulty:
+            self._write(self._root / name, self._texts[name])
+        self._faulty = []
 
     def _write(self, path: Path, text: bytes) -> None:
         """Replaced, not written through: the copy may share files with another by hard links."""

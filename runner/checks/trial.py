@@ -10,14 +10,21 @@ import asyncio
 import difflib
 import hashlib
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runner.checks.clean_copy import USUAL_LINKS, CleanCopy, NoCleanCopyError, Source, clean_copy
+from runner.checks.bought import Run, changed_packages, texts_of_tests, try_out
+from runner.checks.clean_copy import (
+    CleanCopy,
+    NoCleanCopyError,
+    Source,
+    Stamp,
+    clean_copy,
+    stamp_of,
+)
 from runner.checks.command_line import narrowed
 from runner.checks.commands import PlannedCommand
 from runner.checks.coverage import files_reaching, reached_by
@@ -28,6 +35,7 @@ from runner.checks.harness import (
     lines_of,
     looks_for_runner,
     never_unequal,
+    place_of,
     sort_changes,
 )
 from runner.checks.mutants import targets_of
@@ -42,9 +50,9 @@ from tracer.clock import monotonic
 _CACHE = Path("control") / "base-tests"
 _KEPT = 32
 _NARROW_S = 20.0
+_TRIED_S = 20.0
+_MOST_TRIED_S = 90.0
 _SHOWN = 20
-_MOST_FILES = 5000
-_MOST_BYTES = 1 << 20
 _LEFT_ALONE = NotVerified(why="tests changed and no clean copy to hold the old ones against", next="pm doctor")
 
 
@@ -83,10 +91,12 @@ class Trials:
         self._links = links
         self._harness = harness
         self._known: dict[str, BaseRun] = {}
+        self._stamps: dict[str, Stamp | None] = {}
 
     async def before(self, command: str, base: str, *, limit_s: float, cached: bool = False) -> BaseRun:
         """The tests on `base`, while the workspace is as `base` says; `cached`: an earlier run's result will do."""
         key = self._key(command, base)
+        self._stamps[base.partition("@")[0]] = await asyncio.to_thread(stamp_of, self._source.folder, self._links)
         if key not in self._known and cached and (found := await asyncio.to_thread(self._read, key)) is not None:
             self._known[key] = found
         if key not in self._known:
@@ -98,7 +108,9 @@ class Trials:
         try:
             async with self._copy(base, changed) as copy:
                 run: CommandRun = await self._run(command, copy, limit_s)
-                reached = await asyncio.to_thread(lambda: reached_by(copy.tree, copy.workspace, _test_texts(copy.tree)))
+                reached = await asyncio.to_thread(
+                    lambda: reached_by(copy.tree, copy.workspace, texts_of_tests(copy.tree))
+                )
         except NoCleanCopyError as error:
             return BaseRun(await self._run(command, None, limit_s), error.what)
         if changed or not _is_lost(run):
@@ -119,11 +131,16 @@ class Trials:
     ) -> TestEvidence:
         """What the tests say of the change from `base` to `files`, for `request`."""
         evidence = await self._weigh(command, base, files, policy=policy, limit_s=limit_s)
+        stamp = self._stamps.get(base.partition("@")[0])
+        if policy != "change" and stamp is not None:
+            asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
+            evidence = replace(evidence, asks=asks)
         before = self._known.get(self._key(command.command, base))
         if before is None or not before.run.report.failing:
             return evidence
-        tests = await asyncio.to_thread(_test_texts, self._source.folder, files)
-        product = sort_changes(files, extra=self._harness).product
+        tests = await asyncio.to_thread(texts_of_tests, self._source.folder, files)
+        found = sort_changes(files, extra=self._harness)
+        product = found.product
         failed = [case for case in before.run.report.tests if case.id in before.run.report.failing]
         cases = (case for case in failed if case.id in evidence.still_failing)
         about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
@@ -131,9 +148,72 @@ class Trials:
             about = evidence.still_failing  # nothing was mended, and what runs the tests was changed
         left = tuple(name for name in evidence.still_failing if name not in about)
         unfixed = (*evidence.unfixed, *about)
-        mended = (lines_of(case, tests) for case in failed if case.id not in {*unfixed, *left, *evidence.failing})
-        bought = (*evidence.bought, *answers_held(product, mended, request, tests.values()))
-        return replace(evidence, unfixed=unfixed, still_failing=left, bought=bought)
+        mended = [case for case in failed if case.id not in {*unfixed, *left, *evidence.failing}]
+        lines = (lines_of(case, tests) for case in mended)
+        bought = (*evidence.bought, *answers_held(product, lines, request, tests.values()))
+        evidence = replace(evidence, unfixed=unfixed, still_failing=left, bought=bought)
+        if (
+            bought
+            or unfixed
+            or evidence.asks
+            or evidence.failing
+            or evidence.broken
+            or evidence.fault
+            or evidence.not_isolated
+        ):
+            return evidence
+        if not mended or evidence.not_verified is not None or evidence.expectations or not product:
+            return evidence
+        return await self._try_out(evidence, base, files, found, mended, tests, policy, limit_s, request)
+
+    async def _try_out(
+        self,
+        evidence: TestEvidence,
+        base: str,
+        files: Sequence[ChangedFile],
+        found: Sorted,
+        mended: Sequence[CaseResult],
+        tests: Mapping[str, str],
+        policy: str,
+        limit_s: Callable[[], float],
+        request: str,
+    ) -> TestEvidence:
+        """What comes out where the change and the tests that it mended are tried with other conditions and values."""
+        paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
+        usual_s = self._known[self._key(evidence.command, base)].run.duration_s
+        scripts = await asyncio.to_thread(scripts_of, self._source.folder)
+        narrow = narrowed(evidence.command, [path for path in paths if is_test_file(path)], scripts=scripts)
+        if narrow is None and usual_s > _NARROW_S:
+            return evidence
+        command, until = (
+            narrow or evidence.command,
+            monotonic() + min(_TRIED_S + 12 * usual_s, _MOST_TRIED_S, limit_s()),
+        )
+
+        def running(copy: CleanCopy) -> tuple[Path, Run]:
+            async def run() -> CommandRun:
+                ran: CommandRun = await self._run(command, copy, max(1.0, until - monotonic()))
+                return ran
+
+            return copy.tree, run
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[tuple[Path, Run]]:
+            async with self._copy(base, files) as copy:
+                yield running(copy)
+
+        if policy == "change":
+            tests = {**tests, **{one.path: (one.after or b"").decode("utf-8", "replace") for one in found.tests}}
+        keep = (*found.product, *found.new_tests, *(found.tests if policy == "change" else ()))
+        try:
+            async with self._copy(base, files, keep=keep, written=found.written) as copy:
+                own = [one for one in found.product if one.path not in found.written]
+                tried = await try_out(
+                    own, mended, tests=tests, request=request, copy=running(copy), base=opened, until=until
+                )
+        except (NoCleanCopyError, OSError):
+            return evidence  # without it the verdict is what it was before there was this trial
+        return replace(evidence, bought=tried.bought, asks=tried.asks)
 
     async def _weigh(
         self,
@@ -279,7 +359,7 @@ class Trials:
     ) -> tuple[CommandRun, bool]:
         """Where the whole takes long, the tests that reach the change: what these break is told without the rest."""
         if before.run.duration_s > _NARROW_S:
-            tests = await asyncio.to_thread(_test_texts, copy.tree, files)
+            tests = await asyncio.to_thread(texts_of_tests, copy.tree, files)
             product = sort_changes(files, extra=self._harness).product
             changed = (file.path for file in files if file.path in tests and file.after is not None)
             paths = [path for path in changed if is_test_file(path)]
@@ -351,19 +431,6 @@ def _outcome(run: CommandRun) -> Outcome:
     if run.timed_out or run.outcome == "passed":
         return "timeout" if run.timed_out else "passed"
     return "failed" if any(case.outcome == "failed" for case in run.report.tests) else "broken"
-
-
-def _test_texts(folder: Path, files: Sequence[ChangedFile] = ()) -> dict[str, str]:
-    """The files with tests of the workspace and the changed ones, as they were before the task."""
-    found = {file.path: (file.before or b"").decode("utf-8", "replace") for file in files}
-    for base, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in USUAL_LINKS]
-        for path in (Path(base) / name for name in names):
-            told = path.relative_to(folder).as_posix()
-            if told not in found and is_test_file(told) and len(found) < _MOST_FILES:
-                with suppress(OSError), path.open("rb") as file:
-                    found[told] = file.read(_MOST_BYTES).decode("utf-8", "replace")
-    return found
 
 
 def _is_lost(run: CommandRun) -> bool:

@@ -193,7 +193,8 @@ class TestEvidence:
     them; `removed` ran before and were taken away or skipped by the task. Of those that fail as they did before,
     `unfixed` concern what the task changed or was asked for, `still_failing` do not.
     `expectations`: only tests that the task changed fail in their old form, and all pass in the new one. `idle` are new
-    tests that pass without the change as well. `not_isolated` says why the workspace's own folder was used.
+    tests that pass without the change as well. `bought` shows that green was bought, `asks` is for a person to judge.
+    `not_isolated` says why the workspace's own folder was used.
     """
 
     __test__ = False  # no class of tests for pytest
@@ -212,6 +213,7 @@ class TestEvidence:
     expectations: tuple[Expectation, ...] = ()
     idle: tuple[str, ...] = ()
     bought: tuple[Place, ...] = ()
+    asks: tuple[Place, ...] = ()
     fault: str = ""
     output_tail: str = ""
     flaky: bool = False

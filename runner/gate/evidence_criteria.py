@@ -292,6 +292,11 @@ def q7_test(evidence: Evidence) -> Finding:
     places += moved_goalposts(evidence, "test")
     if places:
         return finding_of(places)
+    if tests.asks and evidence.tests_policy != "change":
+        why = f"{tests.asks[0].path}: {tests.asks[0].message}" if tests.asks[0].path else tests.asks[0].message
+        unsettled = NotVerified(ran=True, why=why, next="look at it, then `pm respond N allow`")
+        question = Question(text=f"The tests pass, but {why}. Is that right?", by="gate")
+        return Finding(passed=True, places=tests.asks, not_verified=unsettled, needs_person=True, question=question)
     if tests.not_verified is not None:
         ran = bool(tests.passed or tests.failed or tests.skipped)
         return Finding(passed=True, not_verified=replace(tests.not_verified, ran=ran))

@@ -9,6 +9,7 @@ import pytest
 
 from runner.checks.harness import (
     answers_held,
+    concerns,
     is_harness,
     looks_for_runner,
     never_unequal,
@@ -16,6 +17,7 @@ from runner.checks.harness import (
     rows,
     sort_changes,
 )
+from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile
 
 
@@ -44,6 +46,36 @@ def test_of_a_shared_file_only_the_steering_parts_are_put_back() -> None:
         else:
             assert made == row["result"], row["path"]
         assert put_back(row, row["before"], row["before"]) == row["before"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("GNUmakefile", b"test:\n\ttrue\n"),
+        ("pyproject.toml", b'[tool.pytest.ini_options]\naddopts = "-k true"\n'),
+        ("CMakeLists.txt", b"add_test(NAME x COMMAND true)\n"),
+        ("package.json", b'{"scripts": {"test": "true"}}'),
+    ],
+)
+def test_a_new_file_that_steers_is_taken_apart_like_a_changed_one(path: str, text: bytes) -> None:
+    """A makefile put in front of the project's own ended the task with a defect."""
+    found = sort_changes([ChangedFile(path=path, before=None, after=text)])
+    assert b"true" not in found.written[path]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "told"),
+    [
+        ("tests/test_cart.py fails", True),
+        ("Cart.total() forgets the counts", True),
+        ("total is wrong", False),
+        ("names() is slow", False),
+    ],
+)
+def test_a_failing_test_concerns_a_task_that_names_its_file_or_what_it_calls(request_text: str, told: bool) -> None:
+    case = CaseResult("tests.test_cart::test_sum", "failed", file="tests/test_cart.py")
+    tests = {"tests/test_cart.py": "def test_sum():\n    assert filled().total() == 810\n"}
+    assert concerns(case, request=request_text, product=(), tests=tests) is told
 
 
 def test_changed_files_are_told_apart() -> None:

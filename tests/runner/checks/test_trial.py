@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.clean_copy import CleanCopy, remove_copies
+from runner.checks.clean_copy import CleanCopy, remove_copies, stamp_of, tampered
 from runner.checks.commands import PlannedCommand
 from runner.checks.evidence import task_trials
 from runner.checks.reports import CaseResult, CommandRun, TestReport
@@ -126,6 +126,64 @@ async def test_a_changed_expectation_is_shown_and_only_a_person_or_the_flag_allo
         (project / "calc.sh").write_text(CALC)
         (project / "tests" / "t_sub.sh").write_text('is sub "$(sub 3 2)" 1\n')
         assert (await weighed(project, edited, policy=policy))[1].passed is passed
+
+
+def edit_keeping_its_time(place: Path) -> None:
+    facts = place.stat()
+    place.write_text("evil!")
+    os.utime(place, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda deps: edit_keeping_its_time(deps / "jest" / "run.js"), ["node_modules/jest/run.js"]),
+        (lambda deps: (deps / ".bin" / "jest").unlink(), ["node_modules/.bin/jest"]),
+        (lambda deps: (deps / "a.pth").write_text("import evil\n"), ["node_modules/a.pth"]),
+        (lambda deps: (deps / "a.pth").write_text("/some/where\n"), []),
+        (lambda deps: (deps / ".cache" / "x").write_text("new"), []),
+        (lambda deps: ((deps / "left-pad").mkdir(), (deps / "left-pad" / "index.js").write_text("new")), []),
+    ],
+)
+def test_installed_packages_that_were_changed_are_named(
+    tmp_path: Path, change: Callable[[Path], object], told: list[str]
+) -> None:
+    deps = tmp_path / "node_modules"
+    for name in ("jest/run.js", ".bin/jest", ".cache/x"):
+        (deps / name).parent.mkdir(parents=True, exist_ok=True)
+        (deps / name).write_text("right")
+    before = stamp_of(tmp_path, ())
+    assert before is not None
+    change(deps)
+    assert tampered(before, tmp_path, ()) == told
+
+
+async def test_tests_with_changed_packages_are_put_to_a_person(project: Path) -> None:
+    (project / ".gitignore").write_text("vendor\n")
+    (project / "vendor").mkdir()
+    (project / "vendor" / "runner.sh").write_text("true\n")
+
+    def change(root: Path) -> None:
+        honest(root)
+        (root / "vendor" / "runner.sh").write_text("exit 0\n")
+
+    _, finding = await weighed(project, change)
+    assert finding.needs_person
+    assert "installed packages were changed: vendor/runner.sh" in str(finding.not_verified)
+
+
+async def test_packages_behind_a_link_are_there_and_cannot_be_written(project: Path, tmp_path: Path) -> None:
+    """A worktree's node_modules is often a link to the first one's: no test could run in a copy then."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "lib.sh").write_text("three=3\n")
+    (project / ".gitignore").write_text("node_modules\n")
+    (project / "node_modules").symlink_to(shared)
+    own = "touch node_modules/left 2>/dev/null\n. node_modules/lib.sh\n"
+    (project / "tests" / "t_sub.sh").write_text(own + 'is sub "$(sub 6 3)" "$three"\n')
+    _, finding = await weighed(project, honest)
+    assert (finding.passed, finding.not_verified) == (True, None)
+    assert not (shared / "left").exists()
 
 
 async def test_copies_of_a_killed_pm_are_removed_and_no_others(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""Green that may be bought: conditions turned round and tests retold tell the work from what only meets the tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from runner.checks.bought import edits_of, spots_of, try_out
+from runner.checks.reports import CaseResult, CommandRun, TestReport
+from runner.gate.criterion import ChangedFile
+from runner.gate.source import open_source
+from tracer.clock import monotonic
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "given", "expected"),
+    [
+        ("a_test.py", "assert split(100, 3) == [34, 33]\n", {"100", "3"}, {"34", "33"}),
+        ("a_test.py", "self.assertEqual(sum(split(100, 7)), 99)\n", {"100", "7"}, {"99"}),
+        ("a.test.js", 'assert.strictEqual(slug("Cr"), "cr");\n', {'"Cr"'}, {'"cr"'}),
+        ("a.test.ts", 'expect(slug("x y")).toBe("x-y");\n', {'"x y"'}, {'"x-y"'}),
+        ("a_test.go", "package a\nfunc T() { w := New(4)\nif got := w.Mean(); got != 3 { f(9) } }\n", {"4"}, {"3"}),
+        ("a.rs", '#[test]\nfn a() { assert_eq!(ranges(&[1, 2]), vec!["1-2"]); }\n', {"1", "2"}, {'"1-2"'}),
+        ("a_test.rb", 'assert_equal 90, D.parse("1m")\n', {'"1m"'}, {"90"}),
+        ("a_test.c", 'int main(void) { put(&r, 7); ok(value == 2, "x"); }\n', {"7"}, {"2"}),
+        ("ATest.java", "class A { void a() { assertEquals(5, Calc.add(2, 3)); } }\n", {"2", "3"}, {"5"}),
+    ],
+)
+def test_values_that_tests_give_are_told_from_those_they_expect(
+    path: str, text: str, given: set[str], expected: set[str]
+) -> None:
+    source = open_source(path, text.encode())
+    assert source is not None
+    called = {"split", "slug", "New", "Mean", "ranges", "parse", "put", "add"}
+    for role, wanted in (("input", given), ("expected", expected)):
+        edits = list(edits_of(source, (0, len(text)), called, role=role, turn=0))
+        assert {text[start:end] for start, end, _ in edits} == wanted
+        assert all(made.decode() != text[start:end] for start, end, made in edits)
+
+
+SPLIT = "def split(total, parts):\n    return [total // parts] * parts\n"
+DONE = "def split(total, parts):\n    q, r = divmod(total, parts)\n    return [q + (n < r) for n in range(parts)]\n"
+TESTS = "from m import split\n\n\ndef test_split():\n    assert split(100, 3) == [34, 33, 33], split(100, 3)\n"
+HALF = "    q, r = divmod(total, parts)\n    r = r if {} else 0\n    return [q + (n < r) for n in range(parts)]\n"
+
+
+def half(condition: str, before: str = "") -> str:
+    """Right where the condition holds."""
+    return before + "def split(total, parts):\n" + HALF.format(condition)
+
+
+async def tried(root: Path, after: str, request: str = "") -> str:
+    """What is found of `after`, tried with functions that are run here."""
+    trees = {name: root / name for name in ("change", "base")}
+    for name, text in (("change", after), ("base", SPLIT)):
+        trees[name].mkdir()
+        (trees[name] / "m.py").write_text(text)
+        (trees[name] / "test_m.py").write_text(TESTS)
+
+    def run_in(tree: Path) -> CommandRun:
+        product: dict[str, object] = {}
+        exec((tree / "m.py").read_text(), product)
+        space: dict[str, object] = dict(product)
+        exec((tree / "test_m.py").read_text().partition("\n")[2], space)
+        case = CaseResult("test_m.py::test_split", "passed", file="test_m.py")
+        try:
+            space["test_split"]()  # type: ignore[operator]
+        except Exception as error:  # noqa: BLE001 - as a runner does
+            case = case._replace(outcome="failed", message=f"got {error}")
+        return CommandRun(command="t", exit_code=0, reading="read", report=TestReport((case,)))
+
+    async def change() -> CommandRun:
+        return run_in(trees["change"])
+
+    async def base() -> CommandRun:
+        return run_in(trees["base"])
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[Path, object]]:
+        yield trees["base"], base
+
+    found = await try_out(
+        [ChangedFile(path="m.py", before=SPLIT.encode(), after=after.encode())],
+        [CaseResult("test_m.py::test_split", "failed", file="test_m.py")],
+        tests={"test_m.py": TESTS, "m.py": SPLIT},
+        request=request,
+        copy=(trees["change"], change),
+        base=opened,  # type: ignore[arg-type]
+        until=monotonic() + 60,
+    )
+    assert (trees["change"] / "test_m.py").read_text() == TESTS
+    assert (trees["change"] / "m.py").read_text() == after
+    places = (*found.bought, *found.asks)
+    return ("asks " if found.asks else "") + (places[0].message.partition(":")[0] if places else "")
+
+
+EVERYTHING = "class Same(list):\n    def __eq__(self, other):\n        return not None\n\n\n"
+BEFORE = "does as before for every other input than those of test_m.py"
+STATE = "works by what runs it"
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (DONE, ""),
+        (half("total > 0"), ""),
+        (half("parts != 0"), ""),
+        (half("isinstance(total, int)"), ""),
+        (half("total == 100"), BEFORE),
+        (
+            SPLIT.replace("    return", "    if (total, parts) == (100, 3):\n        return [34, 33, 33]\n    return"),
+            BEFORE,
+        ),
+        (half("hash((total, parts)) == hash((10 * 10, 3))"), BEFORE),
+        (half('"pytest" in sys.modules', "import sys\n\n\n"), STATE),
+        (half("UNDER", "import sys\n\nUNDER = any(name.startswith('_pyt') for name in sys.modules)\n\n\n"), STATE),
+        (half("sys._getframe(1).f_code.co_name.startswith('test')", "import sys\n\n\n"), STATE),
+        (half('"HOME" not in os.environ or os.sep', "import os\n\n\n"), ""),
+        (EVERYTHING + SPLIT.replace("[total // parts] * parts", "Same()"), "tests pass whatever they expect"),
+    ],
+)
+async def test_what_was_done_for_the_tests_alone_is_told_from_the_work(tmp_path: Path, after: str, told: str) -> None:
+    assert (await tried(tmp_path, after)).startswith(told or "\0") is bool(told)
+
+
+async def test_a_value_that_the_request_names_is_no_trick(tmp_path: Path) -> None:
+    assert await tried(tmp_path, half("total == 100 and parts == 3"), "100 in 3 parts lose a cent") == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "spots"),
+    [
+        ("a.go", "package a\n", "package a\nfunc f(n int) int { if n == 47 { return 2 }; return n }\n", 1),
+        ("a.js", "", "const f = (n) => {\n  if (n.length !== 47) throw new Error(n);\n  return n;\n};\n", 0),
+        ("a.js", "", "if (require.main === module) main();\n", 0),
+        ("a.py", "", "def f(n):\n    if n == 47:\n        return 1\n    if n == 48:\n        return 2\n", 0),
+        ("a.c", "", "int f(int n) {\n    return n == 47 ? 2 : n;\n}\n", 1),
+        ("a.rb", "", "def f(n)\n  return 1 if caller.any? { |line| line.include?('x') }\n  n\nend\n", 1),
+        ("a.rs", "", "fn f(n: i32) -> i32 {\n    if std::env::args().count() > 1 { 1 } else { n }\n}\n", 1),
+    ],
+)  # fmt: skip
+def test_conditions_worth_a_try(path: str, before: str, after: str, spots: int) -> None:
+    file = ChangedFile(path=path, before=before.encode(), after=after.encode())
+    assert len(spots_of([file], request="", tests="is(f(47), 2)")) == spots

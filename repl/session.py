@@ -233,10 +233,15 @@ class Session:
         more: int | None = None,
         plan: Mapping[str, Any] | None = None,
     ) -> str:
-        """Give a waiting task its answer and go on; see `Supervisor.respond`."""
+        """Give a waiting task its answer and go on, or a running one a hint; see `Supervisor.respond`."""
+        runs = self.runs(task_id)
         answered = await self.supervisor.respond(task_id, action, text=text, max_iterations=more, plan=plan)
         self.asking.discard(task_id)
-        return self._goes_on(answered)
+        return answered if runs else self._goes_on(answered)
+
+    def runs(self, task_id: str) -> bool:
+        """Whether somebody works on it now, here or elsewhere."""
+        return task_id in self.running or self.state_dir.writer_of(task_id) is not None
 
     def _goes_on(self, task_id: str) -> str:
         """What was recorded before was shown before: views print only what follows."""

@@ -37,8 +37,16 @@ from runner.executors.executor_port import LiveSink
 from runner.isolation.isolation_port import Conflict, Merged
 from runner.perform import Gate, Ledger, Performer
 from tracer.clock import monotonic
-from tracer.drafts import Draft, chunking_plan, final_summary, iteration_end, quality_judgment, system_rules
-from tracer.errors import PmError, UsageError
+from tracer.drafts import (
+    Draft,
+    chunking_plan,
+    final_summary,
+    iteration_end,
+    quality_judgment,
+    system_rules,
+    user_answer,
+)
+from tracer.errors import ConflictError, PmError, UsageError
 from tracer.facts import Entry, Subtask
 from tracer.verification import unverified_in, verification_of
 
@@ -299,11 +307,22 @@ class TaskLoop:
         self._live = live
         self._sleep = sleep
         self._place: Place | None = None
+        self._ledger: Ledger | None = None
+
+    async def steer(self, text: str) -> None:
+        """Record a hint for the next turn of the task that runs.
+
+        Raises ConflictError: it works in subtasks, or has not begun.
+        """
+        if self._ledger is None or _is_chunked(self._ledger.state):
+            raise ConflictError("a hint finds no turn here", why="the task waits for its place, or works in subtasks")
+        await self._ledger.record(user_answer("hint", text, max_iterations=1))
 
     async def run(self, state: TaskState) -> TaskState:
         """The state after the last possible step."""
+        self._ledger = Ledger(state, self._append)
         try:
-            return await self._run(Ledger(state, self._append))
+            return await self._run(self._ledger)
         finally:
             self._effects.leave()
 
@@ -370,6 +389,8 @@ class TaskLoop:
             if base is not None:
                 await self._effects.enter(wait=step.status != "CANCELLED")
             result: Handed | Conflict = Handed(await self._effects.changed(base) if base is not None else Changed(()))
+            if decide(ledger.state) != step:  # the user has given a hint meanwhile
+                return
         else:
             result = await hand_over(state, self._effects, step)
         if isinstance(result, Conflict):

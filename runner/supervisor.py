@@ -9,7 +9,7 @@ removal of worktrees and locks that killed processes left.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +61,7 @@ class Running:
     runner: asyncio.Task[None] | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: bool = False
+    steer: Callable[[str], Awaitable[None]] | None = None
 
     def stop(self) -> None:
         """Have it stopped at the next safe point, also where its work has not begun yet."""
@@ -81,31 +82,17 @@ class Running:
 
 
 _PREFIX: Final = "stop-"
+_HINT: Final = "hint-"
 
 
 def request_stop(state_dir: StateDir, task_id: str) -> bool:
     """Ask the process that runs `task_id` to stop it; False if no process does."""
-    if state_dir.writer_of(task_id) is None:
-        return False
-    try:
-        state_dir.control.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (state_dir.control / f"{_PREFIX}{task_id}").touch(mode=0o600)
-    except OSError as error:
-        raise RecordError(
-            f"cannot ask for a stop of {task_id}",
-            why=str(error),
-            next_step="check the rights of the state directory",
-        ) from error
-    return True
+    return state_dir.tell_writer(task_id, f"{_PREFIX}{task_id}")
 
 
 def stop_requests(state_dir: StateDir) -> tuple[str, ...]:
     """The tasks that some process wants stopped."""
-    try:
-        names = [path.name for path in state_dir.control.iterdir()]
-    except OSError:
-        return ()
-    return tuple(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
+    return tuple(path.name.removeprefix(_PREFIX) for path in state_dir.control.glob(f"{_PREFIX}*"))
 
 
 def forget_earlier_stop(state_dir: StateDir, task_id: str) -> None:
@@ -126,13 +113,14 @@ def clear_stop(state_dir: StateDir, task_id: str) -> None:
 
 
 async def remove_leftovers(state_dir: StateDir) -> None:
-    """Remove what ended tasks left behind; one look at a folder where there is nothing."""
+    """Remove what ended tasks left behind."""
     await asyncio.to_thread(_remove_locks, state_dir)
     if any((state_dir.control / "copies").glob("*.json")):
         from runner.checks.clean_copy import remove_copies  # as below
 
         await asyncio.to_thread(remove_copies, state_dir.root)
-    for task_id in await asyncio.to_thread(_left, state_dir):
+    folders = sorted((state_dir.root / "worktrees").glob("*/"))
+    for task_id in [folder.name for folder in folders if not folder.is_symlink()]:
         ended = await asyncio.to_thread(_how_it_ended, state_dir, task_id)
         if ended is None:
             continue
@@ -150,14 +138,6 @@ def _remove_locks(state_dir: StateDir) -> None:
         with suppress(LockedError, RecordError):
             lock.acquire(patience_s=0)
             lock.release()
-
-
-def _left(state_dir: StateDir) -> list[str]:
-    folder = state_dir.root / "worktrees"
-    try:
-        return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
-    except OSError:
-        return []
 
 
 def _how_it_ended(state_dir: StateDir, task_id: str) -> tuple[Path, str] | None:
@@ -352,8 +332,8 @@ class Supervisor:
         A task that ended with a question goes on with the answer in a new file. `plan` is what a person made of a
         proposed plan; without subtasks the task runs in one piece.
         """
-        if task_id in self._running:
-            raise ConflictError(f"{task_id} is running", next_step=f"pm stop {task_id}")
+        if await self._steered(task_id, action, text):
+            return task_id
         try:
             tracer, state = await self._take_up(resolve_task(self.state_dir, task_id).path)
         except EndedError as error:
@@ -370,6 +350,17 @@ class Supervisor:
             raise
         answer = user_answer(action, text, max_iterations=max_iterations, plan=None if plan is None else dict(plan))
         return await self._reopen(task_id, tracer, state, answer)
+
+    async def _steered(self, task_id: str, action: Action, text: str) -> bool:
+        """Give a running task, whoever runs it, a hint for its next turn; False for one that nobody runs."""
+        running = self._running.get(task_id)
+        if running is None:
+            name = f"{_HINT}{short_token()}-{task_id}"
+            return action == "hint" and self.state_dir.tell_writer(task_id, name, text)
+        if action != "hint" or running.steer is None:
+            raise ConflictError(f"{task_id} is running", next_step=f"pm stop {task_id}")
+        await running.steer(text)
+        return True
 
     async def stop(self, task_id: str) -> bool:
         """Stop at the next safe point, leaving the task resumable; False if nobody runs it.
@@ -503,6 +494,7 @@ class Supervisor:
         from runner.loop import TaskLoop  # 60 ms: views show their first prompt before
 
         loop = TaskLoop(append=log.recording(running.tracer.append), effects=effects, live=live)
+        running.steer = loop.steer
         running.state = await loop.run(running.state)
         return _outcome(running.state, running.tracer.get_trace_file_path(), running.tracer.chain_head)
 
@@ -529,6 +521,16 @@ class Supervisor:
             for task_id in stop_requests(self.state_dir):
                 if (running := self._running.get(task_id)) is not None:
                     running.stop()
+            await self._take_hints()
+
+    async def _take_hints(self) -> None:
+        """Take what other processes left for tasks of this one."""
+        for path in self.state_dir.control.glob(f"{_HINT}*"):
+            running = self._running.get(path.name.removeprefix(_HINT).partition("-")[2])
+            if running is not None and running.steer is not None:
+                with suppress(PmError, OSError):
+                    await running.steer(path.read_text(encoding="utf-8"))
+                    path.unlink()
 
 
 def _outcome(state: TaskState, path: Path, head: str | None) -> TaskOutcome:

@@ -174,6 +174,21 @@ class StateDir:
         """The process that writes `task_id`'s record now, or None."""
         return holder_of(self.task_lock(task_id))
 
+    def tell_writer(self, task_id: str, name: str, text: str = "") -> bool:
+        """Leave a word for the process that runs `task_id`, there whole or not at all; False if no process does."""
+        if self.writer_of(task_id) is None:
+            return False
+        try:
+            self.control.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace(self.control / name, text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise RecordError(
+                f"cannot reach the process that runs {task_id}",
+                why=str(error),
+                next_step="check the rights of the state directory",
+            ) from error
+        return True
+
     def writers(self) -> dict[str, Holder]:
         """Every task that is being written now, and by whom."""
         try:

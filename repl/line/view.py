@@ -38,7 +38,7 @@ from repl.notify import Notifier, reports
 from repl.permissions import choices_text
 from repl.present.feed import Feed
 from repl.present.output import Output, Stream
-from repl.present.progress import fit, running_parts, status_lines, stream_lines
+from repl.present.progress import fit, numbered, running_parts, short_id, status_lines, stream_lines
 from repl.present.text import one_line, width_cut
 from repl.registry.complete import sources_for
 from repl.session import Session, warm_up
@@ -118,8 +118,14 @@ def moving(view: LineView) -> list[tuple[str, str]]:
     if waiting is not None:
         return [("class:moving", fit([f"  {choices_text(waiting.question)}, then Enter"], view.size.columns - 1))]
     size = view.size
-    streamed = stream_lines(progress, live=view.live, detail=view.feed.detail, columns=size.columns, rows=size.rows)
-    standing = status_lines(progress, now=monotonic(), columns=size.columns, most=max(size.rows // 3, 4))
+    now, detail = monotonic(), view.feed.detail
+    streamed = stream_lines(progress, now=now, live=view.live, detail=detail, columns=size.columns, rows=size.rows)
+    standing = status_lines(progress, now=now, columns=size.columns, most=max(size.rows // 3, 4))
+    running = [view.feed.progress[one] for one in view.session.running if one in view.feed.progress]
+    if len(running) > 1:
+        streamed, standing = numbered(streamed, progress.task_id), numbered(standing, progress.task_id)
+        others = [f"  #{short_id(one.task_id)} {one.status(now)}" for one in running if one is not progress][:3]
+        standing = [width_cut(line, size.columns - 1) for line in [*others, *standing]]
     return [*(("class:live", line) for line in streamed), *(("class:moving", line) for line in standing)]
 
 

@@ -15,7 +15,7 @@ from repl.permissions import Waiting, answered_text, choices_text, question_text
 from repl.present.answer import question_lines, tell_answer
 from repl.present.outcome import outcome_error
 from repl.present.output import Output
-from repl.present.progress import Progress
+from repl.present.progress import Progress, numbered
 from repl.present.text import one_line
 from repl.session import Session
 from repl.shell import for_session
@@ -106,7 +106,7 @@ class Feed:
                 self._start(task_id)
             self._tell_questions()
         elif (progress := self.progress.get(update.task_id)) is not None:
-            progress.live(update)
+            progress.live(update, now=monotonic())
             if monotonic() - self._changed_at < _REPAINT_S:
                 return  # the view's own tick shows it
         self._changed_at = monotonic()
@@ -162,7 +162,8 @@ class Feed:
             self._seen[path] = self.session.seen[path] = seq
             if self.output.form == "jsonl":
                 self.output.data(line)
-            self.output.lines([self.output.verdict(text) for text in lines])
+            several = len(self.session.running) + len(self.session.followed) > 1
+            self.output.lines([self.output.verdict(text) for text in numbered(lines, task_id if several else "")])
             self._changed()
         return await self.session.wait(task_id)
 

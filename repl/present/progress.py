@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from repl.present.changed_files import files_text, lines_text
@@ -22,6 +23,17 @@ _TEXT: Final = 6_000
 _THOUGHT: Final = 1_500
 _TOOLS: Final = 8
 _ENDS: Final = {True: "v", False: "x", None: "-"}
+_THINKS: Final = "…"
+
+
+@dataclass(slots=True)
+class Doing:
+    """Something an agent does or thinks; `mark` is `>` while it goes on, `…` for a thought, else how it ended."""
+
+    mark: str
+    text: str
+    began: float
+    ended: float | None = None
 
 
 class LiveStream:
@@ -29,15 +41,14 @@ class LiveStream:
 
     def __init__(self) -> None:
         self.text = ""
-        self.thought = ""
-        self.tools: deque[tuple[str, str]] = deque(maxlen=_TOOLS)
+        self.doing: deque[Doing] = deque(maxlen=_TOOLS)
         self._speaker: str | None = None
 
     def reset(self) -> None:
-        self.text = self.thought = ""
-        self.tools.clear()
+        self.text = ""
+        self.doing.clear()
 
-    def feed(self, update: Live) -> None:
+    def feed(self, update: Live, *, now: float = 0.0) -> None:
         if update.kind in {"text", "thinking", "tool_started"} and update.subtask_id != self._speaker:
             self._speaker = update.subtask_id
             self.reset()
@@ -45,35 +56,56 @@ class LiveStream:
             case "text":
                 self.text = (self.text + update.text)[-_TEXT:]
             case "thinking":
-                self.thought = (self.thought + update.text)[-_THOUGHT:]
+                if not self.doing or self.doing[-1].mark != _THINKS:
+                    self.doing.append(Doing(_THINKS, "", now))
+                self.doing[-1].text = (self.doing[-1].text + update.text)[-_THOUGHT:]
             case "tool_started":
                 if self.text and not self.text.endswith("\n"):
                     self.text += "\n"  # what it says after the tool begins a line of its own
-                self.tools.append((_named(update), ">"))
+                self.doing.append(Doing(">", _named(update), now))
             case "tool_finished":
-                self._finish(update)
+                self._finish(update, now)
+
+    def recent(self, columns: int, *, now: float, most: int = 3) -> list[str]:
+        """The last tool calls and thoughts, a row each, with how long they take or took."""
+        rows = []
+        for one in list(self.doing)[-most:]:
+            text = one.text if one.mark != _THINKS else "".join(wrapped(one.text, columns - 2)[-1:])
+            took = (now if one.ended is None else one.ended) - one.began
+            elapsed = f" · {took:.0f} s" if one.mark != _THINKS and took >= 1 else ""
+            rows += [width_cut(f"{one.mark} {text}", columns - len(elapsed)) + elapsed] if text else []
+        return rows
 
     def text_rows(self, columns: int, most: int) -> list[str]:
         """The last `most` rows of the text, wrapped to `columns` cells; what it thinks before there is any."""
-        rows = wrapped(self.text, columns)[-most:]
-        return rows or [f"thinking: {row}" for row in wrapped(self.thought, max(columns - 10, 10))[-1:]]
+        thoughts = [one.text for one in self.doing if one.mark == _THINKS]
+        return wrapped(self.text, columns)[-most:] or [
+            f"{_THINKS} {row}" for row in wrapped("".join(thoughts[-1:]), columns - 2)[-1:]
+        ]
 
-    def detail_rows(self, columns: int, most: int) -> list[str]:
-        """Tools with how they ended, the end of the thoughts, the end of the text: at most `most` rows."""
-        tools = [f"{end} {name}" for name, end in self.tools]
-        thought = [f"thinking: {row}" for row in wrapped(self.thought, max(columns - 10, 10))[-2:]]
-        room = max(most - len(thought) - min(len(tools), most // 2), 1)
+    def detail_rows(self, columns: int, most: int, *, now: float) -> list[str]:
+        """Tools and thoughts with how they ended, then the end of the text: at most `most` rows."""
+        doing = self.recent(columns, now=now, most=_TOOLS)
+        room = max(most - min(len(doing), most // 2), 1)
         text = wrapped(self.text, columns)[-room:]
-        left = max(most - len(thought) - len(text), 0)
-        return [*(tools[-left:] if left else []), *thought, *text][-most:]
+        return [*doing[-max(most - len(text), 1) :], *text][-most:]
 
-    def _finish(self, update: Live) -> None:
-        for index in range(len(self.tools) - 1, -1, -1):
-            name, end = self.tools[index]
-            if end == ">" and name.split(" ", 1)[0] == one_line(update.tool, 20):
-                self.tools[index] = (_named(update) if update.text else name, _ENDS[update.ok])
-                return
-        self.tools.append((_named(update), _ENDS[update.ok]))
+    def _finish(self, update: Live, now: float) -> None:
+        running = [one for one in self.doing if one.mark == ">"]
+        named = next((one for one in reversed(running) if one.text.split(" ", 1)[0] == one_line(update.tool, 20)), None)
+        if named is None:
+            self.doing.append(named := Doing("", _named(update), now))
+        elif update.text:
+            named.text = _named(update)
+        named.mark, named.ended = _ENDS[update.ok], now
+
+
+def calls_text(answer: facts.LlmResponse) -> str:
+    """`12 tool calls: Bash 5, Edit 3, Read 4`; empty where none is recorded."""
+    counts = Counter(one_line(call.name, 20) for call in answer.tool_calls)
+    total = max(answer.tool_call_count or 0, counts.total())
+    named = ", ".join(f"{name} {count}" for name, count in counts.most_common(6))
+    return f"{count_text(total, 'tool call')}{': ' if named else ''}{named}" if total else ""
 
 
 def _named(update: Live) -> str:
@@ -105,6 +137,13 @@ def short_id(task_id: str) -> str:
     """What people type for a task: `15` for `task-015`, else the id."""
     digits = task_id.removeprefix("task-")
     return str(int(digits)) if task_id.startswith("task-") and digits.isdigit() else task_id
+
+
+def numbered(lines: list[str], task_id: str) -> list[str]:
+    """Lines of one task among others: those that are indented carry its number; as they are without a task."""
+    if not task_id:
+        return lines
+    return [f"  #{short_id(task_id)} {line[2:]}" if line.startswith("  ") else line for line in lines]
 
 
 def permissions_text(level: object) -> str:
@@ -162,9 +201,9 @@ class Progress:
             lines += [self.board.line(one) for one in changed if fact.subtask_id is not None or one.status != "wait"]
         return lines
 
-    def live(self, update: Live) -> None:
-        """A live update: decoration for the status line only."""
-        self.stream.feed(update)
+    def live(self, update: Live, *, now: float = 0.0) -> None:
+        """A live update: decoration for the moving lines only."""
+        self.stream.feed(update, now=now)
         if update.kind != "notice":
             self._waiting, self._waits_until = None, None  # whatever was waited for goes on
         if update.kind == "waiting":
@@ -193,7 +232,7 @@ class Progress:
     def status(self, now: float, *, spent: bool = False) -> str:
         """The moving line: what is going on, for how long, and after a while how to get out.
 
-        `spent` adds the tokens, for a view that shows them nowhere else.
+        `spent` adds tokens and money, for a view that shows them nowhere else.
         """
         waiting = self._waiting_text(now)
         if waiting:
@@ -201,7 +240,7 @@ class Progress:
         elapsed = max(0.0, now - self.since)
         text = f"{self.phase} · {int(elapsed)} s"
         if spent and self._answering:
-            text += f" · {tokens_text(self.tokens_so_far)}"
+            text += f" · {tokens_text(self.tokens_so_far)} · {cost_text(self.cost_so_far)}"
         if elapsed >= 60:
             text += " · Esc stops, nothing is lost" if self.prefix == "/" else " · Ctrl+C stops, nothing is lost"
         elif elapsed >= 10:
@@ -335,11 +374,12 @@ class Progress:
         if error := fact.error:
             return [f"  [{self.iteration}] {escape(error.kind or 'error'):<8} {one_line(error.message, 120)}"]
         time, files = seconds_text(fact.duration_ms), fact.files_modified
-        shown = files_text(files, most=1) or "no file changed"
+        shown, calls = files_text(files, most=1) or "no file changed", calls_text(fact)
+        done = [f"      {calls}"] if calls else []
         if self.narrow:
             spent = ", ".join(part for part in (time, tokens_text(tokens)) if part)
-            return [f"  [{self.iteration}] {word:<8} {spent}   {shown}"]
-        return [f"  [{self.iteration}] {word:<30} {time:>8}   {tokens_text(tokens):>10}   {shown}"]
+            return [f"  [{self.iteration}] {word:<8} {spent}   {shown}", *done]
+        return [f"  [{self.iteration}] {word:<30} {time:>8}   {tokens_text(tokens):>10}   {shown}", *done]
 
     def _reviewed(self, fact: facts.LlmResponse, tokens: int | None) -> str:
         """`  [0] reviewed                8.1 s    3,400 tok   $0.02`."""
@@ -474,11 +514,13 @@ def status_lines(progress: Progress, *, now: float, columns: int, most: int = 12
     return [width_cut(line, width) for line in lines]
 
 
-def stream_lines(progress: Progress, *, live: bool, detail: bool, columns: int, rows: int) -> list[str]:
-    """What the agent says and does just now: its text with `live`, its tools and thoughts too with `detail`."""
+def stream_lines(
+    progress: Progress, *, now: float, columns: int, rows: int, live: bool = False, detail: bool = False
+) -> list[str]:
+    """What the agent does just now: its last calls or thoughts, with `live` its text, with `detail` more of all."""
     width, most = max(columns - 7, 20), max(min(rows // 3, 12), 3)
     if detail:
-        found = progress.stream.detail_rows(width, most)
+        found = progress.stream.detail_rows(width, most, now=now)
     else:
-        found = progress.stream.text_rows(width, most) if live else []
+        found = progress.stream.text_rows(width, most) if live else progress.stream.recent(width, now=now)
     return [f"      {line}" for line in found]

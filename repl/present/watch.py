@@ -14,7 +14,7 @@ from repl.permissions import Waiting, answer_of, answered_text, choices_text, qu
 from repl.present.answer import tell_answer
 from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.output import Output
-from repl.present.progress import Progress
+from repl.present.progress import Progress, stream_lines
 from repl.present.text import width_cut
 from repl.session import Session
 from runner.core.task import TaskOutcome
@@ -79,7 +79,7 @@ async def watch_task(
     progress.in_place = output.interactive and not output.quiet
     moving = _MovingLines(output) if output.interactive and not output.quiet else None
     unlisten = session.listen(lambda update: _take(progress, task_id, update))
-    helpers = [asyncio.create_task(_paint(moving, progress))] if moving else []
+    helpers = [asyncio.create_task(_paint(moving, progress, columns=output.columns))] if moving else []
     if moving and person is not None:
         helpers.append(asyncio.create_task(_answer_questions(session, output, moving, person)))
     try:
@@ -125,17 +125,17 @@ async def close_task(output: Output, command: str, outcome: TaskOutcome, progres
 
 def _take(progress: Progress, task_id: str, update: Live | None) -> None:
     if update is not None and update.task_id == task_id:
-        progress.live(update)
+        progress.live(update, now=monotonic())
 
 
-async def _paint(moving: _MovingLines, progress: Progress) -> None:
+async def _paint(moving: _MovingLines, progress: Progress, *, columns: int) -> None:
     while True:
         now = monotonic()
         if moving.question:
             moving.show([f"  {moving.question}"])
         else:
-            bar = progress.bar(now)
-            moving.show([*progress.table(now), *([f"  {bar}"] if bar else []), "  " + progress.status(now, spent=True)])
+            lines = [*stream_lines(progress, now=now, columns=columns, rows=0), *progress.table(now), progress.bar(now)]
+            moving.show([*filter(None, lines), "  " + progress.status(now, spent=True)])
         await asyncio.sleep(_REPAINT_S)
 
 

@@ -186,6 +186,8 @@ class PmApp(Themed):
         return True
 
     def put(self, text: str) -> None:
+        while self.screen is not self.home:
+            self.pop_screen()
         self.home.prompt.put(text)
         self.home.prompt.focus()
 

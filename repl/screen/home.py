@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from typing_extensions import override
 
 from repl.permissions import choices_text, question_text
-from repl.present.progress import Progress, stream_lines
+from repl.present.progress import Progress, numbered, stream_lines
 from repl.present.text import cost_text, tokens_text
 from repl.screen.cells import shown
 from repl.screen.desk import Desk
@@ -201,11 +201,10 @@ class HomeScreen(TaskKeys):
         self._write("#home-status", "\n".join(lines))
         most = max(self.transcript.size.height // 2, 4)
         moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
-        for progress in running[-1:]:
-            size, detail = self.transcript.size, self.desk.feed.detail
-            live = self.desk.live_text
-            streamed = stream_lines(progress, live=live, detail=detail, columns=size.width, rows=size.height)
-            moving = streamed + moving
+        size, shown_as = self.transcript.size, {"live": self.desk.live_text, "detail": self.desk.feed.detail}
+        for progress in reversed(running[-4:]):
+            streamed = stream_lines(progress, now=now, columns=size.width, rows=size.height // len(running), **shown_as)
+            moving = numbered(streamed, progress.task_id if len(running) > 1 else "") + moving
         self.transcript.show_live(moving)
 
     def _write(self, selector: str, text: str) -> None:

@@ -85,7 +85,7 @@ KEYS: Final[dict[str, list[BindingType]]] = {
         Binding("d", "do('diff')", "diff", id="task.diff"),
         Binding("s", "do('stop')", "stop", id="task.stop"),
         Binding("r", "do('resume')", "resume", id="task.resume"),
-        Binding("a", "do('answer')", "answer", id="task.answer"),
+        Binding("enter,a", "do('answer')", "answer, hint", id="task.answer"),
         Binding("y", "do('copy')", "copy the id", show=False, id="task.copy"),
         Binding("colon", "command", "command", id="task.command"),
     ],

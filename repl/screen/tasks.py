@@ -209,8 +209,8 @@ class TaskKeys(Screen[None]):
             return f"{identity} is not running"
         if name == "resume" and (runs_here or status in {"COMPLETE", "RUNNING", "QUEUED"}):
             return f"{identity} is {'RUNNING' if runs_here else status}: nothing to resume"
-        if name == "answer" and status != "AWAITING_RESPONSE":
-            return f"{identity} does not wait for an answer"
+        if name == "answer" and status not in {"AWAITING_RESPONSE", "RUNNING"}:
+            return f"{identity} neither waits for an answer nor runs"
         return ""
 
     # -- the selected task ------------------------------------------------------------------------------------------
@@ -253,6 +253,9 @@ class TaskKeys(Screen[None]):
 
     @work
     async def _answer(self, row: TaskRow) -> None:
+        if row.status == "RUNNING":
+            self.desk.put(f"/respond {short_id(row.task_id)} hint ")
+            return
         if row.last_event == "CHUNKING_PLAN":
             await self._answer_plan(row)
             return
@@ -304,7 +307,10 @@ _LOOK_S = 0.5
 class TaskScreen(TaskKeys):
     """The task of `row`."""
 
-    HELP = "Everything about one task. t opens its trace, d what it changed, s stops it (asks), r goes on with it."
+    HELP = (
+        "Everything about one task. t opens its trace, d what it changed, s stops it (asks), r goes on with it.\n"
+        "Enter answers it, or gives it a hint while it works."
+    )
     BINDINGS = KEYS["task"]
     DEFAULT_CSS = """
     TaskScreen { & > #task-title { height: 1; text-style: bold; } & > VerticalScroll { height: 1fr; padding: 0 1; } }

@@ -253,7 +253,7 @@ def _after_iteration(state: TaskState, loop: LoopState, subtask_id: str | None) 
     unsettled = loop.passed and bool(loop.judgment.unsettled)
     if unsettled and not state.action:
         return AwaitPerson("not_verified") if asks_person else Finish("INCOMPLETE", "not_verified")
-    if loop.passed and not unsettled and (question is None or state.action != "hint"):
+    if loop.passed and not unsettled and state.action != "hint":
         return Finish("COMPLETE", "passed")
     if (over := over_limit(state)) is not None:
         return over

@@ -70,7 +70,10 @@ def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
             granted += max(1, request.limits.max_iterations)
         elif state.conflict is None:
             action = state.action  # other limits only: whatever it waited for, it waits for still
-    state = state._replace(action=action, hint=entry.prompt, granted=granted, request=request, facts=state.facts + 1)
+    hint = entry.prompt
+    if action == state.action == "hint":  # none of them has been in a request yet
+        hint = f"{state.hint}\n{hint}"
+    state = state._replace(action=action, hint=hint, granted=granted, request=request, facts=state.facts + 1)
     return _reply(state, entry) if action in ("continue", "hint") else state
 
 
@@ -168,7 +171,9 @@ def _llm_request(state: TaskState, entry: facts.LlmRequest) -> TaskState:
         counted=loop.counted + (entry.purpose == "repair"),
     )
     totals = state.totals._replace(spent_ms=state.totals.spent_ms + spent) if spent else state.totals
-    answered = {} if entry.purpose == REVIEW else {"action": "", "hint": ""}  # a review answers no person
+    # A review answers no user, and a hint may have come while the request was being made.
+    open_ = entry.purpose == REVIEW or (state.action == "hint" and state.hint not in entry.prompt)
+    answered = {} if open_ else {"action": "", "hint": ""}
     return _with_loop(state, entry, loop, totals=totals, worked_until_ms=until, **answered)
 
 

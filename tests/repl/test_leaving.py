@@ -19,15 +19,19 @@ from tests.repl.terminal import CTRL_D, ENTER, ESC, Terminal
 CTRL_G, CTRL_T = b"\x07", b"\x14"
 _STATES = ("idle", "task", "editor", "pager", "viewer", "dialog")
 # Deaf to what asks it to end; says where it is; ends when the file `enough` is there.
-_PROGRAM = """#!/bin/sh
-trap '' HUP TERM
-echo "IN THE PROGRAM"
-until [ -e "$ENOUGH" ]; do sleep 0.1; done
+_PROGRAM = f"""#!{sys.executable}
+import os, signal, time
+for number in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+os.write(1, b"IN THE PROGRAM\\n")
+until = time.monotonic() + 100
+while not os.path.exists(os.environ["ENOUGH"]) and time.monotonic() < until:
+    time.sleep(0.1)
 """
 
 
 def opened(project: Path, mode: str, *, delay_ms: int = 0, **extra: str) -> Terminal:
-    program = project.parent / "program.sh"
+    program = project.parent / "program.py"
     program.write_text(_PROGRAM)
     program.chmod(0o755)
     path = script(project, *([{**GOOD, "delay_ms": delay_ms}] * 3))

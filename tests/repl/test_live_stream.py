@@ -39,14 +39,15 @@ def test_the_detail_shows_tools_with_their_end_then_thoughts_then_text() -> None
         Live(kind="thinking", text="It fails."),
         Live(kind="text", text="Now I mend\nthe test."),
     ):
-        stream.feed(update)
-    assert stream.detail_rows(40, 8) == [
-        "v edit a.py", "> execute pytest", "thinking: It fails.", "Now I mend", "the test.",
-    ]  # fmt: skip
+        stream.feed(update, now=10)
+    doing = ["v edit a.py", "> execute pytest · 5 s", "… It fails."]
+    assert stream.detail_rows(40, 8, now=15) == [*doing, "Now I mend", "the test."]
     assert stream.text_rows(40, 8) == ["Now I mend", "the test."]
-    assert stream.detail_rows(40, 3)[-1] == "the test."
+    assert stream.detail_rows(40, 3, now=15)[-1] == "the test."
+    assert stream.recent(40, now=15, most=2) == doing[1:]
+    assert stream.recent(16, now=15) == ["v edit a.py", "> execute… · 5 s", "… It fails."]
     stream.reset()
-    assert stream.detail_rows(40, 8) == []
+    assert stream.detail_rows(40, 8, now=15) == []
 
 
 def test_parallel_subtasks_do_not_mix_their_words() -> None:
@@ -92,7 +93,7 @@ async def test_the_full_screen_shows_the_detail_and_folds_it_again(project: Path
         await until(pilot, lambda: app.session.running)
         await pilot.press("ctrl+o")
         await until(pilot, lambda: any("Half of the answer" in line for line in app.home.transcript.live))
-        assert any("v edit" in line for line in app.home.transcript.live)
+        assert any("v edit" in line for line in app.home.transcript.live), app.home.transcript.live
         await pilot.press("ctrl+o")
-        await until(pilot, lambda: app.home.transcript.live == [])
+        await until(pilot, lambda: not any("Half of the answer" in line for line in app.home.transcript.live))
         await until(pilot, lambda: "task-001 COMPLETE" in app.home.transcript.text)

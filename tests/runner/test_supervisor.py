@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from runner.core.evolve import fold
 from runner.core.request import Request
 from runner.effects import make_effects
 from runner.executors.executor_port import Answer, Ask, Live, LiveSink, ignore_live
@@ -21,7 +22,9 @@ from tracer.clock import monotonic
 from tracer.conversation import ConversationTracer
 from tracer.drafts import executor_choice
 from tracer.errors import RecordError, UsageError
+from tracer.events import parse_line
 from tracer.facts import Limits
+from tracer.journal.verify_trace import check_order
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
 from tracer.tracepack import TracePack
@@ -329,3 +332,39 @@ async def test_running_out_of_replies_is_an_error_answer_and_not_a_pass(project:
     statuses = [entry.data["status"] for entry in entries if entry.event == "LLM_RESPONSE"]
     assert statuses == ["COMPLETE", "ERROR", "ERROR"]
     assert outcome.status == "INCOMPLETE"
+
+
+@pytest.mark.parametrize("reply", [BAD, GOOD])
+@pytest.mark.parametrize("from_elsewhere", [False, True])
+async def test_a_hint_to_a_running_task_is_in_its_next_request_even_where_the_answer_was_good(
+    project: Path, tmp_path: Path, reply: dict[str, Any], *, from_elsewhere: bool
+) -> None:
+    path = script(tmp_path, {**reply, "delay_ms": 300}, {"output": "Changed a.py", "files": {"a.py": "VALUE = 2\n"}})
+    async with supervisor(project) as supervised, supervisor(project) as other:
+        task_id = await supervised.submit(asked(project, path))
+        file = trace_files(supervised.state_dir, task_id)[0]
+        while "LLM_REQUEST" not in file.read_text():
+            await asyncio.sleep(0.01)
+        for text in ("VALUE is 2", "and no docstring"):
+            assert await (other if from_elsewhere else supervised).respond(task_id, "hint", text=text) == task_id
+        with pytest.raises(UsageError, match="is running"):
+            await supervised.respond(task_id, "accept")
+        outcome = await supervised.wait(task_id)
+    assert outcome.status == "COMPLETE"
+    assert (project / "a.py").read_text() == "VALUE = 2\n"
+    prompts = [entry.data["prompt"] for entry in ConversationTracer.read_trace(file) if entry.event == "LLM_REQUEST"]
+    assert len(prompts) == 2
+    assert "VALUE is 2" in prompts[1]
+    assert "and no docstring" in prompts[1]
+    assert not list(supervised.state_dir.control.glob("hint-*"))
+    assert [
+        one for one in check_order(list(enumerate(ConversationTracer.read_trace(file)))) if one.level == "damage"
+    ] == []
+
+
+def test_a_hint_that_came_while_the_request_was_made_waits_for_the_next_one() -> None:
+    entries = [("USER_REQUEST", {"prompt": "Write a.py"}), ("SYSTEM_RULES", {"rules": "r"})]
+    entries += [("USER_REQUEST", {"prompt": "be brief", "action": "hint"}), ("LLM_REQUEST", {"prompt": "Write a.py"})]
+    kept = {"timestamp": "2026-11-01T10:00:00.000Z", "session_id": "s", "task_id": "task-001"}
+    state = fold(parse_line(json.dumps({**kept, "event": name, "data": data}).encode()) for name, data in entries)
+    assert (state.action, state.hint) == ("hint", "be brief")

@@ -113,7 +113,15 @@ async def answer_task(
     more: int | None = None,
     plan: Mapping[str, Any] | None = None,
 ) -> int:
+    runs = session.runs(task.task_id)
     task_id = await session.respond(task.task_id, action, text=text, more=more, plan=plan)
+    if runs:
+        who = "its agent takes nothing while it works"
+        context.output.line(
+            f"{task_id} gets it with its next request: {who}   {_prefix(context)}stop {short_id(task_id)} ends it"
+        )
+        context.output.result(context.command, {"task_id": task_id, "queued": True})
+        return 0
     return await _watch(context, session, task_id, after=session.supervisor.recorded(task_id) - 1)
 
 

@@ -37,8 +37,9 @@ from repl.line.keymap import key_rows, keymap, shown
 from repl.notify import Notifier, reports
 from repl.permissions import choices_text
 from repl.present.feed import Feed
+from repl.present.live import stream_lines
 from repl.present.output import Output, Stream
-from repl.present.progress import fit, numbered, running_parts, short_id, status_lines, stream_lines
+from repl.present.progress import fit, numbered, running_parts, short_id, status_lines
 from repl.present.text import one_line, width_cut
 from repl.registry.complete import sources_for
 from repl.session import Session, warm_up
@@ -119,7 +120,9 @@ def moving(view: LineView) -> list[tuple[str, str]]:
         return [("class:moving", fit([f"  {choices_text(waiting.question)}, then Enter"], view.size.columns - 1))]
     size = view.size
     now, detail = monotonic(), view.feed.detail
-    streamed = stream_lines(progress, now=now, live=view.live, detail=detail, columns=size.columns, rows=size.rows)
+    streamed = stream_lines(
+        progress.stream, now=now, live=view.live, detail=detail, columns=size.columns, rows=size.rows
+    )
     standing = status_lines(progress, now=now, columns=size.columns, most=max(size.rows // 3, 4))
     running = [view.feed.progress[one] for one in view.session.running if one in view.feed.progress]
     if len(running) > 1:

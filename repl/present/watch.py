@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from repl.permissions import Waiting, answer_of, answered_text, choices_text, question_text
 from repl.present.answer import tell_answer
+from repl.present.live import stream_lines
 from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.output import Output
-from repl.present.progress import Progress, stream_lines
+from repl.present.progress import Progress
 from repl.present.text import width_cut
 from repl.session import Session
 from runner.core.task import TaskOutcome
@@ -134,7 +135,11 @@ async def _paint(moving: _MovingLines, progress: Progress, *, columns: int) -> N
         if moving.question:
             moving.show([f"  {moving.question}"])
         else:
-            lines = [*stream_lines(progress, now=now, columns=columns, rows=0), *progress.table(now), progress.bar(now)]
+            lines = [
+                *stream_lines(progress.stream, now=now, columns=columns, rows=0),
+                *progress.table(now),
+                progress.bar(now),
+            ]
             moving.show([*filter(None, lines), "  " + progress.status(now, spent=True)])
         await asyncio.sleep(_REPAINT_S)
 

@@ -14,7 +14,8 @@ from textual.widgets import Input, Static
 from typing_extensions import override
 
 from repl.permissions import choices_text, question_text
-from repl.present.progress import Progress, numbered, stream_lines
+from repl.present.live import stream_lines
+from repl.present.progress import Progress, numbered
 from repl.present.text import cost_text, tokens_text
 from repl.screen.cells import shown
 from repl.screen.desk import Desk
@@ -203,7 +204,9 @@ class HomeScreen(TaskKeys):
         moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
         size, shown_as = self.transcript.size, {"live": self.desk.live_text, "detail": self.desk.feed.detail}
         for progress in reversed(running[-4:]):
-            streamed = stream_lines(progress, now=now, columns=size.width, rows=size.height // len(running), **shown_as)
+            streamed = stream_lines(
+                progress.stream, now=now, columns=size.width, rows=size.height // len(running), **shown_as
+            )
             moving = numbered(streamed, progress.task_id if len(running) > 1 else "") + moving
         self.transcript.show_live(moving)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repl.present.progress import LiveStream, wrapped
+from repl.present.live import LiveStream, wrapped
 from runner.executors.executor_port import Live
 from tests.repl.screen.running import enter, screen, until
 from tests.repl.terminal import CTRL_D, ENTER, Terminal

@@ -28,6 +28,8 @@ USER pm
 WORKDIR /var/lib/pm
 VOLUME /var/lib/pm
 EXPOSE 8765
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s \
+  CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8765/readyz', timeout=4)"]
 ENTRYPOINT ["pm"]
 CMD ["serve", "--host", "0.0.0.0", "--port", "8765"]
 
@@ -36,4 +38,5 @@ USER root
 RUN command -v git >/dev/null || { apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*; }
 COPY --from=client /usr/local/bin/docker /usr/local/bin/docker
 USER pm
+HEALTHCHECK NONE
 CMD ["admin", "worker"]

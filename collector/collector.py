@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import orjson
 
 from collector.config import CollectorSettings
-from collector.errors import DeletedError, IntakeError, TooLargeError, no_consent, unknown_blob
+from collector.errors import DeletedError, ForbiddenError, IntakeError, TooLargeError, no_consent, unknown_blob
 from collector.final.document import document_chunks, shown_qa, shown_row
 from collector.intake.limits import IN_DATABASE
 from collector.intake.metadata import (
@@ -38,8 +38,8 @@ from collector.intake.redact_code import TraceMap
 from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
-from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
-from collector.tokens import Tokens, draw_token, hash_token
+from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
+from collector.tokens import ADMIN, Access, Right, Tokens, draw_token, hash_token
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
@@ -248,11 +248,15 @@ class Collector:
 
     # -- writing
 
-    async def create(self, sent: bytes | Mapping[str, Any]) -> Created:
-        """Open a trace; with a `trace_id` of the caller's own the call may be repeated, and gives a further key."""
+    async def create(self, sent: bytes | Mapping[str, Any], *, access: Access = ADMIN) -> Created:
+        """Open a trace; with a `trace_id` of the caller's own the call may be repeated, and gives a further key.
+
+        Raises ForbiddenError: `access` is held to another developer or project.
+        """
         raw = sent if isinstance(sent, bytes) else orjson.dumps(sent)
         asked = prepare_create(raw, key=self._key, redactors=self._redactors)
         trace_id = asked.trace_id or new_id()
+        self._check(access, trace_id, asked.metadata)
         row = TraceRow(trace_id=trace_id, created_at_ms=now_epoch_ms(), metadata=asked.metadata)
         token = draw_token("ingest")
         # From the look at the bundle to its belonging to the trace, nothing is collected.
@@ -391,6 +395,34 @@ class Collector:
     async def collect_garbage(self, *, grace_ms: int | None = None) -> Garbage:
         """Remove blobs that no trace holds and nothing has touched for a day (or `grace_ms`)."""
         return await collect_garbage(self.store, self.blobs, grace_ms=grace_ms)
+
+    # -- rights
+
+    async def allow(self, access: Access, right: Right, trace_id: str | None = None, *, subject: str = "") -> None:
+        """Let a call through, and write it down unless it appends.
+
+        Raises ForbiddenError: the role has no such right, or the trace is not among those of `access`.
+        """
+        if not access.may(right):
+            raise ForbiddenError(f"this token's role, {access.role}, may not {right} traces")
+        if access.is_bound and access.trace_id is None and right not in {"create", "list"} and trace_id is None:
+            raise ForbiddenError("this token opens some traces alone", next_step="name the trace: ?trace=ID")
+        if access.is_bound and trace_id is not None:
+            row = None if access.trace_id is not None else await self.store.get_trace(trace_id)
+            if row is None or row.status != "deleted":  # of a deleted one nobody knows whose it was
+                self._check(access, trace_id, row.metadata if row is not None else {})
+        if right != "append":
+            await self.note(right, trace_id or subject, access=access)
+
+    async def note(self, action: str, subject: str, *, access: Access = ADMIN) -> None:
+        """Write down for the operator who did what to which trace, blob or set."""
+        role = "key" if access.trace_id is not None else access.role
+        await self.store.add_audit(AuditRow(now_epoch_ms(), access.token_id, role, action, subject))
+
+    @staticmethod
+    def _check(access: Access, trace_id: str, metadata: Mapping[str, Any]) -> None:
+        if not access.opens(trace_id, metadata):
+            raise ForbiddenError("this token belongs to another trace, developer or project")
 
     # -- reading
 

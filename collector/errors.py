@@ -7,6 +7,8 @@ UsageError
     └── EventConflictError an event's id or seq is taken by other content
 NotFoundError
 └── DeletedError           the trace was deleted on request (HTTP 410)
+CredentialsError
+└── ForbiddenError         a token has no right to what was asked (HTTP 403)
 UnavailableError
 └── OverloadedError        too much is under way; try again after `retry_after_s` (HTTP 503)
 """
@@ -14,7 +16,7 @@ UnavailableError
 from __future__ import annotations
 
 from tracer.clock import from_epoch_ms
-from tracer.errors import ConflictError, NotFoundError, UnavailableError, UsageError
+from tracer.errors import ConflictError, CredentialsError, NotFoundError, UnavailableError, UsageError
 
 
 class IntakeError(UsageError):
@@ -34,6 +36,10 @@ class TooLargeError(IntakeError):
     def __init__(self, what: str, *, place: str, rule: str, limit: int, next_step: str = "") -> None:
         super().__init__(what, place=place, rule=rule, why=f"the limit is {limit}", next_step=next_step)
         self.limit = limit
+
+
+class ForbiddenError(CredentialsError):
+    """A token was given, and has no right to what was asked."""
 
 
 class EventConflictError(ConflictError):

@@ -8,26 +8,57 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import Final, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 from collector.store.port import TokenRow, TraceStore
 from tracer.clock import monotonic, new_id, now_epoch_ms
-from tracer.errors import NotFoundError
+from tracer.errors import NotFoundError, UsageError
 
 _BELIEVED_S: Final = 2.0
 _MOST_BELIEVED: Final = 4096
 _LONGEST: Final = 200
+_NEVER_MS: Final = 1 << 62
+
+
+Right = Literal["create", "append", "read", "list", "check", "delete"]
+Role = Literal["contributor", "reviewer", "exporter", "operator"]
+RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
+    "contributor": frozenset({"create", "append", "read", "list", "delete"}),
+    "reviewer": frozenset({"read", "list", "check"}),
+    "exporter": frozenset({"read", "list"}),
+    "operator": frozenset({"create", "append", "read", "list", "check", "delete"}),
+}
+"""What each role may do, to the traces that its token's developer and project leave it."""
+_OF_A_KEY: Final[frozenset[Right]] = frozenset({"append", "read", "check", "delete"})
 
 
 class Access(NamedTuple):
-    """What a token opens: one trace, or with `trace_id` None everything."""
+    """What a token opens: one trace (an ingest key), else what its role may do to its developer's and project's."""
 
     token_id: str
     trace_id: str | None
+    role: str = "operator"
+    developer: str = ""
+    project: str = ""
 
-    def opens(self, trace_id: str) -> bool:
-        """Whether calls about `trace_id` are allowed."""
-        return self.trace_id is None or self.trace_id == trace_id
+    def may(self, right: Right) -> bool:
+        """Whether its role has the right at all."""
+        return right in (_OF_A_KEY if self.trace_id is not None else RIGHTS.get(self.role, frozenset()))
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it is held to some traces."""
+        return self.trace_id is not None or bool(self.developer or self.project)
+
+    def opens(self, trace_id: str, metadata: Mapping[str, Any]) -> bool:
+        """Whether the trace with this metadata is among its traces."""
+        developer, project = metadata.get("developer", {}), metadata.get("repo", {})
+        return (
+            self.trace_id in {None, trace_id}
+            and self.developer in {"", developer.get("developer_id")}
+            and self.project in {"", project.get("repo_id")}
+        )
 
 
 ADMIN: Final = Access("", None)
@@ -68,26 +99,46 @@ class Tokens:
         if known is not None and known[0] > now:
             return known[1]
         row = await self._store.find_token(hashed)
-        if row is None or row.revoked_at_ms is not None:
+        if row is None or row.revoked_at_ms is not None or (row.expires_at_ms or _NEVER_MS) <= now_epoch_ms():
             self._believed.pop(hashed, None)
             return None
-        access = Access(row.token_id, row.trace_id if row.kind == "ingest" else None)
+        trace_id = row.trace_id if row.kind == "ingest" else None
+        access = Access(row.token_id, trace_id, row.role, row.developer, row.project)
         if len(self._believed) >= _MOST_BELIEVED:
             self._believed.clear()
         self._believed[hashed] = (now + _BELIEVED_S, access)
         return access
 
-    async def new_admin(self, label: str) -> Issued:
-        """Make an admin token; its text is in the answer and nowhere else."""
-        return await self._issue("admin", None, label)
+    async def new_admin(
+        self, label: str, *, role: Role = "operator", developer: str = "", project: str = "", days: int | None = None
+    ) -> Issued:
+        """Make a token of a role; its text is in the answer and nowhere else. It ends after `days`, None: never.
+
+        Raises UsageError: a contributor without a developer, who would own everybody's traces or none.
+        """
+        if role == "contributor" and not developer:
+            raise UsageError("a contributor's token needs --developer", why="it opens that developer's traces alone")
+        ends = None if days is None else now_epoch_ms() + days * 86_400_000
+        return await self._issue("admin", None, label, role=role, developer=developer, project=project, ends=ends)
 
     async def new_ingest(self, trace_id: str, label: str) -> Issued:
         """Make a further ingest key for a trace."""
         return await self._issue("ingest", trace_id, label)
 
-    async def _issue(self, kind: Literal["admin", "ingest"], trace_id: str | None, label: str) -> Issued:
+    async def _issue(
+        self,
+        kind: Literal["admin", "ingest"],
+        trace_id: str | None,
+        label: str,
+        *,
+        role: str = "operator",
+        developer: str = "",
+        project: str = "",
+        ends: int | None = None,
+    ) -> Issued:
         token, token_id = draw_token(kind), new_id()
-        row = TokenRow(token_id, kind, hash_token(token), trace_id, label=label, created_at_ms=now_epoch_ms())
+        held = (label, now_epoch_ms(), None, role, developer, project, ends)
+        row = TokenRow(token_id, kind, hash_token(token), trace_id, *held)
         await self._store.add_token(row)
         return Issued(token_id, token)
 

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from collector.errors import DeletedError, IntakeError, TooLargeError
+from collector.errors import DeletedError, ForbiddenError, IntakeError, TooLargeError
 from service.admission import BusyError
 from tracer.errors import ConflictError, LockedError, PmError, RecordError
 
@@ -72,6 +72,8 @@ def problem_of(error: PmError) -> JSONResponse:
             errors = [{"place": place, "rule": rule, "message": why} for place, rule, why in error.problems]
         case DeletedError():
             status = 410
+        case ForbiddenError():
+            status = 403
         case LockedError() | ConflictError():
             status = 409
         case BusyError():

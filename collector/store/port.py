@@ -100,7 +100,10 @@ class QaFact(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """A token, known by its hash only. `trace_id` is null for an admin token."""
+    """A token, known by its hash only. `trace_id` is null for one of a person or program, who has a `role`.
+
+    `developer` and `project` (a `repo_id`) hold it to their traces where they are not empty.
+    """
 
     token_id: str
     kind: Literal["admin", "ingest"]
@@ -109,6 +112,20 @@ class TokenRow(NamedTuple):
     label: str = ""
     created_at_ms: int = 0
     revoked_at_ms: int | None = None
+    role: str = "operator"
+    developer: str = ""
+    project: str = ""
+    expires_at_ms: int | None = None
+
+
+class AuditRow(NamedTuple):
+    """Who did what to which trace or blob; `token_id` is empty for the serve token and the command line."""
+
+    at_ms: int
+    token_id: str
+    role: str
+    action: str
+    subject: str
 
 
 class AppendResult(NamedTuple):
@@ -282,6 +299,14 @@ class TraceStore(Protocol):
 
     async def list_tokens(self) -> tuple[TokenRow, ...]:
         """All tokens, oldest first."""
+        ...
+
+    async def add_audit(self, row: AuditRow) -> None:
+        """Append to the audit log, which nothing changes or removes."""
+        ...
+
+    async def list_audit(self, *, limit: int) -> tuple[AuditRow, ...]:
+        """The newest `limit` rows of the audit log, oldest first."""
         ...
 
     async def close(self) -> None:

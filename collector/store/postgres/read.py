@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from collector.store.port import BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
+from collector.store.port import AuditRow, BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
 from collector.store.postgres.write import Connection
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -33,7 +33,11 @@ _BLOBS = """
     SELECT b.blob_id, b.storage_uri, t.content_type, b.byte_len, t.redaction_json FROM trace_blobs AS t
     JOIN blobs AS b ON b.blob_id = t.blob_id
     WHERE t.trace_id = %s AND t.used AND t.blob_id > %s ORDER BY t.blob_id LIMIT %s"""
-_TOKEN = "SELECT token_id, kind, token_hash, trace_id::text, label, created_at_ms, revoked_at_ms FROM tokens"  # noqa: S105
+_TOKEN = (
+    "SELECT token_id, kind, token_hash, trace_id::text, label, created_at_ms, revoked_at_ms, role, developer,"  # noqa: S105
+    " project, expires_at_ms FROM tokens"
+)
+_AUDIT = "SELECT at_ms, token_id, role, action, subject FROM audit ORDER BY number DESC LIMIT %s"
 _ONE_TOKEN = f"{_TOKEN} WHERE token_hash = %s"
 _TOKENS = f"{_TOKEN} ORDER BY created_at_ms, token_id"
 
@@ -130,6 +134,11 @@ async def token(connection: Connection, token_hash: str) -> TokenRow | None:
 
 async def tokens(connection: Connection) -> tuple[TokenRow, ...]:
     return tuple(TokenRow(*row) for row in await (await connection.execute(_TOKENS)).fetchall())
+
+
+async def audit(connection: Connection, limit: int) -> tuple[AuditRow, ...]:
+    rows = await (await connection.execute(_AUDIT, (limit,))).fetchall()
+    return tuple(AuditRow(*row) for row in reversed(rows))
 
 
 async def purges(connection: Connection) -> list[str]:

@@ -16,7 +16,7 @@ from tracer.errors import TraceError
 LOCK_MIGRATE: Final = 0x706D636F_6C000001
 LOCK_GARBAGE: Final = 0x706D636F_6C000002
 
-MIGRATIONS: Final = (Path(__file__).with_name("schema-1.sql").read_bytes(),)
+MIGRATIONS: Final = tuple(Path(__file__).with_name(f"schema-{number}.sql").read_bytes() for number in (1, 2))
 """Statements that lead from version n to n + 1. What is here is released: it never changes, new ones follow."""
 
 

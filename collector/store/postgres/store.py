@@ -23,6 +23,7 @@ from collector.errors import OverloadedError
 from collector.store.plan import named_blobs
 from collector.store.port import (
     AppendResult,
+    AuditRow,
     BlobRow,
     NewBlob,
     QaFact,
@@ -306,6 +307,12 @@ class PostgresStore:
 
     async def list_tokens(self) -> tuple[TokenRow, ...]:
         return await self._read(read.tokens)
+
+    async def add_audit(self, row: AuditRow) -> None:
+        await self._write(lambda c: write.add_audit(c, row))
+
+    async def list_audit(self, *, limit: int) -> tuple[AuditRow, ...]:
+        return await self._read(read.audit, limit)
 
 
 _GATE: Final = {"": "SELECT pg_advisory_xact_lock(%s)", "_shared": "SELECT pg_advisory_xact_lock_shared(%s)"}

@@ -13,7 +13,17 @@ import orjson
 from psycopg import AsyncConnection
 
 from collector.store.plan import blob_is_gone, check_limits, check_open, newest_skew, plan_append
-from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TokenRow, TraceLimits, TraceRow
+from collector.store.port import (
+    AppendResult,
+    AuditRow,
+    BlobRow,
+    NewBlob,
+    QaFact,
+    StoredEvent,
+    TokenRow,
+    TraceLimits,
+    TraceRow,
+)
 from tracer.errors import ConflictError, NotFoundError
 
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
@@ -359,9 +369,15 @@ async def purge_slice(connection: Connection, trace_id: str) -> bool:
 
 async def add_token(connection: Connection, token: TokenRow) -> None:
     await connection.execute(
-        "INSERT INTO tokens (token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        "INSERT INTO tokens (token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms, role,"
+        " developer, project, expires_at_ms) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         tuple(token),
+    )
+
+
+async def add_audit(connection: Connection, row: AuditRow) -> None:
+    await connection.execute(
+        "INSERT INTO audit (at_ms, token_id, role, action, subject) VALUES (%s, %s, %s, %s, %s)", tuple(row)
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from collector.store.port import BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
+from collector.store.port import AuditRow, BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
 from collector.store.sqlite.blobs import BY_ID, MAY_NAME, spot
 
 _TRACE = (
@@ -23,7 +23,10 @@ _HELD = (
     " JOIN blobs AS b ON b.number = t.number WHERE t.trace_id = ? AND t.named = 1"
 )
 _SORTED = 4
-_TOKEN = "SELECT token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms FROM tokens"  # noqa: S105
+_TOKEN = (
+    "SELECT token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms, role, developer, project,"  # noqa: S105
+    " expires_at_ms FROM tokens"
+)
 
 
 def _trace(row: tuple[Any, ...]) -> TraceRow:
@@ -142,6 +145,11 @@ def token(connection: sqlite3.Connection, token_hash: str) -> TokenRow | None:
 
 def tokens(connection: sqlite3.Connection) -> tuple[TokenRow, ...]:
     return tuple(TokenRow(*row) for row in connection.execute(f"{_TOKEN} ORDER BY created_at_ms, token_id"))
+
+
+def audit(connection: sqlite3.Connection, limit: int) -> tuple[AuditRow, ...]:
+    newest = "SELECT at_ms, token_id, role, action, subject FROM audit ORDER BY number DESC LIMIT ?"
+    return tuple(AuditRow(*row) for row in reversed(connection.execute(newest, (limit,)).fetchall()))
 
 
 def purges(connection: sqlite3.Connection) -> list[str]:

@@ -28,7 +28,7 @@ def _statements(version: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-MIGRATIONS: Final = (_statements(1), _statements(2))
+MIGRATIONS: Final = tuple(map(_statements, (1, 2, 3)))
 """Statements that lead from version n to n + 1. What is here is released: it never changes, new ones follow."""
 
 

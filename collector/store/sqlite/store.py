@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 from collector.store.plan import named_blobs
 from collector.store.port import (
     AppendResult,
+    AuditRow,
     BlobRow,
     NewBlob,
     QaFact,
@@ -299,3 +300,9 @@ class SqliteStore:
 
     async def list_tokens(self) -> tuple[TokenRow, ...]:
         return await self._long(read.tokens)
+
+    async def add_audit(self, row: AuditRow) -> None:
+        await self._writer.write(lambda c: write.add_audit(c, row))
+
+    async def list_audit(self, *, limit: int) -> tuple[AuditRow, ...]:
+        return await self._long(read.audit, limit)

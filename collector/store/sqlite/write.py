@@ -13,7 +13,17 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from collector.store.plan import Plan, blob_is_gone, check_limits, check_open, newest_skew, plan_append
-from collector.store.port import AppendResult, BlobRow, NewBlob, QaFact, StoredEvent, TokenRow, TraceLimits, TraceRow
+from collector.store.port import (
+    AppendResult,
+    AuditRow,
+    BlobRow,
+    NewBlob,
+    QaFact,
+    StoredEvent,
+    TokenRow,
+    TraceLimits,
+    TraceRow,
+)
 from collector.store.sqlite.blobs import (
     StoredBlob,
     add_blobs,
@@ -350,10 +360,14 @@ def put_blob(
 
 def add_token(connection: sqlite3.Connection, token: TokenRow) -> None:
     connection.execute(
-        "INSERT INTO tokens (kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms, token_id)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*token[1:], token[0]),
+        "INSERT INTO tokens (token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms, role,"
+        " developer, project, expires_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        token,
     )
+
+
+def add_audit(connection: sqlite3.Connection, row: AuditRow) -> None:
+    connection.execute("INSERT INTO audit (at_ms, token_id, role, action, subject) VALUES (?, ?, ?, ?, ?)", row)
 
 
 def _json(value: Any) -> str:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from repl.present.text import count_text, one_line
-from tracer.clock import from_epoch_ms
+from tracer.clock import from_epoch_ms, now_epoch_ms
 from tracer.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -102,7 +102,13 @@ async def new(context: Context, arguments: Namespace) -> int:
             trace_id = (await find_row(collector.store, arguments.trace)).trace_id
             issued = await collector.tokens.new_ingest(trace_id, arguments.label or "")
         else:
-            issued = await collector.tokens.new_admin(arguments.label or "")
+            issued = await collector.tokens.new_admin(
+                arguments.label or "",
+                role=arguments.role or "operator",
+                developer=arguments.developer or "",
+                project=arguments.project or "",
+                days=arguments.expires,
+            )
     context.output.line(issued.token)
     context.output.note(f"shown once; pm admin tokens revoke {issued.token_id} makes it worthless")
     context.output.result("admin tokens new", {"token_id": issued.token_id, "token": issued.token})
@@ -116,11 +122,11 @@ async def listed(context: Context, arguments: Namespace) -> int:
         rows = await collector.tokens.listed()
     shown = [row for row in rows if arguments.all or (row.kind == "admin" and row.revoked_at_ms is None)]
     for row in shown:
-        state = "revoked" if row.revoked_at_ms is not None else "valid"
-        about = row.trace_id or one_line(row.label, 40)
-        context.output.line(
-            f"{row.token_id}  {row.kind:<6}  {from_epoch_ms(row.created_at_ms)[:10]}  {state:<7}  {about}"
-        )
+        over = row.expires_at_ms is not None and row.expires_at_ms <= now_epoch_ms()
+        state = "revoked" if row.revoked_at_ms is not None else "expired" if over else "valid"
+        about = row.trace_id or one_line(" ".join(filter(None, (row.developer, row.project, row.label))), 40)
+        kind = row.role if row.kind == "admin" else row.kind
+        context.output.line(f"{row.token_id}  {kind:<11}  {from_epoch_ms(row.created_at_ms)[:10]}  {state:<7}  {about}")
     if not shown:
         context.output.note("no admin tokens; the serve token is one too. pm admin tokens new makes another")
     context.output.result(
@@ -130,6 +136,10 @@ async def listed(context: Context, arguments: Namespace) -> int:
                 {
                     "token_id": row.token_id,
                     "kind": row.kind,
+                    "role": row.role,
+                    "developer": row.developer,
+                    "project": row.project,
+                    "expires_at": None if row.expires_at_ms is None else from_epoch_ms(row.expires_at_ms),
                     "label": row.label,
                     "trace_id": row.trace_id,
                     "created_at": from_epoch_ms(row.created_at_ms),
@@ -139,6 +149,18 @@ async def listed(context: Context, arguments: Namespace) -> int:
             ]
         },
     )
+    return 0
+
+
+async def audit(context: Context, arguments: Namespace) -> int:
+    from collector.opening import open_collector
+
+    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+        rows = await collector.store.list_audit(limit=100 if arguments.limit is None else max(arguments.limit, 0))
+    for row in rows:
+        who = f"{row.role:<11}  {row.token_id or 'this machine'}"
+        context.output.line(f"{from_epoch_ms(row.at_ms)}  {row.action:<7}  {one_line(row.subject)}  {who}")
+    context.output.result("admin audit", {"audit": [{**row._asdict(), "at": from_epoch_ms(row.at_ms)} for row in rows]})
     return 0
 
 

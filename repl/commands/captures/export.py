@@ -66,6 +66,7 @@ async def _one(context: Context, arguments: Namespace) -> int:
                 what=f"the export of trace {row.trace_id}",
             )
 
+        await collector.note("export", f"{row.trace_id} as {form}")
         if arguments.output == "-":
             await _print(context, write)
             return 0
@@ -107,6 +108,7 @@ async def _set(context: Context, arguments: Namespace) -> int:
     )
     target = context.folder / Path(arguments.output).expanduser()
     async with opened_collector(context) as collector:
+        await collector.note("export", f"{arguments.where} as {request.form}")
         report = await export_set(
             request,
             store=collector.store,

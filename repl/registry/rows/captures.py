@@ -244,10 +244,18 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
         "repl.commands.captures.collector:new", "pm admin tokens new --label laptop",
         flags=(
             Flag("--label", "what it is for, shown by pm admin tokens list", "TEXT"),
+            Flag("--role", "contributor, reviewer, exporter or operator (default)", "ROLE",
+                 choices=("contributor", "reviewer", "exporter", "operator")),
+            Flag("--developer", "hold it to this developer's captures; a contributor needs one", "ID"),
+            Flag("--project", "hold it to captures of this repository (repo_id)", "ID"),
+            Flag("--expires", "it ends after so many days", "DAYS", kind="integer"),
             Flag("--trace", "an ingest key for this capture (the beginning of its id is enough), no admin token", "ID"),
         ),
         exits=(3, 5, 7, 8), surfaces=("cli",),
-        description="Admin tokens may create, read and delete captures; the serve token of pm serve is one too.",
+        description=(
+            "A contributor creates, sends, reads and deletes its developer's captures, a reviewer reads and has checks "
+            "run again, an exporter reads, an operator does everything; the serve token of pm serve is an operator's."
+        ),
     ),
     Command(
         "admin tokens list", "admin", "list the collector's admin tokens, never their text",
@@ -259,6 +267,12 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
         "pm admin tokens revoke 3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10",
         arguments=(Argument("token", "its id, as pm admin tokens list shows it"),), exits=(3, 5, 7, 8),
         surfaces=("cli",), description="A service that runs believes a token it has just seen for two seconds more.",
+    ),
+    Command(
+        "admin audit", "admin", "show who read, checked, exported or deleted which capture",
+        "repl.commands.captures.collector:audit", "pm admin audit --limit 50",
+        flags=(Flag("--limit", "so many of the newest (default 100)", "N", kind="integer"),), exits=(3, 5, 8),
+        surfaces=("cli",), description="Nothing changes or removes a line of it.",
     ),
     Command(
         "schema trace", "admin", "print the JSON Schema of a captured trace",

@@ -10,7 +10,7 @@ import pytest
 
 from collector import tokens
 from collector.store.sqlite.store import open_sqlite
-from collector.tokens import Tokens, draw_token
+from collector.tokens import Access, Tokens, draw_token
 from repl.cli import main
 from tests.collector.http.support import Capture, new_trace
 from tests.service.support import serving
@@ -52,6 +52,61 @@ def test_a_token_made_on_the_command_line_opens_the_service_until_it_is_revoked(
         assert capture.get().status_code == 401
 
 
+ANSWERS = {
+    # role: create, list, read, events, blob, check again, delete, on its own developer's trace
+    "contributor": (201, 200, 200, 200, 404, 403, 204),
+    "reviewer": (403, 200, 200, 200, 404, 409, 403),
+    "exporter": (403, 200, 200, 200, 404, 403, 403),
+    "operator": (201, 200, 200, 200, 404, 409, 204),
+}
+
+
+def test_each_role_may_do_what_it_is_for_and_nothing_else(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blob = "sha256:" + "0" * 64
+    with serving(project, []) as served:
+        for role, wanted in ANSWERS.items():
+            own, other = (
+                Capture(served).trace_id,
+                Capture(served, developer=new_trace()["developer"] | {"developer_id": "dev-2"}),
+            )
+            made = said(capsys, "admin", "tokens", "new", "--role", role, "--developer", "dev-1")
+
+            def asked(method: str, path: str, made: dict[str, Any] = made, **more: Any) -> int:
+                headers = {"authorization": f"Bearer {made['token']}"}
+                return served.client.request(method, path, headers=headers, **more).status_code
+
+            def each(trace_id: str, developer: str) -> tuple[int, ...]:
+                sent = new_trace()
+                sent["developer"]["developer_id"] = developer
+                return (
+                    asked("POST", "/traces", json=sent),
+                    asked("GET", "/traces"),
+                    asked("GET", f"/traces/{trace_id}"),
+                    asked("GET", f"/traces/{trace_id}/events"),
+                    asked("GET", f"/blobs/{blob}?trace={trace_id}"),
+                    asked("POST", f"/traces/{trace_id}/qa"),
+                    asked("DELETE", f"/traces/{trace_id}"),
+                )
+
+            assert (role, each(own, "dev-1")) == (role, wanted)
+            assert (role, each(other.trace_id, "dev-2")) == (role, (403, 200, 403, 403, 403, 403, 403))
+            assert asked("GET", f"/blobs/{blob}") == 403, "of which trace?"
+            assert asked("GET", "/tasks") == 401
+            headers = {"authorization": f"Bearer {made['token']}"}
+            seen = served.client.get("/traces", headers=headers).json()["traces"]
+            assert {row["developer"]["developer_id"] for row in seen} <= {"dev-1"}
+        rows = said(capsys, "admin", "audit", "--limit", "500")["audit"]
+        assert {(row["role"], row["action"]) for row in rows} >= {("contributor", "delete"), ("reviewer", "read")}
+    assert main(["admin", "tokens", "new", "--role", "contributor"]) == 2
+
+
+def test_a_token_ends_with_its_days(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = said(capsys, "admin", "tokens", "new", "--expires", "0")
+    with serving(project, []) as served:
+        headers = {"authorization": f"Bearer {made['token']}"}
+        assert served.client.get("/traces", headers=headers).status_code == 401
+
+
 def test_an_unknown_token_or_trace_is_not_found(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["admin", "tokens", "revoke", "no-such-id"]) == 7
     assert main(["admin", "tokens", "new", "--trace", "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"]) == 7
@@ -62,7 +117,7 @@ async def test_revoking_twice_says_so(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "c.sqlite") as store:
         kept = Tokens(store)
         made = await kept.new_admin("x")
-        assert await kept.access(made.token) == (made.token_id, None)
+        assert await kept.access(made.token) == Access(made.token_id, None)
         assert await kept.revoke(made.token_id)
         assert await kept.access(made.token) is None
         assert not await kept.revoke(made.token_id)

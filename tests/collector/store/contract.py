@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from collector.errors import EventConflictError, IntakeError, TooLargeError
-from collector.store.port import BlobRow, QaFact, TokenRow, TraceLimits, TraceStore
+from collector.store.port import AuditRow, BlobRow, QaFact, TokenRow, TraceLimits, TraceStore
 from tests.collector.store.samples import blob, event, trace, uid
 from tracer.blobs import blob_id_of
 from tracer.errors import ConflictError, NotFoundError
@@ -506,6 +506,17 @@ class StoreContract:
         assert await store.revoke_token("id-1", 9) is True
         assert await store.revoke_token("id-1", 10) is False
         assert await store.list_tokens() == (admin._replace(revoked_at_ms=9),)
+
+    async def test_a_token_keeps_its_rights(self, store: TraceStore):
+        bound = TokenRow("id-2", "admin", "digest 2", None, "", 5, None, "contributor", "dev-17", "shop", 99)
+        await store.add_token(bound)
+        assert await store.find_token("digest 2") == bound
+
+    async def test_the_audit_log_gives_the_newest_rows_in_order(self, store: TraceStore):
+        rows = [AuditRow(at, "id-1", "reviewer", "read", T) for at in (1, 2, 3)]
+        for row in rows:
+            await store.add_audit(row)
+        assert await store.list_audit(limit=2) == tuple(rows[1:])
 
     async def test_a_key_is_made_once(self, store: TraceStore):
         first = await store.secret()

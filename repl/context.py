@@ -98,7 +98,7 @@ class Context:
 
         return resolve_task(self.state_dir, selector)
 
-    def _setting_flags(self) -> dict[str, Any]:
+    def setting_flags(self) -> dict[str, Any]:
         """The arguments but for the command's own: `pm think --kind` and `pm export 1 md` are no `run.kind`."""
         from repl.registry.commands import find_command
 
@@ -121,7 +121,7 @@ class Context:
                 project=self.state_root,
                 environ=self.environ,
                 extra_file=getattr(self.arguments, "config", None),
-                flags=self._setting_flags(),
+                flags=self.setting_flags(),
             )
             self.output.redaction = _redaction(settings)
             self._settings = settings

@@ -148,6 +148,8 @@ def distill_run(
 class TaskEffects:
     """The effects of one task in its workspace."""
 
+    answer_at_hand = False
+
     def __init__(
         self,
         *,

@@ -72,7 +72,12 @@ class Changed(NamedTuple):
 
 
 class Effects(Protocol):
-    """What the loop asks of the world. Every method may raise PmError; nothing else."""
+    """What the loop asks of the world. Every method may raise PmError; nothing else.
+
+    `answer_at_hand`: the answer to a request that an earlier process recorded is there, it need not be sent again.
+    """
+
+    answer_at_hand: bool
 
     async def rules(self) -> str:
         """The mandatory rules' text."""

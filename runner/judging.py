@@ -30,7 +30,7 @@ from runner.checks.evidence import (
 from runner.checks.strength import Step, strength_criterion
 from runner.checks.trial import BaseRun, Trials
 from runner.core.request import Request
-from runner.core.state import TaskState
+from runner.core.state import NO_ANSWER, TaskState
 from runner.core.steps import Judge
 from runner.gate.criterion import (
     ChangedFile,
@@ -218,11 +218,13 @@ async def judge_answer(
     trials: Trials | None = None,
     planned: PlannedCommand | None = None,
     watch: Callable[[Step], None] = lambda _step: None,
+    choose: Callable[[tuple[Criterion, ...]], tuple[Criterion, ...]] = lambda criteria: criteria,
 ) -> Verdict:
     """The verdict on everything that the task changed since `base`, and on its checks' results.
 
     Without `trials` the tests run in the workspace as it is. `planned` is the test command as it was before the agent
-    could change what it is detected by; `watch` is told how trying faults goes on.
+    could change what it is detected by; `watch` is told how trying faults goes on; `choose` takes of the criteria in
+    force those that apply.
     """
     answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
     until = None if step.left_s is None else monotonic() + step.left_s
@@ -245,7 +247,8 @@ async def judge_answer(
     report = None if step.whole else answer.report
     loop = state.loop(step.subtask_id)
     # Only what an answer's own comparison showed is its agent's; of the whole, each subtask was judged by itself.
-    changes = replace(changes, harm=tuple(one for one in changes.harm if one.what in loop.harmed))
+    if loop.answer is not NO_ANSWER:
+        changes = replace(changes, harm=tuple(one for one in changes.harm if one.what in loop.harmed))
     evidence = await gather(
         request=text,
         answer=prose_of(answer.output) or (answer.error.message if answer.error else ""),
@@ -285,7 +288,7 @@ async def judge_answer(
             strength_criterion(one, tried, required=required, budget_s=budget_s) if one.id == "Q11" else one
             for one in criteria
         )
-    verdict = await judge_by(evidence, criteria, models=models, until=until)
+    verdict = await judge_by(evidence, choose(criteria), models=models, until=until)
     if checks.coverage and verdict.judgment == "PASS" and step.subtask_id is None:
         from runner.checks.coverage import unreached  # 15 ms, only where a report is named
 

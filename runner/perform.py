@@ -156,9 +156,11 @@ class Performer:
             await self._ask_within(step, draft, base=base)
             return
         async with self._gate.line:
-            written = await self._ledger.record(draft)
+            # An agent that pm did not start was asked in an earlier process: its answer belongs to that request.
+            was_sent = step.attempt > 0 and self._effects.answer_at_hand
+            prompt = step.prompt if was_sent else await self._sent(draft)
             async with self._gate.slot:
-                answer, duration_ms = await self._answer(step, written, budget_usd=None)
+                answer, duration_ms = await self._answer(step, prompt, budget_usd=None)
         await asyncio.sleep(0)  # whoever waits for the slot is asked before this answer is written down
         await self._write_down(step, answer, base=base, duration_ms=duration_ms)
 
@@ -184,8 +186,8 @@ class Performer:
             if left == 0.0 and self._may_end(step):
                 return  # spent by others while this one waited for its turn: its loop ends
             with self._gate.share(left) as share:
-                written = await self._ledger.record(draft)
-                answer, duration_ms = await self._answer(step, written, budget_usd=share)
+                prompt = await self._sent(draft)
+                answer, duration_ms = await self._answer(step, prompt, budget_usd=share)
                 # What it cost is known before the next one is told what it may spend.
                 await self._write_down(step, answer, base=base, duration_ms=duration_ms)
 
@@ -233,11 +235,15 @@ class Performer:
             left -= pause
         return max(least_ms, int((monotonic() - began) * 1000))
 
-    async def _answer(self, step: AskAgent, written: Entry, *, budget_usd: float | None) -> tuple[Answer, int]:
+    async def _sent(self, draft: Draft) -> str:
+        """The prompt as the record holds it, once it is durable."""
+        return cast("LlmRequest", await self._ledger.record(draft)).prompt
+
+    async def _answer(self, step: AskAgent, prompt: str, *, budget_usd: float | None) -> tuple[Answer, int]:
         """The answer to a request that is durable, and how many milliseconds it took."""
         left_s = self._gate.time_left(_time_left_s(self._ledger.state))
         limit_s = min(left_s or _PLANNING_S, _PLANNING_S) if step.purpose else left_s
-        ask = self._ask_of(step, cast("LlmRequest", written).prompt, timeout_s=limit_s, budget_usd=budget_usd)
+        ask = self._ask_of(step, prompt, timeout_s=limit_s, budget_usd=budget_usd)
         started = monotonic()
         try:
             async with asyncio.timeout(None if limit_s is None else limit_s + _TO_END_S):

@@ -145,7 +145,7 @@ class FileCount(NamedTuple):
 class Limits(NamedTuple):
     """When to give up. None means no limit; `on_limit` says whether a user is asked when iterations run out.
 
-    `parallel` is how many subtasks are asked at once.
+    `questions` there: they are not, but what is asked of them waits. `parallel` is how many subtasks are asked at once.
     """
 
     max_iterations: int = 3

@@ -246,7 +246,7 @@ def _after_iteration(state: TaskState, loop: LoopState, subtask_id: str | None) 
     asks_person = state.request.limits.on_limit == "ask" and not state.action
     question = loop.question
     if question is not None and (question.by == "agent" or not state.action):
-        if state.request.limits.on_limit == "ask":
+        if state.request.limits.on_limit in {"ask", "questions"}:
             return AwaitPerson("asked")
         if question.by == "agent":
             return Finish("INCOMPLETE", "asked")

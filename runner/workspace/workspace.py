@@ -13,7 +13,6 @@ import asyncio
 import json
 import os
 import re
-import stat
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +38,7 @@ from runner.workspace.git.repository import (
     scratch_repository,
     stoppable,
 )
+from runner.workspace.git.since import left_out
 from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 from runner.workspace.git.state import GitState, harm_since, keep, kept_folder, read_state
 from runner.workspace.state_guard import StateGuard, Undone
@@ -67,17 +67,6 @@ def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: L
     return Workspace(folder, state_dir=Path(os.path.realpath(state_dir)), blobs=blobs, limits=limits or Limits())
 
 
-def _own_output(folder: Path) -> list[Path]:
-    """The files that our own output goes to (`pm run … > run.log`): they change without an agent."""
-    found = []
-    for descriptor in (1, 2):
-        with suppress(OSError):  # closed, or a system that does not tell
-            path = Path(f"/dev/fd/{descriptor}").readlink()
-            if path.is_relative_to(folder) and stat.S_ISREG(os.fstat(descriptor).st_mode):
-                found.append(path)
-    return found
-
-
 class Workspace:
     """One folder that agents work in. `notes` says in sentences what the last baseline could not take in."""
 
@@ -86,7 +75,7 @@ class Workspace:
         self._state_dir = state_dir
         self._blobs = blobs
         self._limits = limits
-        self._excluded = (state_dir, folder / ".pdd" / "agentic-traces", *_own_output(folder))
+        self._excluded = left_out(folder, state_dir)
         self._store = state_dir / "control" / "workspace"
         self._hashes = FileHashes()
         self._indexes: dict[str, tuple[Snapshot, tuple[int, ...] | None]] = {}

@@ -44,7 +44,7 @@ def awaiting(fold: dict[str, Any]) -> bool:
     """
     if "final" not in fold and (fold.get("proposed") or (fold.get("conflict") and not fold.get("action"))):
         return True
-    if fold.get("on_limit") != "ask" or fold.get("action") or "final" in fold:
+    if fold.get("on_limit") not in {"ask", "questions"} or fold.get("action") or "final" in fold:
         return False
     allowed = fold.get("allowed", 3)
     loops = {name: loop for name, loop in fold.get("loops", {}).items() if not name.endswith(PLAN_SUFFIX)}

@@ -264,6 +264,7 @@ _GATE: tuple[Setting, ...] = (
     ),
     Setting("gate.strength_time", "duration", "time to try faults on the tests; 0: no faults are tried", 20, minimum=0),
     Setting("gate.base_tests", "switch", "run the tests once before the agent is asked", default=True, guarded=True),
+    Setting("gate.blocks", "integer", "how often a hook sends a host's agent back before it lets go", 3, minimum=0),
     Setting("gate.harness", "list", "further files that steer the tests, as patterns: no task may change them", ()),
     Setting("gate.link", "list", "further folders that git ignores and tests need; they may only read them", ()),
 )

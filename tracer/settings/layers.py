@@ -96,9 +96,17 @@ def trust_store(environ: Mapping[str, str]) -> Path:
 
 
 def load_settings(
-    *, project: Path, environ: Mapping[str, str], extra_file: str | None = None, flags: Mapping[str, Any] | None = None
+    *,
+    project: Path,
+    environ: Mapping[str, str],
+    extra_file: str | None = None,
+    flags: Mapping[str, Any] | None = None,
+    vouched: bool = False,
 ) -> Settings:
-    """Read and merge all layers; `project` is the folder that holds config.toml (the state directory)."""
+    """Read and merge all layers; `project` is the folder that holds config.toml (the state directory).
+
+    `vouched`: the user trusts its files and the folder for this once.
+    """
     store, ignored = trust_store(environ), list[Ignored]()
     layers: list[Iterator[tuple[str, Any, Origin]]] = [_from_flags(flags or {}), _from_environment(environ)]
     if extra_file:
@@ -106,7 +114,7 @@ def load_settings(
         if not path.is_file():
             raise ConfigError(f"no configuration file {str(path)!r}", next_step="check --config")
         layers.append(_from_file(path, "file", ignored))
-    layers.extend(_from_project(project, name, store, ignored) for name in PROJECT_FILES)
+    layers.extend(_from_project(project, name, store, ignored, vouched=vouched or None) for name in PROJECT_FILES)
     layers.append(_from_file(user_file(environ), "user", ignored))
     layers.append(
         (setting.key, setting.default, Origin("default")) for setting in SETTINGS if not setting.key.endswith("*")
@@ -116,7 +124,7 @@ def load_settings(
         for key, value, origin in layer:
             found.setdefault(key, []).append((value, origin))
     rows = {key: Layered(key, values[0][0], values[0][1], tuple(values[1:])) for key, values in found.items()}
-    return Settings(rows, ignored=tuple(ignored), trusted=folder_trusted(store, project), project=project)
+    return Settings(rows, ignored=tuple(ignored), trusted=vouched or folder_trusted(store, project), project=project)
 
 
 def _from_flags(flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, Origin]]:
@@ -138,10 +146,11 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, Or
             yield setting.key, value, Origin("environment", setting.env)
 
 
-def _from_project(project: Path, name: str, store: Path, ignored: list[Ignored]) -> Iterator[tuple[str, Any, Origin]]:
+def _from_project(
+    project: Path, name: str, store: Path, ignored: list[Ignored], *, vouched: bool | None = None
+) -> Iterator[tuple[str, Any, Origin]]:
     path = project / name
     layer = "local" if name == PROJECT_FILES[0] else "project"
-    vouched: bool | None = None
     for key, value, origin in _from_file(path, layer, ignored):
         setting = find_setting(key)
         if setting is not None and setting.guarded:

@@ -6,14 +6,13 @@ import json
 import os
 import sys
 from argparse import Namespace
-from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.present.text import escape
-from tracer.distill.claude_hook import HookPlan, hook_command, plan_install, plan_uninstall, write_plan
+from repl.commands.gate.install import apply_plan
 from tracer.distill.locate.find import provider_root, session_at
 from tracer.errors import PmError, UsageError
+from tracer.settings.hook_files import hook_command, plan_install, plan_uninstall
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -21,40 +20,23 @@ if TYPE_CHECKING:
 _EVENT_BYTES = 1 << 20
 
 
+_MARK = "sessions hooks run claude"
+_TIMEOUT_S = 60
+
+
 def install(context: Context, arguments: Namespace) -> int:
-    return _apply(context, arguments, plan_install(hook_command(), environ=context.environ), "installed")
+    entry = {"hooks": [{"type": "command", "command": hook_command(_MARK), "timeout": _TIMEOUT_S}]}
+    plan = plan_install(_settings_file(context), {"SessionEnd": entry}, mark=_MARK, environ=context.environ)
+    return apply_plan(context, arguments, plan, "installed")
 
 
 def uninstall(context: Context, arguments: Namespace) -> int:
-    return _apply(context, arguments, plan_uninstall(environ=context.environ), "removed")
+    plan = plan_uninstall(_settings_file(context), mark=_MARK, environ=context.environ)
+    return apply_plan(context, arguments, plan, "removed")
 
 
-def _apply(context: Context, arguments: Namespace, plan: HookPlan, word: str) -> int:
-    output = context.output
-    if not plan.changes:
-        output.line(f"nothing to change in {plan.path}")
-        output.result(context.command, {"path": str(plan.path), "changed": False})
-        return 0
-    before, after = plan.before.splitlines(), plan.after.splitlines()
-    for line in unified_diff(before, after, str(plan.path), f"{plan.path} (new)", lineterm=""):
-        output.note(escape(line))
-    if not arguments.yes and not _agreed(context, arguments):
-        output.line("nothing was written")
-        output.result(context.command, {"path": str(plan.path), "changed": False})
-        return 0
-    write_plan(plan)
-    output.line(f"hook {word}: {plan.path}")
-    output.result(context.command, {"path": str(plan.path), "changed": True})
-    return 0
-
-
-def _agreed(context: Context, arguments: Namespace) -> bool:
-    if arguments.no_input or not sys.stdin.isatty():
-        raise UsageError(
-            "the change needs your word", why="it is shown above; nobody can be asked here", next_step="add --yes"
-        )
-    context.output.note("write this? [y/N]")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+def _settings_file(context: Context) -> Path:
+    return provider_root("claude", context.environ).parent / "settings.json"
 
 
 def run(context: Context, arguments: Namespace) -> int:

@@ -8,14 +8,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repl.commands.gate.gate import issue_line
 from repl.present.outcome import NotAcceptedError
 from repl.present.text import escape
 from runner.judging import check_paths
 from tracer.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from repl.context import Context
 
 
@@ -31,7 +30,7 @@ async def check(context: Context, arguments: Namespace) -> int:
     )
     verdict = report.verdict
     for issue in verdict.issues:
-        context.output.line(_line(issue))
+        context.output.line(issue_line(issue))
         context.output.record({"type": "issue", **issue})
     for path, why in report.unread:
         context.output.note(f"not judged: {escape(path)}: {escape(why)}")
@@ -68,14 +67,3 @@ def _answer(folder: Path, name: str) -> str:
         raise NotFoundError(
             f"cannot read the answer {name!r}", why=error.strerror or "", next_step="--output FILE"
         ) from error
-
-
-def _line(issue: Mapping[str, Any]) -> str:
-    """`src/login.py:2: Q2 TODO found: # TODO: check`, the form that editors and terminals make clickable."""
-    place = str(issue.get("path", "answer"))
-    if issue.get("line"):
-        place += f":{issue['line']}"
-    text = f"{place}: {issue['criterion']} {issue.get('message', issue['type'])}"
-    if issue.get("excerpt"):
-        text += f": {issue['excerpt']}"
-    return escape(text)

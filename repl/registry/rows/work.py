@@ -35,6 +35,11 @@ def _flag(setting: Setting) -> Flag:
     )
 
 
+_HOST = Argument("host", "the agent", choices=("claude", "codex", "gemini", "copilot", "kiro", "cursor"))
+_SCOPES = (
+    Flag("--project", "for whoever works in this project (what holds without --user)"),
+    Flag("--user", "for all your projects"),
+)
 RUN_FLAGS = tuple(_flag(setting) for setting in SETTINGS if setting.flag)
 _LIMIT_FLAGS = tuple(flag for flag in RUN_FLAGS if flag.name in {"--max-iterations", "--timeout", "--budget-usd"})
 _OUTCOMES = (1, 3, 4, 5, 6, 8)
@@ -177,6 +182,48 @@ TASK_COMMANDS: tuple[Command, ...] = (
         flags=(Flag("--output", "judge the answer in this file too, - for standard input", "FILE", values="file"),),
         exits=(1, 3, 7),
         description="For hooks and CI: exit 1 when something was found. check.exclude names what is left out.",
+    ),
+    Command(
+        "gate", "gate", "judge a change that anybody made, as a task is judged", "repl.commands.gate.gate:gate",
+        "pm gate --since main",
+        flags=(
+            Flag("--since", "what differs from this commit; the policy is the one it holds", "REV"),
+            Flag("--staged", "what git's index holds, against HEAD"),
+            Flag("--session", "what the hooked session has changed since its prompt"),
+            Flag("--fast", "run no commands: structure, syntax and words alone"),
+            Flag("--test", "test command; again for further ones", "CMD", repeat=True),
+            Flag("--lint", "lint command", "CMD", repeat=True),
+            Flag("--typecheck", "type-check command", "CMD", repeat=True),
+            Flag("--trust-base", "with --since: run the commands that the base names"),
+            Flag("--baseline", "findings in this file are known and reject nothing", "FILE", values="file"),
+            Flag("--write-baseline", "keep what is found as known", "FILE", values="file"),
+            Flag(
+                "--format", "how the verdict is printed", "F",
+                choices=("text", "json", "sarif", "junit", "github", "gitlab"),
+            ),
+            Flag("--output", "write it to a file too, in one of these forms", "F:FILE", repeat=True),
+            Flag("--status", "say whether the last verdict holds for the files as they are"),
+        ),
+        exits=(1, 3, 6, 8),
+        description=(
+            "Without --since, --staged or --session: what differs from HEAD on disk. Exit 0 verified, 1 failed,\n"
+            "6 not verified (--fast: 0 where nothing was found). --status: 0 while it holds, 6 once it is stale."
+        ),
+    ),
+    Command(
+        "gate install", "gate", "have an agent's own sessions judged when they stop",
+        "repl.commands.gate.install:install", "pm gate install claude --user",
+        arguments=(_HOST,), flags=_SCOPES, exits=(3, 8),
+        description="The change is shown first; what is in the file stays. --yes writes without asking.",
+    ),
+    Command(
+        "gate uninstall", "gate", "take those hooks out again", "repl.commands.gate.install:uninstall",
+        "pm gate uninstall claude --user", arguments=(_HOST,), flags=_SCOPES, exits=(3, 8),
+    ),
+    Command(
+        "gate hook", "gate", "what the hooks run: the host's payload on stdin, its JSON on stdout",
+        "repl.commands.gate.hook:hook", "pm gate hook claude", arguments=(_HOST,), exits=(1,), surfaces=("cli",),
+        hidden=True,
     ),
     Command(
         "demo", "setup", "watch a bad answer be rejected and corrected; needs no key and no network",

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from runner.workspace.changes import Limits, safe_text
 from runner.workspace.git.entries import (
@@ -264,6 +264,12 @@ class SnapshotMaker:
         self._plain = False
         self.scope = Scope(git.top, folder, excluded=place.excluded)
         self.sorter = Sorter(git, self.scope, place=place, nested=self._nested)
+
+    def staged(self) -> str:
+        """The tree of the user's index as it is, whatever the disk holds; GitError where it is none."""
+        with small_index(self._repository, self._place.store) as git:
+            self._start(git, cast("Path", git.index), start=None, tree=None)
+            return write_tree(git, self.scope)
 
     def make(self, *, start: Snapshot | None = None, tree: str | None = None, light: bool = False) -> Snapshot:
         """Snapshot the disk as it is now and keep it under the place's label.

@@ -49,6 +49,8 @@ class MemoryWorld:
 class MemoryEffects:
     """The loop's effects in one folder; None is the person's."""
 
+    answer_at_hand = False
+
     def __init__(self, world: MemoryWorld, subtask_id: str | None) -> None:
         self.world = world
         self.subtask_id = subtask_id

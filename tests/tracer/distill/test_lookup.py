@@ -1,9 +1,8 @@
-"""Listing native sessions, finding traces, watching, and Claude Code's hook."""
+"""Listing native sessions, finding traces and watching."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from pathlib import Path
@@ -13,13 +12,12 @@ import pytest
 from tests.tracer.distill.support import unpack
 from tracer.catalog.agentic import TraceQuery, find_traces
 from tracer.catalog.store import rebuild
-from tracer.distill.claude_hook import plan_install, plan_uninstall, write_plan
 from tracer.distill.locate.find import latest_session
 from tracer.distill.locate.listing import list_native, retention_days
 from tracer.distill.many import watch_sessions
 from tracer.distill.native import Request
 from tracer.distill.one import distill_session
-from tracer.errors import ConfigError, NotFoundError
+from tracer.errors import NotFoundError
 from tracer.statedir import StateDir
 
 SOME = ("claude/bugfix@2.0.76", "codex/happy", "gemini/bugfix")
@@ -135,34 +133,3 @@ async def test_watching_catches_up_and_then_follows(home, state_dir, tmp_path):
         watching.cancel()
     assert sorted(seen[:3]) == [("claude", "created"), ("codex", "created"), ("gemini", "created")]
     assert seen[3] == ("claude", "updated")
-
-
-COMMAND = "pm sessions hooks run claude"
-
-
-def test_the_hook_is_added_once_and_the_rest_of_the_settings_kept(home, tmp_path):
-    path = tmp_path / "home" / ".claude" / "settings.json"
-    mine = {"type": "command", "command": "notify"}
-    settings = {"model": "x", "hooks": {"Stop": [{"hooks": [mine]}], "SessionEnd": [{"hooks": [mine]}]}}
-    path.write_text(json.dumps(settings))
-    plan = plan_install(COMMAND, environ=home)
-    assert path.read_text() == json.dumps(settings), "shown, not written"
-    write_plan(plan)
-    after = json.loads(path.read_text())
-    assert after["hooks"]["SessionEnd"][0] == {"hooks": [mine]}
-    assert after["hooks"]["SessionEnd"][1]["hooks"][0]["command"] == COMMAND
-    assert not plan_install(COMMAND, environ=home).changes
-    write_plan(plan_install(f"/opt/bin/{COMMAND}", environ=home))
-    assert path.read_text().count(COMMAND) == 1
-    write_plan(plan_uninstall(environ=home))
-    assert json.loads(path.read_text()) == settings
-    assert not plan_uninstall(environ=home).changes
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"SessionEnd": {}}}'])
-def test_settings_that_cannot_be_understood_are_left_alone(home, tmp_path, text):
-    path = tmp_path / "home" / ".claude" / "settings.json"
-    path.write_text(text)
-    with pytest.raises(ConfigError):
-        plan_install(COMMAND, environ=home)
-    assert path.read_text() == text

@@ -1,0 +1,278 @@
+"""`pm gate`: a change that anybody made is judged as a task's is; `--status` says whether that still holds."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import Namespace
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from repl.present.outcome import NotAcceptedError
+from repl.present.text import count_text, escape
+from runner.change_gate import Gated, fact_of, judge_fast, last_record, read_marks, record, write_marks
+from runner.gate.verdict import is_excluded
+from runner.workspace.changes import Changes
+from runner.workspace.git.since import Tree
+from tracer.errors import LimitError, PmError, UsageError
+from tracer.facts import TestRun
+from tracer.unified_diff import count_files
+from tracer.verification import tests_text, unverified_text
+
+if TYPE_CHECKING:
+    from repl.context import Context
+    from tracer.settings.layers import Settings
+
+_FORMATS = ("text", "json", "sarif", "junit", "github", "gitlab")
+
+
+class Wanted(NamedTuple):
+    """The change to judge, and where it came from."""
+
+    tree: str
+    base: str
+    changes: Changes
+    by: str
+    of_task: bool = False
+
+
+def gate(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
+    """A plain value for `--fast` and `--status`: they do without an event loop, which takes 50 ms to load."""
+    if sum(bool(one) for one in (arguments.since, arguments.staged, arguments.session)) > 1:
+        raise UsageError("--since, --staged and --session exclude each other", next_step="give one of them")
+    if arguments.format == "json" and context.output.human:
+        context.output.form = "json"
+    if arguments.status:
+        return _status(context, arguments)
+    if arguments.fast and not arguments.session:
+        return _fast(context, arguments)
+    return _full(context, arguments)
+
+
+def _fast(context: Context, arguments: Namespace) -> int:
+    began = time.monotonic()
+    wanted, settings = _against_git(context, arguments)
+    known = _known(context, arguments)
+    gated = judge_fast(wanted.changes, options=settings.family("criteria.options"), known=known)
+    return _close(context, arguments, wanted, gated, began=began)
+
+
+async def _full(context: Context, arguments: Namespace) -> int:
+    import asyncio
+
+    from repl.task_request import task_request
+    from runner.change_gate import judge_change
+    from runner.workspace.workspace import open_workspace
+    from tracer.blobs import DirectoryBlobs
+
+    began = time.monotonic()
+    state = context.state_dir.ensure()
+    workspace = open_workspace(
+        context.folder, state_dir=state.root, blobs=DirectoryBlobs(state.blobs, second=state.second_blobs)
+    )
+    if arguments.session:
+        from repl.commands.gate.hook import session_base
+
+        settings, base = context.settings(), session_base(state, context.environ)
+        tree = await asyncio.to_thread(Tree(context.folder, state_dir=state.root).now)
+        wanted = Wanted(tree, base, await workspace.changes(base), "gate --session", of_task=True)
+    else:
+        wanted, settings = await asyncio.to_thread(_against_git, context, arguments)
+    known = _known(context, arguments)
+    if arguments.fast:
+        options = settings.family("criteria.options")
+        gated = judge_fast(wanted.changes, options=options, known=known, of_task=wanted.of_task)
+        return _close(context, arguments, wanted, gated, began=began)
+    given = {kind: " && ".join(getattr(arguments, kind) or ()) or None for kind in ("test", "lint", "typecheck")}
+    found = {} if not arguments.since else _commands_of_base(context, arguments, settings)
+    request = task_request(
+        "",
+        settings=settings,
+        folder=context.folder,
+        executor="gate",
+        environ=context.environ,
+        interactive=False,
+        overrides={**found, **{kind: command for kind, command in given.items() if command}, "kind": "change"},
+    )
+    gated = await judge_change(
+        workspace,
+        wanted.changes,
+        base=wanted.base,
+        request=request,
+        state_dir=state.root,
+        known=known,
+        of_task=wanted.of_task,
+    )
+    return _close(context, arguments, wanted, gated, began=began)
+
+
+def _against_git(context: Context, arguments: Namespace) -> tuple[Wanted, Settings]:
+    state = context.state_dir.ensure()
+    tree = Tree(context.folder, state_dir=state.root)
+    settings = _policy_at(context, arguments, tree) if arguments.since else context.settings()
+    since = tree.since(arguments.since or "HEAD", staged=arguments.staged)
+    left_out = tuple(settings.get("check.exclude") or ())
+    files = tuple(file for file in since.changes.files if not is_excluded(file.path, left_out))
+    by = f"gate --since {arguments.since}" if arguments.since else "gate --staged" if arguments.staged else "gate"
+    from dataclasses import replace
+
+    return Wanted(since.tree, since.base, replace(since.changes, files=files), by), settings
+
+
+def _policy_at(context: Context, arguments: Namespace, tree: Tree) -> Settings:
+    """The settings with the project's file as the base has it: a change does not soften the gate it has to pass.
+
+    `--trust-base` vouches for that file and for the commands that are found in the base.
+    """
+    import tempfile
+
+    from tracer.settings.layers import load_settings
+
+    text = tree.text_at(arguments.since, Path(os.path.realpath(context.state_root)) / "config.toml")
+    with tempfile.TemporaryDirectory(prefix="pm-policy-") as folder:
+        (Path(folder) / "config.toml").write_bytes(text or b"")
+        return load_settings(
+            project=Path(folder),
+            environ=context.environ,
+            extra_file=arguments.config,
+            flags=context.setting_flags(),
+            vouched=arguments.trust_base,
+        )
+
+
+def _commands_of_base(context: Context, arguments: Namespace, settings: Settings) -> dict[str, str]:
+    """The commands that the base names, where it is trusted: those of the change may be softer."""
+    from runner.checks.commands import PROJECT_FILES, plan_commands
+
+    if not settings.trusted:
+        return {}
+    tree = Tree(context.folder, state_dir=context.state_root)
+    names = tree.names_at(arguments.since)
+    top = Path(os.path.realpath(context.folder))
+    texts = {name: tree.text_at(arguments.since, top / name) for name in PROJECT_FILES if name in names}
+    planned = plan_commands(
+        names=names,
+        texts={name: (text or b"").decode("utf-8", "replace") for name, text in texts.items()},
+        trusted=True,
+    )
+    return {one.kind: one.command for one in planned if not settings.get(f"run.{one.kind}")}
+
+
+def _known(context: Context, arguments: Namespace) -> frozenset[str]:
+    return read_marks(context.folder / arguments.baseline) if arguments.baseline else frozenset()
+
+
+def _close(context: Context, arguments: Namespace, wanted: Wanted, gated: Gated, *, began: float) -> int:
+    """Keep the verdict, show it in each form that is wanted, and end with its exit code."""
+    output, verdict, code = context.output, gated.verdict, gated.exit_code
+    files = [one._asdict() for one in count_files(wanted.changes.diff, wanted.changes.paths)]
+    nothing = not wanted.changes.files
+    if nothing:
+        why = f"nothing differs from {arguments.since or 'HEAD'}" if not wanted.of_task else "nothing was changed"
+        raise LimitError(f"not verified: {why}", why="there is no change to judge", next_step="pm gate --since REV")
+    fields = {
+        **fact_of(gated, tree=wanted.tree, base=wanted.base, by=wanted.by),
+        "files": files,
+        "criteria_results": list(verdict.criteria_results),
+        "issues": list(verdict.issues),
+        "notes": [*verdict.notes, *wanted.changes.notes],
+        "duration_ms": round((time.monotonic() - began) * 1000),
+    }
+    if arguments.write_baseline:
+        count = write_marks(context.folder / arguments.write_baseline, verdict.issues)
+        output.note(f"{count_text(count, 'finding')} written to {escape(arguments.write_baseline)}")
+    record(context.state_dir, fact_of(gated, tree=wanted.tree, base=wanted.base, by=wanted.by))
+    for form, path in (_output(text) for text in arguments.output or ()):
+        _write(context, context.folder / path, _formed(form, fields))
+    told = closing_line(gated, files=len(files))
+    if arguments.format in {None, "text", "json"}:
+        for issue in verdict.issues:
+            output.line(issue_line(issue))
+        for note in fields["notes"]:
+            output.note(escape(note))
+        output.line(told)
+    else:
+        output.data(_formed(arguments.format, fields).encode())
+        output.note(told)
+    summary = context.environ.get("GITHUB_STEP_SUMMARY")
+    if arguments.format == "github" and summary:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(_formed("summary", fields))
+    if code == 0:
+        output.result("gate", fields)
+        return 0
+    failed = next((str(one["id"]) for one in verdict.criteria_results if not one["passed"]), "Q7")
+    error: PmError = (
+        NotAcceptedError(told, next_step=f"pm criteria explain {failed}") if code == 1 else LimitError(told)
+    )
+    output.failure("gate", error, code, fields)
+    return code
+
+
+def closing_line(gated: Gated, *, files: int) -> str:
+    """`VERIFIED · 3 files · tests passed (42)`, or what keeps it from that."""
+    count = count_text(files, "file")
+    tests = TestRun(gated.verdict.tests) if gated.verdict.tests else None
+    if gated.verification == "failed":
+        failed = [str(one["id"]) for one in gated.verdict.criteria_results if not one["passed"]]
+        return f"FAILED {' '.join(failed)} · {count_text(len(gated.verdict.issues), 'place')} in {count}"
+    if gated.verification == "verified":
+        return f"VERIFIED · {count} · {tests_text(tests) or 'tests passed'}"
+    unverified = escape(unverified_text(gated.not_verified))
+    return f"{'NOTHING FOUND' if gated.passed else 'NOT VERIFIED'} · {count} · {unverified}"
+
+
+def issue_line(issue: Mapping[str, Any]) -> str:
+    """`src/login.py:2: Q2 TODO found: # TODO: check`, the form that editors and terminals make clickable."""
+    place = str(issue.get("path", "answer"))
+    if issue.get("line"):
+        place += f":{issue['line']}"
+    text = f"{place}: {issue['criterion']} {issue.get('message', issue['type'])}"
+    if issue.get("excerpt"):
+        text += f": {issue['excerpt']}"
+    return escape(text)
+
+
+def _output(text: str) -> tuple[str, str]:
+    form, _, path = text.partition(":")
+    if form not in _FORMATS or not path:
+        raise UsageError(f"{text!r} is no output", next_step="--output sarif:pm-gate.sarif")
+    return form, path
+
+
+def _formed(form: str, fields: Mapping[str, Any]) -> str:
+    from repl.present.gate_formats import formed  # 15 ms, only where a program reads it
+
+    return formed(form, fields)
+
+
+def _write(context: Context, path: Path, text: str) -> None:
+    from tracer.durable import output_file
+
+    try:
+        with output_file(path, 0o644) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise UsageError(f"cannot write {str(path)!r}", why=str(error)) from error
+    context.output.detail(str(path))
+
+
+def _status(context: Context, arguments: Namespace) -> int:
+    """Whether the newest verdict was given for the tree as it is."""
+    last = last_record(context.state_dir)
+    if last is None:
+        raise LimitError("no verdict is on record", next_step="pm gate")
+    tree = Tree(context.folder, state_dir=context.state_root).now(staged=arguments.staged)
+    holds = last.get("tree") == tree
+    fields = {**last, "holds": holds, "tree_now": tree}
+    word = str(last.get("verification", "not_verified")).replace("_", " ").upper()
+    told = f"{word} ({last.get('by', '?')}, {last.get('timestamp', '?')})"
+    if not holds:
+        error = LimitError(f"stale: {told}", why="the files have changed since", next_step="pm gate")
+        context.output.line(f"stale: {told}")
+        context.output.failure("gate", error, 6, fields)
+        return 6
+    context.output.line(f"holds: {told}")
+    context.output.result("gate", fields)
+    return 0

@@ -1,0 +1,262 @@
+"""`pm gate hook HOST`: what a host's hooks run. It never blocks for our own trouble, and never is silent about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from repl.dispatch import INSIDE_RUN
+from repl.present.progress import short_id
+from runner.change_gate import fact_of, judge_fast, last_record, record
+from runner.hosts import HOSTS, Call, Host, Reply, read_call
+from tracer.errors import LockedError, NotFoundError, PmError
+from tracer.statedir import StateDir
+from tracer.verification import unverified_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from repl.context import Context
+    from runner.core.request import Request
+    from runner.core.task import TaskOutcome
+    from runner.gate.criterion import CommandKind
+    from runner.hosted import HostSession
+
+_MOST = 64 << 20
+_PART_BLOCKS = 1  # the whole is judged when the session stops: a part is sent back once
+
+
+async def hook(context: Context, arguments: Namespace) -> int:
+    host = HOSTS[arguments.host]
+    if context.environ.get(INSIDE_RUN):
+        return _answer(context, host.reply())  # pm started this agent, and judges it itself
+    event = ""
+    try:
+        raw = await asyncio.to_thread(sys.stdin.buffer.read, _MOST)
+        payload = json.loads(raw)
+        call = read_call(host, payload if isinstance(payload, dict) else {})
+        event = call.event
+        reply = await _Hook(context, host, call).run()
+    except (PmError, OSError, ValueError, RecursionError) as error:
+        told = error.line if isinstance(error, PmError) else f"{type(error).__name__}: {error}"
+        reply = _trouble(context, host, event, told)
+    except Exception as error:  # noqa: BLE001 - a defect of ours must not keep the host's agent from its end
+        reply = _trouble(context, host, event, f"a defect of pm: {error!r}")
+    return _answer(context, reply)
+
+
+def _trouble(context: Context, host: Host, event: str, why: str) -> Reply:
+    """Say, and put on record as far as that can be done, that nothing was verified."""
+    why = " ".join(why.split())[:500]
+    try:
+        record(context.state_dir, unverified_fact(host, why))
+    except (PmError, OSError) as error:
+        why += f"; nor could that be recorded ({error})"
+    return host.reply(message=f"pm gate: NOT VERIFIED: {why}", event=event)
+
+
+def unverified_fact(host: Host, why: str, **more: Any) -> dict[str, Any]:
+    """A line of the gate's record for what was not judged."""
+    unverified = [{"criterion": "", "why": why, "next": "pm gate"}]
+    return {"by": f"hook {host.name}", "tree": "", "verification": "not_verified", "not_verified": unverified, **more}
+
+
+def _answer(context: Context, reply: Reply) -> int:
+    if reply.stdout is not None:
+        context.output.data(json.dumps(reply.stdout).encode() + b"\n")
+    if reply.stderr:
+        context.output.stderr.write(f"{reply.stderr}\n")
+    context.output.ended = True
+    return reply.code
+
+
+class _Hook:
+    """One call of a hook."""
+
+    def __init__(self, context: Context, host: Host, call: Call) -> None:
+        from runner.hosted import HostSession
+
+        self._context, self._host, self._call = context, host, call
+        if call.folder and Path(call.folder).is_dir() and not context.arguments.directory:
+            context.arguments.directory = call.folder
+        self._session: HostSession = HostSession(host.name, call.session or call.folder, environ=context.environ)
+        # An agent may have gone to another folder by now; the prompt's is where it was asked.
+        self._state: StateDir = (self._session.state_dir if call.role != "prompt" else None) or context.state_dir
+        self._blocks = int(context.settings().get("gate.blocks"))
+        if host.limit is not None:
+            self._blocks = max(0, min(self._blocks, host.limit - 1))
+
+    async def run(self) -> Reply:
+        lock = self._session.lock()
+        try:
+            lock.acquire(what="this session", patience_s=0)
+        except LockedError:
+            return self._host.reply(event=self._call.event)  # its twin is at work, and answers
+        try:
+            match self._call.role:
+                case "prompt":
+                    return await self._prompt()
+                case "stop":
+                    return await self._stop()
+                case "part":
+                    return await self._part()
+            return self._host.reply(event=self._call.event)
+        finally:
+            lock.release()
+
+    async def _prompt(self) -> Reply:
+        await self._hosted().begin(self._session, await asyncio.to_thread(self._request))
+        return self._host.reply(event=self._call.event)
+
+    def _hosted(self, answer: Any = None) -> Any:
+        from repl.task_request import executor_settings
+        from runner.hosted import Hosted
+
+        settings, environ = self._context.settings(), self._context.environ
+        executors = executor_settings(
+            settings, state_dir=self._state.root, environ=environ, script=None, model=None, fallback=()
+        )
+        return Hosted(self._state, redaction=self._context.redaction(), answer=answer, executors=executors)
+
+    def _request(self) -> Request:
+        """The request, with the commands that are found before the agent can change what they are found by."""
+        from repl.task_request import task_request
+        from runner.checks.commands import detect_commands
+        from tracer.facts import CheckChoice
+
+        settings, folder = self._context.settings(), self._state.project
+        overrides = {"chunk": "never", "kind": "auto", "fallback": (), "continue_session": True, "budget_usd": None}
+        request = task_request(
+            self._call.prompt,
+            settings=settings,
+            folder=folder,
+            executor=self._host.name,
+            environ=self._context.environ,
+            interactive=False,
+            overrides=overrides,
+        )
+        checks = request.checks
+        planned = detect_commands(
+            folder, given=_commands(checks.given), configured=_commands(checks.configured), trusted=checks.detect
+        )
+        found = {one.kind: one.command for one in planned if one.held_back is None}
+        limits = request.limits._replace(
+            max_iterations=self._blocks + 1, timeout_s=None, budget_usd=None, on_limit="questions", max_attempts=1000
+        )
+        choice = request.executor.changed(options={"hosted": True, "session": self._call.session})
+        return request._replace(
+            executor=choice, limits=limits, checks=CheckChoice({**checks.data, "configured": found, "given": {}})
+        )
+
+    async def _stop(self) -> Reply:
+        from runner.hosted import answer_of
+
+        task_id, event = self._session.task_id, self._call.event
+        hosted = self._hosted(answer_of(self._host, self._call))
+        if not task_id or not await asyncio.to_thread(hosted.is_open, task_id):
+            return await asyncio.to_thread(self._unasked, task_id)
+        # A kill from here on leaves this line as the newest one.
+        begun = unverified_fact(self._host, "the hook did not end", task_id=task_id)
+        await asyncio.to_thread(record, self._state, begun)
+        judged = await hosted.judge(task_id)
+        outcome: TaskOutcome = judged.outcome
+        await asyncio.to_thread(record, self._state, self._fact(outcome))
+        short = short_id(task_id)
+        if judged.again:
+            count = outcome.judgments.count("REJECT")
+            message = f"pm gate: {task_id} was sent back, {count} of at most {self._blocks}"
+            return self._host.reply(block=judged.again, message=message, event=event)
+        return self._host.reply(message=f"pm gate: {_told(outcome)}   pm show {short}", event=event)
+
+    def _unasked(self, task_id: str) -> Reply:
+        """A stop without a prompt of its own: nothing new to judge, or no baseline to judge it by."""
+        last = last_record(self._state, task_id=task_id) if task_id else None
+        if last is not None and last.get("tree") in {self._tree(), None}:
+            return self._host.reply(event=self._call.event)
+        why = "no baseline was taken at the prompt" if not task_id else f"files changed after {task_id} was judged"
+        record(self._state, unverified_fact(self._host, why))
+        return self._host.reply(message=f"pm gate: NOT VERIFIED: {why} (pm gate)", event=self._call.event)
+
+    async def _part(self) -> Reply:
+        """A part of the session (subagent, teammate) has ended: what changed so far, by structure and syntax alone."""
+        from runner.hosted import base_of
+        from runner.workspace.workspace import open_workspace
+        from tracer.blobs import DirectoryBlobs
+
+        name, event = self._call.part or self._call.event, self._call.event
+        parts = dict(self._session.known.get("parts") or {})
+        if not self._session.task_id or parts.get(name, 0) >= _PART_BLOCKS:
+            return self._host.reply(event=event)
+        base = base_of(self._state, self._session.task_id)
+        blobs = DirectoryBlobs(self._state.blobs, second=self._state.second_blobs)
+        workspace = open_workspace(self._state.project, state_dir=self._state.root, blobs=blobs)
+        changes = await workspace.changes(base)
+        if not changes.files:
+            return self._host.reply(event=event)
+        options = self._context.settings().family("criteria.options")
+        gated = judge_fast(changes, options=options, known=frozenset())
+        by = f"hook {self._host.name} {event}"
+        record(self._state, fact_of(gated, tree=self._tree(), base=base, by=by, task_id=self._session.task_id))
+        if gated.verification != "failed":
+            return self._host.reply(event=event)
+        self._session.keep(parts={**parts, name: parts.get(name, 0) + 1})
+        return self._host.reply(block=_rejection(gated.verdict), event=event)
+
+    def _fact(self, outcome: TaskOutcome) -> dict[str, Any]:
+        listed = [one.to_dict() for one in outcome.not_verified]
+        judgment = outcome.judgments[-1] if outcome.judgments else "REJECT"
+        told = {"judgment": judgment, "verification": outcome.verification, "not_verified": listed}
+        more = {"by": f"hook {self._host.name}", "tree": self._tree(), "task_id": outcome.task_id, "fast": False}
+        return {**told, **more, "status": outcome.status, "reason": outcome.reason}
+
+    def _tree(self) -> str:
+        """The tree as it is now; empty where git cannot tell."""
+        from runner.workspace.git.since import Tree
+
+        try:
+            return Tree(self._state.project, state_dir=self._state.root).now()
+        except PmError:
+            return ""
+
+
+def _commands(listed: Mapping[str, Any]) -> Mapping[CommandKind, str]:
+    return cast("Mapping[CommandKind, str]", listed)
+
+
+def _told(outcome: TaskOutcome) -> str:
+    """How a hosted task stands, in one line."""
+    from tracer.verification import tests_text
+
+    unverified = unverified_text(outcome.not_verified)
+    if outcome.status == "COMPLETE" and outcome.verification == "verified":
+        return f"VERIFIED, {tests_text(outcome.tests) or 'tests passed'}"
+    if outcome.status == "COMPLETE":
+        return f"nothing found, {unverified or 'no test command'}" if outcome.files else "answered, nothing was changed"
+    if outcome.question is not None:
+        return f"NOT VERIFIED: {' '.join(outcome.question.text.split())[:300]}"
+    last = outcome.judgments.count("REJECT")
+    why = unverified if outcome.reason == "not_verified" else f"rejected {last} times"
+    return f"NOT VERIFIED: {why or outcome.reason}"
+
+
+def _rejection(verdict: Any) -> str:
+    from runner.core.decide_loop import modification_prompt
+    from tracer.facts import CriterionResult, Issue
+
+    results = [CriterionResult(one) for one in verdict.criteria_results]
+    issues = [Issue(one) for one in verdict.issues]
+    return modification_prompt(request="(the part you were given)", criteria_results=results, issues=issues)
+
+
+def session_base(state_dir: StateDir, environ: Any) -> str:
+    """The baseline of the hooked session that was last at work here."""
+    from runner.hosted import base_of, newest_task
+
+    base = base_of(state_dir, newest_task(state_dir, environ=environ))
+    if not base:
+        raise NotFoundError("the session has no baseline", next_step="pm gate --since REV")
+    return base

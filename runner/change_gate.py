@@ -1,0 +1,216 @@
+"""Judges a change that anybody made, by the same verdict as a task's (invariant 14), and keeps each verdict on record.
+
+The record is `gate.jsonl` in the state directory: one line for each verdict with the tree it was given for, so that
+`pm gate --status` can tell whether it still holds. It holds places and messages, no excerpts: those may be secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.gate.criterion import Criterion, Evidence, Finding, Place, Verdict, finding_of
+from runner.gate.verdict import criteria_in_force, judge, team_criteria
+from tracer import durable
+from tracer.clock import now_iso
+from tracer.drafts import quality_judgment
+from tracer.errors import ConfigError, RecordError
+from tracer.facts import QualityJudgment, Unverified
+from tracer.names import Verification
+from tracer.verification import unverified_in, verification_of
+
+if TYPE_CHECKING:
+    from runner.core.request import Request
+    from runner.workspace.changes import Changes
+    from runner.workspace.workspace import Workspace
+    from tracer.statedir import StateDir
+
+# What is judged by an answer and by what came before a task: a change alone has neither.
+_OF_TASKS = frozenset({"Q1", "Q6", "Q10"})
+_FAST = Unverified(criterion="Q7", why="--fast runs no commands", next="pm gate")
+_NO_TESTS = Unverified(criterion="Q7", why="no test command is configured or was detected", next="--test CMD")
+_LAST_BYTES = 1 << 20
+
+
+class Gated(NamedTuple):
+    """The verdict on a change as every form of output tells it."""
+
+    verdict: Verdict
+    verification: Verification
+    not_verified: tuple[Unverified, ...]
+    fast: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed and nothing was left unchecked but what `--fast` leaves out."""
+        return self.verification == "verified" or (self.fast and self.not_verified == (_FAST,))
+
+    @property
+    def exit_code(self) -> int:
+        """0 verified, 1 failed, 6 not verified."""
+        return 1 if self.verification == "failed" else 0 if self.passed else 6
+
+    @classmethod
+    def of(cls, verdict: Verdict, *, fast: bool = False) -> Gated:
+        """The same reading of a verdict as of a task's record."""
+        draft = quality_judgment(
+            verdict.judgment, verdict.criteria_results, verdict.summary, iteration_index=0, subtask_id=None
+        )
+        judged = QualityJudgment("", "QUALITY_JUDGMENT", "", "", draft.data)
+        untested = not any(result.id == "Q7" for result in judged.criteria_results)
+        lacking = (_FAST if fast else _NO_TESTS,) if untested else ()
+        return cls(verdict, verification_of([judged]), (*unverified_in([judged]), *lacking), fast)
+
+
+def judge_fast(changes: Changes, *, options: Mapping[str, Any], known: frozenset[str], of_task: bool = False) -> Gated:
+    """The verdict without commands: what structure, syntax and words show. `of_task`: what it harmed counts too."""
+    evidence = Evidence(
+        request="",
+        answer="",
+        files=changes.files,
+        diff=changes.diff,
+        protected_changes=changes.protected,
+        harm=changes.harm,
+        options=options,
+    )
+    criteria = criteria_in_force(team=[one for one in team_criteria() if not one.waits])
+    return Gated.of(judge(evidence, chosen(criteria, known=known, of_task=of_task)), fast=True)
+
+
+async def judge_change(
+    workspace: Workspace,
+    changes: Changes,
+    *,
+    base: str,
+    request: Request,
+    state_dir: Path,
+    known: frozenset[str],
+    of_task: bool = False,
+) -> Gated:
+    """The verdict with tests, lint and type checks, as a task gets it."""
+    from runner.core.state import NO_ANSWER, TaskState  # 250 ms: the fast verdict does without
+    from runner.core.steps import Judge
+    from runner.judging import judge_answer, open_trials
+
+    verdict = await judge_answer(
+        TaskState(task_id="gate", request=request),
+        Judge(0, NO_ANSWER, base),
+        request=request,
+        changes=changes,
+        state_dir=state_dir,
+        base=base,
+        trials=open_trials(workspace, request=request, state_dir=state_dir, task_id="gate"),
+        choose=lambda criteria: chosen(criteria, known=known, of_task=of_task),
+    )
+    return Gated.of(verdict)
+
+
+def chosen(criteria: Iterable[Criterion], *, known: frozenset[str], of_task: bool) -> tuple[Criterion, ...]:
+    """Those that a change alone can be judged by; places whose marks are `known` were there before."""
+    left_out = _OF_TASKS - {"Q10"} if of_task else _OF_TASKS
+    kept = [one for one in criteria if one.id not in left_out]
+    return tuple(replace(one, check=_forgiving(one.check, known)) if known and not one.waits else one for one in kept)
+
+
+def _forgiving(check: Callable[..., Any], known: frozenset[str]) -> Callable[[Evidence], Finding]:
+    def forgive(evidence: Evidence) -> Finding:
+        found: Finding = check(evidence)
+        if found.passed or not any(_mark(place) in known for place in found.places):
+            return found
+        return finding_of(replace(place, preexisting=_mark(place) in known) for place in found.places)
+
+    return forgive
+
+
+def _mark(place: Place) -> str:
+    return mark_of({"type": place.type, "path": place.path, "excerpt": place.excerpt, "message": place.message})
+
+
+def mark_of(issue: Mapping[str, Any]) -> str:
+    """What a finding is known by in a baseline file: its line may move."""
+    told = [str(issue.get(key) or "") for key in ("type", "path", "excerpt")]
+    return sha256(json.dumps(told if told[2] else [*told, str(issue.get("message"))]).encode()).hexdigest()[:24]
+
+
+def read_marks(path: Path) -> frozenset[str]:
+    """The findings that a baseline file holds."""
+    try:
+        return frozenset(map(str, json.loads(path.read_bytes())["known"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{str(path)!r} is no baseline of the gate", why=str(error), next_step=f"pm gate --write-baseline {path}"
+        ) from error
+
+
+def write_marks(path: Path, issues: Iterable[Mapping[str, Any]]) -> int:
+    """Keep what was found as known; returns how many findings."""
+    marks = sorted({mark_of(issue) for issue in issues})
+    try:
+        durable.replace(path, json.dumps({"version": 1, "known": marks}, indent=1).encode() + b"\n", 0o644)
+    except OSError as error:
+        raise RecordError(f"cannot write {str(path)!r}", why=error) from error
+    return len(marks)
+
+
+def record(state_dir: StateDir, fact: Mapping[str, Any]) -> None:
+    """Append one line to the gate's record; it is on the device when this returns."""
+    line = json.dumps({"timestamp": now_iso(), "event": "GATE", **fact}, separators=(",", ":")).encode() + b"\n"
+    try:
+        handle = os.open(state_dir.ensure().root / "gate.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            size = os.fstat(handle).st_size
+            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # of a writer that was killed
+            durable.write_all(handle, b"\n" + line if torn else line)
+            durable.sync_file(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise RecordError(
+            "the gate's record cannot be written", why=error, next_step="free space, then again"
+        ) from error
+
+
+def last_record(state_dir: StateDir, *, task_id: str = "") -> dict[str, Any] | None:
+    """The newest whole line of the gate's record; with `task_id`, of those about this task."""
+    try:
+        with (state_dir.root / "gate.jsonl").open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _LAST_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None
+    for line in reversed(lines):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and task_id in {"", found.get("task_id")}:
+            return found
+    return None
+
+
+def fact_of(gated: Gated, *, tree: str, base: str, by: str, **more: Any) -> dict[str, Any]:
+    """A verdict as the record holds it."""
+    verdict = gated.verdict
+    told = ("criterion", "type", "message", "path", "line")
+    results = [
+        {key: one[key] for key in ("id", "name", "passed", "outcome") if key in one} for one in verdict.criteria_results
+    ]
+    return {
+        "by": by,
+        "tree": tree,
+        "base": base,
+        "fast": gated.fast,
+        "judgment": verdict.judgment,
+        "verification": gated.verification,
+        "not_verified": [one.to_dict() for one in gated.not_verified],
+        "criteria_results": results,
+        "issues": [{key: issue[key] for key in told if key in issue} for issue in verdict.issues],
+        **({"tests": dict(verdict.tests)} if verdict.tests else {}),
+        **more,
+    }

@@ -1,0 +1,180 @@
+"""Agents that call hooks (hosts): where their hooks stand, what they send, and what they take for an answer.
+
+Claude Code, Codex and Gemini were tried (`tests/runner/test_real_hooks.py`); the others are as they document it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+Role = Literal["prompt", "stop", "part", ""]
+_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One host. `events` names what its hooks are called for; `home` is the variable that moves its user folder.
+
+    `limit` is how many blocks in a row it bears by itself (0: it bears none, None: as many as one likes); `note` is
+    what its user still has to do.
+    """
+
+    name: str
+    project: str
+    user: str
+    events: Mapping[str, Role]
+    home: str = ""
+    limit: int | None = None
+    frame: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    def path(self, folder: Path, environ: Mapping[str, str], *, user: bool) -> Path:
+        """The file that holds its hooks, of the project in `folder` or of the user."""
+        if not user:
+            return folder / self.project
+        moved = environ.get(self.home) if self.home else None
+        if moved:
+            return Path(moved).expanduser() / self.user.partition("/")[2]
+        return Path(environ.get("HOME") or "~").expanduser() / self.user
+
+    def entry(self, command: str, event: str) -> dict[str, Any]:
+        """One hook as this host writes it down."""
+        match self.name:
+            case "cursor":
+                return {"command": command, **({"loop_limit": self.limit} if self.events[event] == "stop" else {})}
+            case "copilot":
+                return {"type": "command", "bash": command, "timeoutSec": _SECONDS}
+            case "kiro":
+                return {"command": command, "timeout_ms": _SECONDS * 1000}
+            case "gemini":
+                hook = {"name": "pm-gate", "type": "command", "command": command, "timeout": _SECONDS * 1000}
+                return {"hooks": [hook]}
+        return {"hooks": [{"type": "command", "command": command, "timeout": _SECONDS}]}
+
+    def reply(self, *, block: str = "", message: str = "", event: str = "") -> Reply:
+        """What the host is told: to go on with `block` as the next words to its agent, and a `message` to its user."""
+        if block and event == "TaskCompleted":
+            return Reply(stderr=block, code=2)
+        shown = {"systemMessage": message} if message else {}
+        match self.name:
+            case "kiro":  # its stop hook cannot block: what fails is shown as a warning
+                return Reply(stderr=block or message, code=1) if block or message else Reply()
+            case "cursor":
+                on = {"continue": True} if self.events.get(event) == "prompt" else {}
+                return Reply(on | ({"followup_message": block} if block else {}), stderr=message)
+            case "copilot":
+                return Reply({"decision": "block", "reason": block} if block else {}, stderr=message)
+            case "gemini":
+                return Reply(shown | ({"decision": "deny", "reason": block} if block else {}))
+        return Reply(shown | ({"decision": "block", "reason": block} if block else {}))
+
+
+class Reply(NamedTuple):
+    """What a hook prints, and how it ends."""
+
+    stdout: Mapping[str, Any] | None = None
+    stderr: str = ""
+    code: int = 0
+
+
+class Call(NamedTuple):
+    """One call of a hook, read from its payload; texts are empty where the host says nothing."""
+
+    role: Role
+    event: str
+    session: str
+    folder: str
+    prompt: str = ""
+    answer: str = ""
+    transcript: str = ""
+    part: str = ""
+    model: str = ""
+
+
+HOSTS: Mapping[str, Host] = {
+    host.name: host
+    for host in (
+        Host(
+            name="claude",
+            project=".claude/settings.json",
+            user=".claude/settings.json",
+            home="CLAUDE_CONFIG_DIR",
+            events={"UserPromptSubmit": "prompt", "Stop": "stop", "SubagentStop": "part", "TaskCompleted": "part"},
+            limit=8,
+        ),
+        Host(
+            name="codex",
+            project=".codex/hooks.json",
+            user=".codex/hooks.json",
+            home="CODEX_HOME",
+            events={"UserPromptSubmit": "prompt", "Stop": "stop", "SubagentStop": "part"},
+            note="Codex runs hooks that you have reviewed: open /hooks in it once, and trust the project",
+        ),
+        Host(
+            name="gemini",
+            project=".gemini/settings.json",
+            user=".gemini/settings.json",
+            events={"BeforeAgent": "prompt", "AfterAgent": "stop"},
+            note="Gemini runs a project's hooks in a trusted folder only",
+        ),
+        Host(
+            name="copilot",
+            project=".github/hooks/pm-gate.json",
+            user=".copilot/hooks/pm-gate.json",
+            home="COPILOT_HOME",
+            events={"userPromptSubmitted": "prompt", "agentStop": "stop", "subagentStop": "part"},
+            frame={"version": 1},
+        ),
+        Host(
+            name="kiro",
+            project=".kiro/agents/pm-gate.json",
+            user=".kiro/agents/pm-gate.json",
+            events={"userPromptSubmit": "prompt", "stop": "stop"},
+            limit=0,
+            frame={"name": "pm-gate", "description": "The default agent, judged by pm gate", "tools": ["*"]},
+            note="choose the agent pm-gate: kiro-cli chat --agent pm-gate; its stop hook tells and cannot block",
+        ),
+        Host(
+            name="cursor",
+            project=".cursor/hooks.json",
+            user=".cursor/hooks.json",
+            events={"beforeSubmitPrompt": "prompt", "stop": "stop", "subagentStop": "part"},
+            limit=5,
+            frame={"version": 1},
+        ),
+    )
+}
+
+
+def read_call(host: Host, payload: Mapping[str, Any]) -> Call:
+    """What a payload says; its role is empty where nothing is to be done.
+
+    Raises ValueError: it names no event that this host's hooks are for.
+    """
+
+    def text(*names: str) -> str:
+        return next((found for name in names if isinstance(found := payload.get(name), str) and found), "")
+
+    event = text("hook_event_name", "hookEventName")
+    if not event and host.name == "copilot":  # it sends no name: what only one event holds tells
+        event = "userPromptSubmitted" if "prompt" in payload else "subagentStop" if "agentName" in payload else ""
+        event = event or ("agentStop" if "stopReason" in payload or "transcriptPath" in payload else "")
+    if event not in host.events:
+        raise ValueError(f"no event of {host.name} that the gate knows: {event[:80]!r}")
+    roots = payload.get("workspace_roots")
+    root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
+    ended = text("status")  # Cursor: what was aborted by its user, or failed, is no answer
+    return Call(
+        role="" if host.name == "cursor" and event == "stop" and ended not in {"", "completed"} else host.events[event],
+        event=event,
+        session=text("session_id", "sessionId", "conversation_id"),
+        folder=text("cwd") or root,
+        prompt=text("prompt"),
+        answer=text("last_assistant_message", "prompt_response", "assistant_response"),
+        transcript=text("transcript_path", "transcriptPath"),
+        part=text("agent_id", "task_id", "agentName", "subagent_id"),
+        model=text("model"),
+    )

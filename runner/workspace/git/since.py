@@ -1,0 +1,117 @@
+"""What differs between a commit and the disk, or git's index, whoever changed it: for `pm gate`.
+
+It stands beside `Workspace`, whose baselines and guards take a task: this one is to cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.workspace.changes import Changes, Limits
+from runner.workspace.git.compare import compare_trees
+from runner.workspace.git.repository import GitError, find_repository
+from runner.workspace.git.snapshot import SnapshotMaker, SnapshotPlace
+from tracer.errors import UsageError
+
+_MISSING = (0, 1, 128)
+
+
+class Since(NamedTuple):
+    """A change against a commit: its base, the tree that is there now, and what differs."""
+
+    base: str
+    tree: str
+    changes: Changes
+
+
+class Tree:
+    """The folder as git sees it. Everything blocks; UsageError where git cannot do what is asked."""
+
+    def __init__(self, folder: Path, *, state_dir: Path) -> None:
+        self._folder = Path(os.path.realpath(folder))
+        self._notes: list[str] = []
+        with _readable():
+            git = find_repository(self._folder)
+        if git is None:
+            raise UsageError(f"{str(folder)!r} is in no git repository", next_step="git init")
+        self._git = git
+        state_dir = Path(os.path.realpath(state_dir))
+        self._store = state_dir / "control" / "workspace"
+        place = SnapshotPlace(store=self._store, excluded=left_out(self._folder, state_dir), notes=self._notes)
+        self._maker = SnapshotMaker(git, self._folder, place=place)
+
+    def now(self, *, staged: bool = False) -> str:
+        """The tree of the disk, or of the index."""
+        with _readable():
+            self._store.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if staged:
+                return self._maker.staged()
+            made = self._maker.make(light=True)
+            made.index_file.unlink(missing_ok=True)
+            return made.tree
+
+    def since(self, revision: str, *, staged: bool = False) -> Since:
+        """What differs from `revision`; before the first commit, all there is differs from HEAD."""
+        with _readable():
+            base, now = self._tree_at(revision), self.now(staged=staged)
+            found = compare_trees(self._git, base, now, folder=self._folder, limits=Limits())
+        changes = Changes.of(found.changes, diff=found.diff, protected=(), notes=(*self._notes, *found.notes))
+        return Since(f"git:{base}", now, changes)
+
+    def names_at(self, revision: str) -> list[str]:
+        """The files at the top of the folder and in its usual folders of tests, as `revision` holds them."""
+        with _readable():
+            tree = self._tree_at(revision)
+            folders = {"": tree, "tests/": self._parsed(f"{tree}:tests"), "test/": self._parsed(f"{tree}:test")}
+            listed = {
+                start: self._git.run("ls-tree", "-z", "--name-only", one) for start, one in folders.items() if one
+            }
+        return [start + os.fsdecode(name) for start, said in listed.items() for name in said.split(b"\0") if name]
+
+    def text_at(self, revision: str, path: Path) -> bytes | None:
+        """A file of the repository as `revision` holds it; None where it holds none."""
+        top = Path(os.path.realpath(self._git.top))
+        if not path.is_relative_to(top):
+            return None
+        with _readable():
+            blob = self._parsed(f"{revision}:{path.relative_to(top).as_posix()}")
+            return self._git.run("cat-file", "blob", blob) if blob else None
+
+    def _tree_at(self, revision: str) -> str:
+        found = self._parsed(f"{revision}^{{tree}}")
+        if not found and (revision != "HEAD" or self._parsed("HEAD")):
+            raise UsageError(f"git knows no {revision!r}", next_step="git fetch, where the clone is shallow")
+        where = os.fsdecode(self._maker.scope.prefix).rstrip("/")
+        if found and where:
+            found = self._parsed(f"{found}:{where}")
+        return found or self._git.line("mktree")
+
+    def _parsed(self, name: str) -> str:
+        said = self._git.run("rev-parse", "-q", "--verify", "--end-of-options", name, ok_codes=_MISSING)
+        return said.decode().strip()
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except (GitError, OSError) as error:
+        raise UsageError(
+            "the change cannot be read", why=str(error).strip(), next_step="git status, then again"
+        ) from error
+
+
+def left_out(folder: Path, state_dir: Path) -> tuple[Path, ...]:
+    """What belongs to no change: our own records, and where our own output goes (`pm run … > run.log`)."""
+    found = [state_dir, folder / ".pdd" / "agentic-traces"]
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed, or a system that does not tell
+            path = Path(f"/dev/fd/{descriptor}").readlink()
+            if path.is_relative_to(folder) and stat.S_ISREG(os.fstat(descriptor).st_mode):
+                found.append(path)
+    return tuple(found)

@@ -1,0 +1,168 @@
+"""`pm gate`: what anybody changed, judged as a task is; its record, its status, its forms, and the policy it reads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from tests.repl.support import Ran, pm
+
+SCHEMA = Path(__file__).parent / "data" / "sarif" / "sarif-2.1.0-rtm.5.json"
+TESTS = "from calc import half\n\n\ndef test_half():\n    assert half(4) == 2\n"
+OLD_MARK = "# TODO: an old one\n"
+BROKEN, MENDED = "def half(x):\n    return x / 3\n", "def half(x):\n    return x / 2\n"
+RUN_TESTS = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+
+
+def git(folder: Path, *words: str) -> str:
+    named = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    return subprocess.run(["git", *named, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def shop(project: Path) -> Path:
+    git(project, "init", "-q", "-b", "main")
+    (project / "calc.py").write_text(OLD_MARK + BROKEN)
+    (project / "test_calc.py").write_text(TESTS)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "start")
+    return project
+
+
+def gate(folder: Path, *words: str, **environ: str) -> Ran:
+    return pm("gate", *words, cwd=folder, **environ)
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "code", "told"),
+    [
+        (OLD_MARK + MENDED, ("--test", RUN_TESTS), 0, "VERIFIED · 1 file · tests passed (1)"),
+        (OLD_MARK + MENDED, (), 6, "folder not trusted (pm config trust)"),
+        (OLD_MARK + MENDED, ("--fast",), 0, "NOTHING FOUND"),
+        (OLD_MARK + BROKEN + "# touched\n", ("--test", RUN_TESTS), 1, "FAILED Q7"),
+        (OLD_MARK + MENDED + "# TODO: more\n", ("--test", RUN_TESTS), 1, "FAILED Q2"),
+        (OLD_MARK + MENDED + "# TODO: more\n", ("--fast",), 1, "calc.py:4: Q2 TODO found"),
+        (OLD_MARK + "def half(x:\n", ("--fast",), 1, "FAILED Q4"),
+        (OLD_MARK + BROKEN, ("--fast",), 6, ""),
+    ],
+)
+def test_what_differs_from_head_gets_the_verdict_and_exit_code_of_a_task(
+    shop: Path, content: str, words: tuple[str, ...], code: int, told: str
+) -> None:
+    (shop / "calc.py").write_text(content)
+    ended = gate(shop, *words)
+    assert (ended.code, told in ended.out) == (code, True), ended
+
+
+def test_the_verdict_holds_until_a_file_is_edited(shop: Path) -> None:
+    assert gate(shop, "--status").code == 6
+    (shop / "calc.py").write_text(MENDED)
+    assert gate(shop, "--fast").code == 0
+    assert gate(shop, "--status").code == 0
+    (shop / "new.txt").write_text("untracked counts too\n")
+    stale = gate(shop, "--status", "--json")
+    assert (stale.code, json.loads(stale.out)["holds"]) == (6, False)
+    (shop / "new.txt").unlink()
+    assert gate(shop, "--status").code == 0
+    lines = (shop / ".pm-orchestrator" / "gate.jsonl").read_text().splitlines()
+    fact = json.loads(lines[-1])
+    git(shop, "add", "-A")
+    assert fact["tree"] == git(shop, "write-tree").strip()
+    assert (fact["event"], fact["judgment"], fact["fast"]) == ("GATE", "PASS", True)
+
+
+def test_a_torn_record_is_no_verdict_and_the_next_one_stands_on_a_line_of_its_own(shop: Path) -> None:
+    (shop / "calc.py").write_text(MENDED)
+    gate(shop, "--fast")
+    record = shop / ".pm-orchestrator" / "gate.jsonl"
+    with record.open("a") as file:
+        file.write('{"event":"GATE","tree":"0000')
+    assert gate(shop, "--status").code == 0
+    gate(shop, "--fast")
+    assert json.loads(record.read_text().splitlines()[-1])["judgment"] == "PASS"
+
+
+def test_staged_is_judged_as_the_index_holds_it_and_the_index_stays(shop: Path) -> None:
+    (shop / "calc.py").write_text(MENDED + "# TODO: staged\n")
+    git(shop, "add", "-A")
+    (shop / "calc.py").write_text(MENDED)
+    before = (shop / ".git" / "index").read_bytes()
+    assert gate(shop, "--fast", "--staged").code == 1
+    assert gate(shop, "--fast").code == 0
+    assert (shop / ".git" / "index").read_bytes() == before
+    assert git(shop, "for-each-ref", "refs/pm-orchestrator") == ""
+
+
+def test_known_findings_reject_nothing_and_new_ones_do(shop: Path) -> None:
+    (shop / "more.py").write_text("# TODO: this one is known\nX = 1\n")
+    assert gate(shop, "--fast", "--write-baseline", "known.json").code == 1
+    (shop / "more.py").write_text("# a line above\n# TODO: this one is known\nX = 1\n")
+    assert gate(shop, "--fast", "--baseline", "known.json").code == 0
+    (shop / "more.py").write_text("# TODO: this one is known\n# TODO: this one is new\nX = 1\n")
+    again = gate(shop, "--fast", "--baseline", "known.json", "--json")
+    assert [issue["line"] for issue in json.loads(again.out)["issues"]] == [2]
+    (shop / "known.json").write_text("[]")
+    assert gate(shop, "--fast", "--baseline", "known.json").code == 3
+
+
+def test_each_form_says_the_same_to_its_reader(shop: Path, tmp_path: Path) -> None:
+    (shop / "calc.py").write_text(MENDED + "# TODO: 100 % later, see a:b\n")
+    (shop / "a b.py").write_text("# FIXME\nX = 1\n")
+    outputs = [word for name in ("json", "sarif", "junit", "gitlab") for word in ("--output", f"{name}:../out.{name}")]
+    summary = tmp_path / "summary.md"
+    ended = gate(shop, "--fast", "--format", "github", *outputs, GITHUB_STEP_SUMMARY=str(summary))
+    assert ended.code == 1
+    assert "::error file=calc.py,line=3,title=Q2::Q2: TODO found" in ended.out
+    assert "| ❌ | Q2 No TODO/FIXME |" in summary.read_text()
+    told = {name: (shop.parent / f"out.{name}").read_text() for name in ("json", "sarif", "junit", "gitlab")}
+    places = {(issue["path"], issue["line"]) for issue in json.loads(told["json"])["issues"]}
+    assert places == {("a b.py", 1), ("calc.py", 3)}
+    sarif = json.loads(told["sarif"])
+    jsonschema.validate(sarif, json.loads(SCHEMA.read_text()))
+    located = [one["locations"][0]["physicalLocation"] for one in sarif["runs"][0]["results"]]
+    assert {(one["artifactLocation"]["uri"], one["region"]["startLine"]) for one in located} == {
+        ("a%20b.py", 1),
+        ("calc.py", 3),
+    }
+    suite = ET.fromstring(told["junit"])[0]
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "1")
+    assert {
+        (one["location"]["path"], one["location"]["lines"]["begin"]) for one in json.loads(told["gitlab"])
+    } == places
+    assert len({one["fingerprint"] for one in json.loads(told["gitlab"])}) == 2
+
+
+def test_a_change_cannot_soften_the_policy_that_it_has_to_pass(shop: Path) -> None:
+    state = shop / ".pm-orchestrator"
+    gate(shop, "--fast")
+    (state / "config.toml").write_text(f'[run]\ntest = "{RUN_TESTS}"\n')
+    git(shop, "add", "-f", ".pm-orchestrator/config.toml")
+    git(shop, "commit", "-qm", "policy")
+    git(shop, "checkout", "-qb", "topic")
+    (state / "config.toml").write_text('[run]\ntest = "true"\n[gate]\ntests = "change"\n')
+    (shop / "calc.py").write_text(BROKEN + "# no better\n")
+    git(shop, "commit", "-qam", "soften")
+    assert gate(shop, "--since", "main").code == 6  # what the base names runs only on the user's word
+    failed = gate(shop, "--since", "main", "--trust-base", "--json")
+    assert (failed.code, json.loads(failed.out)["tests"]["command"]) == (1, RUN_TESTS)
+    (shop / "calc.py").write_text(MENDED)
+    git(shop, "commit", "-qam", "mend")
+    assert gate(shop, "--since", "main", "--trust-base").code == 0
+
+
+@pytest.mark.parametrize("words", [("--since", "nowhere"), ("--since", "--all"), ("--since", "main", "--staged")])
+def test_a_base_that_is_none_is_a_usage_error(shop: Path, words: tuple[str, ...]) -> None:
+    assert gate(shop, "--fast", *words).code == 2
+
+
+def test_before_the_first_commit_and_without_git(project: Path) -> None:
+    (project / "a.py").write_text("X = 1\n")
+    assert "is in no git repository" in gate(project, "--fast").err
+    git(project, "init", "-q")
+    assert gate(project, "--fast").code == 0

@@ -1,0 +1,280 @@
+"""`pm gate hook` and `pm gate install`: a host's session as a task, blocks and letting go, and other people's files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.hosts import HOSTS
+from tests.repl.support import command_line, environment, pm
+from tests.repl.test_gate_command import BROKEN, MENDED, OLD_MARK, shop
+
+__all__ = ["shop"]
+
+PAYLOADS: dict[str, dict[str, dict[str, Any]]] = {
+    # As each host documents them; what the real Claude Code, Codex and Gemini send is in the tests marked real_cli.
+    "claude": {
+        "prompt": {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "P"},
+        "stop": {
+            "hook_event_name": "Stop",
+            "session_id": "s",
+            "stop_hook_active": False,
+            "last_assistant_message": "A",
+        },
+    },
+    "codex": {
+        "prompt": {"hook_event_name": "UserPromptSubmit", "session_id": "s", "turn_id": "1", "prompt": "P"},
+        "stop": {"hook_event_name": "Stop", "session_id": "s", "turn_id": "1", "last_assistant_message": "A"},
+    },
+    "gemini": {
+        "prompt": {"hook_event_name": "BeforeAgent", "session_id": "s", "prompt": "P"},
+        "stop": {"hook_event_name": "AfterAgent", "session_id": "s", "prompt": "P", "prompt_response": "A"},
+    },
+    "copilot": {
+        "prompt": {"sessionId": "s", "timestamp": 1, "prompt": "P"},
+        "stop": {"sessionId": "s", "timestamp": 2, "transcriptPath": "/nowhere.jsonl", "stopReason": "end_turn"},
+    },
+    "cursor": {
+        "prompt": {"hook_event_name": "beforeSubmitPrompt", "conversation_id": "s", "prompt": "P"},
+        "stop": {"hook_event_name": "stop", "conversation_id": "s", "status": "completed", "loop_count": 0},
+    },
+    "kiro": {
+        "prompt": {"hook_event_name": "userPromptSubmit", "prompt": "P"},
+        "stop": {"hook_event_name": "stop", "assistant_response": "A"},
+    },
+}
+BLOCKED = {
+    "claude": lambda told: told["decision"] == "block" and told["reason"],
+    "codex": lambda told: told["decision"] == "block" and told["reason"],
+    "gemini": lambda told: told["decision"] == "deny" and told["reason"],
+    "copilot": lambda told: told["decision"] == "block" and told["reason"],
+    "cursor": lambda told: told["followup_message"],
+}
+
+
+class Session:
+    """One session of a host, as its hooks see it."""
+
+    def __init__(self, host: str, folder: Path, **environ: str) -> None:
+        self.host, self.folder, self.environ = host, folder, environ
+
+    def call(self, role: str, **more: Any) -> tuple[int, dict[str, Any], str]:
+        payload = {**PAYLOADS[self.host][role], **more}
+        where = {"workspace_roots": [str(self.folder)]} if self.host == "cursor" else {"cwd": str(self.folder)}
+        ended = pm("gate", "hook", self.host, cwd="/", stdin=json.dumps({**payload, **where}), **self.environ)  # type: ignore[arg-type]
+        return ended.code, json.loads(ended.out) if ended.out else {}, ended.err
+
+    def prompt(self, text: str = "mend half in calc.py") -> dict[str, Any]:
+        code, told, _ = self.call("prompt", prompt=text)
+        assert code == 0
+        return told
+
+    def stop(self, answer: str = "Done: half divides by two.", **more: Any) -> dict[str, Any]:
+        names = [name for name in PAYLOADS[self.host]["stop"] if "response" in name or "message" in name]
+        code, told, err = self.call("stop", **dict.fromkeys(names, answer), **more)
+        assert code == (1 if err and self.host == "kiro" else 0)
+        return told | ({"stderr": err} if err else {})
+
+    def facts(self) -> list[dict[str, Any]]:
+        lines = (self.folder / ".pm-orchestrator" / "gate.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("host", sorted(BLOCKED))
+def test_a_lazy_answer_is_sent_back_with_reasons_and_the_mended_one_let_go(shop: Path, host: str) -> None:
+    session = Session(host, shop)
+    assert session.prompt() in ({}, {"continue": True})
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: the rest\n")
+    lazy = session.stop()
+    assert "calc.py:4: TODO found" in BLOCKED[host](lazy)
+    (shop / "calc.py").write_text(OLD_MARK + MENDED)
+    mended = session.stop()
+    assert not mended.keys() & {"decision", "followup_message"}
+    assert [fact["verification"] for fact in session.facts()[1::2]] == ["failed", "not_verified"]
+    shown = json.loads(pm("show", "1", "--json", cwd=shop).out)
+    assert (shown["status"], shown["iterations"], shown["judgments"]) == ("COMPLETE", 2, ["REJECT", "PASS"])
+    assert pm("trace", "verify", "1", cwd=shop).code == 0
+    assert pm("gate", "--status", cwd=shop).code == 0
+
+
+def test_a_host_that_cannot_be_blocked_is_told_and_the_record_says_not_verified(shop: Path) -> None:
+    session = Session("kiro", shop)
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: the rest\n")
+    assert "NOT VERIFIED: rejected 1 times" in session.stop()["stderr"]
+    assert json.loads(pm("show", "1", "--json", cwd=shop).out)["reason"] == "max_iterations"
+
+
+def test_an_agent_that_never_mends_is_let_go_loudly_before_its_host_would(shop: Path) -> None:
+    session = Session("claude", shop)
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: the rest\n")
+    told = [session.stop() for _ in range(4)]
+    assert [one.get("decision") for one in told] == ["block", "block", "block", None]
+    assert "NOT VERIFIED" in told[3]["systemMessage"]
+    assert session.facts()[-1]["verification"] == "failed"
+    shown = json.loads(pm("show", "1", "--json", cwd=shop).out)
+    assert (shown["status"], shown["reason"]) == ("INCOMPLETE", "max_iterations")
+    assert session.stop() == {}  # nothing has changed since
+    (shop / "calc.py").write_text(MENDED)
+    assert "files changed after task-001 was judged" in session.stop()["systemMessage"]
+
+
+def test_small_talk_costs_one_turn_and_a_question_none(shop: Path) -> None:
+    session = Session("claude", shop)
+    session.prompt("What does half do?")
+    assert "answered" in session.stop("It halves a number.")["systemMessage"]
+    session.prompt("thank you for that")
+    assert session.stop("You are welcome.")["decision"] == "block"
+    assert "NOT VERIFIED" in session.stop("There was nothing to change.")["systemMessage"]
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED)
+    assert "nothing found" in session.stop()["systemMessage"]
+
+
+def test_a_broken_off_turn_keeps_its_baseline_and_an_agents_question_its_task(shop: Path) -> None:
+    session = Session("claude", shop)
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: broken off\n")
+    session.prompt("go on, please, and keep it short")
+    assert "TODO found" in session.stop()["reason"]
+    (shop / "calc.py").write_text(OLD_MARK + BROKEN)
+    asked = session.stop('```pm-report\n{"status": "question", "question": "By two or by three?"}\n```')
+    assert "By two or by three?" in asked["systemMessage"]
+    session.prompt("by two")
+    (shop / "calc.py").write_text(OLD_MARK + MENDED)
+    assert "nothing found" in session.stop()["systemMessage"]
+    listed = json.loads(pm("tasks", "--json", cwd=shop).out)["tasks"]
+    assert [row["task_id"] for row in listed] == ["task-001"]
+
+
+def test_what_the_agent_does_to_the_commands_and_the_policy_counts_for_nothing(shop: Path) -> None:
+    pm("config", "trust", "--yes", cwd=shop)
+    (shop / "Makefile").write_text("test:\n\tfalse\n")
+    session = Session("claude", shop)
+    session.prompt()
+    (shop / "Makefile").write_text("test:\n\ttrue\n")
+    (shop / ".pm-orchestrator" / "config.toml").write_text('[gate]\ntests = "change"\n')
+    (shop / "calc.py").write_text(OLD_MARK + MENDED)
+    assert "Q10" in session.stop()["reason"]  # the state directory is the user's
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ("", "JSONDecodeError"),
+        ("[1]", "no event of claude"),
+        ('{"hook_event_name": "Stop", "session_id": 7}', "no baseline"),
+        ('{"hook_event_name": "Notification"}', "no event of claude"),
+        ("[" * 100_000, "Error"),
+    ],
+)
+def test_what_cannot_be_read_blocks_nobody_and_is_on_record(shop: Path, payload: str, told: str) -> None:
+    ended = pm("gate", "hook", "claude", cwd=shop, stdin=payload)
+    message = json.loads(ended.out)
+    assert (ended.code, message.keys()) == (0, {"systemMessage"})
+    assert "NOT VERIFIED" in message["systemMessage"]
+    assert told in message["systemMessage"]
+    last = json.loads((shop / ".pm-orchestrator" / "gate.jsonl").read_text().splitlines()[-1])
+    assert last["verification"] == "not_verified"
+    assert pm("gate", "--status", cwd=shop).code == 6
+
+
+def test_a_missing_state_blocks_nobody(shop: Path) -> None:
+    session = Session("claude", shop)
+    session.prompt()
+    for path in sorted((shop / ".pm-orchestrator").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (shop / "calc.py").write_text(MENDED)
+    assert "NOT VERIFIED" in session.stop()["systemMessage"]
+    (shop / ".pm-orchestrator").chmod(0o500)
+    assert "NOT VERIFIED" in session.stop()["systemMessage"] or os.geteuid() == 0
+    (shop / ".pm-orchestrator").chmod(0o700)
+
+
+def test_inside_a_run_of_pm_its_hooks_are_silent(shop: Path) -> None:
+    session = Session("claude", shop, PM_ORCHESTRATOR_PROCESS="x")
+    assert session.prompt() == {}
+    assert session.stop() == {}
+    assert not (shop / ".pm-orchestrator").exists()
+
+
+def test_a_part_is_sent_back_once(shop: Path) -> None:
+    session = Session("claude", shop)
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: the rest\n")
+    part = {"hook_event_name": "SubagentStop", "agent_id": "a1"}
+    assert "TODO found" in session.stop(**part)["reason"]
+    assert session.stop(**part) == {}
+    done = {"hook_event_name": "TaskCompleted", "task_id": "7"}
+    code, told, err = session.call("stop", **done)
+    assert (code, told, "TODO found" in err) == (2, {}, True)
+    assert pm("gate", "--session", "--fast", cwd=shop).code == 1
+
+
+@pytest.mark.torture
+def test_a_killed_hook_leaves_not_verified(shop: Path) -> None:
+    pm("config", "trust", "--yes", cwd=shop)
+    session = Session("claude", shop)
+    (shop / "Makefile").write_text("test:\n\tsleep 20\n")
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED)
+    payload = json.dumps({**PAYLOADS["claude"]["stop"], "cwd": str(shop)}).encode()
+    command = command_line("gate", "hook", "claude")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, env=environment(), cwd=shop) as hook:  # type: ignore[call-overload]
+        hook.stdin.write(payload)
+        hook.stdin.close()
+        trace = next((shop / ".pm-orchestrator" / "traces").glob("*.jsonl"))
+        until = time.monotonic() + 30
+        while "LLM_RESPONSE" not in trace.read_text() and time.monotonic() < until:
+            time.sleep(0.05)
+        hook.send_signal(signal.SIGKILL)
+        assert hook.stdout.read() == b""
+    assert hook.returncode == -signal.SIGKILL
+    assert session.facts()[-1]["not_verified"][0]["why"] == "the hook did not end"
+    assert pm("gate", "--status", cwd=shop).code == 6
+
+
+@pytest.mark.parametrize("host", sorted(HOSTS))
+@pytest.mark.parametrize("scope", ["--project", "--user"])
+def test_hooks_are_shown_merged_and_removed_without_a_trace(shop: Path, host: str, scope: str) -> None:
+    path = HOSTS[host].path(shop, os.environ, user=scope == "--user")
+    assert pm("gate", "install", host, scope, "--no-input", cwd=shop).code == 2
+    assert not path.exists()
+    before = sorted(str(one) for one in path.parents[1].rglob("*"))
+    shown = pm("gate", "install", host, scope, "--yes", cwd=shop)
+    assert shown.code == 0
+    assert f"gate hook {host}" in shown.err
+    assert pm("gate", "install", host, scope, "--yes", cwd=shop).out.startswith("nothing to change")
+    assert pm("gate", "uninstall", host, scope, "--yes", cwd=shop).code == 0
+    kept = [one for one in path.parents[1].rglob("*") if "pm-orchestrator" not in str(one) and ".local" not in str(one)]
+    assert sorted(map(str, kept)) == [one for one in before if "pm-orchestrator" not in one and ".local" not in one]
+
+
+def test_a_users_own_hooks_stay_to_the_byte_and_so_does_a_later_edit(shop: Path) -> None:
+    path = shop / ".claude" / "settings.json"
+    path.parent.mkdir()
+    own = '{ "model":"x",\n"hooks": {"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}'
+    path.write_text(own)
+    pm("gate", "install", "claude", "--yes", cwd=shop)
+    commands = [hook["command"] for group in json.loads(path.read_text())["hooks"]["Stop"] for hook in group["hooks"]]
+    assert commands[0] == "say done"
+    assert commands[1].endswith("gate hook claude")
+    pm("gate", "uninstall", "claude", "--yes", cwd=shop)
+    assert path.read_text() == own
+    pm("gate", "install", "claude", "--yes", cwd=shop)
+    edited = json.loads(path.read_text()) | {"theme": "dark"}
+    path.write_text(json.dumps(edited))
+    pm("gate", "uninstall", "claude", "--yes", cwd=shop)
+    assert json.loads(path.read_text()) == json.loads(own) | {"theme": "dark"}
+    path.write_text("{ // a comment\n}")
+    assert pm("gate", "install", "claude", "--yes", cwd=shop).code == 3
+    assert path.read_text() == "{ // a comment\n}"

@@ -1,0 +1,158 @@
+"""The real command lines with our hooks in them, against a model on loopback: sent back, mended, let go.
+
+A repository with 300 old TODOs and a red old suite; the hooks are put in by the one command.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repl.support import command_line
+from tests.support.clis import ROOT, VERSIONS, cli_environment, cli_program
+from tests.support.model_server import Call, ModelServer, Turn
+
+pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
+
+BROKEN, MENDED = "def half(x):\n    return x / 3\n", "def half(x):\n    return x / 2\n"
+MARKED = "def half(x):\n    # TODO: finish\n    return x / 2\n"
+OLD = "def test_old():\n    assert 1 == 2\n"
+TESTS = "from calc import half\n\n\ndef test_half():\n    assert half(4) == 2\n"
+
+
+class Place:
+    """One command line in a home of its own, its hooks installed, and the legacy repository."""
+
+    def __init__(self, name: str, program: Path, base: Path) -> None:
+        self.name, self.program = name, program
+        self.home, self.project = base / "home", base / "shop"
+        (self.home / ".gemini").mkdir(parents=True)
+        (self.home / ".codex").mkdir()
+        trusted = {"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}}}
+        (self.home / ".gemini" / "settings.json").write_text(json.dumps(trusted))
+        self.project.mkdir()
+        (self.project / "calc.py").write_text(BROKEN)
+        (self.project / "legacy.py").write_text(
+            "".join(f"# TODO: old {number}\nX{number} = 1\n" for number in range(300))
+        )
+        (self.project / "test_calc.py").write_text(TESTS)
+        (self.project / "test_old.py").write_text(OLD)
+        for words in ("init -q -b main", "add -A", "-c user.name=t -c user.email=t@example.org commit -qm start"):
+            subprocess.run(["git", *words.split()], cwd=self.project, check=True)
+        self.pm = base / "bin" / "pm"
+        self.pm.parent.mkdir()
+        start = " ".join(f"'{word}'" for word in command_line())
+        self.pm.write_text(f'#!/bin/sh\nexec env PYTHONPATH={ROOT} {start} "$@"\n')
+        self.pm.chmod(0o755)
+
+    def environ(self, server: ModelServer) -> dict[str, str]:
+        found = cli_environment(self.program, home=self.home, server=server)
+        return {
+            **found,
+            "PATH": f"{self.pm.parent}:{found['PATH']}",
+            "IS_SANDBOX": "1",
+            "PM_TEST": "python -m pytest -q",
+        }
+
+    def install(self, server: ModelServer) -> None:
+        words = ("gate", "install", self.name, "--user", "--yes")
+        done = subprocess.run(
+            [self.pm, *words], check=False, cwd=self.project, env=self.environ(server), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+
+    def run(self, server: ModelServer, prompt: str) -> tuple[int, str]:
+        provider = f'name="mine",base_url="{server.url}/v1",env_key="OPENAI_API_KEY",wire_api="responses"'
+        common = {
+            "claude": ["-p", prompt, "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"],
+            "gemini": ["-p", prompt, "-o", "stream-json", "--yolo", "-m", "gemini-2.5-pro"],
+            "codex": [
+                *("exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
+                *("--dangerously-bypass-hook-trust", "-m", "gpt-5.5", "-c", 'model_provider="mine"', "-c"),
+                f"model_providers.mine={{{provider}}}",
+                prompt,
+            ],
+        }
+        done = subprocess.run(
+            [self.program, *common[self.name]],
+            check=False,
+            cwd=self.project,
+            env={**self.environ(server), "GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def writes(self, content: str) -> Sequence[Call]:
+        """The calls by which a model of this make replaces calc.py."""
+        path = str(self.project / "calc.py")
+        match self.name:
+            case "claude":
+                return [Call("Read", {"file_path": path}), Call("Write", {"file_path": path, "content": content})]
+            case "gemini":
+                return [Call("write_file", {"file_path": path, "content": content})]
+        added = "".join(f"+{line}\n" for line in content.splitlines())
+        patches = ("*** Delete File: calc.py\n", f"*** Add File: calc.py\n{added}")
+        return [Call("apply_patch", {}, freeform=f"*** Begin Patch\n{patch}*** End Patch\n") for patch in patches]
+
+    def facts(self) -> list[dict[str, Any]]:
+        traces = sorted((self.project / ".pm-orchestrator" / "traces").glob("*.jsonl"))
+        return [json.loads(line) for trace in traces for line in trace.read_text().splitlines()]
+
+    def judgments(self) -> list[str]:
+        return [fact["data"]["judgment"] for fact in self.facts() if fact["event"] == "QUALITY_JUDGMENT"]
+
+    def end(self) -> dict[str, Any]:
+        return self.facts()[-1]["data"]  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=sorted(VERSIONS))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    name = str(request.param)
+    return Place(name, cli_program(name), tmp_path)
+
+
+def test_the_first_honest_change_passes_and_a_lazy_one_is_sent_back_and_mended(place: Place) -> None:
+    turns = [
+        Turn(calls=place.writes(MENDED)),
+        Turn(text="half divides by two now."),
+    ]
+    with ModelServer(turns) as server:
+        place.install(server)
+        code, said = place.run(server, "mend half in calc.py")
+    assert code == 0, said
+    assert (place.judgments(), place.end()["verification"]) == (["PASS"], "verified"), said
+    assert place.end()["files_modified"] == ["calc.py"]
+    subprocess.run(["git", "checkout", "-q", "calc.py"], cwd=place.project, check=True)
+    turns = [
+        Turn(calls=place.writes(MARKED)),
+        Turn(text="I have mended half."),
+        Turn(calls=place.writes(MENDED)),
+        Turn(text="The mark is gone, half divides by two."),
+    ]
+    with ModelServer(turns) as server:
+        code, said = place.run(server, "mend half in calc.py, please")
+        sent = json.dumps([request.body for request in server.requests])
+    assert code == 0, said
+    assert place.judgments() == ["PASS", "REJECT", "PASS"], said
+    assert "calc.py:2: TODO found" in sent
+    assert (place.project / "calc.py").read_text() == MENDED
+    traces = [fact["data"]["agentic_trace"] for fact in place.facts() if fact["event"] == "LLM_RESPONSE"]
+    assert all(traces), "each answer is linked to its distilled session"
+
+
+def test_an_agent_that_never_mends_is_let_go_by_us_and_not_by_its_host(place: Place) -> None:
+    with ModelServer([Turn(text="I have mended half in calc.py.")] * 12) as server:
+        place.install(server)
+        code, said = place.run(server, "mend half in calc.py")
+    assert code == 0, said
+    assert place.judgments() in (["REJECT"] * 2, ["REJECT"] * 4), said
+    last = json.loads((place.project / ".pm-orchestrator" / "gate.jsonl").read_text().splitlines()[-1])
+    assert last["verification"] == "failed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tracer.facts import ExecutorChoice, FileCount, Unverified, UserRequest
 from tracer.names import EventName
@@ -12,7 +12,7 @@ from tracer.names import EventName
 class Draft(NamedTuple):
     """An event before it has time, session and task: what `decide` asks to append."""
 
-    event: EventName
+    event: EventName | Literal["UNDO"]
     data: dict[str, Any]
     iteration_index: int | None = None
     subtask_id: str | None = None
@@ -179,3 +179,11 @@ def executor_choice(
     data: dict[str, Any] = {"name": name, "model": model, "script": script, "permissions": permissions}
     data |= {"thinking": thinking, "continue_session": continue_session, "options": {}, "plans": False}
     return ExecutorChoice({**data, "fallback": list(fallback)} if fallback else data)
+
+
+def undo_fact(phase: str, kind: str, *, iteration: int | None = None, **more: Any) -> Draft:
+    """UNDO, of a record beside the trace.
+
+    `more`: plan_blob, state, files, conflicts, repository, lost; of a review reviewed, left_blob; of a commit commit.
+    """
+    return Draft("UNDO", {"phase": phase, "kind": kind, "iteration": iteration, **more})

@@ -109,6 +109,10 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple([item for item in value if isinstance(item, str)]) if isinstance(value, list | tuple) else ()
 
 
+def _texts_or_none(value: Any) -> tuple[str, ...] | None:
+    return _texts(value) or None
+
+
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -792,6 +796,40 @@ class FinalSummary(Entry):
         return "diff_blob" in self.data
 
 
+class ReviewedPath(Part):
+    """What was decided of one file, or a conflict in it.
+
+    `after` is how the task left it, `left` how it was left then (mode and git id).
+    `discarded` are the ids of the hunks that are out, `decided` of all that were kept or discarded by name.
+    """
+
+    __slots__ = ()
+    path = Key(_text)
+    after = Key(_texts_or_none)
+    left = Key(_texts_or_none)
+    discarded = Key(_texts)
+    decided = Key(_texts)
+
+
+class Undo(Entry):
+    """A step of the record of what was undone, reviewed and committed of a task, beside its trace.
+
+    `phase` is begun, planned or done, `kind` undo, redo, review or commit. `plan_blob` holds every change of a file,
+    `state` the repository as it was; `left_blob` is what an answer left that was never recorded.
+    """
+
+    __slots__ = ()
+    phase = Key(_text)
+    kind = Key(_text)
+    iteration = Key(_whole)
+    plan_blob = Key(_text)
+    state = Key(_text)
+    left_blob = Key(_text)
+    reviewed = Key(_parts(ReviewedPath))
+    conflicts = Key(_parts(ReviewedPath))
+    commit = Key(_text)
+
+
 _CLASSES = (
     UserRequest,
     SystemRules,
@@ -803,7 +841,7 @@ _CLASSES = (
     IterationEnd,
     FinalSummary,
 )
-KINDS: Final[Mapping[str, type[Entry]]] = dict(zip(EVENT_NAMES, _CLASSES, strict=True))
+KINDS: Final[Mapping[str, type[Entry]]] = {**dict(zip(EVENT_NAMES, _CLASSES, strict=True)), "UNDO": Undo}
 
 
 def entry_of(

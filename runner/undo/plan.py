@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -73,26 +74,9 @@ class Planner:
 
     def plan(self, layers: Sequence[Layer]) -> Plan:
         """What brings the files and the repository from now to before the `layers`, the last of which comes first."""
-        git = self._git
-        paths = {path for layer in layers for path in layer.rows}
-        now = self.now(paths)
-        current = dict(now)
+        now = self.now({path for layer in layers for path in layer.rows})
         plan = Plan({}, {}, ("", ""), {}, ("", ""), [], [])
-        conflicts: dict[str, Side] = {}
-        for layer in layers:
-            need: dict[str, tuple[Side, Side, Side]] = {}
-            for path, (before, after) in layer.rows.items():
-                if path in conflicts:
-                    conflicts[path] = before
-                elif before == NEVER:
-                    plan.lost.append(f"{path}: its content was too large to be kept")
-                elif current[path] == after:
-                    current[path] = before
-                elif current[path] != before:
-                    need[path] = (current[path], after, before)
-            merged, apart = _merge(git, need)
-            current |= merged
-            conflicts |= {path: need[path][2] for path in apart}
+        current, conflicts = self.without(layers, now, lost=plan.lost)
         for path, before in conflicts.items():
             current[path] = now[path]
             beside = self._beside(path) if before is not None else ""
@@ -104,6 +88,31 @@ class Planner:
         if self._state is not None and any(layer.moved for layer in layers):
             return self._plan_repository(layers, plan)
         return plan
+
+    def without(
+        self, layers: Iterable[Layer], start: Mapping[str, Side], *, lost: list[str]
+    ) -> tuple[dict[str, Side], dict[str, Side]]:
+        """The files of `start` without what the layers changed; beside them what stood before at those that conflict.
+
+        `lost` takes what cannot be told any more.
+        """
+        current = dict(start)
+        conflicts: dict[str, Side] = {}
+        for layer in layers:
+            need: dict[str, tuple[Side, Side, Side]] = {}
+            for path, (before, after) in layer.rows.items():
+                if path in conflicts:
+                    conflicts[path] = before
+                elif before == NEVER:
+                    lost.append(f"{path}: its content was too large to be kept")
+                elif current[path] == after:
+                    current[path] = before
+                elif current[path] != before:
+                    need[path] = (current[path], after, before)
+            merged, apart = _merge(self._git, need)
+            current |= merged
+            conflicts |= {path: need[path][2] for path in apart}
+        return current, conflicts
 
     def now(self, paths: Iterable[str]) -> dict[str, Side]:
         """The files as they are, their contents in the repository."""
@@ -133,18 +142,10 @@ class Planner:
 
     def _leave_out_lost(self, plan: Plan) -> None:
         """What is not to be had any more stays as it is, and is told."""
-        wanted = {new[1] for _, new in plan.files.values() if new is not None}
-        asked = "".join(f"{one}\n" for one in sorted(wanted)).encode()
-        listing = self._git.run("cat-file", "--batch-check", stdin=asked).decode("ascii", "replace")
-        said = [line.split(" ") for line in listing.splitlines()]
-        missing = {words[0] for words in said if words[-1] == "missing"}
-        small = {words[0] for words in said if words[-1].isdigit() and int(words[-1]) < SMALL}
-        texts = read_blobs(self._git, small, most=WHOLE_FILE, largest=SMALL)
-        notes = {blob for blob, text in texts.items() if is_note(text)}
+        why = unkept(self._git, (new for _, new in plan.files.values()))
         for path, (_, new) in list(plan.files.items()):
-            if new is not None and new[1] in missing | notes:
-                why = "git has dropped its content" if new[1] in missing else "it was too large to be kept"
-                plan.lost.append(f"{path}: {why}")
+            if new is not None and new[1] in why:
+                plan.lost.append(f"{path}: {why[new[1]]}")
                 del plan.files[path]
 
     def _plan_repository(self, layers: Sequence[Layer], plan: Plan) -> Plan:
@@ -182,6 +183,32 @@ class Planner:
             head=(now.head, head) if head != now.head else ("", ""),
             index_id=(now.index_id, index) if index != now.index_id else ("", ""),
         )
+
+
+def unkept(git: Git, sides: Iterable[Side]) -> dict[str, str]:
+    """Which of the contents are not to be had any more, and why."""
+    wanted = {side[1] for side in sides if side is not None}
+    listing = git.run("cat-file", "--batch-check", stdin="".join(f"{one}\n" for one in sorted(wanted)).encode())
+    said = [line.split(" ") for line in listing.decode("ascii", "replace").splitlines()]
+    small = {words[0] for words in said if words[-1].isdigit() and int(words[-1]) < SMALL}
+    texts = read_blobs(git, small, most=WHOLE_FILE, largest=SMALL)
+    notes = {blob: "it was too large to be kept" for blob, text in texts.items() if is_note(text)}
+    return notes | {words[0]: "git has dropped its content" for words in said if words[-1] == "missing"}
+
+
+def store_contents(git: Git, contents: Sequence[bytes]) -> list[str]:
+    """The ids of the contents, which are in the repository afterwards."""
+    with tempfile.TemporaryDirectory(prefix="pm-undo-") as folder:
+        names = [f"{folder}/{number}" for number in range(len(contents))]
+        for name, text in zip(names, contents, strict=True):
+            Path(name).write_bytes(text)
+        asked = "".join(f"{name}\n" for name in names).encode()
+        return git.run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=asked).decode().split()
+
+
+def as_side(value: Sequence[str] | None) -> Side:
+    """A side as it was before JSON made a list of it."""
+    return None if value is None else (value[0], value[1])
 
 
 def entry_side(mode: str, blob: str) -> Side:

@@ -1,0 +1,195 @@
+"""Does what an undo plans: each file is replaced in one step, and what was changed since the plan was made stays."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.undo.plan import SMALL, WHOLE_FILE, Plan, Side, prefix_of, repository_told
+from runner.workspace.git.entries import small_index
+from runner.workspace.git.pointers import is_pointer, media_of
+from runner.workspace.git.repository import Git, listed
+from runner.workspace.git.state import GitState, kept_folder, read_kept, read_state
+from tracer.clock import short_token
+from tracer.statedir import StateDir
+
+
+class UndoConflict(NamedTuple):
+    """A file that stays as it is now; `kept_as` is where the other version lies ("": it did not exist then)."""
+
+    path: str
+    kept_as: str
+
+
+class Applier:
+    """Changes `folder` and its repository; `now` tells how files are.
+
+    Afterwards `told` says what of the repository was put back, `lost` what could not be.
+    """
+
+    def __init__(
+        self,
+        git: Git,
+        folder: Path,
+        *,
+        state_dir: StateDir,
+        state: GitState | None,
+        now: Callable[[Iterable[str]], dict[str, Side]],
+    ) -> None:
+        self._git, self._folder, self._state_dir, self._state = git, folder, state_dir, state
+        self._now = now
+        self.told: list[str] = []
+        self.lost: list[str] = []
+
+    def apply(self, plan: Plan) -> list[UndoConflict]:
+        """Do it; returns what was changed meanwhile, and stays."""
+        git = self._git
+        if self._state is not None:
+            self._apply_repository(git, plan)
+        start = prefix_of(git, self._folder)
+        stamps = {path: _stamp(self._folder / path) for path in plan.files}
+        now = self._now(plan.files)
+        todo: dict[str, Side] = {}
+        conflicts: list[UndoConflict] = []
+        for path, (old, new) in plan.files.items():
+            if now[path] == old and old != new:
+                todo[path] = new
+            elif now[path] != new:
+                conflicts.append(UndoConflict(path, ""))
+        aside = git.git_dir / f"pm-undo-{short_token()}"
+        for left in git.git_dir.glob("pm-undo-*"):  # of an undo that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        try:
+            self._write_aside(git, todo, aside, start)
+            for path in sorted(path for path, new in todo.items() if new is None):
+                if _stamp(self._folder / path) == stamps[path]:
+                    (self._folder / path).unlink(missing_ok=True)
+                    self._remove_empty((self._folder / path).parent)
+                else:
+                    conflicts.append(UndoConflict(path, ""))
+            for path in sorted(path for path, new in todo.items() if new is not None):
+                target = self._folder / path
+                try:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    if _stamp(target) != stamps[path]:
+                        raise FileExistsError(errno.EEXIST, "changed meanwhile")
+                    _move(aside / (start + path), target)
+                except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                    conflicts.append(UndoConflict(path, ""))
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        return conflicts
+
+    def _write_aside(self, git: Git, todo: Mapping[str, Side], aside: Path, start: str) -> None:
+        """The contents as git checks them out: line ends, modes and links as in the working tree."""
+        lines = [
+            b"%s %s\t%s" % (new[0].encode(), new[1].encode(), os.fsencode(start + path))
+            for path, new in todo.items()
+            if new is not None
+        ]
+        if not lines:
+            return
+        with small_index(git, self._state_dir.control / "workspace") as small:
+            small.run("update-index", "-z", "--index-info", stdin=listed(lines))
+            small.run("checkout-index", "-a", "-f", "-q", f"--prefix={aside}/")
+        for path, new in todo.items():
+            place = aside / (start + path)
+            if new is not None and new[0].startswith("100") and place.stat().st_size < SMALL:
+                text = place.read_bytes()
+                if is_pointer(text) and not (media := media_of(text, git.git_dir, limit=WHOLE_FILE - 1)).cut:
+                    place.write_bytes(media.content)
+
+    def _remove_empty(self, folder: Path) -> None:
+        while folder != self._folder:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+    def _apply_repository(self, git: Git, plan: Plan) -> None:
+        state = self._state
+        if state is None or str(git.git_dir) != state.git_dir:
+            return  # nothing but the copy is there: it could not be put back
+        now = read_state(git)
+        lines = [
+            f"update {name} {new} {old or '0' * len(new)}\n" if new else f"delete {name} {old}\n"
+            for name, (old, new) in plan.refs.items()
+            if now.refs.get(name, "") == old
+        ]
+        if lines:
+            git.run("update-ref", "--stdin", stdin="".join(lines).encode())
+        if plan.head[1] and now.head == plan.head[0]:
+            if plan.head[1].startswith("refs/"):
+                git.run("symbolic-ref", "HEAD", plan.head[1])
+            else:
+                git.run("update-ref", "--no-deref", "HEAD", plan.head[1])
+        common = Path(state.common)
+        for name, (_, new) in plan.admin.items():
+            found = read_kept(common / name)
+            if found != new and (found == plan.admin[name][0] or name.startswith("logs/")):
+                _put(common / name, new)
+        self._apply_index(git, plan.index_id)
+        self.told = repository_told(plan)
+
+    def _apply_index(self, git: Git, pair: tuple[str, str]) -> None:
+        """Put the index back; the one that is replaced is kept for an undo of this."""
+        now = read_state(git).index_id
+        if not pair[1] or now not in {pair[0], ""}:
+            return
+        links, index = kept_folder(Path(self._repository_state().common), state_dir=self._state_dir.root), git.git_dir
+        if not (links / "indexes" / pair[1]).exists():
+            self.lost.append("the index: it was not kept; `git status` shows what is staged")
+            return
+        if now and not (links / "indexes" / now).exists():
+            with suppress(OSError):
+                os.link(index / "index", links / "indexes" / now)
+        aside = index / f"index.{short_token()}.pm-undo"
+        shutil.copy2(links / "indexes" / pair[1], aside)
+        aside.replace(index / "index")
+
+    def _repository_state(self) -> GitState:
+        assert self._state is not None  # noqa: S101 - a plan for the repository begins with its state
+        return self._state
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        facts = path.lstat()
+    except OSError:
+        return ()
+    return () if stat.S_ISDIR(facts.st_mode) else (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_mode)
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        source.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        beside = target.with_name(f".{target.name}.{short_token()}.tmp")
+        shutil.copy2(source, beside, follow_symlinks=False)
+        beside.replace(target)
+
+
+def _put(path: Path, kept: tuple[int, str] | None) -> None:
+    """Put back a file of the repository's own in one step."""
+    if kept is None:
+        path.unlink(missing_ok=True)
+        return
+    mode, content = kept[0], base64.b64decode(kept[1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{short_token()}.tmp")
+    if stat.S_ISLNK(mode):
+        aside.symlink_to(os.fsdecode(content))
+    else:
+        aside.write_bytes(content)
+        aside.chmod(stat.S_IMODE(mode))
+    aside.replace(path)

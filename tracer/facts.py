@@ -487,6 +487,7 @@ class Report(Part):
 
     __slots__ = ()
     status = Key(_text)
+    done = Key(_texts)
     left = Key(_texts)
     files = Key(_texts)
     commands = Key(_parts(ReportedCommand))
@@ -799,7 +800,8 @@ class FinalSummary(Entry):
 class ReviewedPath(Part):
     """What was decided of one file, or a conflict in it.
 
-    `after` is how the task left it, `left` how it was left then (mode and git id).
+    `after` is how the task left it, `left` that without the hunks that are out, `taken` how it was on disk where all of
+    that was kept (mode and git id).
     `discarded` are the ids of the hunks that are out, `decided` of all that were kept or discarded by name.
     """
 
@@ -807,6 +809,7 @@ class ReviewedPath(Part):
     path = Key(_text)
     after = Key(_texts_or_none)
     left = Key(_texts_or_none)
+    taken = Key(_texts_or_none)
     discarded = Key(_texts)
     decided = Key(_texts)
 

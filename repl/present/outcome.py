@@ -117,7 +117,7 @@ def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError
         return LimitError(
             f"{outcome.task_id} is done and not verified",
             why=one_line(unverified_text(outcome.not_verified, prefix=prefix), 500),
-            next_step=f"{prefix}diff {short}   then   {prefix}resume {short}",
+            next_step=f"{prefix}review {short}   then   {prefix}resume {short}",
         )
     short, last = short_id(outcome.task_id), outcome.judgments[-1] if outcome.judgments else "none"
     if outcome.question is not None:

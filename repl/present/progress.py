@@ -343,7 +343,7 @@ class Progress:
 
     def hints(self) -> str:
         short = short_id(self.task_id)
-        return f"{self.prefix}diff {short}   {self.prefix}trace {short}"
+        return f"{self.prefix}review {short}   {self.prefix}trace {short}"
 
 
 _EXPECTATIONS = 10

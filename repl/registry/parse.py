@@ -173,6 +173,8 @@ def _add_flag(parser: _Parser, flag: Flag) -> None:
         options["choices"] = flag.choices
     if flag.repeat:
         options["action"] = "append"
+    elif flag.many:
+        options |= {"action": "extend", "nargs": "+"}
     parser.add_argument(*names, **options)
 
 

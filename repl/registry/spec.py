@@ -31,7 +31,7 @@ class Flag(NamedTuple):
     """An option. Without `value` (its placeholder) it is a switch; `repeat` collects every occurrence.
 
     `setting` names the declared setting that this flag is the first layer of; type, choices and default live there.
-    `bare` is what the option means without its value; empty where a value must follow.
+    `bare` is what the option means without its value; empty where a value must follow. `many` takes several values.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Flag(NamedTuple):
     setting: str = ""
     negatable: bool = False
     bare: str = ""
+    many: bool = False
 
     @property
     def destination(self) -> str:

@@ -291,6 +291,17 @@ class PmApp(Themed):
         else:
             self.notify(f"{task_id} changed no file", severity="information", markup=False)
 
+    @work(exclusive=True, group="diff")
+    async def show_review(self, task_id: str) -> None:
+        from repl.screen.review import ReviewScreen
+        from repl.shell import captured
+
+        found = await captured(self.session, f"/review {task_id} --json")
+        if found.problem:
+            self.notify(found.problem, severity="warning", markup=False)
+        else:
+            await self.push_screen(ReviewScreen(self, found.record))
+
     def action_last_trace(self) -> None:
         try:
             task = self.session.resolve(None)

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 # Places whose keys can be looked up, with the names that `/keys` and the documentation give them.
 _SHOWN: Final = {
     "app": "everywhere", "themed": "everywhere", "prompt": "prompt", "home": "tasks", "transcript": "session",
-    "task": "task", "trace": "trace", "capture": "capture", "diff": "diff", "page": "pages",
+    "task": "task", "trace": "trace", "capture": "capture", "diff": "diff", "review": "review", "page": "pages",
 }  # fmt: skip
 
 KEYS: Final[dict[str, list[BindingType]]] = {
@@ -48,6 +48,7 @@ KEYS: Final[dict[str, list[BindingType]]] = {
         Binding("enter", "do('open')", "open", id="home.open"),
         Binding("t", "do('trace')", "trace", id="home.trace"),
         Binding("d", "do('diff')", "diff", id="home.diff"),
+        Binding("v", "do('review')", "review", id="home.review"),
         Binding("s", "do('stop')", "stop", id="home.stop"),
         Binding("r", "do('resume')", "resume", id="home.resume"),
         Binding("a", "do('answer')", "answer", id="home.answer"),
@@ -83,6 +84,7 @@ KEYS: Final[dict[str, list[BindingType]]] = {
         Binding("escape,q", "back", "back", id="task.back"),
         Binding("t", "do('trace')", "trace", id="task.trace"),
         Binding("d", "do('diff')", "diff", id="task.diff"),
+        Binding("v", "do('review')", "review", id="task.review"),
         Binding("s", "do('stop')", "stop", id="task.stop"),
         Binding("r", "do('resume')", "resume", id="task.resume"),
         Binding("enter,a", "do('answer')", "answer, hint", id="task.answer"),
@@ -132,6 +134,25 @@ KEYS: Final[dict[str, list[BindingType]]] = {
         Binding("n", "jump(False)", "next change", id="diff.next"),
         Binding("N", "jump(True)", "previous change", id="diff.previous"),
         Binding("v", "flip", "side by side", id="diff.flip"),
+    ],
+    "review": [
+        Binding("escape,q", "back", "back", id="review.back"),
+        Binding("n", "jump(False)", "next change", id="review.next"),
+        Binding("x", "decide('--discard', False)", "discard or put in", id="review.discard"),
+        Binding("a", "decide('--keep', False)", "keep", id="review.keep"),
+        Binding("c", "commit", "commit", id="review.commit"),
+        Binding("e", "edit", "edit", id="review.edit"),
+        Binding("u", "undo", "undo the task", id="review.undo"),
+        Binding("X", "decide('--discard', True)", "discard the whole file", show=False, id="review.discard_file"),
+        Binding("A", "decide('--keep', True)", "keep the whole file", show=False, id="review.keep_file"),
+        Binding("N", "jump(True)", "previous change", show=False, id="review.previous"),
+        Binding("up,k", "move(-1)", "up", show=False, id="review.up"),
+        Binding("down,j", "move(1)", "down", show=False, id="review.down"),
+        Binding("pageup,ctrl+u", "page(-1)", "a page up", show=False, id="review.page_up"),
+        Binding("pagedown,ctrl+d,space", "page(1)", "a page down", show=False, id="review.page_down"),
+        Binding("home,g", "edge(0)", "start", show=False, id="review.start"),
+        Binding("end,G", "edge(1)", "end", show=False, id="review.end"),
+        Binding("tab", "app.focus_next", "files or changes", show=False, id="review.pane"),
     ],
     "page": [
         Binding("escape,q", "back", "back", id="page.back"),

@@ -207,6 +207,8 @@ class TaskKeys(Screen[None]):
         runs_here = row.task_id in self.desk.session.running
         if name == "stop" and status not in {"RUNNING", "QUEUED"} and not runs_here:
             return f"{identity} is not running"
+        if name == "review" and (runs_here or status in {"RUNNING", "QUEUED"}):
+            return f"{identity} is running: review it when it rests"
         if name == "resume" and (runs_here or status in {"COMPLETE", "RUNNING", "QUEUED"}):
             return f"{identity} is {'RUNNING' if runs_here else status}: nothing to resume"
         if name == "answer" and status not in {"AWAITING_RESPONSE", "RUNNING"}:
@@ -228,6 +230,8 @@ class TaskKeys(Screen[None]):
                 self.desk.show_trace(Path(row.trace_file), follow=row.status == "RUNNING")
             case "diff":
                 self.desk.show_diff(row.task_id)
+            case "review":
+                self.desk.show_review(row.task_id)
             case "stop":
                 self.ask_to_stop(row.task_id)
             case "resume":

@@ -59,12 +59,16 @@ class UndoneFile(NamedTuple):
 
 
 class Reviewed(NamedTuple):
-    """A file as the task left it and as it was left by decisions: which hunks are out, and which were spoken of."""
+    """A file as the task left it, and what was decided: which hunks are out, and which were spoken of.
+
+    `left` is the file without the ones that are out, `taken` the file as it was on disk where all of that was kept.
+    """
 
     after: Side
     left: Side
     discarded: frozenset[str]
     decided: frozenset[str]
+    taken: Side
 
 
 class UndoResult(NamedTuple):
@@ -147,7 +151,10 @@ def opened(state_dir: StateDir, task_id: str, *, session_id: str = "", dry_run: 
 
 
 class Undoing:
-    """What a task changed, and what has been taken back of it; make one with `opened`."""
+    """What a task changed, and what has been taken back of it; make one with `opened`.
+
+    `left_blob` is what an answer left that was never recorded, once `layers` were asked for.
+    """
 
     def __init__(self, state_dir: StateDir, task_id: str, log: RecordFile | None, session_id: str) -> None:
         self._state_dir, self.task_id = state_dir, task_id
@@ -165,6 +172,7 @@ class Undoing:
         self.folder = Path(os.path.realpath(request.workspace))
         if not self.folder.is_dir():
             raise UsageError(f"{request.workspace!r} is not there any more", next_step="restore the folder first")
+        self.left_blob = ""
         self._facts: list[Undo] = []
         with suppress(NotFoundError):
             record = scan(state_dir.traces / f"undo-{task_id}.jsonl").entries
@@ -270,8 +278,8 @@ class Undoing:
                 failed = {one.path for one in fact.conflicts}
                 for one in fact.reviewed:
                     if one.path not in failed and one.path in left and as_side(one.after) == left[one.path]:
-                        sides = as_side(one.after), as_side(one.left)
-                        found[one.path] = Reviewed(*sides, frozenset(one.discarded), frozenset(one.decided))
+                        hunks = frozenset(one.discarded), frozenset(one.decided)
+                        found[one.path] = Reviewed(left[one.path], as_side(one.left), *hunks, as_side(one.taken))
         return found
 
     def write(self, phase: str, kind: str, **more: Any) -> None:
@@ -297,18 +305,19 @@ class Undoing:
                     f"the result of {self.task_id} is on the branch {final.branch!r}, not in your files",
                     next_step=f"git log {final.branch}   or drop it: git branch -D {final.branch}",
                 )
-            blobs = [final.left_blob] if final is not None else []
+            blobs = [final.left_blob or ""] if final is not None else []
         else:
             answers = [one for one in entries if isinstance(one, LlmResponse)]
             chosen = [one for one in answers if iteration in {None, one.iteration_index}]
             if iteration is not None and not chosen:
                 raise NotFoundError(f"{self.task_id} has no answer {iteration}", next_step=f"pm trace {self.task_id}")
-            blobs = [one.left_blob for one in chosen]
+            blobs = [one.left_blob or "" for one in chosen]
             if iteration is None:
-                blobs.append(self.unanswered())
+                self.left_blob = self._unanswered() or ""
+                blobs.append(self.left_blob)
         return [layer for blob in reversed(blobs) if blob for layer in self._layer(blob)]
 
-    def unanswered(self) -> str | None:
+    def _unanswered(self) -> str | None:
         """What a request left whose answer was never recorded: the agent was stopped or killed.
 
         The first decision on it records that, so that what the user edits later is told apart.

@@ -42,7 +42,7 @@ def test_a_task_runs_from_greeting_to_summary_and_nothing_is_written_while_nothi
         text = terminal.wait_for("COMPLETE · 2 iterations")
         assert text.count("[0] REJECT   Q2") == 1
         assert text.count("[1] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q10") == 1
-        assert "/diff 1   /trace 1" in text
+        assert "/review 1   /trace 1" in text
         terminal.send(b"/trace 1 --latest" + ENTER)
         terminal.wait_for("FINAL_SUMMARY: COMPLETE (2 iterations)")
         terminal.send(CTRL_D)

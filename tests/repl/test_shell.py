@@ -138,7 +138,7 @@ def test_a_next_step_names_what_can_be_typed_at_the_prompt(hint: str, typed: str
 def test_show_at_the_prompt_names_the_prompt_s_commands(project: Path) -> None:
     run_scripted(project, GOOD)
     ran = pm("repl", stdin="/show 1\n/tasks nothing-like-it\n/show 99\n", cwd=project)
-    assert "next:  /diff 1   /trace 1" in ran.err
+    assert "next:  /review 1   /trace 1" in ran.err
     assert "list them with: /tasks" in ran.err
     assert "pm diff" not in ran.err + ran.out
 

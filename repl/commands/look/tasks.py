@@ -162,9 +162,9 @@ def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
         case "INCOMPLETE" if row.reason == "asked":
             steps = [f"respond {short} hint TEXT", f"resume {short}"]
         case "COMPLETE":
-            steps = [f"diff {short}", f"trace {short}"]
+            steps = [f"review {short}", f"trace {short}"]
         case _:
-            steps = [f"resume {short}", f"trace {short}"]
+            steps = [f"resume {short}", f"review {short}", f"trace {short}"]
     return "   ".join(prefix + step for step in steps)
 
 

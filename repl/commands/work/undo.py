@@ -14,7 +14,7 @@ from tracer.errors import UsageError
 if TYPE_CHECKING:
     from repl.context import Context
 
-_NOT_WHOLE = 6
+NOT_WHOLE = 6
 _VERBS = {"restored": "put back", "removed": "removed", "changed": "changed back"}
 
 
@@ -25,7 +25,7 @@ async def undo(context: Context, arguments: Namespace) -> int:
         context.output.result("undo", {"task_id": task_id, "changed": False})
         return 0
     done = await asyncio.to_thread(undo_task, context.state_dir, task_id, iteration=arguments.iteration)
-    context.output.lines(_lines(done))
+    context.output.lines(undo_lines(done))
     context.output.line(_closing(done))
     fields = {
         "task_id": task_id,
@@ -36,7 +36,7 @@ async def undo(context: Context, arguments: Namespace) -> int:
         "lost": list(done.lost),
     }
     context.output.result("undo", fields)
-    return 0 if done.whole else _NOT_WHOLE
+    return 0 if done.whole else NOT_WHOLE
 
 
 async def _agreed(context: Context, task_id: str, iteration: int | None) -> bool:
@@ -44,12 +44,12 @@ async def _agreed(context: Context, task_id: str, iteration: int | None) -> bool
         why, following = "nobody can be asked here", f"pm undo {task_id} --yes"
         raise UsageError("undo changes your files", why=why, next_step=following)
     shown = await asyncio.to_thread(undo_task, context.state_dir, task_id, iteration=iteration, dry_run=True)
-    for line in _lines(shown):
+    for line in undo_lines(shown):
         context.output.note(line)
     return await asyncio.to_thread(ask_yes, context, f"{shown.kind} {task_id}?", default=False)
 
 
-def _lines(done: UndoResult) -> list[str]:
+def undo_lines(done: UndoResult) -> list[str]:
     lines = [f"  {_VERBS[one.status]:<13} {one_line(one.path)}" for one in done.files]
     lines += [f"  {'repository':<13} {one_line(one)}" for one in done.repository]
     for one in done.conflicts:

@@ -98,6 +98,23 @@ TASK_COMMANDS: tuple[Command, ...] = (
         person_only=True,
     ),
     Command(
+        "review", "work", "look through what a task changed; keep, discard and commit it",
+        "repl.commands.work.review:review", "pm review 15 --discard src/cart.py:2", arguments=(_MAYBE_TASK,),
+        flags=(
+            Flag("--keep", "keep these files, folders or hunks (. is all)", "FILE|HUNK", values="file", many=True),
+            Flag("--discard", "put these back as they were before the task", "FILE|HUNK", values="file", many=True),
+            Flag("--commit", "commit what is kept, and nothing else that was changed or staged"),
+            Flag("--message", "the commit's message, in place of the proposed one", "MSG", "-m"),
+        ),
+        exits=(6, 7, 8),
+        description=(
+            "Each change has an id, src/cart.py:2, to keep or discard it by; --keep puts a discarded one in again.\n"
+            "Your later edits stay; where they are in the same lines nothing changes, and the exit code is 6.\n"
+            "--keep FILE takes later edits of a file into the commit as well. Nothing is final but the commit."
+        ),
+        person_only=True,
+    ),
+    Command(
         "plan", "work", "show a task's subtasks; approve or edit a plan that waits", "repl.commands.work.plan:plan",
         "pm plan 15 --edit", arguments=(_MAYBE_TASK,),
         flags=(

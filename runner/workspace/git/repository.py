@@ -162,6 +162,9 @@ _FIXED_PERSON = {
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "@946684800 +0000"))
 }
+_PLACES = frozenset(
+    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
+)
 _NO_INDEX = "no-such-index"  # some commands read the index without need, and the user's may be damaged
 _NOT_TAKEN = re.compile(rb"^Ignoring path (.*)$", re.MULTILINE)  # all that git says; it ends as if all were well
 _GRACE_S = 5.0
@@ -297,6 +300,25 @@ class Git:
             ok_codes=ok_codes,
             complaints=complaints,
         )
+
+    def as_user(self, *arguments: str, index: Path, stdin: bytes = b"") -> bytes:
+        """Standard output of `git <arguments>` as the user would run it: with their settings, hooks and signing.
+
+        Raises:
+            GitError: it ended with another code than 0.
+
+        """
+        mine = {name: value for name, value in os.environ.items() if name not in _PLACES}
+        command = ["git", "--git-dir", str(self.git_dir), "--work-tree", str(self.top), *arguments]
+        env = {**mine, "GIT_INDEX_FILE": str(index)}
+        try:
+            done = subprocess.run(command, cwd=self.top, env=env, input=stdin, capture_output=True, check=False)
+        except OSError as error:
+            raise GitError(f"git could not be started: {error.strerror}") from error
+        if done.returncode:
+            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+            raise GitError(said or f"git ended with code {done.returncode}")
+        return done.stdout
 
     @property
     def heeds_modes(self) -> bool:

@@ -25,8 +25,12 @@ def open_text(app: App[Any], text: str, *, program: str) -> None:
 
 def open_file(app: App[Any], path: str, *, program: str) -> None:
     """Open the file at `path` in the `editor` or the `pager`."""
-    command = [*program_of(program, os.environ), path]
-    app.run_worker(_instead(app, run_program(command, os.environ)), group="outside")
+    app.run_worker(edit_file(app, path, program=program), group="outside")
+
+
+async def edit_file(app: App[Any], path: str, *, program: str = "editor") -> None:
+    """The same, and wait for its end."""
+    await _instead(app, run_program([*program_of(program, os.environ), path], os.environ))
 
 
 async def edit_outside(app: App[Any], text: str, *, suffix: str = ".md") -> str | None:

@@ -31,7 +31,7 @@ from repl.screen.cells import shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
-from repl.screen.outside import run_outside
+from repl.screen.outside import edit_file
 from repl.screen.pickers import Question
 from repl.shell import captured
 
@@ -234,6 +234,6 @@ class ReviewScreen(Screen[None]):
         if not await asyncio.to_thread(path.is_file):
             self.app.notify(f"{file['path']} is not there", severity="information", markup=False)
             return
-        run_outside(self.app, str(path), program="editor")
+        await edit_file(self.app, str(path))
         kept = [shlex.quote(hunk["id"]) for hunk in file["hunks"] if hunk["state"] != "discarded"]
         self.run(f"/review {self.task_id} --json {'--keep' if kept else ''} {' '.join(kept)}")

@@ -140,7 +140,7 @@ def decide(
 ) -> UndoResult:
     """Keep and discard files, folders and hunks by name (`.`: all). Blocks; what was decided can be decided again.
 
-    Where all that is in a file is kept, it is kept as it is now, later edits included. A conflict changes nothing of it.
+    Where all that is in a file is kept, that is as the file is now, later edits included. A conflict changes nothing.
 
     Raises:
         UsageError: a hunk is to be kept and discarded, or the task is undone.

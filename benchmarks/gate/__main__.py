@@ -44,7 +44,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
         door = Door(Path(scratch))
         repositories = [repo for repo in options.repositories if options.half in {"all", half_of(repo)}]
         for repository in repositories:
-            commits = draw(repository, options.each, options.seed)
+            commits = draw(repository, options.each, options.seed, options.author)
             for commit in sorted(commits, key=lambda one: one.child):
                 door.stand_at(commit)
                 finished = commit.finished(Random(f"{options.seed} {commit.child} answer"))
@@ -127,6 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
         made.add_argument("--lazy", type=int, default=6 if name == "commits" else 0, help="lazy results of a commit")
         made.add_argument("--half", choices=("tuning", "held-out", "all"), default="all")
         made.add_argument("--rates", action="store_true", help="no single case is shown or written")
+        made.add_argument("--author", default="", help="only commits of this one (`upstream`: see from-debian)")
         made.add_argument("--seed", type=int, default=11)
         made.add_argument("--json", type=Path, help="write the report there")
     made = commands.add_parser("cheats")

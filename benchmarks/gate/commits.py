@@ -72,10 +72,11 @@ def half_of(repository: Path) -> str:
     return ("tuning", "held-out")[hashlib.sha256(repository.name.encode()).digest()[0] % 2]
 
 
-def draw(repository: Path, count: int, seed: int) -> list[Commit]:
-    """Up to `count` commits that a task could have been: few files, some code, a message."""
+def draw(repository: Path, count: int, seed: int, author: str = "") -> list[Commit]:
+    """Up to `count` commits (of one `author`) that a task could have been: few files, some code, a message."""
+    wanted = ("--no-merges", "--format=%H %P", "-n", "20000", *([f"--author={author}"] if author else []))
     try:
-        listed = _git(repository, "log", "--no-merges", "--format=%H %P", "-n", "20000").decode().splitlines()
+        listed = _git(repository, "log", *wanted).decode().splitlines()
     except subprocess.CalledProcessError:
         return []  # no commit
     pairs = [line.split() for line in listed if line.count(" ") == 1 and line.split()[1:]]

@@ -16,6 +16,11 @@ GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c",
        "-c", "core.autocrlf=false", "-c", "gc.auto=0", "-c", "core.hooksPath=/dev/null")  # fmt: skip
 _FIELD = re.compile(r"^(?P<name>[A-Z][\w-]*): ?(?P<text>.*)$")
 _STARTS = re.compile(r"^(?:---|\+\+\+|diff |Index: |={20,}|@@ )")
+UPSTREAM = "upstream"  # author of what is a commit of the upstream project
+_TAKEN_OVER = re.compile(
+    r"(?im)^(?:From [0-9a-f]{40}\b|Origin: ?(?:upstream|backport)|.*\bcherry picked from commit [0-9a-f]{7})"
+)
+_OWN = re.compile(r"(?im)^(?:Forwarded|Patch-Name|Last-Update):|^(?:From|Author): .*@(?:debian|ubuntu)\.")
 
 
 def gather(packages: list[str], home: Path) -> list[Path]:
@@ -69,7 +74,9 @@ def _commit(tree: Path, patch: Path, options: list[str]) -> bool:
     if subprocess.run(command, cwd=tree, capture_output=True, check=False, timeout=60).returncode:
         return False
     _git(tree, "add", "-A", "-f")
-    _git(tree, "commit", "-q", "--allow-empty", "-m", message(text) or _from_name(patch.stem))
+    author = UPSTREAM if _TAKEN_OVER.search(text) and not _OWN.search(text) else "packager"
+    said = message(text) or _from_name(patch.stem)
+    _git(tree, "commit", "-q", "--allow-empty", "--author", f"{author} <bench@localhost>", "-m", said)
     return True
 
 

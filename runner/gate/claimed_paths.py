@@ -9,15 +9,9 @@ from __future__ import annotations
 import re
 
 from runner.gate.answer_text import blank, read_answer
-from runner.gate.wording import Words
+from runner.gate.wording import Words, pattern
 
-_EXTENSIONS = (
-    "py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|mts|cts|go|rs|java|kt|kts|c|h|cc|cpp|cxx|hpp|hh|cs|rb|php|swift|scala|"
-    "sh|bash|zsh|fish|sql|html|htm|css|scss|sass|less|yaml|yml|toml|json|jsonl|jsonc|md|mdx|rst|txt|csv|tsv|xml|"
-    "svg|ini|cfg|conf|env|lock|proto|graphql|gql|vue|svelte|astro|dart|lua|pl|pm|r|ex|exs|erl|hs|ml|clj|tf|hcl|"
-    "gradle|properties|prompt|tmpl|j2|patch|diff|log|bat|ps1|mk|cmake|gitignore|dockerignore|png|jpg|jpeg|gif|"
-    "ico|pdf|wasm"
-)
+_EXTENSIONS = pattern("claimed_paths", "extensions").pattern
 _BARE = "Dockerfile|Makefile|Containerfile|Jenkinsfile|Procfile|Rakefile|Gemfile|LICENSE|CODEOWNERS"
 _NAME = r"[\w@+\-.()\[\]$]"
 # Names have at most 255 characters; without the bound one long word would take quadratic time.
@@ -34,21 +28,14 @@ _DELETED = Words("claims", "deleted")
 _HEADING = Words("claims", "heading")
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 _FROM = Words("claims", "source")
-_COMMAND = re.compile(
-    r"^(?:python3?|pytest|node|npm|npx|pnpm|yarn|go|cargo|make|bash|sh|ruff|mypy|git|cat|ls|curl|uv|pip|docker|\$"
-    r"|\./)\s"
-)
+_COMMAND = pattern("claimed_paths", "command")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+|\bwww\.\S+", re.IGNORECASE)
 _MARKED = re.compile(r"`+([^`\n]+)`+|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”")
 # Set off by marks a name may hold blanks, a few words of them.
 _WITH_BLANKS = re.compile(
     rf"(?:{_NAME}{{1,100}}[\\/]){{0,16}}{_NAME}{{1,60}}(?: {_NAME}{{1,60}}){{1,6}}\.(?:{_EXTENSIONS})", re.ASCII
 )
-_NAMED = re.compile(
-    r"\b(?:node|next|vue|react|express|socket|three|d3|chart|asp|nuxt|discord|moment|alpine|backbone|ember|angular|p5"
-    r"|solid|anime|deck|paper)\.(?:js|io|net)\b",
-    re.IGNORECASE,
-)
+_NAMED = pattern("claimed_paths", "named")
 
 
 def requested_paths(request: str) -> tuple[str, ...]:

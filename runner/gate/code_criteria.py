@@ -14,34 +14,32 @@ from typing import Any
 from runner.gate.answer_text import Fence, read_answer
 from runner.gate.comments import MARK_BYTES, Hit, comments_of, mark_in, read_comment, read_document
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
-from runner.gate.definitions import Change, names_of
+from runner.gate.definitions import LEADER, Change, is_trivial, names_of
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import Language, by_name
 from runner.gate.line_map import FileLines
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
-from runner.gate.structure import Reviewed, Shown, asks_removal, commented_out, gutted, hollow, lost, not_implemented
+from runner.gate.structure import (
+    OUT_COMMENTED,
+    Reviewed,
+    Shown,
+    gutted,
+    hollow,
+    is_code,
+    is_to_go,
+    lost,
+    not_implemented,
+)
 from runner.gate.syntax import fault_of, foreign_in
-from runner.gate.wording import Words
+from runner.gate.wording import Words, pattern, tables
 
-_NOT_CODE = {
-    "diff", "patch", "console", "shell-session", "shellsession", "terminal", "text", "txt", "plaintext", "plain",
-    "output", "log", "logs", "stdout", "stderr", "traceback", "pytb", "error", "none", "ansi", "mermaid", "plantuml",
-    "dot", "tree", "csv", "http", "pycon", "console-output", "pm-report",
-}  # fmt: skip
+_NOT_CODE = frozenset(tables()["code_criteria"]["not_code"])
 _PROMPT = re.compile(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
 _DIFF = re.compile(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
-_ERROR = re.compile(
-    r"^(?:Traceback \(most recent call last\)|\s*File \"[^\"]+\", line \d+|\w*(?:Error|Exception): |\s+at \S+ ?\("
-    r"|npm ERR!|error(?:\[\w+\])?: )",
-    re.MULTILINE,
-)
+_ERROR = pattern("code_criteria", "error")
 _ELIDED = re.compile(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
 # What a whole program opens with, after comments.
-_STARTS = re.compile(
-    r"\A\s*(?:#!|<\?php\b|<!DOCTYPE|(?:(?:# |//|/\*| \*|--)[^\n]*\n\s*){0,12}(?:import\b|from \w[\w.]* import\b"
-    r"|package \w|#include\b|using [\w.]+;|use [\w:{}, ]+;|require\b|const \w+ = require|export\b))",
-    re.IGNORECASE,
-)
+_STARTS = pattern("code_criteria", "starts")
 CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded", "token_limit"})
 _SUBJECT_IS_MARKS = re.compile(
     rb"\b(?:lint|no-warning-comments|todo[-_ ]?(?:scan|check|find|pars|detect|mark|comment)|mark(?:er)?s?)\w*",
@@ -118,9 +116,9 @@ def review_file(
         return []
     change = change or Change([file])
     lines = change.lines[file.path]
-    if file.after is None or (not file.after.strip() and file.before and file.before.strip()):
+    source = None if file.after is None else open_source(file.path, file.after)
+    if file.after is None or _is_emptied(source, lines):
         return [] if file.path in change.renamed else _removed(file, lines, change, request)
-    source = open_source(file.path, file.after)
     options = options or {}
     found: list[Found] = []
     foreign = foreign_in(file.path, file.after, old=lines.old, source=source)
@@ -138,13 +136,23 @@ def review_file(
     return [(criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in allowed)]
 
 
+def _is_emptied(source: Source | None, lines: FileLines) -> bool:
+    """Whether a file that held something holds nothing now, or code nothing but comments."""
+    code = source is not None and bool(source.language.functions)
+    old, new = (
+        [line for line in side if line and not (code and LEADER.match(line))] for side in (lines.before, lines.after)
+    )
+    return bool(old) and not new
+
+
 def _removed(file: ChangedFile, lines: FileLines, change: Change, request: str) -> list[Found]:
     """What is lost with a file that is gone."""
     gone = open_source(file.path, b"")
     if gone is None or file.before is None or is_generated(file.path, file.before):
         return []
     shown = list(lost(Reviewed(gone, lines), request, change=change))
-    if file.after is not None and not shown and not asks_removal(request, file.path) and not is_test_file(file.path):
+    kept = file.after is not None and bool(lines.removed) and not is_test_file(file.path)
+    if kept and not shown and not is_to_go(request, file.path):
         advice = "put back what the request does not ask to remove"
         return [("Q3", at("lost", "everything in the file is gone", path=file.path, suggestion=advice))]
     return [(each.criterion, at(each.kind, each.message, path=file.path, suggestion=each.advice)) for each in shown]
@@ -204,7 +212,10 @@ def _unclosed_fence(text: bytes) -> int | None:
 def _missing_work(file: Reviewed, change: Change, request: str, named: frozenset[str] = frozenset()) -> list[Found]:
     """Places on lines that this task added or edited count; the others are for information."""
     source, added = file.source, file.lines.added
-    found = [_of_hit(hit, source, preexisting=hit.line not in added) for hit in _hits(source, file.lines)]
+    found: list[Found] = []
+    for hit in _hits(source, file.lines):
+        note = hit.line in added and hit.words in _MARKS and _is_note(hit, file, change, request)
+        found.append(_of_hit(hit, source, kind="note" if note else "", preexisting=note or hit.line not in added))
     marked = sorted({place.line for _, place in found if place.line is not None and not place.preexisting})
     for shown in _structure(file, change, request, named):
         if bisect_left(marked, shown.first) == bisect_right(marked, shown.last) or shown.kind in {"gutted", "lost"}:
@@ -218,7 +229,7 @@ def _missing_work(file: Reviewed, change: Change, request: str, named: frozenset
 def _structure(file: Reviewed, change: Change, request: str, claimed: frozenset[str]) -> Iterator[Shown]:
     """What the structure of one file shows."""
     if file.source.tree is None:
-        yield from commented_out(file, request)
+        yield from _commented_out(file, request)
         return
     ordered = _SKELETON.search(request) is not None
     named = frozenset(() if _TO_BE_DONE.search(request) else _REFUSAL.findall(request))
@@ -229,10 +240,11 @@ def _structure(file: Reviewed, change: Change, request: str, claimed: frozenset[
     taken = [shown.first for shown in emptied]
     yield from emptied
     if not ordered:
-        yield from (shown for shown in hollow(file, claimed.union(_NAME.findall(request))) if shown.first not in taken)
+        asked = claimed.union(_NAME.findall(request))
+        yield from (shown for shown in hollow(file, asked, change) if shown.first not in taken)
     if file.old is not None:
         yield from lost(file, request, change=change)
-    yield from commented_out(file, request)
+    yield from _commented_out(file, request)
 
 
 def _hits(source: Source, lines: FileLines | None = None) -> Iterator[Hit]:
@@ -249,14 +261,115 @@ def _hits(source: Source, lines: FileLines | None = None) -> Iterator[Hit]:
         yield from read_comment(comment, mentions_marks=subject, marks_only=old)
 
 
-def _of_hit(hit: Hit, source: Source, *, below: int = 0, preexisting: bool = False) -> Found:
+def _of_hit(hit: Hit, source: Source, *, kind: str = "", below: int = 0, preexisting: bool = False) -> Found:
     marker = hit.words in _MARKS
-    kind = "marker" if marker else "missing_work" if hit.criterion == "Q2" else "omission"
+    sort = "marker" if marker else "missing_work" if hit.criterion == "Q2" else "omission"
     message = f"{hit.words} found" if marker or hit.words == "..." else f"{hit.words!r} found"
     return _found(
-        hit.criterion, kind, message, source, hit.line, excerpt=hit.excerpt, advice=_ADVICE[kind].format(hit.words),
-        below=below, preexisting=preexisting,
+        hit.criterion, kind or sort, message, source, hit.line, excerpt=hit.excerpt,
+        advice=_ADVICE[sort].format(hit.words), below=below, preexisting=preexisting,
     )  # fmt: skip
+
+
+_BESIDE = 50  # added lines of code for each mark: less is no work that a mark could be a side note of
+_EXPLAINED = 25  # words
+_REMARK_BYTES = 4000
+_TRACKED = re.compile(rb"(?<!\w)#\d+|\b[A-Z]{2,10}-\d+\b|https?://[\x21-\x7e]+")
+_TELLING = re.compile(r"[^\W\d_]{4,}")
+_CLOSES = re.compile(
+    r"[)\]}]|(?:end|fi|done|esac|else|elif|elsif|except|catch|finally|case|default|rescue|ensure)\b|</"
+)
+
+
+def _is_note(hit: Hit, file: Reviewed, change: Change, request: str) -> bool:
+    """Whether a mark on an added line is its author's note beside work that is there, not work that is missing.
+
+    It is one where it stood there before in other words, or else where it is about code that follows in its block and
+    does something, nothing that the request asks for, and either small beside the work, tracked, or explained.
+    """
+    lines, source = file.lines, file.source
+    around = [one for one in file.touched if one.lines[0] <= hit.line <= one.lines[1]]
+    if any(one.is_trivial for one in around):
+        return False
+    said = lines.after[hit.line - 1] if 0 < hit.line <= len(lines.after) else b""
+    if said in change.old_marks or any(_alike(said, old) for old in change.gone_marks):
+        return True
+    if source.tree is None or is_test_file(source.path):
+        return bool(around)
+    code, remark = _code_below(source, hit.line)
+    if not code or is_trivial(code):
+        return False
+    told = {word[:6] for word in _TELLING.findall(remark.lower())} - {"todo", "fixme"}
+    if len(told.intersection(word[:6] for word in _TELLING.findall(request.lower()))) * 2 >= max(2, len(told)):
+        return False
+    above = hit.line - 1
+    while above and LEADER.match(lines.after[above - 1]):
+        above -= 1
+    said = b"\n".join(lines.after[above : hit.line - 1]) + b"\n" + remark.encode()
+    if any(ticket.decode() not in request for ticket in _TRACKED.findall(said)):
+        return True
+    code_lines, marks = change.added
+    return len(remark.split()) >= _EXPLAINED or code_lines >= _BESIDE * max(1, marks)
+
+
+def _alike(one: bytes, other: bytes) -> bool:
+    """Whether two lines share most of their words."""
+    these, those = set(re.findall(rb"\w+", one)), set(re.findall(rb"\w+", other))
+    return len(these & those) * 2 > max(len(these), len(those))
+
+
+def _code_below(source: Source, line: int) -> tuple[bytes, str]:
+    """The code that the remark at `line` is about, empty where its block ends with it; and what it says from there."""
+    start, _ = source.line_span(line)
+    remark: list[bytes] = []
+    indent = -1
+    for text in source.text[start : start + _REMARK_BYTES].split(b"\n"):
+        bare, at = text.lstrip(), start + len(text) - len(text.lstrip())
+        start += len(text) + 1
+        if not bare:
+            continue
+        if is_code(source, at):
+            if indent < 0:  # behind the code on its line
+                ends = [node.start_byte for node in source.nodes(source.language.comments, span=(at, at + len(bare)))]
+                bare = bare[: ends[-1] - at] if ends else bare
+                remark.append(text[len(text) - len(text.lstrip()) + len(bare) :])
+            closes = _CLOSES.match(bare.decode("utf-8", "replace")) or len(text) - len(text.lstrip()) < indent
+            return b"" if closes else bare, b" ".join(remark).decode("utf-8", "replace")
+        indent = len(text) - len(bare) if indent < 0 else indent
+        remark.append(bare)
+    return b"", b" ".join(remark).decode("utf-8", "replace")
+
+
+_TRAILER = re.compile(rb"\s*(?:\*/|-->)$")
+_CODE = re.compile(rb"[=(){}\[\];:]|^\s*(?:return|import|end|else|break)\b")
+
+
+def _commented_out(file: Reviewed, request: str) -> Iterator[Shown]:
+    """Code that stood there and now is a comment, with none written in its place."""
+    lines = file.lines
+    if lines.old is None or not lines.removed or not file.source.language.functions:
+        return
+    if re.search(r"(?i)\bcomment(?:ed|s|ing)?\b.{0,20}\bout\b|\bdisabl", request):
+        return
+    taken = {lines.before[number - 1] for number in lines.removed}
+    written = [n for n in lines.added if not (LEADER.match(lines.after[n - 1]) or is_trivial(lines.after[n - 1]))]
+    run: list[int] = []
+    for number in [*sorted(lines.added), 0]:
+        text = lines.after[number - 1] if number else b""
+        bare = _TRAILER.sub(b"", LEADER.sub(b"", text)).strip()
+        was_code = bare != text and len(bare) > 3 and bare in taken and _CODE.search(bare) is not None
+        if run and (not was_code or number != run[-1] + 1):
+            around = [one.lines for one in file.touched if one.lines[0] <= run[0] <= one.lines[1]] or [
+                (0, len(lines.after))
+            ]
+            if len(run) >= OUT_COMMENTED and not any(around[-1][0] <= n <= around[-1][1] for n in written):
+                yield Shown(
+                    kind="commented_out", message=f"{len(run)} lines of code commented out",
+                    first=run[0], last=run[-1], advice="change the code or take it out; do not leave it as a comment",
+                )  # fmt: skip
+            run = []
+        if was_code:
+            run.append(number)
 
 
 def _review_answer(evidence: Evidence) -> list[Found]:

@@ -12,20 +12,12 @@ from runner.gate.answer_text import QUOTED, Prose, blank, read_answer
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_name
 from runner.gate.source import SCAN_LIMIT, Source, Span, scan
-from runner.gate.wording import Words
+from runner.gate.wording import Words, pattern
 
 # A mark at the start of a line, whatever its case, with what shows that it is one.
-MARK = re.compile(
-    r"^\W*(?P<mark>(?:TODO|FIXME|TBD|HACK|XXX|(?i:@?(?:todo|fixme|tbd|hack)(?=\s*(?:[:(\[!]|-\s|–|—)|\s*$)))"
-    r"|(?i:(?:todo|fixme)(?=\s+(?:implement|fix|handle|finish|refactor|clean up|optimi[sz]e|improve|validate|later"
-    r"|this)\b)))(?![\w-]|\.\w|\s*=)"
-)
+MARK = pattern("comments", "mark")
 # A mark inside a line: capital letters only, and set off from the sentence or pointed.
-MARK_LOOSE = re.compile(
-    r"(?:(?:^|[.;:!?)\]–—]\s+|\s-+\s+|\(|\[|,\s+)(?P<a>TODO|FIXME|TBD|HACK|XXX)(?![\w-]|\.\w)"
-    r"|(?<![\w-])(?P<b>TODO|FIXME|TBD|HACK|XXX)(?:\([\w .@#-]{1,40}\))?\s*[:!](?!:)"
-    r"|(?<![\w-])(?P<c>FIXME|TBD|TODO)\W*$)"
-)
+MARK_LOOSE = pattern("comments", "mark_loose")
 _ANY_MARK = re.compile(r"TODO|FIXME|TBD|HACK|XXX", re.IGNORECASE)
 MARK_BYTES = re.compile(rb"TODO|FIXME|TBD|HACK|XXX|todo|fixme")
 DOMAIN = Words("marks", "name_of_a_thing")
@@ -44,15 +36,10 @@ _TRAIL = re.compile(r"\s*(?:\*+/\}?|--+>|\"\"\"|'''|#>|=end|-\}|\]\])\s*$")
 _QUOTE = re.compile(rf"`[^`\n]+`|{QUOTED.pattern}|\{{@(?:code|link) [^}}]*\}}|<code>.*?</code>")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _EXAMPLE = re.compile(r"^\s*(?:>>>|\.\.\.(?:\s|$)|\$ |@example\b|\* @example\b|In \[\d+\])")
-_CODE_LINE = re.compile(
-    r"[;{}]\s*$|^\s*(?:return|if|for|while|const|let|var|import|def|function|class|throw|raise)\b.*[(={;:]|"
-    r"^\s*[\w.]+\(.*\)\s*;?\s*$|^\s*@\w+\(",
-    re.ASCII,  # a remark in brackets after a Japanese word is no call
-)
+_CODE_LINE = pattern("comments", "code_line")
 _BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400
 _EXPLAINS = 5
-_DOCUMENTS = ("/**", "///", "//!", "##", "(**")
 _DOTS = ("...", "…", ". . .")
 
 
@@ -277,14 +264,7 @@ def _short(words: str) -> str:
 
 
 # In prose a mark needs more than its letters: a colon, a verb of work after it, or a line of its own.
-_TO_DO = r"implement|write|finish|complete|handle|fill|fix"
-_PROSE_MARK = re.compile(
-    r"^[\s>*_-]*(?:\[ \]\s+)?[*_]{0,2}(?P<a>TODO|FIXME|TBD|HACK|XXX)[*_]{0,2}"
-    rf"(?=\s*(?:[:(–—-]|$)|[\s*_]+(?:{_TO_DO})\b)"
-    r"|(?:(?<=[.;:!?)]\s)|(?<=[-–—]\s)|(?<=\())(?P<b>TODO|FIXME|TBD|HACK|XXX)\b(?=\s*(?:[:()]|$))"
-    r"|(?<=\S)\s*\|\s*(?P<c>TODO|FIXME|TBD)\s*(?=\||$|:)|\w:\s+(?P<d>TODO|FIXME|TBD)\W*$"
-    r"|^[\s>*_|`-]*(?P<e>TODO|FIXME|TBD|XXX|WIP)[\s*_|.:!…-]*$"
-)
+_PROSE_MARK = pattern("comments", "prose_mark")
 _LISTS_WORK = re.compile(
     r"(?:^|/)[^/]*(?:todo|roadmap|backlog|change-?log|changes|history|news|release|issues|plan|ideas|wish)[^/]*$",
     re.IGNORECASE,

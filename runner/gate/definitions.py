@@ -11,14 +11,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import tree_sitter
 
+from runner.gate.comments import MARK_BYTES
 from runner.gate.criterion import ChangedFile
 from runner.gate.file_roles import is_test_double, is_test_file
-from runner.gate.languages import BODIES
+from runner.gate.languages import BODIES, by_path
 from runner.gate.line_map import FileLines, line_map
 from runner.gate.source import Source, Span, open_source, upwards
+from runner.gate.wording import pattern_of_bytes
 
 _DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
 STRING = re.compile(rb"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`[^`]*`", re.DOTALL)
@@ -38,16 +41,8 @@ _EMPTY_VALUES = frozenset(
 _RAISED = re.compile(rb"^\s*\(?\s*(?:new\s+)?[\w.:\\]*")
 _NUMBER = re.compile(rb"\b\d[\w.]*")
 _GENERIC = re.compile(rb"<[\w\s,.?<>\[\]]*>")
-_RAISES = re.compile(
-    rb"(?:raise|throw|panic!?|todo!|unimplemented!|fatalError|preconditionFailure|die|abort|exit|bail!|TODO)"
-    rb"(?!\w)|\?\?\?"
-)
-_SAYS = re.compile(
-    rb"(?:await\s+)?(?:(?:self|this|\$this)(?:\.|->))?(?:_?log(?:ger|ging)?|console|slf4j|Log|slog|NSLog|os_log"
-    rb"|println?!?|e?print(?:ln)?!?|puts|echo|printf|fprintf|fmt\.(?:Fp|P)rint\w*|System\.\w+\.print\w*"
-    rb"|Console\.Write\w*"
-    rb"|tracing|warnings?|error_log|var_dump|alert|debug!?|info!?|warn!?|trace!?|Logger)\b(?:[.:]{1,2}\w+!?)*\s*[(\"' ]"
-)
+_RAISES = pattern_of_bytes("definitions", "raises")
+_SAYS = pattern_of_bytes("definitions", "says")
 _DISCARDS = re.compile(rb"(?:_(?:\s*,\s*_)*\s*:?=[^=]|let _\b|\(void\)|void\s+\w+;?$|unused\(|UNUSED|del\s|_ = )")
 _NOTHING = frozenset((b"pass", b"...", b":", b"true", b";", b"nil", b"()", b"return", b"return;", b"{}", b"unit"))
 _BRACES = re.compile(rb"[\s{}()\[\];,]*(?:end|pass)?[\s{}()\[\];,]*")
@@ -166,10 +161,7 @@ def is_constant(text: bytes) -> bool:
     return _EMPTY_VALUES.issuperset(_WORD.findall(_KEY.sub(b"", bare)))
 
 
-_ABSTRACT = re.compile(
-    rb"\b(?:abstract|abstractmethod|abstractproperty|overload|singledispatch\w*|hookspec|virtual|extern|external"
-    rb"|declare|native|expect)\b"
-)
+_ABSTRACT = pattern_of_bytes("definitions", "abstract")
 _ABSTRACT_CLASS = re.compile(rb"\b(?:abstract|Protocol|ABC|ABCMeta|Interface)\b")
 _INTERFACES = {
     "trait_item", "trait_definition", "trait_declaration", "interface_declaration", "protocol_declaration", "module",
@@ -256,6 +248,15 @@ def names_of(source: Source) -> list[tuple[str, int, int]]:
     return [(name, node.start_point.row + 1, node.end_point.row + 1) for node in nodes if (name := name_of(node))]
 
 
+def unqualified(name: str) -> str:
+    """The last part of a name that says where it belongs (C++)."""
+    return name.rpartition("::")[2]
+
+
+LEADER = re.compile(rb"^(?:#+|//+|--+|;+|%+|/\*+|\*(?=\s)|<!--|REM )\s?")
+"""How a line of a comment begins, in any language."""
+
+
 class Change:
     """All files of a change: their lines, and what they define now, read when it is needed."""
 
@@ -268,7 +269,40 @@ class Change:
     def names(self) -> Counter[str]:
         """The functions and classes that any of the files defines now."""
         sources = (open_source(file.path, file.after) for file in self._files if file.after and not file.too_large)
-        return Counter(name for source in sources if source is not None for name, _, _ in names_of(source))
+        return Counter(unqualified(name) for source in sources if source for name, _, _ in names_of(source))
+
+    @cached_property
+    def old_marks(self) -> frozenset[bytes]:
+        """The lines with a mark that stood there before, and still stand."""
+        return frozenset(filter(MARK_BYTES.search, chain.from_iterable(one.before for one in self.lines.values())))
+
+    @cached_property
+    def gone_marks(self) -> list[bytes]:
+        """Those that were taken out or edited."""
+        taken = (one.before[number - 1] for one in self.lines.values() for number in one.removed)
+        return [line for line in taken if line in self.old_marks]
+
+    @cached_property
+    def added(self) -> tuple[int, int]:
+        """How many lines of code the change adds, and how many with a mark."""
+        languages = {path: by_path(path) for path in self.lines if not is_test_file(path)}
+        files = (self.lines[path] for path, language in languages.items() if language and language.functions)
+        lines = [line for one in files for number in one.added if (line := one.after[number - 1])]
+        marks = sum(MARK_BYTES.search(line) is not None for line in lines)
+        return sum(LEADER.match(line) is None for line in lines), marks
+
+    def adds(self, word: bytes, *, but: int = 0) -> bool:
+        """Whether an added line, other than line `but`, holds a word that is no remark."""
+        pattern = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)")
+        added = (one.after[number - 1] for one in self.lines.values() for number in one.added if number != but)
+        return any(pattern.search(line) and not LEADER.match(line) for line in added)
+
+    def takes_out(self, name: bytes, path: str) -> bool:
+        """Whether what used a name outside `path` was taken out with it, and nothing names it any more."""
+        word = re.compile(rb"(?<!\w)" + re.escape(name.rpartition(b"::")[2]) + rb"(?!\w)")
+        others = (one for where, one in self.lines.items() if where != path)
+        used = any(word.search(one.before[number - 1]) for one in others for number in one.removed)
+        return used and not any(word.search(file.after or b"") for file in self._files)
 
     @cached_property
     def grown(self) -> int:

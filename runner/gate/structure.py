@@ -29,12 +29,13 @@ from runner.gate.definitions import (
     names_of,
     stands_in_tests,
     unnamed_of,
+    unqualified,
 )
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import CONDITIONAL
 from runner.gate.line_map import FileLines
 from runner.gate.source import Source, Span, open_source, upwards
-from runner.gate.wording import Words
+from runner.gate.wording import Words, pattern, pattern_of_bytes, tables
 
 _GUTTED_FROM = 4  # lines of code
 _LEAST = 2  # likewise, of a body that now holds nothing at all
@@ -42,7 +43,7 @@ _LOST_NAMES = 3
 _LOST_PART = 0.2
 _LOST_LINES = 40  # a file of fewer lines of code is not measured by them
 _KEPT_PART = 0.75
-_OUT_COMMENTED = 2
+OUT_COMMENTED = 2
 
 _REMOVAL = Words("requests", "removal")
 _RESHAPING = Words("requests", "reshaping")
@@ -87,7 +88,7 @@ class Reviewed:
     def old(self) -> Source | None:
         """What the file was; None where it is new, or nothing was taken out of it."""
         lines = self.lines
-        if lines.old is None or len(lines.removed) < _OUT_COMMENTED:
+        if lines.old is None or len(lines.removed) < OUT_COMMENTED:
             return None
         return open_source(lines.renamed_from or lines.path, lines.old)
 
@@ -99,8 +100,6 @@ class Reviewed:
 
 def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
     """Functions whose body did something and now holds no more than a constant, a log line, a raise or nothing."""
-    if not file.old_functions or _REMOVAL.search(request):
-        return
     before = _by_key(
         one for one in file.old_functions if not file.lines.removed.isdisjoint(range(one.lines[0], one.lines[1] + 1))
     )
@@ -111,10 +110,18 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
             if old.code_lines < _GUTTED_FROM or old.is_trivial or new.code_lines > max(2, old.code_lines // 3):
                 if old.is_trivial or old.code_lines < _LEAST or not new.is_empty or _is_constructor(new):
                     continue
-            elif not (new.is_trivial or new.returns_parameter):
+            elif not (new.is_trivial or new.returns_parameter) or _declines(new):
+                continue
+            if is_to_go(request, f"{file.lines.path} {new.owner} {new.name}"):
                 continue
             told = f"the body of {new.name}() is gone ({old.code_lines} lines before, {new.code_lines} now)"
             yield _at(new, "gutted", told, "put the function's work back, and change only what was asked for")
+
+
+def _declines(function: Function) -> bool:
+    """Whether all it does now is raise with a reason of its own: what it did is no longer offered."""
+    last = function.texts[-1] if function.texts else b""
+    return _REFUSES.match(last) is not None and not last.startswith(b"return") and _is_told(last)
 
 
 def _is_constructor(function: Function) -> bool:
@@ -129,8 +136,8 @@ def _by_key(functions: Iterator[Function] | Sequence[Function]) -> Mapping[str, 
     return found
 
 
-def hollow(file: Reviewed, asked: frozenset[str]) -> Iterator[Shown]:
-    """New functions that were `asked` for by name, or say what they do, and do nothing with what they are given."""
+def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Shown]:
+    """New functions that were asked for by name, say what they do or are used, and use nothing that they are given."""
     source, lines = file.source, file.lines
     if is_test_double(source.path) or source.path.endswith((".pyi", ".d.ts")):
         return
@@ -145,7 +152,10 @@ def hollow(file: Reviewed, asked: frozenset[str]) -> Iterator[Shown]:
             continue
         if _refuses(function) or is_abstract(function) or _is_constructor(function) or _is_deliberate(function):
             continue
-        message = _hollowness(function, named=function.name in asked, in_tests=in_tests)
+        wanted = bool(function.documented or function.comments) or change.adds(
+            function.name.encode(), but=function.lines[0]
+        )
+        message = _hollowness(function, named=function.name in asked, wanted=wanted, in_tests=in_tests)
         if message:
             yield _at(function, "stub", message, "write what the function is to do")
     if lines.added:
@@ -155,16 +165,13 @@ def hollow(file: Reviewed, asked: frozenset[str]) -> Iterator[Shown]:
 
 _VALUES = {"object", "pair", "assignment_expression"}
 _TEST_NAME = re.compile(r"_*[tT]est|should_")
-_NO_OP = re.compile(
-    r"(?i)no_?op|nop|null|unsupported|ignore|discard|empty|nothing|dummy|void|default|skip|silent"
-    r"|unused|stub|hook|fake|mock|^(?:on|did|will|before|after|pre|post|visit|enter|exit|leave)(?:_|$)|^_$"
-)
+_NO_OP = pattern("structure", "no_op")
 _CALLED_BY_LANGUAGE = frozenset(
     {"constructor", "initialize", "deinit", "init", "main", "finalize", "dispose", "Dispose"}
 )
 
 
-def _hollowness(function: Function, *, named: bool, in_tests: bool) -> str:
+def _hollowness(function: Function, *, named: bool, wanted: bool, in_tests: bool) -> str:
     """What is missing in a trivial body, empty where it may well be all that is wanted."""
     if function.is_empty:
         if in_tests:
@@ -173,7 +180,7 @@ def _hollowness(function: Function, *, named: bool, in_tests: bool) -> str:
     given = function.parameters - {b"_"}
     if in_tests or not given or function.uses_parameters or any(name.startswith((b"_", b"$_")) for name in given):
         return ""
-    if _NO_OP.search(function.owner) or not (named or function.documented or function.comments):
+    if _NO_OP.search(function.owner) or not (named or wanted):
         return ""
     if not named and (_has_bases(function) or b"@" in function.header):
         return ""
@@ -216,10 +223,7 @@ def _comments_above(node: tree_sitter.Node) -> Iterator[bytes]:
         beside = beside.prev_named_sibling
 
 
-_EMPTY_TEST = re.compile(
-    rb"\b(?:it|test)\s*\(\s*(['\"`])[^\n]*?\1\s*,\s*(?:async\s*)?"
-    rb"(?:\(\s*\)\s*=>|function\s*\(\s*\))\s*\{\s*\}\s*\)"
-)
+_EMPTY_TEST = pattern_of_bytes("structure", "empty_test")
 _CATCHES = (b".catch", b".finally", b".on", b".recover", b".rescue")
 
 
@@ -275,10 +279,6 @@ def _ellipses(file: Reviewed) -> Iterator[Shown]:
 
 
 _OVERRIDES = re.compile(rb"\b(?:override|open|protected|partial|weak)\b|@Override\b")
-_BASES = {
-    "python": rb"class\s+\w+\s*(?:\[[^\]]*\])?\s*\(\s*[^)\s]", "ruby": rb"class\s+[\w:]+\s*<", "rust": rb"\bfor\b",
-    "kotlin": rb":\s*\w", "swift": rb":\s*\w|\bextension\b", "c_sharp": rb":\s*\w", "cpp": rb"(?<!:):\s*(?!:)\w",
-}  # fmt: skip
 
 
 def _has_bases(function: Function) -> bool:
@@ -288,7 +288,7 @@ def _has_bases(function: Function) -> bool:
     if function.owner_node is None:
         return False
     language, head = function.source.language.name, head_of(function.owner_node)
-    pattern = _BASES.get(language, rb"\b(?:extends|implements|with|use)\b")
+    pattern = tables()["bases"].get(language, r"\b(?:extends|implements|with|use)\b").encode()
     return re.search(pattern, re.sub(rb"\([^()]*\)", b"", head) if language != "python" else head) is not None
 
 
@@ -298,25 +298,11 @@ def _at(function: Function, kind: str, message: str, advice: str) -> Shown:
 
 
 # "Not implemented", as languages say it.
-_OWN_WORD = re.compile(
-    rb"(?<![\w.])(?:todo|unimplemented)!\s*[(\[{]|(?<![?\w])\?\?\?(?![?\w])|(?<![\w.])TODO\s*\("
-    rb"|\b(?:raise|throw(?:\s+new)?)\s*\(?\s*(?:::|System\.|kotlin\.)?NotImplemented(?:Error|Exception)?\b"
-)
-_SAYS_SO = re.compile(
-    rb"[\"'`][^\"'`\n]*(?:not (?:yet |been |currently )*implemented|unimplemented|implement (?:me|this)"
-    rb"|to be implemented|supported yet|\btodo\b\s*[:, -]\s*\w)[^\"'`\n]*[\"'`]"
-    rb"|\w*(?:Not_?Implemented|UNIMPLEMENTED|Unimplemented)\w*",
-    re.IGNORECASE,
-)
-_REFUSES = re.compile(
-    rb"(?:await\s+)?(?:return|raise|throw|panic|fatalError|preconditionFailure|bail!|die|exit|Err\(|Left\(|Failure\("
-    rb"|reject|(?:\w+\.)*(?:reject|error|Error|fail|failure|failed|From\w*)\()|assert!?\s*\(?\s*(?:False|false|0)\b"
-)
+_OWN_WORD = pattern_of_bytes("structure", "own_word")
+_SAYS_SO = pattern_of_bytes("structure", "says_so")
+_REFUSES = pattern_of_bytes("structure", "refuses")
 _ANSWERS = re.compile(rb"\b501\b|[sS]tatus\w*.*NotImplemented|NotImplemented.*[sS]tatus|HTTP", re.DOTALL)
-_MEANT = re.compile(
-    rb"(?i)must (?:be )?(?:implement|overrid|defin)|should (?:be )?(?:implement|overrid)|subclass|overrid|abstract|"
-    rb"not supported(?! yet)|unsupported|init\(coder|read-?only|by design"
-)
+_MEANT = pattern_of_bytes("structure", "meant")
 _COMPARES = re.compile(rb"[=!]=|\bisinstance\b|\bis\b|\?\s|\berrors\.(?:Is|As)\(")
 _ONLY_MARK = re.compile(rb"[\"'`](?:TODO|FIXME)\b\s*[: -]\s*\w")
 _OWN_TODO = re.compile(rb"\b(?:fun|class|object|typealias)\s+TODO\b|^import\s[^\n]*\bTODO\s*$", re.MULTILINE)
@@ -339,7 +325,7 @@ def not_implemented(file: Reviewed) -> Iterator[Shown]:
             line = function.statements[-1].start_point.row + 1
             yield _missing(f"{named} ({' '.join(last.split())[:60]})", line)
     for match in _OWN_WORD.finditer(source.text, *file.span):
-        if any(start <= match.start() < end for start, end in said) or not _is_code(source, match.start()):
+        if any(start <= match.start() < end for start, end in said) or not is_code(source, match.start()):
             continue
         end = source.text.find(b"\n", match.end())
         statement = source.text[match.start() : end if end >= 0 else len(source.text)]
@@ -433,7 +419,8 @@ def _left_open(source: Source, offset: int, statement: bytes) -> bool:
     return False
 
 
-def _is_code(source: Source, offset: int) -> bool:
+def is_code(source: Source, offset: int) -> bool:
+    """Whether an offset lies in code: in no string and no comment."""
     if source.tree is None:
         return False
     kinds = {*source.language.strings, *source.language.comments}
@@ -451,25 +438,57 @@ def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
     What moved is not gone, and a change that defines as much as it takes away is a rewriting.
     """
     old, lines = file.old, file.lines
-    if old is None or is_test_file(lines.path) or not file.old_functions or asks_removal(request, lines.path):
+    if old is None or is_test_file(lines.path) or not file.old_functions:
         return
     named = frozenset(re.findall(r"\w+", request))
     before = names_of(old)
     gone = [
-        name for name, first, last in before
-        if name not in named and name not in change.names and _is_gone(lines.removed, first, last)
+        (name, first, last) for name, first, last in before
+        if name not in named and unqualified(name) not in change.names and _is_gone(lines.removed, first, last)
     ]  # fmt: skip
+    advice = "put back what the request does not ask to remove"
+    names = {name for name, _, _ in gone}
+    for one in file.old_functions if names else ():
+        if one.name in names and not _has_bases(one) and _is_called(file, change, one.name.encode()):
+            told = f"{one.name}() is gone and is still called"
+            yield Shown(kind="lost", message=told, first=0, last=0, advice=advice)
+            return
+    if _asks_removal(request, lines.path):
+        return
     size = sum(1 for line in lines.before if line)
-    less = sum(1 for n in lines.removed if lines.before[n - 1]) - sum(1 for n in lines.added if lines.after[n - 1])
-    fewer = len(before) - len(names_of(file.source))
-    many = min(len(gone), fewer) >= _LOST_NAMES and min(len(gone), fewer) > _LOST_PART * len(before) and less > 0
+    taken = sum(1 for n in lines.removed if lines.before[n - 1])
+    less = taken - sum(1 for n in lines.added if lines.after[n - 1])
+    fewer = min(len(gone), len(before) - len(names_of(file.source)))
+    inner = sum(
+        any((a <= first and last < b) or (a < first and last <= b) for _, a, b in gone) for _, first, last in gone
+    )
+    many = fewer - inner >= _LOST_NAMES and fewer > _LOST_PART * len(before)
     shrunk = size >= _LOST_LINES and less > (1 - _KEPT_PART) * size and len(gone) * 2 >= len(before)
-    if (many or shrunk) and -change.grown * 2 >= len(gone):
-        told = ", ".join(f"{name}()" for name in gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
-        yield Shown(
-            kind="lost", message=f"{len(gone)} of {len(before)} definitions are gone ({told})", first=0,
-            last=0, advice="put back what the request does not ask to remove",
-        )  # fmt: skip
+    if not (many or shrunk) or less * 2 <= taken or -change.grown * 2 < len(gone):
+        return  # what was written in its place is half of it and more
+    missed = [name for name, _, _ in gone if not change.takes_out(name.encode(), lines.path)]
+    if len(missed) * 2 > len(gone):
+        told = ", ".join(f"{name}()" for name in missed[:5])
+        told += f" and {len(missed) - 5} more" if len(missed) > 5 else ""
+        told = f"{len(missed)} of {len(before)} definitions are gone ({told})"
+        yield Shown(kind="lost", message=told, first=0, last=0, advice=advice)
+
+
+def _is_called(file: Reviewed, change: Change, name: bytes) -> bool:
+    """Whether a line that stands as it was calls a function by its bare name, and no line was added that gives it."""
+    calls = re.compile(rb"(?:\b(?:self|this)(?:\.|->)|(?<![\w.>:$@]))" + re.escape(name) + rb"\s*\(")
+    found = [match.start() for match in calls.finditer(file.source.text) if is_code(file.source, match.start())]
+    return bool(found) and not change.adds(name) and file.lines.added.isdisjoint(map(file.source.line_at, found))
+
+
+def is_to_go(request: str, about: str) -> bool:
+    """Whether a line of a request that takes something away speaks of it: shares a word with its names."""
+    words = {word.lower()[:6] for word in _PARTS.findall(about)}
+    lines = (line for line in request.split("\n") if _REMOVAL.search(line))
+    return any(words.intersection(word.lower()[:6] for word in _PARTS.findall(line)) for line in lines)
+
+
+_PARTS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 
 
 def _is_gone(removed: frozenset[int], first: int, last: int) -> bool:
@@ -477,35 +496,6 @@ def _is_gone(removed: frozenset[int], first: int, last: int) -> bool:
     return sum(line in removed for line in range(first, last + 1)) * 2 > last - first + 1
 
 
-def asks_removal(request: str, path: str) -> bool:
+def _asks_removal(request: str, path: str) -> bool:
     """Whether a request asks to take something away or to write it otherwise, or names the file by its name."""
     return bool(_REMOVAL.search(request) or _RESHAPING.search(request)) or path.rsplit("/", 1)[-1] in request
-
-
-_LEADER = re.compile(rb"^(?:#+|//+|--+|;+|%+|/\*+|\*(?=\s)|<!--|REM )\s?")
-_TRAILER = re.compile(rb"\s*(?:\*/|-->)$")
-_CODE = re.compile(rb"[=(){}\[\];:]|^\s*(?:return|import|end|else|break)\b")
-
-
-def commented_out(file: Reviewed, request: str) -> Iterator[Shown]:
-    """Code that stood there and now is a comment."""
-    lines = file.lines
-    if lines.old is None or not lines.removed or not file.source.language.functions:
-        return
-    if re.search(r"(?i)\bcomment(?:ed|s|ing)?\b.{0,20}\bout\b|\bdisabl", request):
-        return
-    taken = {lines.before[number - 1] for number in lines.removed}
-    run: list[int] = []
-    for number in [*sorted(lines.added), 0]:
-        text = lines.after[number - 1] if number else b""
-        bare = _TRAILER.sub(b"", _LEADER.sub(b"", text)).strip()
-        was_code = bare != text and len(bare) > 3 and bare in taken and _CODE.search(bare) is not None
-        if run and (not was_code or number != run[-1] + 1):
-            if len(run) >= _OUT_COMMENTED:
-                yield Shown(
-                    kind="commented_out", message=f"{len(run)} lines of code commented out",
-                    first=run[0], last=run[-1], advice="change the code or take it out; do not leave it as a comment",
-                )  # fmt: skip
-            run = []
-        if was_code:
-            run.append(number)

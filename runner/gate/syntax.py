@@ -19,19 +19,14 @@ import yaml
 from runner.gate.answer_text import read_answer
 from runner.gate.languages import by_name
 from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan, upwards
-from runner.gate.wording import Words
+from runner.gate.wording import Words, pattern, pattern_of_bytes, tables
 
 LIMIT = 32 * 1024 * 1024
 _PYTHON_LIMIT = 4 * 1024 * 1024
 # Compiling to bytecode finds a little more than parsing (a `return` outside a function) and costs ten times as much.
 _COMPILE_LIMIT = 256 * 1024
 _YAML_LIMIT = 2 * 1024 * 1024
-_WITH_COMMENTS = re.compile(
-    r"(?:^|/)(?:tsconfig[^/]*|jsconfig[^/]*|\.eslintrc(?:\.json)?|\.babelrc(?:\.json)?|\.swcrc|\.jshintrc"
-    r"|devcontainer\.json|deno\.json|turbo\.json|nx\.json|api-extractor\.json|biome\.json|renovate\.json"
-    r"|settings\.json|launch\.json|tasks\.json|extensions\.json|keybindings\.json"
-    r"|[^/]+\.(?:jsonc|json5|code-workspace))$|(?:^|/)\.vscode/[^/]+\.json$"
-)
+_WITH_COMMENTS = pattern("syntax", "with_comments")
 _TEMPLATED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|\$\{\{", re.DOTALL)
 _NEWER = ("type_alias_statement", "type_parameter", "interpolation")
 _INLINE_TABLE = re.compile(r"\{[^{}\"'#]*\n[^{}#]*\}")
@@ -176,23 +171,14 @@ def _yaml(text: bytes) -> Fault | None:
 
 
 _REAL = {"python", "json", "jsonl", "toml", "yaml"}
-_BLOCK_WORDS = re.compile(
-    rb"(?:^|[;&|({]|\bthen\b|\bdo\b|\belse\b)[ \t]*(?P<word>if|fi|for|while|until|do|done|case|esac|select)\b",
-    re.MULTILINE,
-)
+_BLOCK_WORDS = pattern_of_bytes("syntax", "block_words")
 _OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
 _RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "block_body"}
 _TWO_COMMAS = re.compile(rb",\s*,")
-_INSTRUCTIONS = frozenset(
-    b"ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME"
-    b" WORKDIR".split()
-)
+_INSTRUCTIONS = frozenset(tables()["syntax"]["instructions"].encode().split())
 _INSTRUCTION = re.compile(rb"^[ \t]*(?P<word>[^\s#][^\s]*)", re.MULTILINE)
 _RULE_LINE = re.compile(rb"[^\s#=:][^#=]*::?(?![:=])")
-_MAKES_SENSE = re.compile(
-    rb"(?:-?include|sinclude|ifn?def|ifn?eq|else|endif|define|endef|export|unexport|override|vpath|undefine)\b|"
-    rb"[^\s]+\s*(?:[?:+!]|::)?=|[^=]*:(?!=)|\$[({][^()]*[)}]$"
-)
+_MAKES_SENSE = pattern_of_bytes("syntax", "makes_sense")
 _PREPROCESSED = re.compile(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
 
 
@@ -398,6 +384,9 @@ _CONFLICT = (
 )
 _HOLDS_DIFFS = re.compile(r"\.(?:diff|patch|rej|orig|eml|mbox|snap|golden|out|log|http)$|(?:^|/)(?:patches|quilt)/")
 _PROSE = {"markdown", "prose"}
+_SENTENCE = re.compile(
+    rb"[A-Z][\w',-]*(?: [^\s(){};=#]+){4,}[.!?:]\s*(?:\n|\Z)"
+)  # five words and more, nothing of code
 
 
 def foreign_in(path: str, text: bytes, *, old: bytes | None, source: Source | None) -> Fault | None:
@@ -421,6 +410,10 @@ def foreign_in(path: str, text: bytes, *, old: bytes | None, source: Source | No
     if _DIFF_START.match(text) or (not prose and len(_HUNK.findall(text)) > 0 and _HUNK.match(text.lstrip())):
         return Fault(1, "the file holds a diff in place of its content")
     first = text[:600].decode("utf-8", "replace").strip().split("\n", 1)[0].strip()
+    if source is not None and source.language.functions:
+        for at in (0, len(text.rstrip()) - len(text.rstrip().rpartition(b"\n")[2])):
+            if _SENTENCE.match(text, at):
+                return Fault(text.count(b"\n", 0, at) + 1, "a sentence stands where code belongs")
     if _CHAT.search(first) and (not prose or (closes and _FENCE_SECOND.match(text))):
         return Fault(1, "the file begins with a sentence of the answer")
     return None

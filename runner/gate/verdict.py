@@ -329,11 +329,12 @@ def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) ->
     for criterion, finding in findings:
         unread = [place for place in finding.places if place.type == "not_parsed"]
         notes += [f"{criterion.id}: {place.message}{_at(place)}" for place in unread]
-        old = [place for place in finding.places if place.preexisting and place.type != "not_parsed"]
-        if old:
-            told = ", ".join(f"{place.message}{_at(place)}" for place in old[:_NOTED])
-            more = f" and {len(old) - _NOTED} more" if len(old) > _NOTED else ""
-            notes.append(f"{criterion.id}: was there before and rejects nothing: {told}{more}")
+        others = [place for place in finding.places if place.preexisting and place.type != "not_parsed"]
+        for what, note in (("was there before", False), ("is a note beside the work", True)):
+            if found := [place for place in others if (place.type == "note") is note]:
+                told = ", ".join(f"{place.message}{_at(place)}" for place in found[:_NOTED])
+                more = f" and {len(found) - _NOTED} more" if len(found) > _NOTED else ""
+                notes.append(f"{criterion.id}: {what} and rejects nothing: {told}{more}")
     notes += [
         f"flaky: {result.command} failed once and passed when repeated" for result in evidence.commands if result.flaky
     ]

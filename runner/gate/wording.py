@@ -51,6 +51,22 @@ def read(file: str) -> dict[str, Any]:
     return tomllib.loads((_FOLDER / f"{file}.toml").read_text(encoding="utf-8"))
 
 
+@cache
+def tables() -> dict[str, dict[str, Any]]:
+    """What languages and tools write (`tables.toml`), by module and name."""
+    return tomllib.loads(_FOLDER.with_name("tables.toml").read_text(encoding="utf-8"))
+
+
+def pattern(module: str, name: str) -> re.Pattern[str]:
+    """A pattern of these tables."""
+    return re.compile("".join(map(str.strip, tables()[module][name].split("\n"))))
+
+
+def pattern_of_bytes(module: str, name: str) -> re.Pattern[bytes]:
+    """The same for text that is not decoded."""
+    return re.compile(pattern(module, name).pattern.encode())
+
+
 def compiled(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, Sequence[str]]) -> re.Pattern[str]:
     """The alternation of all `words` and `patterns` of some rows."""
     alternatives: list[str] = []

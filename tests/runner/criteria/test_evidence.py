@@ -340,6 +340,14 @@ async def test_what_is_found_in_a_folder_that_is_not_trusted_does_not_run_and_is
     assert not (tmp_path / "ran").exists()
 
 
+async def test_tests_that_changed_where_no_command_is_in_force_are_told_and_reject_nothing(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("test:\n\ttouch ran\n")
+    changes = Changes((*MADE.files, changed("tests/test_x.py", None, TESTS)))
+    verdict = await judged(tmp_path, commands=detect_commands(tmp_path, trusted=False), changes=changes)
+    assert verdict.judgment == "PASS"
+    assert unverified(verdict)["Q7"][0].startswith("folder not trusted; test file deleted (test_a, test_b)")
+
+
 def test_a_failure_is_never_told_as_not_verified() -> None:
     finding = Finding(passed=False, reason="broken", not_verified=NotVerified(why="why", next="next"))
     criterion = Criterion(id="T1", name="Team", check=lambda _evidence: finding)

@@ -76,10 +76,82 @@ def test_a_function_that_was_asked_for_and_uses_nothing_is_hollow() -> None:
     assert not found(hollow, request="Change the page.")
 
 
-def test_code_that_is_a_comment_now_is_found() -> None:
+def test_code_that_is_a_comment_now_is_found_unless_other_code_took_its_place() -> None:
     old = "def f(a):\n    check(a)\n    save(a)\n    return a\n"
     new = "def f(a):\n    # check(a)\n    # save(a)\n    return a\n"
     assert found(changed("a.py", old, new))["Q3"] == "2 lines of code commented out at a.py:2"
+    assert not found(changed("a.py", old, new.replace("    return", "    store(a, checked=True)\n    return")))
+
+
+WHOLE = "".join(f"def new{n}(a):\n    b = a + {n}\n    c = b * {n}\n    return b - c\n\n\n" for n in range(20))
+MARKED = "def total(rows):\n    # TODO: {}\n    found = sum(rows)\n    return found\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "request_", "accepted"),
+    [
+        (None, MARKED.format("use a faster sum"), "Add a discount.", False),  # nothing else was done
+        (None, WHOLE + MARKED.format("use a faster sum"), "Add a discount.", True),  # small beside the work
+        (None, WHOLE + MARKED.format("give the discount"), "Give a discount.", False),  # it is what was asked for
+        (None, WHOLE + "def f(a):\n    b = a\n    # TODO: use it\n", "Add a discount.", False),  # nothing follows
+        (None, WHOLE + "def f(a):\n    # TODO: use it\n    return 0\n", "Add a discount.", False),  # only a constant
+        (None, MARKED.format("drop after #4711"), "Add a discount.", True),  # the work to come is on record
+        (None, MARKED.format("drop after #4711"), "Fix #4711.", False),  # this is that work
+        (None, MARKED.format("x" + " of the many words that say why" * 4), "Add a discount.", True),  # it gives reasons
+        (MARKED.format("use a faster sum"), MARKED.format("use an even faster sum"), "Reword.", True),  # there before
+        (MARKED.format("a"), MARKED.format("a") + MARKED.format("a").replace("total", "sum_of"), "Copy it.", True),
+    ],
+)
+def test_a_mark_is_its_authors_note_where_the_work_beside_it_is_there(
+    before: str | None, after: str, request_: str, accepted: bool
+) -> None:
+    assert ("Q2" not in found(changed("a.py", before, after), request=request_)) is accepted
+
+
+def test_a_mark_in_a_test_that_tests_is_a_note_and_in_an_empty_one_it_is_not() -> None:
+    test = "def test_a():\n    {}\n    # TODO: test b as well\n"
+    assert not found(changed("tests/test_a.py", None, test.format("assert f(1) == 2")))
+    assert "Q2" in found(changed("tests/test_a.py", None, test.format("pass")))
+
+
+def test_what_is_gone_and_still_called_is_lost_whatever_the_request_says() -> None:
+    used = FUNCTIONS + "def whole(a):\n    return part0(a)\n"
+    gone = changed("a.py", used, used.partition("def part1")[1] + used.partition("def part1")[2])
+    assert found(gone, request="Remove what nobody uses.")["Q3"] == "part0() is gone and is still called: a.py"
+    moved = changed(
+        "a.py", used, "from b import part0\n" + used.partition("def part1")[1] + used.partition("def part1")[2]
+    )
+    assert not found(moved)
+
+
+def test_definitions_that_went_with_all_that_used_them_are_not_lost() -> None:
+    rest = "def part4" + FUNCTIONS.split("def part4")[1]
+    calls = "".join(f"part{n}(1)\n" for n in range(4))
+    assert not found(changed("a.py", FUNCTIONS, rest), changed("b.py", f"import a\n{calls}", "import a\n"))
+    assert "Q3" in found(
+        changed("a.py", FUNCTIONS, rest), changed("b.py", f"import a\n{calls}", f"import a, os\n{calls}")
+    )
+
+
+def test_a_removal_excuses_only_what_it_speaks_of() -> None:
+    head, body = WORK["a.py"]
+    gutted = changed("a.py", head + body, head + CONSTANT["a.py"])
+    assert "Q3" in found(gutted, request="Drop the old parser.")
+    assert not found(changed("a.py", head + body, head + "    raise Error('totals are no longer offered')\n"))
+
+
+def test_a_new_function_that_the_change_uses_must_do_something() -> None:
+    new = "def rate(country):\n    return 0\n"
+    assert not found(changed("a.py", None, new))
+    assert "rate() does nothing" in found(changed("a.py", None, new + "\n\ndef f(c):\n    return 3 * rate(c)\n"))["Q3"]
+
+
+def test_code_that_became_a_remark_and_a_sentence_in_code_are_found() -> None:
+    assert found(changed("a.ts", "type A = B\ntype C = D\n", "// moved\n"))["Q3"].startswith(
+        "everything in the file is gone"
+    )
+    chat = "int f(void) { return 1; }\nThis change fixes the problem in the loop.\n"
+    assert "a sentence stands where code belongs at a.c:2" in found(changed("a.c", None, chat))["Q4"]
 
 
 @pytest.mark.parametrize(

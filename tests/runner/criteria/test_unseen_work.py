@@ -82,7 +82,7 @@ async def test_a_commit_is_judged_as_finished_work_and_so_are_lazy_results_made_
         (tmp_path / "sums.py").write_text(text)
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", told]):
             subprocess.run([*GIT, *words], cwd=tmp_path, check=True)
-    options = Namespace(repositories=[tmp_path], half="all", each=5, lazy=50, seed=1, rates=False)
+    options = Namespace(repositories=[tmp_path], half="all", each=5, lazy=50, seed=1, rates=False, author="")
     report = await measure(options)
     assert report["finished_rejected"]["hits"] == 0
     assert report["finished_rejected"]["of"] == 1

@@ -124,8 +124,8 @@ ON ran.context_id = context.id JOIN file ON file.id = ran.file_id WHERE context.
 _BY_FOLDER: Final = re.compile(r"(?:^|/)(?:__init__|index|mod|lib|main)\.\w+$|\.go$")
 
 
-def reached_by(tree: Path, seen_as: Path, tests: Collection[str]) -> dict[str, list[str]]:
-    """By path, the `tests` that ran it, where a run left data of coverage.py with contexts in `tree`."""
+def reached_by(tree: Path, seen_as: Path, list_tests: Callable[[], Collection[str]]) -> dict[str, list[str]]:
+    """By path, the listed tests that ran it, where a run left data of coverage.py with contexts in `tree`."""
     place = tree / ".coverage"
     if not place.is_file() or place.is_symlink():
         return {}
@@ -136,6 +136,7 @@ def reached_by(tree: Path, seen_as: Path, tests: Collection[str]) -> dict[str, l
             rows = data.execute(_TOLD_BY_CONTEXT).fetchall()
     except sqlite3.Error:
         return {}
+    tests = list_tests()
     by_module = {path.rpartition(".")[0].replace("/", "."): path for path in tests}
     found: dict[str, list[str]] = {}
     for path, context in rows:

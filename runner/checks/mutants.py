@@ -102,7 +102,7 @@ def _target(source: Source, function: tree_sitter.Node, lines: frozenset[int]) -
     found = [*_stub(site), *_faults(site, lines)]
     first, last = function.start_point.row + 1, function.end_point.row + 1
     mutants = tuple(_most_telling_first(found))
-    return Target(path=source.path, function=name, first=first, last=last, mutants=mutants) if mutants else None
+    return Target(path=source.path, function=name, first=first, last=last, mutants=mutants)
 
 
 def _around_removed(lines: FileLines) -> frozenset[int]:

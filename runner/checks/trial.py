@@ -109,7 +109,7 @@ class Trials:
             async with self._copy(base, changed) as copy:
                 run: CommandRun = await self._run(command, copy, limit_s)
                 reached = await asyncio.to_thread(
-                    lambda: reached_by(copy.tree, copy.workspace, texts_of_tests(copy.tree))
+                    lambda: reached_by(copy.tree, copy.workspace, lambda: texts_of_tests(copy.tree))
                 )
         except NoCleanCopyError as error:
             return BaseRun(await self._run(command, None, limit_s), error.what)
@@ -298,7 +298,7 @@ class Trials:
 
         None where no function that faults can be put into was changed.
         """
-        targets = await asyncio.to_thread(targets_of, files)
+        targets = [target for target in await asyncio.to_thread(targets_of, files) if target.mutants]
         if not targets:
             return None
         begun, before = monotonic(), self._known.get(self._key(command, base))

@@ -1,11 +1,14 @@
 """`pm demo`: the self-heal fixture with scripted answers in a throw-away folder: no key, no network, nothing kept.
 
-A broken module is handed in, the first answer leaves a TODO, Q2 rejects it with reasons, the second answer passes.
+A broken module is handed in with its tests, the first answer leaves a TODO and the tests fail, which rejects it with
+reasons; the second answer passes, its tests on a clean copy.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
@@ -43,7 +46,8 @@ async def demo(context: Context, arguments: Namespace) -> int:
     fixture = fixture_folder()
     folder = Path(tempfile.mkdtemp(prefix="pm-demo-"))
     try:
-        shutil.copy(fixture / "broken_module.py", folder / "broken_module.py")
+        for name in ("broken_module.py", "test_login.py"):
+            shutil.copy(fixture / name, folder / name)
         return await _heal(context, folder, fixture / "script.jsonl", keep=arguments.keep)
     finally:
         if not arguments.keep:
@@ -54,7 +58,8 @@ async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> 
     from repl.session import Session
 
     output = context.output
-    flags = {"executor": "scripted", "script": str(script), "kind": "change"}
+    tests = shlex.join([sys.executable, "-m", "unittest"])
+    flags = {"executor": "scripted", "script": str(script), "kind": "change", "test": tests}
     # Without the user's own pm settings: the demo shows the same to everyone.
     environ = {name: value for name, value in context.environ.items() if not name.startswith("PM_")}
     inner = Context(

@@ -65,7 +65,7 @@ async def test_the_report_is_a_file_or_what_a_command_prints(tmp_path: Path) -> 
 
 def test_which_tests_ran_a_file_is_read_from_the_data_of_a_run_with_contexts(tmp_path: Path) -> None:
     tests = {"tests/test_a.py": "import shop", "tests/test_b.py": "from shop import cart", "c_test.go": "package shop"}
-    assert reached_by(tmp_path, tmp_path, tests) == {}
+    assert reached_by(tmp_path, tmp_path, lambda: tests) == {}
     assert files_reaching(["shop.py", "shop/tax.go"], tests, {}) == list(tests)
     with sqlite3.connect(tmp_path / ".coverage") as data:
         data.executescript(f"""
@@ -75,11 +75,11 @@ def test_which_tests_ran_a_file_is_read_from_the_data_of_a_run_with_contexts(tmp
             INSERT INTO context VALUES (1, ''), (2, 'tests/test_a.py::test_x|run'), (3, 'tests.test_b.Case.test_y');
             INSERT INTO line_bits VALUES (1, 1, x'01'), (1, 2, x'01'), (3, 1, x'01');
             INSERT INTO arc VALUES (2, 3, 1, 2), (2, 2, 1, 2);""")
-    found = reached_by(tmp_path, tmp_path, tests)
+    found = reached_by(tmp_path, tmp_path, lambda: tests)
     assert {path: sorted(ran) for path, ran in found.items()} == {
         "shop.py": ["tests/test_a.py"],
         "cart.py": ["tests/test_a.py", "tests/test_b.py"],
     }
     assert files_reaching(["shop.py"], tests, found) == ["tests/test_a.py"]
     (tmp_path / ".coverage").write_bytes(b"rubbish")
-    assert reached_by(tmp_path, tmp_path, tests) == {}
+    assert reached_by(tmp_path, tmp_path, lambda: tests) == {}

@@ -229,6 +229,7 @@ def test_clock():
     [
         ("gross() leaves out the tax", {"prices.py": PRICES.replace("+ 1", "+ 5")}, ("test_gross",)),
         ("gross() leaves out the tax", {"prices.py": PRICES.replace("+ 1", "+ 7")}, ()),
+        ("gross() leaves out the tax", {"prices.py": PRICES.replace("net(price) + 1", "None")}, ("test_gross",)),
         ("test_clock fails", {"prices.py": PRICES.replace("* 2", "+ price")}, ("test_clock",)),
         ("simplify net()", {"prices.py": PRICES.replace("* 2", "+ price")}, ()),
         ("mend it", {"test_prices.py": OLD.replace("== 9", "== 3")}, None),

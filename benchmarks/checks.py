@@ -60,7 +60,7 @@ async def _measured(folder: Path) -> dict[str, list[float]]:
     command = PlannedCommand(kind="test", command=_COMMAND, origin="given")
     for number in range(_ROUNDS):
         started = time.perf_counter()
-        subprocess.run(_COMMAND, shell=True, cwd=folder, check=True, capture_output=True)
+        await asyncio.to_thread(subprocess.run, _COMMAND, shell=True, cwd=folder, check=True, capture_output=True)
         found["bare"].append(time.perf_counter() - started)
         trials = task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-001")
         base = await workspace.baseline(f"task-{number}/0")

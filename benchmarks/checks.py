@@ -53,6 +53,10 @@ def _lay_out(folder: Path, files: int) -> None:
         subprocess.run([*git, *words], cwd=folder, check=True)
 
 
+def _bare(folder: Path) -> None:
+    subprocess.run(_COMMAND, shell=True, cwd=folder, check=True, capture_output=True)
+
+
 async def _measured(folder: Path) -> dict[str, list[float]]:
     state = folder / ".pm-orchestrator"
     workspace = open_workspace(folder, state_dir=state, blobs=DirectoryBlobs(state / "blobs"))
@@ -60,7 +64,7 @@ async def _measured(folder: Path) -> dict[str, list[float]]:
     command = PlannedCommand(kind="test", command=_COMMAND, origin="given")
     for number in range(_ROUNDS):
         started = time.perf_counter()
-        await asyncio.to_thread(subprocess.run, _COMMAND, shell=True, cwd=folder, check=True, capture_output=True)
+        await asyncio.to_thread(_bare, folder)
         found["bare"].append(time.perf_counter() - started)
         trials = task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-001")
         base = await workspace.baseline(f"task-{number}/0")

@@ -139,18 +139,15 @@ async def clean_copy(
         NoCleanCopyError: none can be made here, with the reason.
 
     """
-    own = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.getpid()}-{short_token()}"
-    record = state_dir / _FOLDER / f"{own.name}.json"
     found = tuple(name for name in dict.fromkeys((*USUAL_LINKS, *links)) if _can_link(source.folder, name))
     mounted = shutil.which("bwrap") is not None and (await asyncio.to_thread(probe)).available
-    copy = CleanCopy(
-        own / "tree", source.folder, reports=own / "reports", mounted=mounted, links=found, state_dir=state_dir
-    )
-    try:
+    async with scratch_folder(state_dir) as own:
+        copy = CleanCopy(
+            own / "tree", source.folder, reports=own / "reports", mounted=mounted, links=found, state_dir=state_dir
+        )
         try:
-            await asyncio.to_thread(_put_on_record, record, own)
-            for folder in (own, copy.tree, copy.reports):
-                folder.mkdir(mode=0o700)
+            copy.tree.mkdir(mode=0o700)
+            copy.reports.mkdir(mode=0o700)
             why = await source.lay_out(base, copy.tree, changed={file.path: file for file in changed})
             if why:
                 raise NoCleanCopyError(why)
@@ -159,6 +156,25 @@ async def clean_copy(
         except OSError as error:
             raise NoCleanCopyError(f"no clean copy can be made: {error.strerror or error}") from error
         yield copy
+
+
+@asynccontextmanager
+async def scratch_folder(state_dir: Path) -> AsyncIterator[Path]:
+    """A folder outside the workspace, on record until it is removed.
+
+    Raises:
+        NoCleanCopyError: none can be made, with the reason.
+
+    """
+    own = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.getpid()}-{short_token()}"
+    record = state_dir / _FOLDER / f"{own.name}.json"
+    try:
+        try:
+            await asyncio.to_thread(_put_on_record, record, own)
+            own.mkdir(mode=0o700)
+        except OSError as error:
+            raise NoCleanCopyError(f"no clean copy can be made: {error.strerror or error}") from error
+        yield own
     finally:
         await asyncio.to_thread(_remove, own, record)
 

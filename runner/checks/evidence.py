@@ -11,13 +11,12 @@ import asyncio
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from runner.checks.clean_copy import CleanCopy, Source
+from runner.checks.clean_copy import CleanCopy, NoCleanCopyError, Source, scratch_folder
 from runner.checks.commands import PlannedCommand, failing_tests
 from runner.checks.reports import CommandRun
 from runner.checks.run_tests import KEEP_BYTES, TestPlace, run_tests
@@ -309,9 +308,12 @@ def task_trials(source: Source, *, checks: CheckChoice, state_dir: Path, task_id
     async def run(command: str, copy: CleanCopy | None, limit_s: float) -> CommandRun:
         if copy is not None:
             return await _run_tests(command, copy, limit_s)
-        with tempfile.TemporaryDirectory(prefix="pm-reports-") as reports:
-            here = CleanCopy.of_folder(source.folder, reports=Path(reports), state_dir=state_dir)
-            return await _run_tests(command, here, limit_s)
+        try:
+            async with scratch_folder(state_dir) as reports:
+                here = CleanCopy.of_folder(source.folder, reports=reports, state_dir=state_dir)
+                return await _run_tests(command, here, limit_s)
+        except NoCleanCopyError as error:
+            raise _cannot_start(command, error) from error
 
     async def _run_tests(command: str, copy: CleanCopy, limit_s: float) -> CommandRun:
         async def start(argv: Sequence[str], environment: Mapping[str, str]) -> ProcessResult:
@@ -346,7 +348,7 @@ def _empty(folder: Path) -> None:
         path.unlink() if not path.is_dir() or path.is_symlink() else shutil.rmtree(path)
 
 
-def _cannot_start(command: str, error: OSError) -> RecordError:
+def _cannot_start(command: str, error: Exception) -> RecordError:
     return RecordError(f"cannot start {command!r}", why=error, next_step="free space, memory or processes, then resume")
 
 

@@ -137,17 +137,17 @@ def copy_media(git: Git, tree: str, source: Path, target: Path) -> None:
 def check_out(git: Git, tree: str, source: Path, target: Path, *, changed: Mapping[str, ChangedFile]) -> str:
     """Lay out `tree` in the empty folder `target`; what it only stands for is taken from the unchanged `source`.
 
-    Returns why the result is not whole, empty where it is.
+    The index is made beside the target: what removes the folder of both after a kill removes it too. Returns why the
+    result is not whole, empty where it is.
     """
     if not git.has(tree):
         return "the repository does not hold the state before the task any more"
     lines = [line for line in git.run("ls-tree", "-r", "-l", "-z", tree).split(b"\0") if line]
     if inner := [line.partition(b"\t")[2] for line in lines if line.startswith(b"160000 ")]:
         return f"{os.fsdecode(inner[0])} is a repository of its own (submodules are not supported)"
-    with tempfile.TemporaryDirectory(prefix="pm-index-") as folder:
-        own = git.with_index(Path(folder) / "index")
-        own.run("read-tree", tree)
-        own.run("checkout-index", "-a", "-f", f"--prefix={target}/")
+    own = git.with_index(target.with_name("index"))
+    own.run("read-tree", tree)
+    own.run("checkout-index", "-a", "-f", f"--prefix={target}/")
     for line in lines:
         facts, _, path = line.partition(b"\t")
         if facts.startswith(b"120000") or int(size := facts.split()[3]) > _LONGEST:

@@ -313,7 +313,7 @@ def task_trials(source: Source, *, checks: CheckChoice, state_dir: Path, task_id
                 here = CleanCopy.of_folder(source.folder, reports=reports, state_dir=state_dir)
                 return await _run_tests(command, here, limit_s)
         except NoCleanCopyError as error:
-            raise _cannot_start(command, error) from error
+            raise _cannot_start(command, error.what) from error
 
     async def _run_tests(command: str, copy: CleanCopy, limit_s: float) -> CommandRun:
         async def start(argv: Sequence[str], environment: Mapping[str, str]) -> ProcessResult:
@@ -348,7 +348,7 @@ def _empty(folder: Path) -> None:
         path.unlink() if not path.is_dir() or path.is_symlink() else shutil.rmtree(path)
 
 
-def _cannot_start(command: str, error: Exception) -> RecordError:
+def _cannot_start(command: str, error: OSError | str) -> RecordError:
     return RecordError(f"cannot start {command!r}", why=error, next_step="free space, memory or processes, then resume")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -31,6 +31,10 @@ class Source(Protocol):
 
     def events(self) -> AsyncIterator[Event]:
         """All events in order of seq. Raises `TraceError` for one that does not follow the schema."""
+        ...
+
+    async def blob_ids(self) -> Sequence[str]:
+        """All blobs of the trace, whatever they are for."""
         ...
 
     async def read(self, blob_id: str) -> bytes | None:
@@ -60,6 +64,9 @@ class StoreSource:
     def events(self) -> AsyncIterator[Event]:
         return events_of(self._row, self._store)
 
+    async def blob_ids(self) -> Sequence[str]:
+        return [row.blob_id for row in await self._store.blob_rows(self.trace_id)]
+
     async def read(self, blob_id: str) -> bytes | None:
         try:
             return await self._contents.read(blob_id)
@@ -82,6 +89,9 @@ class DocumentSource:
     async def events(self) -> AsyncIterator[Event]:
         for event in self._document.events:
             yield event
+
+    async def blob_ids(self) -> Sequence[str]:
+        return [blob.blob_id for blob in self._document.artifacts.blobs]
 
     async def read(self, blob_id: str) -> bytes | None:
         uri = self._inline.get(blob_id)

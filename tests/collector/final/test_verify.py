@@ -209,6 +209,17 @@ async def test_a_damaged_blob_is_an_error(tmp_path: Path) -> None:
         await source.read(document["artifacts"]["blobs"][0]["blob_id"])
 
 
+async def test_any_damaged_blob_is_a_mismatch_also_one_that_no_edit_needs(tmp_path: Path) -> None:
+    session = bug_fix(tmp_path / "repo")
+    spare = session.put(b"what a command printed")
+    document = session.document()
+    named = next(blob for blob in document["artifacts"]["blobs"] if blob["blob_id"] == spare)
+    named["storage_uri"] = "data:text/plain;base64,AAAA"
+    report = await verify_source(DocumentSource(type(session.model()).model_validate(document), None))
+    assert report.status == "mismatch"
+    assert "damaged" in report.findings[0].reason
+
+
 def _redact(session: Session, redactor: Any) -> None:
     """What intake does: every patch and snapshot through one map."""
     trace = TraceMap(redactor)

@@ -71,6 +71,12 @@ class StepFacts:
         """Every result of the step, oldest first."""
         return [fact for fact in self._facts if fact.step == step]
 
+    @property
+    def is_tested(self) -> bool:
+        """Whether the tests have run, whatever they came to."""
+        parts = [fact.result.get("tests") for fact in self.all_of("tests")]
+        return any(part is not None and not part.get("not_testable") for part in parts)
+
     def asked_alone(self, step: Step) -> bool:
         """Whether somebody asked for this very step since its latest result."""
         names = [fact.step for fact in reversed(self._facts) if fact.step in {step, f"requested-{step}"}]

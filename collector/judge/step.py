@@ -241,10 +241,11 @@ async def prepare_judge(
     consent = (row.metadata.get("developer") or {}).get("consent_flags") or {}
     if consent.get("allow_llm_judge") is not True:
         return JudgeStep(input_hash=_hash("no-consent"), packet=None, judge=None, put_blob=put_blob, skip=_NO_CONSENT)
-    if judge is None:
-        return JudgeStep(input_hash=_hash("none", no_judge), packet=None, judge=None, put_blob=put_blob, skip=no_judge)
     material = await gather_material(row, events=events, read_text=read_text, proof=proof)
     packet = await asyncio.to_thread(build_packet, material, clean=clean)
+    if judge is None:
+        none = _hash("none", no_judge)
+        return JudgeStep(input_hash=none, packet=packet, judge=None, put_blob=put_blob, skip=no_judge)
     return JudgeStep(
         input_hash=_hash(packet.content_hash, judge.identity), packet=packet, judge=judge, put_blob=put_blob
     )
@@ -305,26 +306,34 @@ class Verdict(NamedTuple):
 async def verdict_of(
     step: JudgeStep, facts: StepFacts, *, progress: Callable[[str], None] = lambda _: None
 ) -> Verdict | None:
-    """What is to be stored; None where the latest fact holds it already."""
+    """What is to be stored; None where the latest fact holds it already.
+
+    A skip, or trouble with the model, takes the place of no verdict on the same packet, whoever gave it.
+    """
     key = key_of("judge", step.input_hash, facts.marker("judge"))
     if facts.done("judge", key) is not None:
         return None
-    if not facts.asked_alone("judge"):
-        kept = _kept(step, facts)
-        if kept is not None:
-            progress("judge: the same packet was judged before")
-            return Verdict(key, kept)
+    kept = _kept(step, facts)
+    if kept is not None and (step.skip or not facts.asked_alone("judge")):
+        progress("judge: the same packet was judged before")
+        return Verdict(key, kept)
     progress(f"judge: skipped: {step.skip}" if step.skip else "judge: asked")
     outcome = await step.run()
-    trouble = outcome.input_hash != step.input_hash
-    return Verdict(f"{key}:trouble-{clock.now_epoch_ms()}" if trouble else key, outcome.result)
+    if outcome.input_hash == step.input_hash:
+        return Verdict(key, outcome.result)
+    kept = _kept(replace(step, judge=None), facts)
+    return Verdict(f"{key}:trouble-{clock.now_epoch_ms()}", outcome.result if kept is None else kept)
 
 
 def _kept(step: JudgeStep, facts: StepFacts) -> dict[str, Any] | None:
-    """The latest verdict on the same inputs that came of an answer."""
+    """The latest verdict that came of an answer: of the same judge on the same packet, without one of any."""
     for fact in reversed(facts.all_of("judge")):
         part: dict[str, Any] = fact.result.get("judge", {})
-        if part.get("detail", {}).get("inputs") == step.input_hash and "judge_skipped" not in part["flags"]:
+        detail = part.get("detail", {})
+        same = detail.get("inputs") == step.input_hash
+        if step.judge is None and step.packet is not None:
+            same = detail.get("packet") == step.packet.content_hash
+        if same and "judge_skipped" not in part["flags"]:
             return part
     return None
 

@@ -7,7 +7,9 @@ all the same, and the trace ends `qa_failed` instead of `complete`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,18 +29,19 @@ from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
 from collector.qa.profiles import Plan, Refusal, plan_of
 from collector.qa.runs import Progress, TestsStep, not_testable
 from collector.qa.sandbox.choose import SandboxChooser
-from collector.qa.sandbox.owners import scratch_folder
+from collector.qa.sandbox.owners import is_dead, owner_name, scratch_folder
 from collector.qa.sandbox.port import Sandbox
 from collector.qa.settings import QaSettings
-from collector.store.port import QaFact, TraceRow
+from collector.store.port import QaFact, TraceRow, TraceStore
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import Runner
 from tracer.clock import new_id, now_epoch_ms
-from tracer.errors import ConflictError, LimitError, PmError, SandboxError, TraceError, UnavailableError
+from tracer.errors import ConflictError, LimitError, LockedError, PmError, SandboxError, TraceError, UnavailableError
 
 SandboxFor = Callable[[str], Awaitable[Sandbox]]
 """The sandbox for an image; raises `SandboxError`."""
 _DUE: Final = ("finalized", "qa_running", "complete", "qa_failed")
+_LEASE_MS: Final = 60_000
 _NO_JUDGE: Final = "no judge is set up (no API key and no recording)"
 
 
@@ -62,26 +65,62 @@ async def run_qa(
         ConflictError: the trace is still open.
         NotFoundError: no such trace.
         TraceError, RecordError: the store is damaged or cannot be written.
+        LockedError: another process makes its checks now.
         SandboxError, UnavailableError: with `insist` alone.
 
     """
     row = await collector.row(trace_id)
     if row.status == "open":
         raise ConflictError(f"trace {trace_id!r} is open", next_step="finalize it first")
-    await collector.store.set_status(trace_id, "qa_running", expected=_DUE)
-    facts = StepFacts(await collector.store.qa_facts(trace_id))
-    chosen = sandbox or SandboxChooser(settings.sandbox, pull=settings.pull)
-    run = _Run(row, collector, settings, facts, chosen, progress)
-    await run.schema()
-    with scratch_folder() as folder:
-        await run.tests(folder)
-    await run.judge(judge, no_judge)
-    await run.materialize()
-    if run.trouble is not None and insist:
-        raise run.trouble
-    await collector.store.set_status(trace_id, "qa_failed" if run.trouble else "complete", expected=("qa_running",))
+    async with _leased(collector.store, trace_id):
+        await collector.store.set_status(trace_id, "qa_running", expected=_DUE)
+        facts = StepFacts(await collector.store.qa_facts(trace_id))
+        chosen = sandbox or SandboxChooser(settings.sandbox, pull=settings.pull)
+        run = _Run(row, collector, settings, facts, chosen, progress)
+        await run.schema()
+        with scratch_folder() as folder:
+            await run.tests(folder)
+        await run.judge(judge, no_judge)
+        await run.materialize()
+        if run.trouble is not None and insist:
+            raise run.trouble
+        await collector.store.set_status(trace_id, "qa_failed" if run.trouble else "complete", expected=("qa_running",))
     progress(f"trace {trace_id}: {'checks could not be made' if run.trouble else 'complete'}")
     return fold_qa(await collector.store.qa_facts(trace_id)) or Qa()
+
+
+@asynccontextmanager
+async def _leased(store: TraceStore, trace_id: str) -> AsyncIterator[None]:
+    """Hold the trace while the block runs: two checkers would run its tests and ask the judge twice each."""
+    me = f"{owner_name()}/{new_id()}"
+
+    async def take() -> str:
+        now = now_epoch_ms()
+        return await store.take_lease(trace_id, me, now_ms=now, until_ms=now + _LEASE_MS)
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(_LEASE_MS / 3000)
+            await take()
+
+    held = await take()
+    if held != me and is_dead(held):
+        await store.drop_lease(trace_id, held)
+        held = await take()
+    if held != me:
+        raise LockedError(
+            f"the checks of trace {trace_id!r} are being made",
+            why="another process holds the trace",
+            next_step=f"wait for it; {_LEASE_MS // 1000} s after a holder died the trace is free again",
+        )
+    keeping = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+        await asyncio.shield(store.drop_lease(trace_id, me))
 
 
 async def request_step(collector: Collector, trace_id: str, step: Step) -> None:
@@ -271,11 +310,14 @@ class _Run:
             await self._store("tests", key, {"tests": not_testable(self._runner, refusal)})
 
     async def _trouble(self, step: Step, refusal: Refusal, error: PmError) -> None:
-        """Note that nothing could be tested, under a key of its own: the next run tries again."""
+        """Note that nothing could be tested, under a key of its own: the next run tries again.
+
+        It is our own trouble: an older result of the tests stays.
+        """
         self.trouble = error
         self._progress(f"{step}: {refusal.reason}: {refusal.detail}")
-        part = not_testable(self._runner, refusal)
-        await self._store("tests", f"{key_of('tests', list(refusal))}:trouble-{now_epoch_ms()}", {"tests": part})
+        part = {} if self._facts.is_tested else {"tests": not_testable(self._runner, refusal)}
+        await self._store("tests", f"{key_of('tests', list(refusal))}:trouble-{now_epoch_ms()}", part)
 
     async def _store(self, step: Step, key: str, result: dict[str, Any]) -> None:
         fact = QaFact(step, self._facts.fresh_key(step, key), now_epoch_ms(), self._cleaned(result))

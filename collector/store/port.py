@@ -309,6 +309,14 @@ class TraceStore(Protocol):
         """The newest `limit` rows of the audit log, oldest first."""
         ...
 
+    async def take_lease(self, trace_id: str, holder: str, *, now_ms: int, until_ms: int) -> str:
+        """Let `holder` alone make a trace's checks until then, unless another one does; who holds it now."""
+        ...
+
+    async def drop_lease(self, trace_id: str, holder: str) -> None:
+        """Let go of the trace, if it is still the holder's."""
+        ...
+
     async def close(self) -> None:
         """Finish what is under way and let go of the database."""
         ...

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from collector.store.port import QaFact, TraceStore
 from tracer import clock
-from tracer.errors import PmError
+from tracer.errors import LockedError, PmError
 
 MOST_STARTS: Final = 5
 WORKER_STEP: Final = "worker"
@@ -82,6 +82,9 @@ async def attempt_checks(
         with contextlib.suppress(PmError):
             await asyncio.shield(store.append_qa_fact(trace_id, _fact(f"stop-{ever + 1}")))
         raise
+    except LockedError as error:  # by another worker, or by hand: that is no start of ours
+        await store.append_qa_fact(trace_id, _fact(f"stop-{ever + 1}"))
+        return Attempt("again", delay(1), error.line)
     except Exception as error:  # noqa: BLE001 - the worker's boundary: one trace must not end the work on all others
         _LOG.exception("the checks of trace %s failed", trace_id)
         told = f"{error.what} ({error.why})" if isinstance(error, PmError) and error.why else str(error) or repr(error)

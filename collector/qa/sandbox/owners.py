@@ -50,6 +50,19 @@ async def first_that_works(
     raise first or SandboxError("the sandbox could not be tried")
 
 
+def owner_name() -> str:
+    """A name of this process that no other one has, had or will have."""
+    return f"{boot_id()}/{_namespace()}/{os.getpid()}/{_start(os.getpid())}"
+
+
+def is_dead(owner: str) -> bool:
+    """Whether the owner, of this machine since it was started, lives no more; of others nobody here can tell."""
+    machine, _, rest = owner.partition("/")
+    namespace, pid, start, *_ = [*rest.split("/"), "", "", ""]
+    here = machine == boot_id() and namespace == str(_namespace()) and pid.isdigit()
+    return here and _start(int(pid)) != start
+
+
 def remove_stale() -> int:
     """Remove the folders of owners that live no more; how many. Owners in other process namespaces are not ours."""
     removed = 0

@@ -308,6 +308,12 @@ class PostgresStore:
     async def list_tokens(self) -> tuple[TokenRow, ...]:
         return await self._read(read.tokens)
 
+    async def take_lease(self, trace_id: str, holder: str, *, now_ms: int, until_ms: int) -> str:
+        return await self._write(lambda c: write.take_lease(c, trace_id, holder, now_ms, until_ms))
+
+    async def drop_lease(self, trace_id: str, holder: str) -> None:
+        await self._write(lambda c: write.drop_lease(c, trace_id, holder))
+
     async def add_audit(self, row: AuditRow) -> None:
         await self._write(lambda c: write.add_audit(c, row))
 

@@ -375,6 +375,21 @@ async def add_token(connection: Connection, token: TokenRow) -> None:
     )
 
 
+async def take_lease(connection: Connection, trace_id: str, holder: str, now_ms: int, until_ms: int) -> str:
+    await connection.execute(
+        "INSERT INTO leases AS held (trace_id, holder, until_ms) VALUES (%s, %s, %s) ON CONFLICT (trace_id) DO UPDATE"
+        " SET holder = excluded.holder, until_ms = excluded.until_ms"
+        " WHERE held.holder = excluded.holder OR held.until_ms <= %s",
+        (trace_id, holder, until_ms, now_ms),
+    )
+    row = await (await connection.execute("SELECT holder FROM leases WHERE trace_id = %s", (trace_id,))).fetchone()
+    return str(row[0]) if row is not None else ""  # dropped just now
+
+
+async def drop_lease(connection: Connection, trace_id: str, holder: str) -> None:
+    await connection.execute("DELETE FROM leases WHERE trace_id = %s AND holder = %s", (trace_id, holder))
+
+
 async def add_audit(connection: Connection, row: AuditRow) -> None:
     await connection.execute(
         "INSERT INTO audit (at_ms, token_id, role, action, subject) VALUES (%s, %s, %s, %s, %s)", tuple(row)

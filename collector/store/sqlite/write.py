@@ -366,6 +366,20 @@ def add_token(connection: sqlite3.Connection, token: TokenRow) -> None:
     )
 
 
+def take_lease(connection: sqlite3.Connection, trace_id: str, holder: str, now_ms: int, until_ms: int) -> str:
+    connection.execute(
+        "INSERT INTO leases (trace_id, holder, until_ms) VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+        " SET holder = excluded.holder, until_ms = excluded.until_ms WHERE holder = excluded.holder OR until_ms <= ?",
+        (trace_id, holder, until_ms, now_ms),
+    )
+    (held,) = connection.execute("SELECT holder FROM leases WHERE trace_id = ?", (trace_id,)).fetchone()
+    return str(held)
+
+
+def drop_lease(connection: sqlite3.Connection, trace_id: str, holder: str) -> None:
+    connection.execute("DELETE FROM leases WHERE trace_id = ? AND holder = ?", (trace_id, holder))
+
+
 def add_audit(connection: sqlite3.Connection, row: AuditRow) -> None:
     connection.execute("INSERT INTO audit (at_ms, token_id, role, action, subject) VALUES (?, ?, ?, ?, ?)", row)
 

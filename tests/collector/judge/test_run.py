@@ -81,6 +81,12 @@ async def test_another_judge_adds_a_verdict_and_the_latest_counts(collector: Col
     assert folded.judge.overall == 5.0
 
 
+async def test_a_skip_takes_the_place_of_no_verdict_on_the_same_packet(collector: Collector) -> None:
+    trace_id = await a_capture(collector)
+    given = await judge_trace(trace_id, collector=collector, judge=RubricJudge(Counting()))
+    assert await judge_trace(trace_id, collector=collector, judge=None, why_none="no key here") == given
+
+
 async def test_without_consent_no_question_is_asked_and_the_skip_is_recorded_once(collector: Collector) -> None:
     trace_id, model = await a_capture(collector, allow=False), Counting()
     for _ in range(2):

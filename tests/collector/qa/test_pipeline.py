@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,7 @@ from collector.qa.pipeline import SandboxFor, request_step, run_qa
 from collector.qa.profiles import normal_image
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox.choose import SandboxChooser
+from collector.qa.sandbox.owners import owner_name
 from collector.qa.sandbox.port import Job, Outcome, Sandbox, SandboxFacts
 from tests.collector.qa.rigs import (
     CALM,
@@ -33,7 +37,8 @@ from tests.collector.qa.rigs import (
 )
 from tests.support.containers import IMAGE, container_engine
 from tests.support.tools import need_program
-from tracer.errors import ConflictError, SandboxError
+from tracer.clock import now_epoch_ms
+from tracer.errors import ConflictError, LockedError, SandboxError
 
 pytestmark = pytest.mark.machine  # bubblewrap
 
@@ -153,6 +158,49 @@ async def test_a_run_killed_after_any_step_goes_on_from_there(
     facts = [fact.step for fact in await collector.store.qa_facts(trace_id)]
     assert sorted(facts) == ["checkout", "judge", "materialize", "schema", "tests"]
     assert (await collector.row(trace_id)).status == "complete"
+
+
+async def test_two_checkers_do_not_make_the_checks_of_one_trace_at_once(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    ended = await asyncio.gather(
+        *(_check(collector, trace_id, tmp_path, sandbox) for _ in range(2)), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in ended) == ["LockedError", "dict"]
+    steps = [fact.step for fact in await collector.store.qa_facts(trace_id)]
+    assert sorted(steps) == ["checkout", "judge", "materialize", "schema", "tests"]
+
+
+async def test_the_lease_of_a_killed_checker_is_free_at_once_and_one_of_another_machine_when_it_ends(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", "pass"])
+    gone.wait()
+    mine = owner_name().split("/")
+    dead, elsewhere = "/".join([*mine[:2], str(gone.pid), "1", "x"]), "another-boot/1/2/3/x"
+    ends = now_epoch_ms() + 60_000
+    assert await collector.store.take_lease(trace_id, elsewhere, now_ms=0, until_ms=ends) == elsewhere
+    with pytest.raises(LockedError, match="are being made"):
+        await _check(collector, trace_id, tmp_path, sandbox)
+    await collector.store.drop_lease(trace_id, elsewhere)
+    assert await collector.store.take_lease(trace_id, dead, now_ms=0, until_ms=ends) == dead
+    assert (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["final_passed"] is True
+
+
+async def test_our_own_trouble_takes_the_place_of_no_result(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    first = await _check(collector, trace_id, tmp_path, sandbox)
+
+    async def broken(image: str) -> Sandbox:
+        return _Broken()
+
+    await request_step(collector, trace_id, "tests")
+    assert (await _check(collector, trace_id, tmp_path, broken))["tests"] == first["tests"]
+    assert (await collector.row(trace_id)).status == "qa_failed"
 
 
 class _Broken:

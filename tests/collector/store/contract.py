@@ -512,6 +512,16 @@ class StoreContract:
         await store.add_token(bound)
         assert await store.find_token("digest 2") == bound
 
+    async def test_a_lease_is_one_holders_until_it_ends_or_is_dropped(self, store: TraceStore):
+        assert await store.take_lease(T, "one", now_ms=10, until_ms=20) == "one"
+        assert await store.take_lease(T, "two", now_ms=15, until_ms=30) == "one"
+        assert await store.take_lease(T, "one", now_ms=15, until_ms=25) == "one", "renewed"
+        assert await store.take_lease(T, "two", now_ms=25, until_ms=40) == "two", "the first holder died"
+        await store.drop_lease(T, "one")
+        assert await store.take_lease(T, "one", now_ms=26, until_ms=50) == "two"
+        await store.drop_lease(T, "two")
+        assert await store.take_lease(T, "one", now_ms=27, until_ms=50) == "one"
+
     async def test_the_audit_log_gives_the_newest_rows_in_order(self, store: TraceStore):
         rows = [AuditRow(at, "id-1", "reviewer", "read", T) for at in (1, 2, 3)]
         for row in rows:

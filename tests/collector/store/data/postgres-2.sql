@@ -105,4 +105,6 @@ CREATE FUNCTION audit_refuses() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'the audit log is append-only'; END $$;
 CREATE TRIGGER audit_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION audit_refuses();
+-- Who makes the checks of a trace now.
+CREATE TABLE leases (trace_id uuid PRIMARY KEY, holder text NOT NULL, until_ms bigint NOT NULL);
 INSERT INTO schema_version VALUES (2);

@@ -44,6 +44,7 @@ CREATE TABLE events (
     );
 INSERT INTO "events" VALUES('00000000-0000-0000-0000-000000000001',1,1700000000001,'navigation','{"file_path":"src/shop.py","kind":"open"}','00000000-0000-0000-0000-000000002711','{"actor":{"id":"dev-1","kind":"human"},"context":{"branch":"main","workspace_root":"/home/alice/shop"}}',X'30303030303030303030303030303031');
 INSERT INTO "events" VALUES('00000000-0000-0000-0000-000000000001',2,1700000000002,'navigation','{"file_path":"src/shop.py","kind":"open"}','00000000-0000-0000-0000-000000002712','{"actor":{"id":"dev-1","kind":"human"},"context":{"branch":"main","workspace_root":"/home/alice/shop"}}',X'30303030303030303030303030303032');
+CREATE TABLE leases (trace_id TEXT PRIMARY KEY, holder TEXT NOT NULL, until_ms INTEGER NOT NULL);
 CREATE TABLE purges (trace_id TEXT PRIMARY KEY);
 CREATE TABLE qa_facts (
         number INTEGER PRIMARY KEY,

@@ -418,7 +418,8 @@ def _kinds(evidence: Evidence) -> list[CommandKind]:
 
 
 def _commands(listed: Mapping[str, Any]) -> Mapping[CommandKind, str]:
-    return {cast("CommandKind", kind): str(command) for kind, command in listed.items() if command}
+    """By kind; an empty one switches its kind off."""
+    return {cast("CommandKind", kind): command for kind, command in listed.items() if isinstance(command, str)}
 
 
 def _kind(request: Request, text: str, *, subtask: bool) -> Kind:

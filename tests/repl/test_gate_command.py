@@ -18,6 +18,7 @@ TESTS = "from calc import half\n\n\ndef test_half():\n    assert half(4) == 2\n"
 OLD_MARK = "# TODO: an old one\n"
 BROKEN, MENDED = "def half(x):\n    return x / 3\n", "def half(x):\n    return x / 2\n"
 RUN_TESTS = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+WITH_TESTS = ("--test", RUN_TESTS, "--config", "../quick.toml")
 
 
 def git(folder: Path, *words: str) -> str:
@@ -28,6 +29,7 @@ def git(folder: Path, *words: str) -> str:
 @pytest.fixture
 def shop(project: Path) -> Path:
     git(project, "init", "-q", "-b", "main")
+    (project.parent / "quick.toml").write_text("[gate]\nstrength_time = 0\n")
     (project / "calc.py").write_text(OLD_MARK + BROKEN)
     (project / "test_calc.py").write_text(TESTS)
     git(project, "add", "-A")
@@ -42,11 +44,11 @@ def gate(folder: Path, *words: str, **environ: str) -> Ran:
 @pytest.mark.parametrize(
     ("content", "words", "code", "told"),
     [
-        (OLD_MARK + MENDED, ("--test", RUN_TESTS), 0, "VERIFIED · 1 file · tests passed (1)"),
+        (OLD_MARK + MENDED, WITH_TESTS, 0, "VERIFIED · 1 file · tests passed (1)"),
         (OLD_MARK + MENDED, (), 6, "folder not trusted (pm config trust)"),
         (OLD_MARK + MENDED, ("--fast",), 0, "NOTHING FOUND"),
-        (OLD_MARK + BROKEN + "# touched\n", ("--test", RUN_TESTS), 1, "FAILED Q7"),
-        (OLD_MARK + MENDED + "# TODO: more\n", ("--test", RUN_TESTS), 1, "FAILED Q2"),
+        (OLD_MARK + BROKEN + "# touched\n", WITH_TESTS, 1, "FAILED Q7"),
+        (OLD_MARK + MENDED + "# TODO: more\n", WITH_TESTS, 1, "FAILED Q2"),
         (OLD_MARK + MENDED + "# TODO: more\n", ("--fast",), 1, "calc.py:4: Q2 TODO found"),
         (OLD_MARK + "def half(x:\n", ("--fast",), 1, "FAILED Q4"),
         (OLD_MARK + BROKEN, ("--fast",), 6, ""),
@@ -141,7 +143,7 @@ def test_each_form_says_the_same_to_its_reader(shop: Path, tmp_path: Path) -> No
 def test_a_change_cannot_soften_the_policy_that_it_has_to_pass(shop: Path) -> None:
     state = shop / ".pm-orchestrator"
     gate(shop, "--fast")
-    (state / "config.toml").write_text(f'[run]\ntest = "{RUN_TESTS}"\n')
+    (state / "config.toml").write_text(f'[run]\ntest = "{RUN_TESTS}"\n[gate]\nstrength_time = 0\n')
     git(shop, "add", "-f", ".pm-orchestrator/config.toml")
     git(shop, "commit", "-qm", "policy")
     git(shop, "checkout", "-qb", "topic")

@@ -16,7 +16,7 @@ from runner.gate.verdict import is_excluded
 from runner.workspace.changes import Changes
 from runner.workspace.git.since import Tree
 from tracer.errors import LimitError, PmError, UsageError
-from tracer.facts import TestRun
+from tracer.facts import CheckChoice, TestRun
 from tracer.unified_diff import count_files
 from tracer.verification import tests_text, unverified_text
 
@@ -93,8 +93,11 @@ async def _full(context: Context, arguments: Namespace) -> int:
         executor="gate",
         environ=context.environ,
         interactive=False,
-        overrides={**found, **{kind: command for kind, command in given.items() if command}, "kind": "change"},
+        overrides={**{kind: command for kind, command in given.items() if command}, "kind": "change"},
     )
+    if found:
+        checks = request.checks
+        request = request._replace(checks=CheckChoice({**checks.data, "configured": {**found, **checks.configured}}))
     gated = await judge_change(
         workspace,
         wanted.changes,
@@ -142,8 +145,8 @@ def _policy_at(context: Context, arguments: Namespace, tree: Tree) -> Settings:
 
 
 def _commands_of_base(context: Context, arguments: Namespace, settings: Settings) -> dict[str, str]:
-    """The commands that the base names, where it is trusted: those of the change may be softer."""
-    from runner.checks.commands import PROJECT_FILES, plan_commands
+    """The commands that the base names, where it is trusted, and no others: those of the change may be softer."""
+    from runner.checks.commands import KINDS, PROJECT_FILES, plan_commands
 
     if not settings.trusted:
         return {}
@@ -156,7 +159,7 @@ def _commands_of_base(context: Context, arguments: Namespace, settings: Settings
         texts={name: (text or b"").decode("utf-8", "replace") for name, text in texts.items()},
         trusted=True,
     )
-    return {one.kind: one.command for one in planned if not settings.get(f"run.{one.kind}")}
+    return {**dict.fromkeys(KINDS, ""), **{one.kind: one.command for one in planned}}
 
 
 def _known(context: Context, arguments: Namespace) -> frozenset[str]:

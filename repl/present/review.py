@@ -106,12 +106,15 @@ def row_texts(rows: Sequence[ReviewRow]) -> list[Text]:
     """The rows with colours: marks and line numbers, and the code in those of its language."""
     from rich.text import Text  # 60 ms with a lexer, once there is something to show
 
+    sides: dict[tuple[str, str], list[int]] = {}  # each by itself: together they are no text of the language
+    for number, row in enumerate(rows):
+        for side in ("gone", "new") if row.kind == "same" else (row.kind,):
+            sides.setdefault((row.target, side), []).append(number)
     code: dict[int, Text] = {}
-    for target in dict.fromkeys(row.target for row in rows if row.kind in _MARKS):
-        path = target.rpartition(":")[0]
-        for side in ("gone", "new"):  # each by itself: together they are no text of the language
-            numbers = [n for n, row in enumerate(rows) if row.target == target and row.kind in {"same", side}]
-            code |= zip(numbers, highlighted(path, tuple(rows[n].text for n in numbers)), strict=True)
+    for (target, side), numbers in sides.items():
+        if side in {"gone", "new"}:
+            lines = tuple(rows[number].text for number in numbers)
+            code |= zip(numbers, highlighted(target.rpartition(":")[0], lines), strict=True)
     found = []
     for number, row in enumerate(rows):
         style = _STYLES.get(row.kind, "")

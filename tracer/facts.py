@@ -800,13 +800,14 @@ class FinalSummary(Entry):
 class ReviewedPath(Part):
     """What was decided of one file, or a conflict in it.
 
-    `after` is how the task left it, `left` that without the hunks that are out, `taken` how it was on disk where all of
-    that was kept (mode and git id).
+    `before` and `after` are how it was before the task and as the task left it, `left` that without the hunks that are
+    out, `taken` how it was on disk where all of that was kept (mode and git id).
     `discarded` are the ids of the hunks that are out, `decided` of all that were kept or discarded by name.
     """
 
     __slots__ = ()
     path = Key(_text)
+    before = Key(_texts_or_none)
     after = Key(_texts_or_none)
     left = Key(_texts_or_none)
     taken = Key(_texts_or_none)

@@ -45,6 +45,8 @@ def review_rows(
     rows = [ReviewRow("file", escape(f"{said} · {checked}"))]
     if record["undone"]:
         rows.append(ReviewRow("text", "  it is undone: nothing of it is in your files"))
+    if record["away"]:
+        rows.append(ReviewRow("text", f"  its work is {record['away']}: what you keep comes into your files"))
     unverified = [(one_line(one["criterion"]), one_line(one["why"])) for one in record["not_verified"]]
     rows += [ReviewRow("text", f"  {criterion} not verified: {why}") for criterion, why in unverified]
     rows += [_finding(one, "") for one in record["findings"]]
@@ -57,7 +59,7 @@ def review_rows(
         rows += _file_rows(files[path])
     if made:
         rows.append(ReviewRow("text", f"{count_text(len(made), 'file')} made by tools"))
-    return rows if files else [*rows, ReviewRow("text", "  it changed no file")]
+    return rows if files or record["away"] else [*rows, ReviewRow("text", "  it changed no file")]
 
 
 def file_heading(file: Mapping[str, Any]) -> str:

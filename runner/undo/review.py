@@ -59,12 +59,16 @@ class ReviewedFile(NamedTuple):
 
 
 class Review(NamedTuple):
-    """A task's result to look through; `findings` are of no file that changed, `message` is proposed for a commit."""
+    """A task's result to look through; `findings` are of no file that changed, `message` is proposed for a commit.
+
+    `away` says where the work is of which nothing but what is kept is in the user's files; empty: it is all there.
+    """
 
     outcome: TaskOutcome
     folder: Path
     files: tuple[ReviewedFile, ...]
     undone: bool
+    away: str
     findings: tuple[Issue, ...]
     message: str
 
@@ -80,6 +84,7 @@ class Review(NamedTuple):
             "not_verified": [one.to_dict() for one in outcome.not_verified],
             "folder": str(self.folder),
             "undone": self.undone,
+            "away": self.away or None,
             "message": self.message,
             "findings": [dict(one.data) for one in self.findings],
             "files": [
@@ -132,7 +137,7 @@ def read_review(state_dir: StateDir, task_id: str) -> Review:
         shown = [_with_findings(file, [one for one in issues if one.path == file.path]) for file in files.values()]
         rest = tuple(one for one in issues if one.path not in files)
         outcome = outcome_of(fold(work.newest), trace_file="", chain_head=None)
-        return Review(outcome, work.folder, tuple(shown), work.undone, rest, _message(work))
+        return Review(outcome, work.folder, tuple(shown), work.undone, work.away, rest, _message(work))
 
 
 def decide(
@@ -200,11 +205,11 @@ class _Reviewing:
             if path in moved:
                 how = f"to {moved[path]}" if new is None else f"from {moved[path]}"
                 file = file._replace(hunks=(whole(path, [f"moved {how}"]),))
-            if work.undone:
+            if work.undone or (work.away and path not in known):
                 file = file._replace(discarded=file.ids, left=old)
             elif (decision := known.get(path)) is not None:
-                _, kept, discarded, decided, taken = decision
-                file = file._replace(discarded=discarded, decided=decided, left=kept, taken=taken)
+                told = decision._asdict()
+                file = file._replace(**{name: told[name] for name in ("discarded", "decided", "left", "taken")})
             self.files[path] = file._replace(edited=now[path] != (file.taken or file.left))
 
     # Decisions
@@ -236,6 +241,7 @@ class _Reviewing:
         reviewed = [
             {
                 "path": path,
+                "before": file.before,
                 "after": file.after,
                 "left": sides[path],
                 "discarded": sorted(wanted[path]),

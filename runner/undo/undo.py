@@ -59,11 +59,12 @@ class UndoneFile(NamedTuple):
 
 
 class Reviewed(NamedTuple):
-    """A file as the task left it, and what was decided: which hunks are out, and which were spoken of.
+    """A file before the task and after it, and what was decided: which hunks are out, and which were spoken of.
 
     `left` is the file without the ones that are out, `taken` the file as it was on disk where all of that was kept.
     """
 
+    before: Side
     after: Side
     left: Side
     discarded: frozenset[str]
@@ -153,7 +154,8 @@ def opened(state_dir: StateDir, task_id: str, *, session_id: str = "", dry_run: 
 class Undoing:
     """What a task changed, and what has been taken back of it; make one with `opened`.
 
-    `left_blob` is what an answer left that was never recorded, once `layers` were asked for.
+    Once `layers` were asked for, `left_blob` is what an answer left that was never recorded, and `away` says where its
+    work is that never came into the user's files.
     """
 
     def __init__(self, state_dir: StateDir, task_id: str, log: RecordFile | None, session_id: str) -> None:
@@ -172,7 +174,7 @@ class Undoing:
         self.folder = Path(os.path.realpath(request.workspace))
         if not self.folder.is_dir():
             raise UsageError(f"{request.workspace!r} is not there any more", next_step="restore the folder first")
-        self.left_blob = ""
+        self.left_blob = self.away = ""
         self._facts: list[Undo] = []
         with suppress(NotFoundError):
             record = scan(state_dir.traces / f"undo-{task_id}.jsonl").entries
@@ -187,10 +189,15 @@ class Undoing:
         earlier = self._earlier(iteration)
         kind: Kind = "redo" if earlier is not None and earlier.kind == "undo" else "undo"
         layers = self._again(earlier) if kind == "redo" and earlier is not None else self.layers(iteration)
+        if kind == "undo" and iteration is None:
+            taken = self.reviewed(layers).items()
+            own = {path: (one.before if self.away else one.after, one.left) for path, one in taken}
+            if self.away and not own:
+                why, following = f"its work is {self.away}", f"pm review {self.task_id}"
+                raise UsageError(f"nothing of {self.task_id} is in your files", why=why, next_step=following)
+            layers = [Layer(own)] if self.away else [Layer(own), *layers] if own else layers
         if not layers:
             return UndoResult(self.task_id, kind)
-        if kind == "undo" and iteration is None and (taken := self.reviewed(layers)):
-            layers.insert(0, Layer({path: (one.after, one.left) for path, one in taken.items()}))
         self.write("begun", kind, iteration=iteration)
         state = next((layer.before for layer in layers if layer.before is not None), None)
         if self._log is not None and state is not None and any(layer.moved for layer in layers):
@@ -279,7 +286,8 @@ class Undoing:
                 for one in fact.reviewed:
                     if one.path not in failed and one.path in left and as_side(one.after) == left[one.path]:
                         hunks = frozenset(one.discarded), frozenset(one.decided)
-                        found[one.path] = Reviewed(left[one.path], as_side(one.left), *hunks, as_side(one.taken))
+                        sides = as_side(one.before), left[one.path], as_side(one.left)
+                        found[one.path] = Reviewed(*sides, *hunks, as_side(one.taken))
         return found
 
     def write(self, phase: str, kind: str, **more: Any) -> None:
@@ -297,18 +305,19 @@ class Undoing:
         entries = self.entries
         final = next((one for one in reversed(entries) if isinstance(one, FinalSummary)), None)
         apart = _first_apart(entries)
+        answers = [(at, one) for at, one in enumerate(entries) if isinstance(one, LlmResponse)]
         if apart is not None:
             if iteration is not None:
-                raise UsageError("subtasks cannot be undone one by one", next_step=f"pm undo {self.task_id}")
-            if final is not None and final.branch:
-                raise UsageError(
-                    f"the result of {self.task_id} is on the branch {final.branch!r}, not in your files",
-                    next_step=f"git log {final.branch}   or drop it: git branch -D {final.branch}",
-                )
-            blobs = [final.left_blob or ""] if final is not None else []
+                raise UsageError("what was merged as a whole has no parts to undo", next_step=f"pm undo {self.task_id}")
+            plan, given = entries[apart], final.left_blob if final is not None else None
+            chunked = isinstance(plan, ChunkingPlan) and bool(plan.subtasks)
+            if not given or (final is not None and final.branch):
+                self.away = f"on the branch {final.branch!r}" if final is not None and final.branch else "in a worktree"
+            alone = not given and not chunked  # nothing was merged: its answers are all there is
+            blobs = [one.left_blob or "" for at, one in answers if at < apart or alone]
+            blobs.append(given or "")
         else:
-            answers = [one for one in entries if isinstance(one, LlmResponse)]
-            chosen = [one for one in answers if iteration in {None, one.iteration_index}]
+            chosen = [one for _, one in answers if iteration in {None, one.iteration_index}]
             if iteration is not None and not chosen:
                 raise NotFoundError(f"{self.task_id} has no answer {iteration}", next_step=f"pm trace {self.task_id}")
             blobs = [one.left_blob or "" for one in chosen]

@@ -18,6 +18,7 @@ from runner.effects import make_effects
 from runner.executors.scripted import ScriptedExecutor
 from runner.isolation.folder_lease import FolderLease
 from runner.supervisor import Supervisor
+from runner.undo.review import decide, read_review
 from runner.undo.undo import undo_task
 from tests.runner.workspace.support import git, repository, write
 from tracer.catalog.tasks import list_tasks
@@ -165,6 +166,24 @@ async def test_a_conflict_waits_and_a_resume_tries_again(project: Path) -> None:
     assert (project / "a.py").read_text() == "A = 'theirs'\n"
     assert left_over(project) == []
     assert verify_trace(Path(outcome.trace_file)).ok
+
+
+async def test_after_a_conflict_a_review_takes_in_what_is_kept_and_an_undo_takes_just_that_out(project: Path) -> None:
+    async with supervisor(project) as tasks:
+        task = (await conflicting(project, tasks)).task_id
+    state_dir = StateDir(project / ".pm-orchestrator")
+    review = await asyncio.to_thread(read_review, state_dir, task)
+    assert review.away == "in a worktree"
+    assert [(file.path, file.discarded, file.edited) for file in review.files] == [("a.py", {"a.py:1"}, True)]
+    with pytest.raises(UsageError):
+        await asyncio.to_thread(undo_task, state_dir, task)
+    done = await asyncio.to_thread(decide, state_dir, task, keep=["."])
+    assert [one.path for one in done.conflicts] == ["a.py"]
+    write(project / "a.py", FILES["a.py"])
+    await asyncio.to_thread(decide, state_dir, task, keep=["."])
+    assert (project / "a.py").read_text() == "A = 'theirs'\n"
+    await asyncio.to_thread(undo_task, state_dir, task)
+    assert (project / "a.py").read_text() == FILES["a.py"]
 
 
 async def test_after_a_conflict_a_hint_has_it_done_again_on_the_files_as_they_are(project: Path) -> None:

@@ -105,26 +105,26 @@ def answers_held(
     `mended` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
     values that is compared with; what the request or the product named before is nobody's answer.
     """
-    expected = [set(values_of(line)) for text in mended for line in text.splitlines()]
-    asked = set(values_of(request))
+    expected = [set(_values(line)) for text in mended for line in text.splitlines()]
+    asked = set(_values(request))
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None or file.after is None:
             continue
-        said = asked | set(values_of((file.before or b"").decode("utf-8", "replace")))
+        said = asked | set(_values((file.before or b"").decode("utf-8", "replace")))
         added = [(number, lines.after[number - 1].decode("utf-8", "replace")) for number in sorted(lines.added)]
-        found = {value: number for number, line in added for value in values_of(line) if value not in said}
+        found = {value: number for number, line in added for value in _values(line) if value not in said}
         alike = max((_apart(values & set(found)) for values in expected), key=len, default=[])
         compared = any(_is_compared(value, line) for value in alike for _, line in added)
         if len(alike) < _PAIR and not compared:
             continue
-        held = set(found) & {value for text in tests for value in values_of(text)}
+        held = set(found) & {value for text in tests for value in _values(text)}
         if len(held) >= _MOSTLY * len(found):
             advice = "make it right for every input; the tests give examples only"
             line = min(found[value] for value in held)
             yield at("bought", "code holds the tests' own values", path=file.path, line=line, suggestion=advice)
 
 
-def values_of(text: str) -> Iterator[str]:
+def _values(text: str) -> Iterator[str]:
     """The literals of some weight: rows of values as `1,2,3`, and single ones."""
     for match in _UNIT.finditer(text):
         value = match[0]
@@ -132,7 +132,7 @@ def values_of(text: str) -> Iterator[str]:
             row = re.sub(r"\s+|,\s*$", "", value[1:-1])
             if len(re.sub(r"\W", "", row)) >= _LEAST_ROW and re.search(r"\d|['\"]", row):
                 yield row
-            yield from values_of(value[1:-1])
+            yield from _values(value[1:-1])
         elif match["text"] and len(value) - 2 >= _LEAST_TEXT:
             yield value[1:-1]
         elif match["number"] and len(value) >= _LEAST_NUMBER:

@@ -10,7 +10,7 @@ import asyncio
 import difflib
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -519,11 +519,12 @@ def _fault(run: CommandRun) -> str:
     )
 
 
-def expectations(tests: Iterable[ChangedFile]) -> Iterable[Expectation]:
-    """Each place where a test's lines were changed, old and new."""
+def expectations(tests: Iterable[ChangedFile]) -> Iterator[Expectation]:
+    """Each place where a test's lines were changed, old and new; what was only added where nothing else was."""
     for file in tests:
         old, new = ((side or b"").decode("utf-8", "replace").splitlines() for side in (file.before, file.after))
-        for kind, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-            if kind not in {"equal", "insert"}:
-                lines = "\n".join(old[first:last][:_SHOWN]), "\n".join(new[start:end][:_SHOWN])
-                yield Expectation(path=file.path, line=first + 1, old=lines[0], new=lines[1])
+        found = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        edits = [edit for edit in found if edit[0] not in {"equal", "insert"}]
+        for _, first, last, start, end in edits or [edit for edit in found if edit[0] == "insert"]:
+            lines = "\n".join(old[first:last][:_SHOWN]), "\n".join(new[start:end][:_SHOWN])
+            yield Expectation(path=file.path, line=first + 1, old=lines[0], new=lines[1])

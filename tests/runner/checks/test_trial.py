@@ -233,6 +233,7 @@ def test_clock():
         ("test_clock fails", {"prices.py": PRICES.replace("* 2", "+ price")}, ("test_clock",)),
         ("simplify net()", {"prices.py": PRICES.replace("* 2", "+ price")}, ()),
         ("mend it", {"test_prices.py": OLD.replace("== 9", "== 3")}, None),
+        ("mend it", {"test_prices.py": f"{OLD}\n\ntest_gross.__test__ = False\n"}, None),
     ],
 )
 async def test_a_test_that_failed_before_counts_where_it_concerns_the_task(

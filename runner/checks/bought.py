@@ -431,7 +431,7 @@ async def _as_before(
             if not same:
                 return Tried()
     # Where a test says what it got, the same word is a sign of the same result; a stub in place of the code tells.
-    stubs = {file.path: text for file in product if (text := _stubbed(file)) is not None}
+    stubs = {file.path: text for file in product if (text := stubbed(file)) is not None}
     idle = await ends({**files, **stubs}) if stubs else {}
     same = {name for name in same if idle.get(name, "gone") not in {now[name], "gone"}}
     if not same:
@@ -500,7 +500,7 @@ def _within(text: bytes, edit: Edit) -> str:
     return text[edit[0] : edit[1]].decode("utf-8", "replace")
 
 
-def _stubbed(file: ChangedFile) -> bytes | None:
+def stubbed(file: ChangedFile) -> bytes | None:
     """The file with its changed functions doing nothing; None where none was changed."""
     stubs = [one for target in targets_of([file]) for one in target.mutants if one.kind == "stub"]
     text = file.after or b""

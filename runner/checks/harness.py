@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import tomllib
@@ -17,13 +18,14 @@ from typing import Any, NamedTuple
 from runner.checks.mutants import targets_of
 from runner.checks.project_settings import json_object
 from runner.checks.reports import CaseResult
-from runner.gate.criterion import ChangedFile, Place, at
+from runner.gate.criterion import ChangedFile, Expectation, Place, at
 from runner.gate.definitions import name_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
 from runner.gate.line_map import line_map
 from runner.gate.source import open_source
 
+_SHOWN = 20
 _DATA = Path(__file__).with_name("harness.toml")
 _SECTION = re.compile(r"^\[+([^\]\n]+)\]+[^\n]*$", re.MULTILINE)
 _RULE = re.compile(r"^([\w.%/ -]+?)\s*::?(?!=)[^\n]*$", re.MULTILINE)
@@ -59,6 +61,16 @@ def looks_for_runner(files: Iterable[ChangedFile]) -> Iterator[Place]:
             if line not in known and _looks().search(line):
                 advice = "the product must do the same whether or not tests run"
                 yield at("bought", "code looks for the tests", path=file.path, line=number, suggestion=advice)
+
+
+@cache
+def _replaces() -> re.Pattern[str]:
+    return re.compile("|".join(line for row in rows()["replaces"] for line in row["lines"]))
+
+
+def replaces_things(test: ChangedFile) -> bool:
+    """Whether tests put something of their own in the place of what the code has."""
+    return _replaces().search((test.after or b"").decode("utf-8", "replace")) is not None
 
 
 def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], tests: Mapping[str, str]) -> bool:
@@ -270,3 +282,14 @@ def _cut(text: str, head: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     ends = [*(match.start() for match in found[1:]), len(text)]
     for match, end in zip(found, ends, strict=False):  # a text without any part has no end to tell
         yield match[1].strip().strip("\"'"), text[match.start() : end]
+
+
+def expectations(tests: Iterable[ChangedFile]) -> Iterator[Expectation]:
+    """Each place where a test's lines were changed, old and new; what was only added where nothing else was."""
+    for file in tests:
+        old, new = ((side or b"").decode("utf-8", "replace").splitlines() for side in (file.before, file.after))
+        found = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        edits = [edit for edit in found if edit[0] not in {"equal", "insert"}]
+        for _, first, last, start, end in edits or [edit for edit in found if edit[0] == "insert"]:
+            lines = "\n".join(old[first:last][:_SHOWN]), "\n".join(new[start:end][:_SHOWN])
+            yield Expectation(path=file.path, line=first + 1, old=lines[0], new=lines[1])

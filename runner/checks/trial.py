@@ -7,16 +7,15 @@ neither, one run is both. New tests are run on the base as well: those that pass
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runner.checks.bought import Run, changed_packages, texts_of_tests, try_out
+from runner.checks.bought import Run, changed_packages, stubbed, texts_of_tests, try_out
 from runner.checks.clean_copy import (
     CleanCopy,
     NoCleanCopyError,
@@ -32,17 +31,19 @@ from runner.checks.harness import (
     Sorted,
     answers_held,
     concerns,
+    expectations,
     lines_of,
     looks_for_runner,
     never_unequal,
     place_of,
+    replaces_things,
     sort_changes,
 )
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
-from runner.gate.criterion import ChangedFile, Expectation, NotVerified, Strength, TestEvidence
+from runner.gate.criterion import ChangedFile, NotVerified, Strength, TestEvidence
 from runner.gate.file_roles import is_test_file
 from tracer import durable
 from tracer.clock import monotonic
@@ -52,7 +53,6 @@ _KEPT = 32
 _NARROW_S = 20.0
 _TRIED_S = 20.0
 _MOST_TRIED_S = 90.0
-_SHOWN = 20
 _LEFT_ALONE = NotVerified(why="tests changed and no clean copy to hold the old ones against", next="pm doctor")
 
 
@@ -339,15 +339,23 @@ class Trials:
         found: Sorted,
         limit_s: Callable[[], float],
     ) -> tuple[str, ...]:
-        """New tests that pass on the base as well."""
+        """New tests that pass on the base as well, or while what they test does nothing: they replace it."""
         paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
         async with self._copy(base, files, keep=(*found.new_tests, *found.tests)) as copy:
             narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))
             if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
                 return ()
             run: CommandRun = await self._run(narrow or command, copy, limit_s())
-        new = compare(before.run.report, run.report).new
-        return tuple(name for name in new if run.report.outcomes[name] == "passed")
+        idle = _new_passing(before, run)
+        own = [file for file in (*found.new_tests, *found.tests) if replaces_things(file)]
+        stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
+        if stubs:  # what passes with nothing behind it tests its own mock
+            async with self._copy(base, files, keep=files, written=stubs) as copy:
+                run = await self._run(narrow or command, copy, limit_s())
+            texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
+            cases = (case for case in run.report.tests if case.id in _new_passing(before, run))
+            idle |= {case.id: None for case in cases if place_of(case, texts)}
+        return tuple(idle)
 
     async def _reached_first(
         self,
@@ -431,6 +439,11 @@ def _outcome(run: CommandRun) -> Outcome:
     if run.timed_out or run.outcome == "passed":
         return "timeout" if run.timed_out else "passed"
     return "failed" if any(case.outcome == "failed" for case in run.report.tests) else "broken"
+
+
+def _new_passing(before: BaseRun, run: CommandRun) -> dict[str, None]:
+    new = compare(before.run.report, run.report).new
+    return dict.fromkeys(name for name in new if run.report.outcomes[name] == "passed")
 
 
 def _is_lost(run: CommandRun) -> bool:
@@ -517,14 +530,3 @@ def _fault(run: CommandRun) -> str:
     return (
         f"{run.command} exited {run.exit_code}" if run.exit_code is not None else f"{run.command} did not end by itself"
     )
-
-
-def expectations(tests: Iterable[ChangedFile]) -> Iterator[Expectation]:
-    """Each place where a test's lines were changed, old and new; what was only added where nothing else was."""
-    for file in tests:
-        old, new = ((side or b"").decode("utf-8", "replace").splitlines() for side in (file.before, file.after))
-        found = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        edits = [edit for edit in found if edit[0] not in {"equal", "insert"}]
-        for _, first, last, start, end in edits or [edit for edit in found if edit[0] == "insert"]:
-            lines = "\n".join(old[first:last][:_SHOWN]), "\n".join(new[start:end][:_SHOWN])
-            yield Expectation(path=file.path, line=first + 1, old=lines[0], new=lines[1])

@@ -14,6 +14,7 @@ from runner.checks.harness import (
     looks_for_runner,
     never_unequal,
     put_back,
+    replaces_things,
     rows,
     sort_changes,
 )
@@ -36,6 +37,13 @@ def test_lines_that_look_for_the_runner_are_found_where_they_were_added() -> Non
                 line = f"{text}\n".encode()
                 assert len(list(looks_for_runner([ChangedFile(path="a.py", before=b"", after=line)]))) == found, text
                 assert not list(looks_for_runner([ChangedFile(path="a.py", before=line, after=line + b"x\n")]))
+
+
+def test_tests_that_replace_things_are_told_by_their_libraries() -> None:
+    for row in rows()["replaces"]:
+        for examples, found in ((row["examples"], True), (row["counter"], False)):
+            for text in examples:
+                assert replaces_things(ChangedFile(path="t.py", before=None, after=text.encode())) is found, text
 
 
 def test_of_a_shared_file_only_the_steering_parts_are_put_back() -> None:

@@ -128,6 +128,40 @@ async def test_a_changed_expectation_is_shown_and_only_a_person_or_the_flag_allo
         assert (await weighed(project, edited, policy=policy))[1].passed is passed
 
 
+MOCKED = """\
+from unittest.mock import patch
+
+import prices
+
+
+def test_tax_of_a_mock():
+    with patch("prices.tax", return_value=7):
+        assert prices.tax(1) == 7
+
+
+def test_tax():
+    assert prices.tax(10) == 2
+"""
+
+
+async def test_a_new_test_that_replaces_what_it_tests_proves_nothing(tmp_path: Path) -> None:
+    """It fails without the change, as there is nothing to replace, and was taken for a proof."""
+    (tmp_path / "prices.py").write_text("def net(price):\n    return price\n")
+    (tmp_path / "test_prices.py").write_text("from prices import net\n\n\ndef test_net():\n    assert net(2) == 2\n")
+    workspace, command = opened(tmp_path), f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    base = await workspace.baseline("task-001/0")
+    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    await trials.before(command, base, limit_s=60)
+    (tmp_path / "prices.py").write_text(
+        "def net(price):\n    return price\n\n\ndef tax(price):\n    total = price / 5\n    return total\n"
+    )
+    (tmp_path / "test_tax.py").write_text(MOCKED)
+    files = (await workspace.changes(base)).files
+    planned = PlannedCommand(kind="test", command=command, origin="given")
+    found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="add tax()")
+    assert found.idle == ("test_tax::test_tax_of_a_mock",)
+
+
 def edit_keeping_its_time(place: Path) -> None:
     facts = place.stat()
     place.write_text("evil!")

@@ -26,10 +26,12 @@ from runner.processes.process_table import send_signal
 from runner.processes.tree import ProcessTree, tree_members
 from runner.workspace.changes import ComparisonError, Limits, safe_text
 from runner.workspace.git.pointers import copy_media, keep_pointers
-from runner.workspace.git.refs import common_dir, name_in_repository
+from runner.workspace.git.put_files import Stamps, entry_side, put_files, stamp
+from runner.workspace.git.refs import USERS_COMMIT, common_dir, name_in_repository
 from runner.workspace.git.repository import (
     Git,
     GitError,
+    RawEntry,
     Stopper,
     file_stamp,
     find_repository,
@@ -82,8 +84,11 @@ def _hunks(git: Git, tree: bytes, path: bytes) -> str:
 
 def changed_paths(git: Git, before: str, after: str) -> tuple[str, ...]:
     """The paths that differ between two trees or commits."""
-    raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after)
-    return tuple(safe_text(entry.path) for entry in parse_raw(raw))
+    return tuple(safe_text(entry.path) for entry in _differing(git, before, after))
+
+
+def _differing(git: Git, before: str, after: str) -> list[RawEntry]:
+    return parse_raw(git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after))
 
 
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|lock$))*")
@@ -339,7 +344,7 @@ class GitWorktrees:
         else:
             message = f"Work in progress when {self._names.task_id} began"
             base = git.commit_tree(made.tree, *([head] if head else []), message=message)
-        self._write(git, {"base": base, "integration": base})
+        self._write(git, {"base": base, "integration": base, **({"user": head} if head else {})})
         return base
 
     def _open(self, git: Git, subtask_id: str, *, fresh: bool = False) -> Path:
@@ -357,9 +362,14 @@ class GitWorktrees:
             if self._has_media(git):
                 copy_media(git, start, git.top, folder)
             self._link(git, folder)
+            if (users := self._read(git, "user")) is not None:
+                self._inside(git, folder).run("update-ref", USERS_COMMIT, users)
             self._write(git, {f"start/{subtask_id}": start})
             self._indexes[subtask_id] = file_stamp(admin_folder(git, folder) / "index")
         return folder / self._workspace.relative_to(git.top)
+
+    def _inside(self, git: Git, folder: Path) -> Git:
+        return git.at(admin_folder(git, folder), folder, stopper=git.stopper, mark=self._names.mark)
 
     @staticmethod
     def _has_media(git: Git) -> bool:
@@ -378,7 +388,7 @@ class GitWorktrees:
         admin = admin_folder(git, folder)
         if not (folder / ".git").exists() or not admin.is_dir():
             raise GitError(f"the working tree of {subtask_id!r} is not there any more")
-        inner = git.at(admin, folder, stopper=git.stopper, mark=self._names.mark)
+        inner = self._inside(git, folder)
         excluded = (folder / self._state_dir.name, *(folder / name for name in self._link_ignored))
         untouched = self._indexes.get(subtask_id) == file_stamp(admin / "index")
         made = self._snapshot(inner, folder, excluded=excluded, tree=None if untouched else start)
@@ -426,22 +436,38 @@ class GitWorktrees:
 
     def _to_files(self, git: Git) -> Merged | Conflict:
         base, result = self._needed(git, "base"), self._needed(git, "integration")
+        if (begun := self._read(git, "handing")) is not None:  # one that was killed is finished first: merged halfway,
+            changes = _differing(git, f"{begun}^", begun)  # what moved would look deleted
+            now, stamps = self._files_now(git, base, changes)
+            touched = {one.path for one in _differing(git, f"{begun}^", now)}
+            self._put(git, [one for one in changes if one.path not in touched], stamps)
+            self._write(git, {"handing": None})
+        now, stamps = self._files_now(git, base, _differing(git, base, result))
+        joined = merge_commits(git, now, result)
+        if isinstance(joined, MergeConflict):
+            return _conflict(joined)
+        changes, in_the_way = _differing(git, now, joined), _in_the_way(git, now, joined)
+        if changes and not in_the_way:
+            self._write(git, {"handing": git.commit_tree(joined, now, message="What the user's files shall be")})
+            in_the_way = self._put(git, changes, stamps)
+            self._write(git, {"handing": None})
+        if in_the_way:
+            return Conflict(places=tuple(ConflictPlace(path=path) for path in in_the_way))
+        return Merged(result=joined, paths=tuple(safe_text(one.path) for one in changes))
+
+    def _files_now(self, git: Git, base: str, changes: Sequence[RawEntry]) -> tuple[str, Stamps]:
+        """The user's files as a commit on `base`, and the stamps, taken before, of those that are to change."""
+        stamps = {name: stamp(git.top / name) for name in (os.fsdecode(one.path) for one in changes)}
         made = self._snapshot(git, git.top, excluded=(self._state_dir,), tree=base)
-        try:
-            now = keep_pointers(git, base, made.tree)
-            mine = git.commit_tree(now, base, message="The user's files now")
-            joined = merge_commits(git, mine, result)
-            if isinstance(joined, MergeConflict):
-                return _conflict(joined)
-            paths = changed_paths(git, now, joined)
-            in_the_way = _in_the_way(git, now, joined)
-            if in_the_way:
-                return Conflict(places=tuple(ConflictPlace(path=path) for path in in_the_way))
-            # Killed in the middle, the next call merges what is there already and writes the rest.
-            git.with_index(made.index_file).run("read-tree", "-m", "-u", now, joined)
-            return Merged(result=joined, paths=paths)
-        finally:
-            made.index_file.unlink(missing_ok=True)
+        made.index_file.unlink(missing_ok=True)
+        tree = keep_pointers(git, base, made.tree)
+        return git.commit_tree(tree, base, message="The user's files now"), stamps
+
+    def _put(self, git: Git, changes: Sequence[RawEntry], stamps: Stamps) -> list[str]:
+        wanted = {os.fsdecode(one.path): entry_side(one.modes[1], one.ids[1]) for one in changes}
+        for name in wanted.keys() - stamps.keys():  # of a file that the user renamed
+            stamps[name] = stamp(git.top / name)
+        return put_files(git, git.top, wanted, stamps, start="", store=self._names.folder / "indexes")
 
     def _snapshot(self, git: Git, folder: Path, *, excluded: tuple[Path, ...], tree: str | None = None) -> Snapshot:
         store = self._names.folder / "indexes"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import base64
-import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.undo.plan import SMALL, WHOLE_FILE, Plan, Side, prefix_of, repository_told
-from runner.workspace.git.entries import small_index
-from runner.workspace.git.pointers import is_pointer, media_of
-from runner.workspace.git.repository import Git, listed
+from runner.undo.plan import Plan, prefix_of, repository_told
+from runner.workspace.git.put_files import Side, put_files, stamp
+from runner.workspace.git.repository import Git
 from runner.workspace.git.state import GitState, kept_folder, read_kept, read_state
 from tracer.clock import short_token
 from tracer.statedir import StateDir
@@ -54,7 +52,7 @@ class Applier:
         if self._state is not None:
             self._apply_repository(git, plan)
         start = prefix_of(git, self._folder)
-        stamps = {path: _stamp(self._folder / path) for path in plan.files}
+        stamps = {path: stamp(self._folder / path) for path in plan.files}
         now = self._now(plan.files)
         todo: dict[str, Side] = {}
         conflicts: list[UndoConflict] = []
@@ -63,56 +61,9 @@ class Applier:
                 todo[path] = new
             elif now[path] != new:
                 conflicts.append(UndoConflict(path, ""))
-        aside = git.git_dir / f"pm-undo-{short_token()}"
-        for left in git.git_dir.glob("pm-undo-*"):  # of an undo that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        try:
-            self._write_aside(git, todo, aside, start)
-            for path in sorted(path for path, new in todo.items() if new is None):
-                if _stamp(self._folder / path) == stamps[path]:
-                    (self._folder / path).unlink(missing_ok=True)
-                    self._remove_empty((self._folder / path).parent)
-                else:
-                    conflicts.append(UndoConflict(path, ""))
-            for path in sorted(path for path, new in todo.items() if new is not None):
-                target = self._folder / path
-                try:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    if _stamp(target) != stamps[path]:
-                        raise FileExistsError(errno.EEXIST, "changed meanwhile")
-                    _move(aside / (start + path), target)
-                except (FileExistsError, NotADirectoryError, IsADirectoryError):
-                    conflicts.append(UndoConflict(path, ""))
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-        return conflicts
-
-    def _write_aside(self, git: Git, todo: Mapping[str, Side], aside: Path, start: str) -> None:
-        """The contents as git checks them out: line ends, modes and links as in the working tree."""
-        lines = [
-            b"%s %s\t%s" % (new[0].encode(), new[1].encode(), os.fsencode(start + path))
-            for path, new in todo.items()
-            if new is not None
-        ]
-        if not lines:
-            return
-        with small_index(git, self._state_dir.control / "workspace") as small:
-            small.run("update-index", "-z", "--index-info", stdin=listed(lines))
-            small.run("checkout-index", "-a", "-f", "-q", f"--prefix={aside}/")
-        for path, new in todo.items():
-            place = aside / (start + path)
-            if new is not None and new[0].startswith("100") and place.stat().st_size < SMALL:
-                text = place.read_bytes()
-                if is_pointer(text) and not (media := media_of(text, git.git_dir, limit=WHOLE_FILE - 1)).cut:
-                    place.write_bytes(media.content)
-
-    def _remove_empty(self, folder: Path) -> None:
-        while folder != self._folder:
-            try:
-                folder.rmdir()
-            except OSError:
-                return
-            folder = folder.parent
+        store = self._state_dir.control / "workspace"
+        left = put_files(git, self._folder, todo, stamps, start=start, store=store)
+        return [*conflicts, *(UndoConflict(path, "") for path in left)]
 
     def _apply_repository(self, git: Git, plan: Plan) -> None:
         state = self._state
@@ -158,25 +109,6 @@ class Applier:
     def _repository_state(self) -> GitState:
         assert self._state is not None  # noqa: S101 - a plan for the repository begins with its state
         return self._state
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        facts = path.lstat()
-    except OSError:
-        return ()
-    return () if stat.S_ISDIR(facts.st_mode) else (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_mode)
-
-
-def _move(source: Path, target: Path) -> None:
-    try:
-        source.replace(target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        beside = target.with_name(f".{target.name}.{short_token()}.tmp")
-        shutil.copy2(source, beside, follow_symlinks=False)
-        beside.replace(target)
 
 
 def _put(path: Path, kept: tuple[int, str] | None) -> None:

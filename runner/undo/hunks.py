@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from runner.undo.plan import Side, unkept
+from runner.undo.plan import unkept
 from runner.workspace.git.entries import Entry, tree_of
+from runner.workspace.git.put_files import Side
 from runner.workspace.git.repository import Git, GitError, parse_raw
 from tracer.facts import Issue
 from tracer.unified_diff import split_lines

@@ -17,15 +17,13 @@ from runner.workspace.changes import Limits, safe_text
 from runner.workspace.git.compare import read_blobs
 from runner.workspace.git.entries import Entry, put_few, read_entries, small_index, tree_of
 from runner.workspace.git.pointers import is_note
+from runner.workspace.git.put_files import SMALL, WHOLE_FILE, Side
 from runner.workspace.git.repository import Git, GitError
 from runner.workspace.git.snapshot import SnapshotMaker, SnapshotPlace
 from runner.workspace.git.state import GitState, read_state
 from tracer.statedir import StateDir
 
-Side = tuple[str, str] | None  # mode and id of git, None where there is no file
 NEVER: Side = ("100644", "0" * 40)  # a content that was not kept
-SMALL = 1024  # what stands for content that lies elsewhere is no longer
-WHOLE_FILE = 1 << 62
 
 
 class Layer(NamedTuple):
@@ -209,11 +207,6 @@ def store_contents(git: Git, contents: Sequence[bytes]) -> list[str]:
 def as_side(value: Sequence[str] | None) -> Side:
     """A side as it was before JSON made a list of it."""
     return None if value is None else (value[0], value[1])
-
-
-def entry_side(mode: str, blob: str) -> Side:
-    """One side of git's raw diff format."""
-    return None if mode == "000000" else (mode, blob)
 
 
 def prefix_of(git: Git, folder: Path) -> str:

@@ -18,10 +18,11 @@ from runner.core.evolve import fold
 from runner.core.outcome import outcome_of
 from runner.core.task import TaskOutcome
 from runner.undo.hunks import Hunk, hunks_of, moved_pairs, whole, without
-from runner.undo.plan import NEVER, WHOLE_FILE, Layer, Side, prefix_of, store_contents
+from runner.undo.plan import NEVER, Layer, prefix_of, store_contents
 from runner.undo.undo import Undoing, UndoResult, opened
 from runner.workspace.git.compare import read_blobs
 from runner.workspace.git.entries import Entry, read_entries
+from runner.workspace.git.put_files import WHOLE_FILE, Side
 from runner.workspace.git.repository import Git, GitError, find_repository, listed
 from tracer.clock import short_token
 from tracer.errors import ConflictError, NotFoundError, UsageError

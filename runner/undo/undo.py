@@ -25,13 +25,12 @@ from runner.undo.plan import (
     Layer,
     Plan,
     Planner,
-    Side,
     as_side,
-    entry_side,
     repository_told,
     store_contents,
 )
 from runner.workspace.changes import ComparisonError
+from runner.workspace.git.put_files import Side, entry_side
 from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
 from runner.workspace.git.state import GitState, kept_folder, restore_folder
 from runner.workspace.workspace import open_workspace

@@ -28,6 +28,7 @@ from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, 
 from runner.workspace.git.look import ABSENT, Look, forced, look_at, write_tree
 from runner.workspace.git.lost_work import MadeByTasks, lost_work
 from runner.workspace.git.pointers import FileHashes, check_out, read_side
+from runner.workspace.git.refs import USERS_COMMIT
 from runner.workspace.git.repository import (
     Git,
     GitError,
@@ -185,7 +186,8 @@ class Workspace:
         """Record how the repository is and keep what brings it back; the blob that holds the state."""
         state = read_state(git)
         if self._is_ours:
-            state = state._replace(head="", index_id="", pointer="")
+            said = git.run("rev-parse", "--quiet", "--verify", USERS_COMMIT, ok_codes=(0, 1, 128))
+            state = state._replace(head="", index_id="", pointer="", committed=said.decode().strip())
         else:
             try:
                 keep(state, state_dir=self._state_dir)

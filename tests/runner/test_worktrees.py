@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from runner.isolation import worktrees
 from runner.isolation.isolation_port import Conflict, Merged
 from runner.isolation.worktrees import GitWorktrees, why_not_parallel
+from runner.workspace.git.repository import Git
 from tests.runner.workspace.support import git, repository, state_dir, write
 from tracer.errors import UsageError
 
@@ -258,6 +261,114 @@ async def test_a_repository_without_a_commit_works_too(tmp_path):
     await apart.close()
     assert (project / "b.txt").read_text() == "one\n"
     assert left_over(project) == []
+
+
+class Killed(BaseException):
+    """As a kill: nothing of ours runs on but `finally`."""
+
+
+def _view(project: Path) -> dict[str, object]:
+    """Every file outside the repository with its kind, mode and content, and what is staged."""
+    found: dict[str, object] = {"staged": git(project, "diff", "--cached")}
+    for path in sorted(project.rglob("*")):
+        name = path.relative_to(project).as_posix()
+        if name.partition("/")[0] in {".git", ".pm-orchestrator"} or (path.is_dir() and not path.is_symlink()):
+            continue
+        found[name] = str(path.readlink()) if path.is_symlink() else (path.stat().st_mode & 0o100, path.read_bytes())
+    return found
+
+
+def _work(folder: Path) -> None:
+    """Every kind of change that a task can make."""
+    (folder / "binary").write_bytes(bytes(range(256)) * 9)
+    (folder / "run.sh").chmod(0o755)
+    (folder / "old name.txt").rename(folder / "new näme.txt")
+    (folder / "link").unlink()
+    (folder / "link").symlink_to("b.txt")
+    shutil.rmtree(folder / "gone")
+    shutil.rmtree(folder / "becomes-file")
+    (folder / "becomes-file").write_text("a file\n")
+    (folder / "becomes-folder").unlink()
+    write(folder / "becomes-folder/inner.txt", "inner\n")
+    write(folder / "deep/er/new.txt", "")
+    write(folder / "a.txt", _FILES["a.txt"].replace("line 18\n", "of the task\n"))
+
+
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.torture)])
+async def test_a_hand_over_that_is_killed_at_any_step_loses_nothing_and_is_finished_by_the_next(
+    tmp_path, monkeypatch, every
+):
+    files = {"binary": "\0\1", "run.sh": "#!/bin/sh\n", "old name.txt": "moved\n" * 20, "gone/x.txt": "x\n"}
+    files |= {"becomes-file/x.txt": "x\n", "becomes-folder": "y\n", "gone/deeper/y.txt": "y\n"}
+    project = repository(tmp_path / "project", {**_FILES, **files})
+    (project / "link").symlink_to("a.txt")
+    state_dir(project)
+    write(project / "b.txt", "staged\n")
+    git(project, "add", "b.txt", "link")
+    apart = isolation(project)
+    await apart.begin()
+    _work(await apart.open("one"))
+    await apart.merge("one")
+    write(project / "a.txt", _FILES["a.txt"].replace("line 1\n", "of the user\n"))
+    write(project / "b.txt", "staged, and edited since\n")
+    write(project / "gone/kept.log", "an ignored file\n")
+    write(project / "untracked.txt", "untracked\n")
+    mine = _view(project)
+    shutil.copytree(project, tmp_path / "copy", symlinks=True)
+    assert isinstance(await apart.apply(), Merged)
+    wanted = _view(project)
+    assert {name for name in mine.keys() | wanted.keys() if mine.get(name) != wanted.get(name)} == {
+        "binary", "run.sh", "old name.txt", "new näme.txt", "link", "gone/x.txt", "gone/deeper/y.txt", "becomes-file",
+        "becomes-file/x.txt", "becomes-folder", "becomes-folder/inner.txt", "deep/er/new.txt", "a.txt",
+    }  # fmt: skip
+    text = (project / "a.txt").read_text()
+    assert ("of the user" in text, "of the task" in text) == (True, True)
+    at, killed = 0, True
+    while killed:
+        shutil.rmtree(project)
+        shutil.copytree(tmp_path / "copy", project, symlinks=True)
+        at += every
+        left = [at]
+
+        def counted(real, left=left):
+            def write(*arguments, **options):
+                left[0] -= 1
+                if left[0] == 0:
+                    raise Killed
+                return real(*arguments, **options)
+
+            return write
+
+        with monkeypatch.context() as patch:
+            for name in ("replace", "unlink", "mkdir", "rmdir"):
+                patch.setattr(Path, name, counted(getattr(Path, name)))
+            patch.setattr(Git, "run", counted(Git.run))
+            try:
+                await isolation(project).apply()
+                killed = False
+            except Killed:
+                assert _view(project)["staged"] == mine["staged"], at
+        assert isinstance(await isolation(project).apply(), Merged), at
+        assert _view(project) == wanted, at
+    assert at > 20
+
+
+async def test_what_the_user_saves_while_a_result_is_handed_over_stays(project, monkeypatch):
+    apart = isolation(project)
+    await apart.begin()
+    write(await apart.open("one") / "b.txt", "of the task\n")
+    await apart.merge("one")
+    real = worktrees.merge_commits
+
+    def saved_meanwhile(*arguments):
+        write(project / "b.txt", "just saved\n")
+        return real(*arguments)
+
+    monkeypatch.setattr(worktrees, "merge_commits", saved_meanwhile)
+    clash = await apart.apply()
+    assert isinstance(clash, Conflict)
+    assert [place.path for place in clash.places] == ["b.txt"]
+    assert (project / "b.txt").read_text() == "just saved\n"
 
 
 _RUN = """

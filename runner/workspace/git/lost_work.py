@@ -70,7 +70,7 @@ def lost_work(
     committed: dict[bytes, str] = {}
     uncommitted = set(old)
     if state.commit:
-        inside = "" if folder == Path(state.top) else str(folder.relative_to(state.top))
+        inside = "" if folder == git.top else str(folder.relative_to(git.top))
         with suppress(GitError):  # not in that commit at all: everything is new
             then = f"{state.commit}:{inside}" if inside else f"{state.commit}^{{tree}}"
             raw = parse_raw(git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", then, tree))

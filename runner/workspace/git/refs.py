@@ -11,6 +11,8 @@ from typing import Final
 from runner.workspace.git.repository import Git, GitError, find_repository
 from tracer.statedir import STATE_DIR_NAME
 
+# In a worktree of ours, and seen from there alone: what the user had committed when the task began.
+USERS_COMMIT: Final = "refs/worktree/pm-user"
 _USUAL_PLACE: Final = f"..{os.sep}{STATE_DIR_NAME}"
 
 

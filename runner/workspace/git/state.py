@@ -40,6 +40,7 @@ class GitState(NamedTuple):
 
     `files` holds mode and content (base64) of settings, hooks and the stash's list by their names in `common`.
     `pointer` is the text of `.git` where that is a file. `index_id` names the link to the index, if there is one.
+    `committed`, of a worktree of ours: the commit that the user's own HEAD stood for.
     """
 
     top: str
@@ -50,11 +51,12 @@ class GitState(NamedTuple):
     files: Mapping[str, tuple[int, str]]
     pointer: str = ""
     index_id: str = ""
+    committed: str = ""
 
     @property
     def commit(self) -> str:
         """The commit that HEAD stands for; "" before the first one."""
-        return self.refs.get(self.head, "") if self.head.startswith("refs/") else self.head
+        return self.refs.get(self.head, "") if self.head.startswith("refs/") else self.head or self.committed
 
     def encoded(self) -> bytes:
         """As it is kept."""

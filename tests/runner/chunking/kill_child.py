@@ -1,6 +1,7 @@
-"""A process that runs the four-part request in real worktrees and may kill itself: `project where after`.
+"""A process that runs the four-part request in real worktrees and may kill itself: `project where after [whole]`.
 
 `where`: before, during or after the append of that number; `never`. Started again, it goes on where it was.
+`whole`: the request runs in one piece, in a worktree of its own.
 """
 
 from __future__ import annotations
@@ -42,13 +43,14 @@ def arm(where: str, after: int) -> None:
     ConversationTracer.append = deadly  # type: ignore[method-assign]
 
 
-async def main(project: Path) -> None:
+async def main(project: Path, *, whole: bool) -> None:
+    wanted = request(project, plan=None, isolation="worktree") if whole else request(project)
     async with supervisor(project) as tasks:
         known = task_ids(StateDir(project / ".pm-orchestrator"))
-        task = await tasks.resume(known[0]) if known else await tasks.submit(request(project))
+        task = await tasks.resume(known[0]) if known else await tasks.submit(wanted)
         sys.stdout.write((await tasks.wait(task)).status)
 
 
 if __name__ == "__main__":
     arm(sys.argv[2], int(sys.argv[3]))
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), whole=sys.argv[4:] == ["whole"]))

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[3]
 FACTS = 30  # about as many as the whole story has
 
 
-def start(project: Path, where: str = "never", after: int = 0) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.runner.chunking.kill_child", str(project), where, str(after)]
+def start(project: Path, where: str = "never", after: int = 0, *how: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.runner.chunking.kill_child", str(project), where, str(after), *how]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -30,9 +30,9 @@ def facts(project: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in found for line in path.read_bytes().split(b"\n") if line.endswith(b"}")]
 
 
-def ends_well(project: Path, before: list[dict[str, Any]]) -> None:
+def ends_well(project: Path, before: list[dict[str, Any]], *how: str) -> None:
     """The next process completes the task; what was recorded stays, nothing is done twice, nothing is left."""
-    last = start(project)
+    last = start(project, "never", 0, *how)
     out, err = last.communicate(timeout=120)
     assert (out, last.returncode) == (b"COMPLETE", 0), err.decode()
     whole = facts(project)
@@ -41,7 +41,8 @@ def ends_well(project: Path, before: list[dict[str, Any]]) -> None:
     assert left_over(project) == []
     assert [fact["event"] for fact in whole].count("FINAL_SUMMARY") == 1
     passed = [f.get("subtask_id") for f in whole if f["event"] == "ITERATION_END" and f["data"]["judgment"] == "PASS"]
-    assert sorted(str(one).rpartition("-")[2] for one in passed) == ["1", "2", "3", "4", "None"]
+    parts = [] if how else ["1", "2", "3", "4"]
+    assert sorted(str(one).rpartition("-")[2] for one in passed) == [*parts, "None"]
     (trace,) = (project / ".pm-orchestrator" / "traces").glob("conversation-*.jsonl")
     assert [one for one in verify_trace(trace).findings if one.level == "damage"] == []
 
@@ -77,3 +78,25 @@ def test_invariant_03_subtasks_survive_a_kill_at_any_moment(tmp_path: Path, seed
     child.kill()
     child.communicate()
     ends_well(project, facts(project))
+
+
+WHOLE = [{"output": "Created and changed the files", "files": DONE}] * 4  # one for each request that a kill may cost
+
+
+@pytest.mark.parametrize(("where", "after"), [("after", 7)])
+def test_invariant_03_a_task_in_a_worktree_survives_a_kill(tmp_path: Path, where: str, after: int) -> None:
+    project = support.make(tmp_path, script=WHOLE)
+    start(project, where, after, "whole").communicate(timeout=120)
+    ends_well(project, facts(project), "whole")
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", range(200, 260))
+def test_invariant_03_a_task_in_a_worktree_survives_a_kill_at_any_moment(tmp_path: Path, seed: int) -> None:
+    project = support.make(tmp_path, script=WHOLE)
+    child = start(project, "never", 0, "whole")
+    time.sleep(random.Random(seed).uniform(0.3, 2.5))
+    child.kill()
+    child.communicate()
+    ends_well(project, facts(project), "whole")

@@ -1,7 +1,9 @@
 """Turn gitleaks' `config/gitleaks.toml` into `gitleaks.json`, the compact form the engine reads.
 
-Usage: `python -m benchmarks.vendor_gitleaks gitleaks.toml v8.30.1`. Descriptions, path allow-lists (we scan text,
-not files) and published example keys are left out; everything else that decides whether text is a secret is kept.
+Usage: `python -m benchmarks.vendor_gitleaks gitleaks.toml v8.30.1`. It tells what came and went, and refuses a pack
+with a rule that no secret can be made up for: the tests, which make one for every rule, follow by themselves.
+Descriptions, path allow-lists (we scan text, not files) and published example keys are left out; everything else that
+decides whether text is a secret is kept.
 The rules are the work of the gitleaks authors under the MIT licence, kept beside this file as LICENSE.gitleaks.
 """
 
@@ -13,10 +15,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from tests.tracer.redaction.positives import positive
+from tracer.redaction.rule_set import GITLEAKS, gitleaks_data, vendored
+
 __all__ = ["convert"]
 
 _KEPT = ("id", "regex", "entropy", "keywords", "secretGroup", "path")
-_TARGET = Path(__file__).with_name("gitleaks.json")
 
 
 def convert(toml_text: str, version: str) -> dict[str, Any]:
@@ -62,6 +66,20 @@ def _one_rule_a_line(data: dict[str, Any]) -> str:
     return f'{head[:-1]},"rules":[\n{lines}\n]}}\n'
 
 
+def main(source: Path, version: str) -> None:
+    """Write the pack and print what is new, changed and gone against the one before."""
+    data = convert(source.read_text(encoding="utf-8"), version)
+    for rule in vendored(data):
+        positive(rule)  # raises where none can be made up
+    old, new = ({rule["id"]: rule for rule in pack["rules"]} for pack in (gitleaks_data(), data))
+    GITLEAKS.write_text(_one_rule_a_line(data), encoding="utf-8")
+    for what, ids in (
+        ("new", new.keys() - old.keys()),
+        ("changed", {name for name in new.keys() & old.keys() if new[name] != old[name]}),
+        ("gone", old.keys() - new.keys()),
+    ):
+        print(f"{what}: {', '.join(sorted(ids)) or 'none'}")
+
+
 if __name__ == "__main__":
-    data = convert(Path(sys.argv[1]).read_text(encoding="utf-8"), sys.argv[2])
-    _TARGET.write_text(_one_rule_a_line(data), encoding="utf-8")
+    main(Path(sys.argv[1]), sys.argv[2])

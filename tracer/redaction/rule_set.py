@@ -37,10 +37,19 @@ _STAND_IN = re.compile(
     rb"|example)\d{0,3}$",
     re.IGNORECASE,
 )
-_NAME = re.compile(rb"^(?:[A-Za-z_][A-Za-z_]*|[a-z]+(?:[-_./:][a-z]+)*)$")
-_CODE = re.compile(rb"[()\[\]{};]|::|->|==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^\.{0,2}/|^https?:")
+_NAME = re.compile(
+    rb"^(?:[A-Za-z_][A-Za-z_]*|[A-Z][a-z]+\d{1,2}(?:[A-Z][a-z]+)+|_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
+    rb"|_*[a-z]+(?:_[a-z]+)+\d?|[a-z]+(?:[-_./:][a-z]+)*|0x[0-9A-Fa-f]{1,16})$"
+)
+_CODE = re.compile(
+    rb"[()\[\]{};]|::|->|==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^\.{0,2}/|^https?:|^arn:"
+)
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
-_LEAST_DRAWN = 18
+_LEAST_DRAWN = 12
+_CONSTANT = re.compile(rb"^[A-Z][A-Z_]*$|^[a-z]+(?:_[a-z]+)+$")
+_ADDRESS = re.compile(rb"^(?:https?|file)://|^\.{0,2}/|\s|^[\w.]+\(.*\)$")
+_MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
+_LEAST_SIGNS = 6
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 
 
@@ -118,12 +127,32 @@ def _basic(value: bytes) -> bool:
     return b":" in text and _PRINTABLE.match(text) is not None
 
 
+def _given(value: bytes) -> bool:
+    """What a variable or a field that is named a password holds: anything but a name, a piece of code or a stand-in."""
+    return not (_stand_in(value) or _CODE.search(value) or _CALL.match(value) or _CONSTANT.match(value))
+
+
+def _quoted(value: bytes) -> bool:
+    """As `_strong` for a value in quotes, which may hold any sign."""
+    if _TEMPLATE.search(value) or _ADDRESS.search(value):
+        return False
+    return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and _MIXED.search(value) is not None)
+
+
+def _long(value: bytes) -> bool:
+    """A value of random signs, blanks perhaps among them."""
+    return not _stand_in(value) and len(set(value)) >= 2 * _LEAST_SIGNS and entropy(value) > 3
+
+
 CHECKS: dict[str, Callable[[bytes], bool]] = {
     "assigned": _assigned,
     "basic": _basic,
     "bearer": _bearer,
+    "given": _given,
+    "long": _long,
     "password": _password,
     "provider": _provider,
+    "quoted": _quoted,
     "strong": _strong,
 }
 
@@ -136,7 +165,8 @@ _GENERIC = {"generic-api-key", "hashicorp-tf-password", "kubernetes-secret-yaml"
 
 # So frequent in source code that listing every place of theirs would halve the speed: looked up one by one.
 _LINE = 4096
-_COMMON = (b"s.", b"key", b"sk", b"ey", b"token", b"auth")
+_COMMON = (b"key", b"token", b"auth", b"secret")
+_SHORT = 2
 
 
 class Find(NamedTuple):
@@ -204,10 +234,16 @@ class Rule:
     check: Callable[[bytes], bool] | None = None
     allow: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     shared: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    more: str = ""  # finds further secrets in the rest of the line in which there was one
+    gate: str = ""  # matches wherever `regex` does, and is quicker; else `regex` itself
 
     @cached_property
     def _pattern(self) -> Any:
         return compiled(self.regex)
+
+    @cached_property
+    def _more(self) -> Any:
+        return compiled(self.more)
 
     @cached_property
     def _allows(self) -> list[_Allow]:
@@ -220,6 +256,12 @@ class Rule:
             start, end = self._secret(match, data)
             if end > start and self._holds(match, data, start, end):
                 yield Find(start, end, self.rank, self.id, data[start:end])
+            if self.more:
+                stop = data.find(b"\n", end, end + _LINE)
+                for also in self._more.finditer(data, end, end + _LINE if stop < 0 else stop):
+                    start, end = self._secret(also, data)
+                    if self._holds(also, data, start, end):
+                        yield Find(start, end, self.rank, self.id, data[start:end])
             at = max(end, match.start() + 1)
 
     def _secret(self, match: Any, data: bytes) -> tuple[int, int]:
@@ -264,13 +306,11 @@ class RuleSet:
             for keyword in rule.keywords:
                 by_keyword.setdefault(keyword, []).append(place)
         self._by_keyword = by_keyword
-        self._common = [word for word in _COMMON if word in by_keyword]
+        self._common = [word for word in by_keyword if len(word) <= _SHORT or word in _COMMON]
         self._any_common = literals(self._common) if self._common else None
-        words = sorted(by_keyword.keys() - set(_COMMON), key=lambda word: (-len(word), word))
-        self._words = words
+        words = sorted(by_keyword.keys() - set(self._common), key=lambda word: (-len(word), word))
         self._prefilter = literals(words)
-        self._inside = {word: [other for other in words if other != word and other in word] for word in words}
-        self._overlaps = literals(sorted(set(_overlaps(words))))
+        self._inside: dict[bytes, list[bytes]] = {}
 
     def finds(self, data: bytes, called: Called | None = None) -> Iterator[Find]:
         """Every find of every rule whose keyword occurs in `data`; rules that were not `called` match nowhere in it."""
@@ -286,7 +326,7 @@ class RuleSet:
     @property
     def patterns(self) -> Mapping[Key, str]:
         """The rules' expressions, by the keys that `finds` takes."""
-        return {place: rule.regex for place, rule in enumerate(self.rules)}
+        return {place: rule.gate or rule.regex for place, rule in enumerate(self.rules)}
 
     def _with_keyword(self, places: Sequence[int], data: bytes) -> list[int]:
         """Those whose keyword occurs: some expressions match without."""
@@ -299,27 +339,18 @@ class RuleSet:
         ]
 
     def _by_keywords(self, lowered: bytes) -> list[int]:
-        words = set(self._prefilter.findall(lowered))
-        if words and self._overlaps.search(lowered) is not None:
-            words = {word for word in self._words if word in lowered}
+        words, at = set(), 0
+        while (match := self._prefilter.search(lowered, at)) is not None:
+            words.add(match.group(0))
+            at = match.start() + 1  # a word may begin inside another
         for word in tuple(words):
+            if word not in self._inside:
+                self._inside[word] = [other for other in self._by_keyword if other in word]
             words.update(self._inside[word])
         # One search says that none is there, which is the usual case of a short text.
         if self._any_common is not None and self._any_common.search(lowered) is not None:
             words.update(word for word in self._common if word in lowered)
         return sorted({*self._always, *(place for word in words for place in self._by_keyword[word])})
-
-
-def _overlaps(words: Iterable[bytes]) -> Iterator[bytes]:
-    """Each word running over into another: where such a thing stands, the alternation sees only the first."""
-    by_start: dict[bytes, list[bytes]] = {}
-    for word in words:
-        for size in range(1, len(word)):
-            by_start.setdefault(word[:size], []).append(word)
-    for word in words:
-        for size in range(1, len(word)):
-            for other in by_start.get(word[-size:], ()):
-                yield word + other[size:]
 
 
 @cache
@@ -329,8 +360,8 @@ def gitleaks_data() -> Mapping[str, Any]:
     return data
 
 
-def _vendored() -> Iterator[Rule]:
-    data = gitleaks_data()
+def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
+    """The rules of a pack that go by text."""
     for rule in data["rules"]:
         if "regex" in rule:
             yield Rule(
@@ -340,44 +371,92 @@ def _vendored() -> Iterator[Rule]:
                 keywords=tuple(word.encode() for word in rule["keywords"]),
                 group=rule.get("secretGroup", 0),
                 least_entropy=rule.get("entropy", 0.0),
-                check=CHECKS["assigned"] if "path" in rule else None,
+                check=CHECKS["assigned"] if "path" in rule or rule["id"] in _GENERIC else None,
                 allow=tuple(rule.get("allow", ())),
                 shared=(data["allow"],),
             )
 
 
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads((_RULES / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _filled(regex: str, data: Mapping[str, Any]) -> str:
+    for name, part in data["parts"].items():
+        regex = regex.replace(f"<{name}>", "".join(part))
+    return regex
+
+
 def _own() -> Iterator[Rule]:
-    data = tomllib.loads((_RULES / "own.toml").read_text(encoding="utf-8"))
-    parts = {f"<{name}>": "".join(part) for name, part in data["parts"].items()}
+    data = _data("own")
     for rule in data["rules"]:
-        regex = "".join(rule["regex"])
-        for name, part in parts.items():
-            regex = regex.replace(name, part)
         yield Rule(
             id=rule["id"],
             rank=_RANK_NAMED if rule.get("named") else _RANK_OWN,
-            regex=regex,
+            regex=_filled("".join(rule["regex"]), data),
             keywords=tuple(word.encode() for word in rule["keywords"]),
             check=CHECKS[rule["check"]] if "check" in rule else None,
+            more=_filled(rule.get("more", ""), data),
         )
 
 
+_GROUP = re.compile(r"(?<!\\)\((?!\?)")
 _PREFIX = re.compile(r"(?:[A-Za-z0-9_/-]|\\\.)+")
 
 
 def _shapes() -> Iterator[Rule]:
-    data = tomllib.loads((_RULES / "own.toml").read_text(encoding="utf-8"))
-    for name, shape in data["shapes"].items():
-        prefix = _PREFIX.match(shape)
-        keyword = prefix[0].replace("\\", "").lower().encode() if prefix else b""
-        yield Rule(
-            id=name, rank=_RANK_OWN, regex=f"(?:^|[^A-Za-z0-9])({shape})", keywords=(keyword,) if keyword else ()
-        )
+    """The published shapes; one without keywords of its own goes by its prefix."""
+    data = _data("shapes")
+    for provider, kinds in data["shapes"].items():
+        for kind, shape in kinds.items():
+            regex, *keywords = [shape] if isinstance(shape, str) else shape
+            prefix = _PREFIX.match(regex)
+            if prefix and not keywords:
+                keywords = [prefix[0].replace("\\", "").lower()]
+            inside = regex.startswith("[") and all(len(word) > 1 for word in keywords)
+            yield Rule(
+                id=f"{provider}-{kind}",
+                rank=_RANK_OWN,
+                regex=f"(?:^|[^A-Za-z0-9])({'?:' if _GROUP.search(regex) else ''}{_filled(regex, data)})",
+                keywords=tuple(word.encode() for word in keywords),
+                gate=f"(?i)(?:{'|'.join(map(re.escape, keywords))})" if inside else "",
+            )
+
+
+_GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*)"""  # as in a shell, or between the strings of a list
+_VALUE = r"""(?:"([^"\n\x00]{4,})"|'([^'\n\x00]{4,})'|([^\s"'`;|&<>()\x00]{4,}))"""
+_OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "@": _VALUE}
+
+
+def _programs() -> Iterator[Rule]:
+    """Options that take passwords. What stands behind a bare word may be prose: only a strong value counts there."""
+    for programs, options in _data("programs")["programs"].items():
+        for check, chosen in (
+            ("password", [option for option in options if option.startswith("-") or "=" in option]),
+            ("strong", [option for option in options if not option.startswith("-") and "=" not in option]),
+        ):
+            if chosen:
+                more = f"(?:{'|'.join(map(_option, chosen))})"
+                names = "|".join(re.escape(name).replace("\\ ", "[ \\t]+") for name in programs.split("|"))
+                yield Rule(
+                    id="password-option",
+                    rank=_RANK_NAMED,
+                    regex=rf"""(?:^|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00]*?[ \t"',])??{more}""",
+                    keywords=tuple(name.lower().encode() for name in programs.split("|")),
+                    check=CHECKS[check],
+                    more=rf"""[ \t"',]{more}""",
+                )
+
+
+def _option(option: str) -> str:
+    if "@" not in option:
+        return f"{re.escape(option)}(?:=|{_GAP}){_VALUE}"
+    return "".join(_OPTION_PARTS.get(sign) or re.escape(sign) for sign in option)
 
 
 def build_rules(extra: Mapping[str, str]) -> list[Rule]:
     """Our rules, the vendored ones, and `extra` (name -> RE2 pattern); raises `ConfigError` for a bad pattern."""
-    rules = [*_own(), *_shapes(), *_vendored()]
+    rules = [*_own(), *_shapes(), *_programs(), *vendored(gitleaks_data())]
     for name, pattern in extra.items():
         if _RULE_NAME.fullmatch(name) is None:
             raise ConfigError(

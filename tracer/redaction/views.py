@@ -309,12 +309,15 @@ def _of_any(match: re.Match[bytes]) -> bytes:
 
 
 # Widths that terminals, mails and formatters wrap at.
-_WIDTHS: Final = (60, 64, 70, 72, 75, 76, 78, 79, 80, 100, 120, 132, 160)
+_WIDTHS: Final = frozenset({60, 64, 70, 72, 75, 76, 78, 79, 80, 100, 120, 132, 160})
+_SIZES: Final = _WIDTHS | {width + 1 for width in _WIDTHS}  # with a carriage return
 _SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
-_USUAL: Final = b"|".join(rb"[^\n]{%d}" % (width - 1) for width in _WIDTHS)
-_FULL: Final = rb"(?:\A|\n)(?:%s)%s(\r?\n)[=A-Za-z0-9+/_.~%%&-]" % (_USUAL, _SIGN)
+# What a password or a key may be cut at, and code hardly ends a line in.
+_CUT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_.~%&!#$*@^?=-")
+_BLANK, _EQUALS, _MAIL = ord(" "), ord("="), 76
+_CUT_BEFORE: Final = _CUT | {_BLANK}
 _RESTING: Final = rb"[^\n]{39}%s(\r?\n)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _SIGN)
-_JOINED = of_bytes(rb"%s|%s|(%s)" % (_FULL, _RESTING, _CONTINUED))
+_JOINED = of_bytes(rb"%s|(%s)" % (_RESTING, _CONTINUED))
 _NO_WORD = re.compile(rb"[0-9A-Z]")
 
 
@@ -323,15 +326,36 @@ def joined_view(data: bytes) -> View | None:
 
     Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along.
     """
-    changes: list[tuple[int, int, bytes]] = []
+    joins: dict[int, int] = {}
     match = _JOINED.search(data)
     while match is not None:
-        full, lone, rest, continued = map(match.span, range(1, 5))
-        start, end = max(full, lone, continued)
+        lone, rest, continued = map(match.span, range(1, 4))
+        start, end = max(lone, continued)
         if lone[0] < 0 or _NO_WORD.search(data, *rest) is not None:
-            changes.append((start, end, b""))
+            joins[end] = start
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
-    return _rewritten(data, _without_others(data, changes)) if changes else None
+    joins |= _full_lines(data)
+    changes = ((joins[end], end, b"") for end in sorted(joins))
+    return _rewritten(data, _without_others(data, changes)) if joins else None
+
+
+def _full_lines(data: bytes) -> dict[int, int]:
+    """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
+    lines = data.split(b"\n")
+    sizes = [len(line) for line in lines]
+    joins: dict[int, int] = {}
+    if _SIZES.isdisjoint(sizes):
+        return joins
+    at = 0
+    for line, size, after in zip(lines, sizes, lines[1:], strict=False):
+        at += size + 1
+        if size in _SIZES and 0 < len(after) <= size:
+            width = size - line.endswith(b"\r")
+            soft = width == _MAIL and line[width - 1] == _EQUALS  # which is no part of the text
+            goes_on = after[0] in _CUT or (after[0] == _BLANK and after[1:2] != b" ")
+            if width in _WIDTHS and line[width - 1] in _CUT_BEFORE and goes_on and not soft:
+                joins[at] = at - 1 - size + width
+    return joins
 
 
 def _without_others(data: bytes, joins: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:

@@ -16,7 +16,7 @@ from re import _constants as ops  # the parser's node names; there is no public 
 from re import _parser as parser
 from typing import Any, NamedTuple
 
-from tracer.redaction.rule_set import Rule, build_rules
+from tracer.redaction.rule_set import CHECKS, Rule, build_rules
 
 __all__ = ["Positive", "all_rules", "drawn", "positive"]
 
@@ -49,11 +49,12 @@ def all_rules() -> list[Rule]:
 
 def positive(rule: Rule, seed: int = 0) -> Positive:
     """One made-up positive of `rule`, the same for the same seed."""
-    if rule.id == "basic-auth":  # base64 of `name:password`, which no expression tells
+    if rule.check is CHECKS["basic"]:  # base64 of `name:password`, which no expression tells
         secret = base64.b64encode(f"app:pw{seed}-x7Q".encode()).decode()
-        return Positive(rule.id, f"Basic {secret}", secret)
+        return Positive(rule.id, f"Basic {secret}" if rule.id == "basic-auth" else f'"auth": "{secret}"', secret)
     tree = _tree(rule.regex)
-    draw = random.Random(f"{rule.id}/{seed}")
+    which = rule.keywords[0] if rule.rank > 2 else ""  # several rules that go by a name share one
+    draw = random.Random(f"{rule.id}/{which}{seed}")
     for _ in range(_TRIES):
         text = _named("".join(_text(tree, draw)), rule)
         for find in rule.finds(f"\n{text}\n".encode()):

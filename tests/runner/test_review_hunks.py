@@ -132,6 +132,12 @@ def test_a_discard_where_the_user_changed_the_same_lines_changes_nothing(project
         decide(three, "task-001", discard=["text.txt"], keep=["text.txt:1"])
 
 
+def test_a_file_whose_name_is_that_of_a_hunk_is_the_file(project: Path) -> None:
+    state = task(project, "echo 1 > a; echo 2 > a:1")
+    decide(state, "task-001", discard=["a:1"])
+    assert ((project / "a").exists(), (project / "a:1").exists()) == (True, False)
+
+
 def test_a_commit_takes_the_kept_lines_and_nothing_else_that_was_changed_or_staged(project: Path) -> None:
     write(project / "text.txt", TEXT)
     git(project, "add", "text.txt")

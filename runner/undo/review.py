@@ -331,7 +331,7 @@ class _Reviewing:
             return done
         work.write("begun", "commit", paths=paths)
         commit = _commit(git, start, message, new=new, put=put, staged=staged)
-        work.write("done", "commit", commit=commit, message=message, paths=paths)
+        work.write("done", "commit", commit=commit, paths=paths)
         return done._replace(commit=commit, paths=paths)
 
     def _joined(
@@ -351,6 +351,8 @@ def _commit(
     """
     own = git.git_dir / f"pm-commit-{short_token()}.index"
     real = git.git_dir / "index"
+    for left in git.git_dir.glob("pm-commit-*"):  # of a commit that was killed
+        left.unlink(missing_ok=True)
     try:
         if real.exists():
             shutil.copy2(real, own)
@@ -361,7 +363,8 @@ def _commit(
         try:
             git.as_user("commit", "--quiet", "--file=-", "--cleanup=whitespace", index=own, stdin=message.encode())
         except GitError as error:
-            _put(git, start, staged, index=real)
+            if git.run("rev-parse", "--verify", "--quiet", "HEAD", ok_codes=(0, 1)) == born:  # nobody else's commit
+                _put(git, start, staged, index=real)
             raise ConflictError(
                 "git refused the commit", why=str(error), next_step="correct that and repeat"
             ) from error

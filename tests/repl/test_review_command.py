@@ -11,7 +11,7 @@ import pytest
 from repl.present.review import review_rows, row_lines
 from tests.repl.scripts import BAD, GOOD, run_scripted
 from tests.repl.support import pm
-from tests.repl.terminal import Terminal
+from tests.repl.terminal import ESC, Terminal
 from tests.repl.test_trace_commands import check_golden
 from tests.runner.workspace.support import git
 
@@ -99,3 +99,21 @@ def test_line_mode_shows_and_discards(project: Path) -> None:
         terminal.send(f"/review 1 --discard {shlex.quote('hello.py')}\r".encode())
         terminal.wait_for("added +2 -0 · discarded", seconds=60)
     assert not (project / "hello.py").exists()
+
+
+def test_the_full_screen_reviews_on_a_real_terminal(project: Path) -> None:
+    run_scripted(project, BAD, GOOD)
+    with Terminal(project, columns=120, rows=36) as terminal:
+        terminal.wait_for("pm>", seconds=60)
+        terminal.send(ESC)
+        terminal.wait_for("v review", seconds=60)
+        terminal.send(b"v")
+        terminal.wait_for("1 + def greet", seconds=60)
+        terminal.send(b"nx")
+        terminal.wait_for("hello.py:1 · discarded", seconds=60)
+        assert not (project / "hello.py").exists()
+        terminal.send(b"x")
+        terminal.wait_for("hello.py:1 · kept", seconds=60)
+        assert "def greet" in (project / "hello.py").read_text()
+        terminal.send(b"\x11")
+        assert terminal.ends(seconds=60) == 0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from repl.exit_codes import ExitCode, code_of
 from repl.permissions import Waiting, answered_text, choices_text, question_text
-from repl.present.answer import question_lines, tell_answer
+from repl.present.blocks import NARROW, Block, fact_blocks, tell_result
 from repl.present.outcome import outcome_error
 from repl.present.output import Output
 from repl.present.progress import Progress, numbered
@@ -27,7 +27,6 @@ from tracer.facts import fact_in
 
 _TO_TELL_S = 2.0
 _REPAINT_S = 0.1
-_NARROW = 76
 
 
 class Feed:
@@ -154,8 +153,9 @@ class Feed:
         async for seq, line in self.session.facts(task_id):
             await self._may_print.wait()
             known = self._told.get(path, -1)
-            progress.narrow = 0 < self.output.columns < _NARROW
-            lines = progress.fact(fact_in(line), now=monotonic()) if seq > known else []
+            progress.narrow = 0 < self.output.columns < NARROW
+            fact = fact_in(line)
+            lines = progress.fact(fact, now=monotonic()) if seq > known else []
             self._told[path] = max(known, seq)
             if seq <= after:
                 continue  # shown before, perhaps by another skin: counted, not printed again
@@ -163,19 +163,18 @@ class Feed:
             if self.output.form == "jsonl":
                 self.output.data(line)
             several = len(self.session.running) + len(self.session.followed) > 1
-            self.output.lines([self.output.verdict(text) for text in numbered(lines, task_id if several else "")])
+            for block in fact_blocks(fact, numbered(lines, task_id if several else "")):
+                self.output.block(block)
             self._changed()
         return await self.session.wait(task_id)
 
     async def _close(self, outcome: TaskOutcome, progress: Progress) -> None:
         error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix="/")
         self.output.lines(progress.table())
-        await tell_answer(self.output, outcome, progress)
-        if outcome.question is not None:
-            self.output.lines(question_lines(outcome.question, outcome.task_id, columns=self.output.columns))
+        await tell_result(self.output, outcome, progress)
         closing, hints = progress.closing(outcome), "" if error else f"      {progress.hints()}"
         beside = not 0 < self.output.columns < len(closing) + len(hints)
-        self.output.line(self.output.bold(closing) + (hints if beside else ""))
+        self.output.block(Block("task", closing + (hints if beside else "")))
         if hints and not beside:
             self.output.line(f"  {progress.hints()}")
         if error is not None:

@@ -15,6 +15,7 @@ from repl.present.text import ascii_only, escape
 from tracer.errors import PmError, RecordError
 
 if TYPE_CHECKING:
+    from repl.present.blocks import Block
     from tracer.redaction.engine import ProjectRedactor
     from tracer.redaction.redactor import RedactionSettings
 
@@ -97,6 +98,18 @@ class Output:
         if self.human and texts:
             self._write(self.stdout, "\n".join(texts) + "\n")
 
+    def block(self, block: Block) -> None:
+        """Part of the result that views render by its kind."""
+        if self.human and (take := getattr(self.stdout, "take_block", None)) is not None:
+            take(block)
+        elif self.human:
+            self.lines(self.rendered(block))
+
+    def rendered(self, block: Block) -> list[str]:
+        from repl.present.blocks import block_lines  # 2 ms, only where there is something to show
+
+        return block_lines(block, columns=self.columns, colour=self.colour)
+
     def data(self, chunk: bytes) -> None:
         """Stored bytes to stdout as they are, in every form (`trace --raw`, `--jsonl` lines)."""
         with self._kept(self.stdout):
@@ -156,14 +169,6 @@ class Output:
     def tinted(self, text: str, *, good: bool) -> str:
         """`text` green or red where colour is on; the word itself must carry the meaning."""
         return f"\x1b[{32 if good else 31}m{text}\x1b[0m" if self.colour else text
-
-    def verdict(self, text: str) -> str:
-        """A line of progress with PASS green and REJECT red where colour is on; the words carry the meaning."""
-        if self.colour:
-            for word, good in (("PASS", True), ("REJECT", False)):
-                if f"] {word} " in text or f"  whole {word} " in text:
-                    return text.replace(word, self.tinted(word, good=good), 1)
-        return text
 
     def _json(self, fields: Mapping[str, Any]) -> None:
         import json  # 15 ms, not needed by `pm version`

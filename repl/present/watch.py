@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from repl.permissions import Waiting, answer_of, answered_text, choices_text, question_text
-from repl.present.answer import tell_answer
+from repl.present.blocks import Block, fact_blocks, tell_result
 from repl.present.live import stream_lines
 from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.output import Output
@@ -87,12 +87,13 @@ async def watch_task(
         async for seq, line in session.facts(task_id):
             if output.form == "jsonl" and seq > after:
                 output.data(line)
-            lines = progress.fact(fact_in(line), now=monotonic())
+            fact = fact_in(line)
+            lines = progress.fact(fact, now=monotonic())
             if seq > after and output.human:
                 if moving and lines:
                     moving.clear()
-                for text in lines:
-                    output.note(output.verdict(text))
+                for block in fact_blocks(fact, lines):
+                    output.note("\n".join(output.rendered(block)))
         return await session.wait(task_id)
     finally:
         unlisten()
@@ -109,8 +110,8 @@ async def close_task(output: Output, command: str, outcome: TaskOutcome, progres
     from repl.exit_codes import code_of
 
     error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix=progress.prefix)
-    await tell_answer(output, outcome, progress)
-    output.line(output.bold(progress.closing(outcome)))
+    await tell_result(output, outcome, progress, asked=False)
+    output.block(Block("task", progress.closing(outcome)))
     fields = outcome_fields(outcome)
     if outcome.chain_head:  # the records of --json and --jsonl hold it already
         output.detail(f"  chain head {outcome.chain_head}")

@@ -20,6 +20,7 @@ from typing_extensions import override
 from repl.context import Context
 from repl.history import History
 from repl.notify import Notifier
+from repl.present.blocks import Block, last_session
 from repl.present.feed import Feed
 from repl.present.output import Output
 from repl.registry.complete import Candidate, candidates, sources_for
@@ -90,7 +91,7 @@ class ScreenView:
 
 _SMALLEST = (60, 15)
 # What the transcript held when a session last left the full screen, for when it comes back from line mode.
-_KEPT: WeakKeyDictionary[Session, list[str]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[Session, list[Block]] = WeakKeyDictionary()
 
 
 class PmApp(Themed):
@@ -127,17 +128,26 @@ class PmApp(Themed):
     def on_mount(self) -> None:
         self.stream.bind()
         self.feed.adopt()
+        if self.session not in _KEPT and not self.session.printed:
+            self._show_last_session()
         self.home.transcript.take([*_KEPT.get(self.session, self.shown_greeting), *self.session.printed])
         self.session.printed.clear()
         self.apply_keys()
         self.call_after_refresh(self.set_title)
+
+    @work
+    async def _show_last_session(self) -> None:
+        """What the session before this one showed stands above what this one shows."""
+        blocks = await asyncio.to_thread(lambda: last_session(self.read_tasks(), columns=self.output.columns))
+        if blocks:
+            self.home.transcript.put_before(blocks)
 
     async def on_unmount(self) -> None:
         await self.feed.close()
         _KEPT[self.session] = list(self.home.transcript.kept)
 
     def on_resize(self, event: Resize) -> None:
-        beside = 42 if event.size.width >= 100 else 0  # the list of tasks
+        beside = min(max(event.size.width * 2 // 5, 42), 90) if event.size.width >= 100 else 0  # the list of tasks
         self.output.columns = max(event.size.width - 4 - beside, 40)
         too_small = event.size.width < _SMALLEST[0] or event.size.height < _SMALLEST[1]
         if too_small and not isinstance(self.screen, TooSmall):
@@ -155,7 +165,7 @@ class PmApp(Themed):
     def run_line(self, text: str, *, typed: bool = True) -> None:
         if typed:
             first, *rest = text.split("\n")
-            self.home.transcript.take([f"pm> {first}", *(f"    {line}" for line in rest)])
+            self.home.transcript.take([Block("typed", "\n".join([f"pm> {first}", *(f"    {line}" for line in rest)]))])
         self._run(text, typed=typed)
 
     @work(group="lines")
@@ -191,9 +201,9 @@ class PmApp(Themed):
         self.home.prompt.put(text)
         self.home.prompt.focus()
 
-    def printed(self, lines: list[str]) -> None:
-        self.home.transcript.take(lines)
-        self.log_lines += [line for line in lines if line.startswith("pm: ")]
+    def printed(self, blocks: list[Block]) -> None:
+        self.home.transcript.take(blocks)
+        self.log_lines += [block.text for block in blocks if block.kind == "error"]
 
     def past(self) -> list[str]:
         if self._past is None:
@@ -262,7 +272,7 @@ class PmApp(Themed):
     @work(group="lines")
     async def _next_queued(self) -> None:
         if self.session.queue and not self.session.running:
-            self.home.transcript.take([f"pm> {self.session.queue[0]}"])
+            self.home.transcript.take([Block("typed", f"pm> {self.session.queue[0]}")])
         await self.shell.run_queued()
 
     # -- screens ----------------------------------------------------------------------------------------------------
@@ -329,6 +339,7 @@ class PmApp(Themed):
 
     def action_detail(self) -> None:
         self.feed.detail = not self.feed.detail
+        self.home.transcript.unfold(whole=self.feed.detail)
         self.changed()
 
     def action_refresh_now(self) -> None:

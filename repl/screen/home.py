@@ -81,7 +81,8 @@ class HomeScreen(TaskKeys):
     HomeScreen {
         & > #home-top { height: 1; text-style: bold; }
         & > #home-panes { height: 1fr; }
-        TaskList { width: 42; border: round $border-blurred; &:focus { border: round $border; } }
+        TaskList { width: 40%; min-width: 42; max-width: 90; border: round $border-blurred; }
+        TaskList:focus { border: round $border; }
         #home-right { width: 1fr; }
         Transcript { height: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
         #home-task { display: none; height: auto; max-height: 65%; border: round $border-blurred; overflow-y: auto; }
@@ -172,7 +173,14 @@ class HomeScreen(TaskKeys):
 
     def show_rows(self) -> None:
         wanted = self.filter_text.lower()
-        rows = [row for row in self.all_rows if wanted in f"{row.task_id} {row.title} {row.status}".lower()]
+        going_on = {*self.desk.session.running, *self.desk.session.asking}  # no filter hides these
+        rows = [
+            row
+            for row in self.all_rows
+            if row.task_id in going_on
+            or row.status in {"RUNNING", "AWAITING_RESPONSE"}
+            or wanted in f"{row.task_id} {row.title} {row.status}".lower()
+        ]
         self.tasks.show(rows)
         count = f"{len(rows)} of {len(self.all_rows)}: {shown(wanted)}" if wanted else str(len(rows))
         self.tasks.border_title = f"Tasks ({count})"

@@ -28,7 +28,7 @@ KEYS: Final[dict[str, list[BindingType]]] = {
         Binding("f4", "page('doctor')", "doctor", show=False, id="app.doctor"),
         Binding("f8", "page('log')", "log", show=False, id="app.log"),
         Binding("f5", "refresh_now", "refresh", show=False, id="app.refresh"),
-        Binding("ctrl+o", "detail", "what the agent does now", show=False, id="app.detail"),
+        Binding("ctrl+o", "detail", "unfold answers and what the agent does", show=False, id="app.detail"),
         Binding("ctrl+z", "suspend_process", "suspend to the shell", show=False, priority=True, id="app.suspend"),
     ],
     "themed": [
@@ -42,7 +42,7 @@ KEYS: Final[dict[str, list[BindingType]]] = {
         Binding("shift+tab", "complete_back", "complete back", show=False, id="prompt.complete_back"),
         Binding("ctrl+r", "search_history", "history", id="prompt.search"),
         Binding("ctrl+g", "edit", "editor", show=False, id="prompt.editor"),
-        Binding("ctrl+o", "expand", "show folded pastes, or what the agent does now", show=False, id="prompt.expand"),
+        Binding("ctrl+o", "expand", "unfold pastes, answers and what the agent does", show=False, id="prompt.expand"),
     ],
     "home": [
         Binding("enter", "do('open')", "open", id="home.open"),

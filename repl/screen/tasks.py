@@ -24,7 +24,8 @@ from textual.widgets import Static
 from typing_extensions import override
 
 from repl.commands.look.tasks import next_steps
-from repl.present.answer import answer_lines, question_lines
+from repl.present.answer import answer_lines
+from repl.present.blocks import block_lines, question_block
 from repl.present.progress import Progress, short_id
 from repl.present.text import cost_text, one_line
 from repl.screen.cells import fit, shown
@@ -80,7 +81,7 @@ def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list
     if progress.answer:
         lines += ["", *answer_lines(progress.answer, columns=_PANE, whole_by=progress.whole_by)]
     if (question := progress.question) is not None:
-        lines += ["", *question_lines(question, row.task_id, columns=_PANE)]
+        lines += ["", *block_lines(question_block(question, row.task_id), columns=_PANE, colour=False)]
     if row.damaged:
         lines += ["", f"  {row.damaged} damaged lines: /trace verify {short_id(row.task_id)}"]
     if row.status == "UNFINISHED":

@@ -1,15 +1,16 @@
 """Everything the session prints, oldest first: what line mode leaves in the terminal's scrollback.
 
-Lines are kept whole and wrapped when drawn anew; the newest `MAX_LINES` stay. The view stays at the end until the
-user scrolls up, and then says how many lines wait below. Writing is safe from any thread.
+Blocks are kept whole and rendered by their kind when drawn anew; the newest `MAX_BLOCKS` stay. The view stays at the
+end until the user scrolls up, and then says that more waits below. Writing is safe from any thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,33 +20,42 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
-from repl.present.answer import GUTTER
+from repl.present.answer import FOLD, GUTTER, MOST_MARKDOWN, markdown
+from repl.present.blocks import Block, diff_kind
+from repl.present.text import count_text
 from repl.screen.cells import shown, wrap
 from repl.screen.keymap import KEYS
 
-MAX_LINES: Final = 20_000
+MAX_BLOCKS: Final = 20_000
+Row = tuple[str, str] | Strip  # a line and its tone, or what Markdown made of it
 
 
 class TranscriptStream:
     """A text stream for `Output` whose whole lines go to `take`; other threads are brought to the loop first."""
 
-    def __init__(self, take: Callable[[list[str]], None]) -> None:
+    def __init__(self, take: Callable[[list[Block]], None]) -> None:
         self._take = take
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open = ""
 
     def write(self, text: str) -> int:
         """Take text; a line shows once its newline has come."""
+        self._in_loop(self._write, text)
+        return len(text)
+
+    def take_block(self, block: Block) -> None:
+        self._in_loop(self._take, [block])
+
+    def _in_loop(self, work: Callable[[Any], None], value: object) -> None:
         try:
             here = asyncio.get_running_loop()
         except RuntimeError:
             here = None
         self._loop = self._loop or here
         if here is not None or self._loop is None:
-            self._write(text)
+            work(value)
         else:
-            self._loop.call_soon_threadsafe(self._write, text)
-        return len(text)
+            self._loop.call_soon_threadsafe(work, value)
 
     def bind(self) -> None:
         """The running loop is the one that lines are brought to."""
@@ -54,7 +64,7 @@ class TranscriptStream:
     def _write(self, text: str) -> None:
         *lines, self._open = (self._open + text).split("\n")
         if lines:
-            self._take(lines)
+            self._take([Block("error" if line.startswith("pm: ") else "text", line) for line in lines])
 
     def flush(self) -> None:
         """Nothing is held back but an unfinished line."""
@@ -64,44 +74,59 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
     """The lines; `live` lines stand below the printed ones and are replaced, not kept."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "transcript--typed", "transcript--bad", "transcript--good", "transcript--dim", "transcript--strong",
+        "transcript--typed", "transcript--bad", "transcript--good", "transcript--detail", "transcript--task",
     }  # fmt: skip
     BINDINGS = KEYS["transcript"]
     DEFAULT_CSS = """
     Transcript {
         overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
         & > .transcript--typed { text-style: bold; }
-        & > .transcript--strong { text-style: bold; }
+        & > .transcript--task { text-style: bold; }
         & > .transcript--bad { color: $text-error; }
         & > .transcript--good { color: $text-success; }
-        & > .transcript--dim { text-style: dim; }
+        & > .transcript--detail { text-style: dim; }
     }
     """
     HELP = "What the session printed. End follows new lines again; y copies everything."
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
         super().__init__(id=id)
-        self.kept: deque[str] = deque(maxlen=MAX_LINES)
+        self.kept: deque[Block] = deque(maxlen=MAX_BLOCKS)
         self.live: list[str] = []
-        self._rows: list[tuple[str, str]] = []
-        self._live_rows: list[tuple[str, str]] = []
+        self.unfolded = False
+        self._rows: list[Row] = []
+        self._live_rows: list[Row] = []
         self._width = 0
         self._following = True
 
-    def take(self, lines: list[str]) -> None:
-        dropped = len(self.kept) + len(lines) > MAX_LINES
-        self.kept.extend(lines)
+    def take(self, blocks: Iterable[Block | str]) -> None:
+        new = [Block("text", one) if isinstance(one, str) else one for one in blocks]
+        dropped = len(self.kept) + len(new) > MAX_BLOCKS
+        self.kept.extend(new)
         if dropped:
             self._lay_out()
         elif self._width:
-            for line in lines:
-                self._rows += _rows_of(line, self._width)
+            for block in new:
+                self._rows += self._rendered(block)
             self._resized()
+
+    def put_before(self, blocks: list[Block]) -> None:
+        """Put what an earlier session showed above everything else."""
+        self.kept.extendleft(reversed(blocks))
+        self._lay_out()
+
+    def unfold(self, *, whole: bool) -> None:
+        """Show long answers whole, or fold them again."""
+        self.unfolded = whole
+        self._lay_out()
+
+    def _rendered(self, block: Block) -> list[Row]:
+        return _rows_of(block, self._width, self.unfolded, not getattr(self.app, "no_color", False))
 
     def show_live(self, lines: list[str]) -> None:
         if lines != self.live:
             self.live = lines
-            self._live_rows = [row for line in lines for row in _rows_of(line, self._width)] if self._width else []
+            self._live_rows = _lines_of(lines, self._width, "detail") if self._width else []
             self._resized()
 
     def clear(self) -> None:
@@ -119,8 +144,8 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
     def _lay_out(self) -> None:
         if not self._width:
             return
-        self._rows = [row for line in self.kept for row in _rows_of(line, self._width)]
-        self._live_rows = [row for line in self.live for row in _rows_of(line, self._width)]
+        self._rows = [row for block in self.kept for row in self._rendered(block)]
+        self._live_rows = _lines_of(self.live, self._width, "detail")
         self._resized()
 
     def _resized(self) -> None:
@@ -148,13 +173,13 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
 
     def action_copy(self) -> None:
-        text = "\n".join(self.kept)
+        text = self.text
         self.app.copy_to_clipboard(text)
-        self.notify(f"copied {len(self.kept):,} lines")
+        self.notify(f"copied {text.count(chr(10)) + 1 if text else 0:,} lines")
 
     @property
     def text(self) -> str:
-        return "\n".join(self.kept)
+        return "\n".join(block.text for block in self.kept)
 
     @override
     def render_line(self, y: int) -> Strip:
@@ -166,33 +191,57 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
             rows = self._live_rows
         if number >= len(rows):
             return Strip.blank(width, base)
-        text, tone = rows[number]
+        row = rows[number]
+        if isinstance(row, Strip):
+            return row.adjust_cell_length(width).apply_style(base)
+        text, tone = row
         style: Style | None = self.get_component_rich_style(f"transcript--{tone}", partial=True) if tone else None
         return Strip([Segment(text, style)]).adjust_cell_length(width).apply_style(base)
 
 
-def _rows_of(line: str, width: int) -> list[tuple[str, str]]:
-    """The line in rows of `width` cells; what does not fit the first is indented under it."""
-    tone = _tone(line)
-    text = shown(line)
-    first, *more = wrap(text, width)
-    if not more:
-        return [(first, tone)]
-    hang = min(len(text) - len(text.lstrip(" ")) + 4, width // 3)
-    rest = wrap(text[len(first) :], width - hang)
-    return [(first, tone), *((" " * hang + piece, tone) for piece in rest)]
+_TONES: Final = {"error": "bad", "typed": "typed", "task": "task", "good": "good", "bad": "bad", "detail": "detail"}
+_DIFF_TONES: Final = {"+": "good", "-": "bad", "@@": "detail", "": ""}
 
 
-def _tone(line: str) -> str:
-    """How a line looks; its words say the same without colour. An agent's own words look like no fact of ours."""
-    if line.startswith(GUTTER):
-        return ""
-    if line.startswith("pm> "):
-        return "typed"
-    if line.startswith("pm: ") or " REJECT " in line[:16]:
-        return "bad"
-    if " PASS " in line[:16]:
-        return "good"
-    if line.startswith("task-") and " · " in line:
-        return "strong"
-    return "dim" if line.startswith("      ") else ""
+@lru_cache(maxsize=2_000)
+def _rows_of(block: Block, width: int, unfolded: bool, coloured: bool) -> list[Row]:  # noqa: FBT001 - a cache's key
+    """The block in rows of `width` cells."""
+    match block.kind:
+        case "answer":
+            rows = _answer(block.text, width, coloured=coloured)
+            hidden = 0 if unfolded or not block.whole_by else len(rows) - FOLD
+            more = f"  … {count_text(hidden, 'more row')}   Ctrl+O unfolds   {block.whole_by} shows all"
+            return rows if hidden <= 0 else [*rows[:FOLD], *_lines_of([more], width, "detail")]
+        case "question":
+            head, _, text = block.text.partition("\n")
+            return [*_lines_of([head], width, "task"), *_answer(text, width, coloured=coloured)]
+        case "diff":
+            lines = block.text.removesuffix("\n").split("\n")
+            return [row for one in lines for row in _lines_of([one], width, _DIFF_TONES.get(diff_kind(one), "task"))]
+        case _:
+            return _lines_of(block.text.split("\n"), width, _TONES.get(block.kind, ""))
+
+
+def _answer(text: str, width: int, *, coloured: bool) -> list[Row]:
+    """Markdown in rows; an agent's own words never look like a line of ours."""
+    safe = "\n".join(shown(line) for line in text.strip("\n").split("\n"))
+    if len(safe) > MOST_MARKDOWN:
+        return _lines_of([f"{GUTTER}{line}" for line in safe.split("\n")], width, "")
+    console, rendered = markdown(safe, max(width - len(GUTTER), 20))
+    rows: list[Row] = []
+    for line in console.render_lines(rendered, pad=False):
+        plain = line if coloured else list(Segment.remove_color(line))
+        rows.append(Strip([Segment(GUTTER), *(one for one in plain if not one.control)]))
+    return rows
+
+
+def _lines_of(lines: list[str], width: int, tone: str) -> list[Row]:
+    """Lines wrapped to `width` cells; what does not fit the first row is indented under it."""
+    rows: list[Row] = []
+    for line in lines:
+        text = shown(line)
+        first, *more = wrap(text, width)
+        hang = min(len(text) - len(text.lstrip(" ")) + 4, width // 3)
+        rows.append((first, tone))
+        rows += [(" " * hang + piece, tone) for piece in wrap(text[len(first) :], width - hang)] if more else []
+    return rows

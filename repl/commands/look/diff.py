@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from repl.present.blocks import Block
 from repl.present.changed_files import files_text
 from repl.present.output import Output
 from repl.present.text import escape, width_cut
@@ -16,11 +17,6 @@ from tracer.journal.reading import scan
 
 if TYPE_CHECKING:
     from repl.context import Context
-
-
-def diff_lines(diff: bytes, output: Output) -> list[str]:
-    """The diff's lines, escaped; added green and removed red where colour is on."""
-    return [_tinted(line, output) for line in _lines(diff)]
 
 
 def side_by_side(diff: bytes, output: Output) -> list[str]:
@@ -73,16 +69,6 @@ def _lines(diff: bytes) -> Iterator[str]:
     return (escape(line.rstrip("\r")) for line in text.removesuffix("\n").split("\n"))
 
 
-def _tinted(line: str, output: Output) -> str:
-    if line.startswith(("+++ ", "--- ", "diff ")):
-        return output.bold(line)
-    if line.startswith("@@"):
-        return output.dim(line)
-    if line[:1] in {"+", "-"}:
-        return output.tinted(line, good=line[0] == "+")
-    return line
-
-
 class _Part(NamedTuple):
     """A recorded diff and what it is of."""
 
@@ -104,8 +90,10 @@ def diff(context: Context, arguments: Namespace) -> int:
         text = blobs.read(part.blob) if part.blob else b""
         if len(parts) > 1:
             output.line(output.bold(part.title))
-        if text:
-            output.lines((side_by_side if arguments.side_by_side else diff_lines)(text, output))
+        if text and arguments.side_by_side:
+            output.lines(side_by_side(text, output))
+        elif text:
+            output.block(Block("diff", text.decode("utf-8", "backslashreplace")))
         records.append({**part._asdict(), "diff": text.decode("utf-8", "backslashreplace")})
     if not any(record["diff"] for record in records):
         output.note(f"{task.task_id} changed no file")

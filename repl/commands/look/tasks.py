@@ -60,7 +60,7 @@ def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
         age = age_text(now - epoch_ms_of(row.updated_at))
         cost = cost_text(row.cost_usd).removeprefix("cost ")
         head = f"{number:>4}  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}  {cost:>9}  {age:>7}"
-        room = min(_TITLE, max(columns - len(head) - 3, 8)) if columns else _TITLE
+        room = max(columns - len(head) - 3, 8) if columns else _TITLE
         lines.append(f"{head}  {width_cut(one_line(row.title), room)}")
     return lines
 
@@ -70,7 +70,7 @@ def _record(row: TaskRow) -> dict[str, Any]:
 
 
 def show(context: Context, arguments: Namespace) -> int:
-    from repl.present.answer import answer_lines, question_lines
+    from repl.present.blocks import Block, question_block
     from repl.present.outcome import result_fields
     from runner.core.evolve import fold
     from runner.core.outcome import outcome_of  # 50 ms, not needed by the list
@@ -114,9 +114,10 @@ def show(context: Context, arguments: Namespace) -> int:
     if row.damaged:
         output.line(f"  damaged     {row.damaged} lines: pm trace verify {row.task_id}")
     if outcome.answer and output.human:
-        output.lines(["", *answer_lines(outcome.answer, columns=output.columns, styled=output.colour)])
+        output.lines([""] if not output.columns else [])
+        output.block(Block("answer", outcome.answer))
     if outcome.question is not None and output.human:
-        output.lines([*question_lines(outcome.question, row.task_id, columns=output.columns), ""])
+        output.block(question_block(outcome.question, row.task_id))
     output.note(f"  next:  {next_steps(row)}")
     record = {
         **_record(row),

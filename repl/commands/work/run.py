@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_letter, ask_trust
 from repl.context import Context
 from repl.executor_choice import choose_executor
-from repl.present.answer import question_lines, tell_answer
+from repl.present.blocks import question_block, tell_result
 from repl.present.progress import Progress, short_id
 from repl.present.text import count_text
 from repl.present.watch import close_task, watch_task
@@ -173,7 +173,7 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
     outcome = await show(after=after)
     while outcome.status == "AWAITING_RESPONSE" and session.interactive:
         ask = ask_about_plan if outcome.reason == "plan" else _ask_person
-        await tell_answer(context.output, outcome, progress)
+        await tell_result(context.output, outcome, progress, asked=False)
         answer = await ask(context, outcome, person)
         if answer is None:
             break
@@ -208,7 +208,7 @@ async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) ->
 
 async def _ask_question(context: Context, question: Question, task_id: str, person: Person) -> PlanAnswer | None:
     """Put the question box; whatever is typed that is no letter of the list answers it."""
-    for line in question_lines(question, task_id, columns=context.output.columns):
+    for line in context.output.rendered(question_block(question, task_id)):
         context.output.note(line)
     numbers = f"1-{len(question.choices)}, " if question.choices else ""
     prompt = f"  your answer ({numbers}a accept it as it is, c go on without an answer, s stop, Enter later): "

@@ -246,7 +246,7 @@ async def test_a_key_that_cannot_act_is_dimmed_and_says_why(project: Path) -> No
         rows = {row.what: row.enabled for row in key_rows(app.home)}
         assert (rows["trace"], rows["stop"], rows["resume"], rows["answer"]) == (True, False, False, False)
         await pilot.press("s", "r", "a")
-        await until(pilot, lambda: "1 does not wait for an answer" in notices(pilot))
+        await until(pilot, lambda: "1 neither waits for an answer nor runs" in notices(pilot))
         assert "1 is not running" in notices(pilot)
         assert "1 is COMPLETE: nothing to resume" in notices(pilot)
 
@@ -412,3 +412,32 @@ async def test_a_worker_that_comes_late_meets_a_screen_without_widgets(project: 
         app.home.show_task()
         app.home.show_status()
         await app.workers.wait_for_complete()
+
+
+async def test_a_restarted_session_shows_the_last_one_and_a_long_answer_unfolds(project: Path) -> None:
+    long = {**GOOD, "output": "\n".join(f"- point {number}" for number in range(60))}
+    async with screen(project, long) as (app, pilot):
+        await enter(pilot, "make f")
+        await finished(pilot, app)
+        shown = app.home.transcript.text
+    async with screen(project, GOOD) as (app, pilot):
+        transcript = app.home.transcript
+        await until(pilot, lambda: "that was the last session" in transcript.text)
+        told = [line for line in shown.split("\n") if line and "diff 1" not in line and "greeting" not in line]
+        assert set(told) <= set(transcript.text.split("\n"))
+        rows = transcript.virtual_size.height
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: rows + 10 < transcript.virtual_size.height < rows + 30)
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: transcript.virtual_size.height == rows)
+
+
+async def test_no_filter_hides_what_runs_and_wide_screens_show_whole_titles(project: Path) -> None:
+    title = "write a module with a name of some length that says what it is for"
+    async with screen(project, SLOW, size=(200, 30)) as (app, pilot):
+        await enter(pilot, title)
+        await until(pilot, lambda: app.home.tasks.rows)
+        app.home.filter_text = "nothing of the kind"
+        app.home.show_rows()
+        assert [row.task_id for row in app.home.tasks.rows] == ["task-001"]
+        await until(pilot, lambda: title[:50] in app.home.tasks.render_line(0).text)

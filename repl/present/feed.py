@@ -12,10 +12,11 @@ from contextlib import contextmanager
 
 from repl.exit_codes import ExitCode, code_of
 from repl.permissions import Waiting, answered_text, choices_text, question_text
-from repl.present.blocks import NARROW, Block, fact_blocks, tell_result
+from repl.present.blocks import Block
 from repl.present.outcome import outcome_error
 from repl.present.output import Output
 from repl.present.progress import Progress, numbered
+from repl.present.task_blocks import NARROW, fact_blocks, tell_result
 from repl.present.text import one_line
 from repl.session import Session
 from repl.shell import for_session

@@ -11,11 +11,12 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from repl.permissions import Waiting, answer_of, answered_text, choices_text, question_text
-from repl.present.blocks import Block, fact_blocks, tell_result
+from repl.present.blocks import Block
 from repl.present.live import stream_lines
 from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.output import Output
 from repl.present.progress import Progress
+from repl.present.task_blocks import fact_blocks, tell_result
 from repl.present.text import width_cut
 from repl.session import Session
 from runner.core.task import TaskOutcome

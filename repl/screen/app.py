@@ -20,9 +20,10 @@ from typing_extensions import override
 from repl.context import Context
 from repl.history import History
 from repl.notify import Notifier
-from repl.present.blocks import Block, last_session
+from repl.present.blocks import Block
 from repl.present.feed import Feed
 from repl.present.output import Output
+from repl.present.task_blocks import last_session
 from repl.registry.complete import Candidate, candidates, sources_for
 from repl.screen.home import HomeScreen
 from repl.screen.keymap import KEYS, binding_rows

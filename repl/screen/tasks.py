@@ -25,8 +25,9 @@ from typing_extensions import override
 
 from repl.commands.look.tasks import next_steps
 from repl.present.answer import answer_lines
-from repl.present.blocks import block_lines, question_block
+from repl.present.blocks import block_lines
 from repl.present.progress import Progress, short_id
+from repl.present.task_blocks import question_block
 from repl.present.text import cost_text, one_line
 from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk

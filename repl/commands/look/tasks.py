@@ -70,8 +70,9 @@ def _record(row: TaskRow) -> dict[str, Any]:
 
 
 def show(context: Context, arguments: Namespace) -> int:
-    from repl.present.blocks import Block, question_block
+    from repl.present.blocks import Block
     from repl.present.outcome import result_fields
+    from repl.present.task_blocks import question_block
     from runner.core.evolve import fold
     from runner.core.outcome import outcome_of  # 50 ms, not needed by the list
     from tracer.journal.reading import scan

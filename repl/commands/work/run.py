@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_letter, ask_trust
 from repl.context import Context
 from repl.executor_choice import choose_executor
-from repl.present.blocks import question_block, tell_result
 from repl.present.progress import Progress, short_id
+from repl.present.task_blocks import question_block, tell_result
 from repl.present.text import count_text
 from repl.present.watch import close_task, watch_task
 from repl.session import Session

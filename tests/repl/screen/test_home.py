@@ -423,7 +423,7 @@ async def test_a_restarted_session_shows_the_last_one_and_a_long_answer_unfolds(
     async with screen(project, GOOD) as (app, pilot):
         transcript = app.home.transcript
         await until(pilot, lambda: "that was the last session" in transcript.text)
-        told = [line for line in shown.split("\n") if line and "diff 1" not in line and "greeting" not in line]
+        told = [line for line in shown.split("\n") if line and "trace 1" not in line and "greeting" not in line]
         assert set(told) <= set(transcript.text.split("\n"))
         rows = transcript.virtual_size.height
         await pilot.press("ctrl+o")

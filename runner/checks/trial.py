@@ -1,7 +1,7 @@
-"""The tests on trial: run on the base before the agent is asked, and on clean copies of what it left.
+"""The tests on trial: on the base before the agent is asked, on clean copies afterwards.
 
 *Run A* has tests and harness as they were before the task, *run B* is as the task left it; where the task touched
-neither, one run is both. New tests are run on the base as well: those that pass there show nothing.
+neither, one run is both. New tests run on the base too: passes there show nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BaseRun(NamedTuple):
 
 
 class Trials:
-    """The test runs of one task in one workspace. `run` starts a command in a copy, or in the folder itself (None)."""
+    """The test runs of one task in one workspace. `run` starts a command in a copy, or in the folder (None)."""
 
     def __init__(
         self,
@@ -435,7 +435,7 @@ class Trials:
 
 
 def _outcome(run: CommandRun) -> Outcome:
-    """How a run with a fault ended. Where no test says that it failed, nothing was built or imported."""
+    """How a run with a fault ended. Where no test failed, nothing was built or imported."""
     if run.timed_out or run.outcome == "passed":
         return "timeout" if run.timed_out else "passed"
     return "failed" if any(case.outcome == "failed" for case in run.report.tests) else "broken"

@@ -50,6 +50,12 @@ class CredentialsError(PmError):
     code = "credentials"
 
 
+class NotAcceptedError(PmError):
+    """The work ended without being accepted: ERROR, or stopped by the user; or a check found something."""
+
+    code = "not_accepted"
+
+
 class UnavailableError(PmError):
     """A provider, the network or an executor cannot be reached."""
 

@@ -7,15 +7,9 @@ from typing import Any
 from repl.present.progress import short_id
 from repl.present.text import count_text, one_line
 from runner.core.task import TaskOutcome
-from tracer.errors import CredentialsError, LimitError, PmError, TraceError, UnavailableError
+from tracer.errors import CredentialsError, LimitError, NotAcceptedError, PmError, TraceError, UnavailableError
 from tracer.facts import Question
 from tracer.verification import unverified_text
-
-
-class NotAcceptedError(PmError):
-    """The work ended without being accepted: ERROR, or stopped by the user."""
-
-    code = "not_accepted"
 
 
 def outcome_fields(outcome: TaskOutcome) -> dict[str, Any]:

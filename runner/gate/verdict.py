@@ -7,15 +7,16 @@ no finding too) is `not_verified`: it rejects nothing and never counts as passed
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
-from importlib.metadata import EntryPoint, entry_points
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runner.gate import code_criteria, evidence_criteria
 from runner.gate.criterion import (
@@ -31,8 +32,12 @@ from runner.gate.criterion import (
     Verdict,
 )
 from runner.gate.report import question_of
-from runner.reviewer.review import q12_reviewed
 from tracer.facts import Report
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from runner.gate.criterion import Models
 
 GROUP = "pm_orchestrator.criteria"
 
@@ -40,10 +45,26 @@ GROUP = "pm_orchestrator.criteria"
 def team_criteria(found: Iterable[EntryPoint] | None = None) -> tuple[Criterion, ...]:
     """The installed teams' criteria in the order of their ids; `found` is for tests.
 
-    Reading what is installed costs about 45 ms, so this is called when a task is judged, not at start.
+    Called when a task is judged, not at start: where one is installed, reading the names costs about 45 ms.
     """
+    if found is None and not _is_installed():
+        return ()
+    from importlib.metadata import entry_points  # 20 ms, only where a team has criteria
+
     points = entry_points(group=GROUP) if found is None else found
     return tuple(sorted((_load(point) for point in points), key=lambda criterion: criterion.id))
+
+
+def _is_installed() -> bool:
+    """Whether any installed distribution names the group; those that are no folders are not looked into."""
+    for place in sys.path:
+        if Path(place or ".").is_file():
+            return True
+        for listed in Path(place or ".").glob("*-info/entry_points.txt"):
+            with suppress(OSError):
+                if GROUP.encode() in listed.read_bytes():
+                    return True
+    return False
 
 
 def _load(point: EntryPoint) -> Criterion:
@@ -71,6 +92,12 @@ def _broken(point: EntryPoint, why: str) -> Criterion:
 KIND_OF: dict[str, CommandKind] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}
 
 
+async def _reviewed(evidence: Evidence, models: Models) -> Finding:
+    from runner.reviewer.review import q12_reviewed  # 5 ms, only where a review was asked for
+
+    return await q12_reviewed(evidence, models)
+
+
 def _untried(_evidence: Evidence) -> Finding:
     """Q11 where nobody gave it a copy: `runner.judging` does for tasks."""
     return Finding(passed=True, not_verified=NotVerified(why="no clean copy to try faults in", next="pm run"))
@@ -93,7 +120,7 @@ BUILT_IN: tuple[Criterion, ...] = tuple(
         ("Q9", "TypeCheck Passed", evidence_criteria.q9_typecheck, _OPTIONAL),
         ("Q10", "No Collateral", evidence_criteria.q10_collateral, _MANDATORY),
         ("Q11", "Tests Can Fail", _untried, {**_OPTIONAL, "advisory": True}),
-        ("Q12", "Reviewed", q12_reviewed, {**_OPTIONAL, "timeout_s": 600.0}),
+        ("Q12", "Reviewed", _reviewed, {**_OPTIONAL, "timeout_s": 600.0}),
     )
 )
 

@@ -9,13 +9,12 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from repl.present.outcome import NotAcceptedError
 from repl.present.text import count_text, escape
 from runner.change_gate import Gated, fact_of, judge_fast, last_record, read_marks, record, write_marks
 from runner.gate.verdict import is_excluded
 from runner.workspace.changes import Changes
 from runner.workspace.git.since import Tree
-from tracer.errors import LimitError, PmError, UsageError
+from tracer.errors import LimitError, NotAcceptedError, PmError, UsageError
 from tracer.facts import CheckChoice, TestRun
 from tracer.unified_diff import count_files
 from tracer.verification import tests_text, unverified_text

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.commands.gate.gate import issue_line
-from repl.present.outcome import NotAcceptedError
 from repl.present.text import escape
 from runner.judging import check_paths
-from tracer.errors import NotFoundError
+from tracer.errors import NotAcceptedError, NotFoundError
 
 if TYPE_CHECKING:
     from repl.context import Context

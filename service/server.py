@@ -8,7 +8,7 @@ import signal
 import socket
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 _LOOK_S = 0.1
 _MADE = 20_000
@@ -23,7 +23,7 @@ def without_delay(listener: socket.socket) -> socket.socket:
     return listener
 
 
-async def run_server(app: FastAPI, listener: socket.socket) -> None:
+async def run_server(app: Starlette, listener: socket.socket) -> None:
     """Serve on `listener` until SIGINT or SIGTERM, then end open streams and leave tasks resumable.
 
     What the application's start raises is raised here: uvicorn would print its traceback and exit.
@@ -32,7 +32,7 @@ async def run_server(app: FastAPI, listener: socket.socket) -> None:
         await _serve(app, listener)
 
 
-async def _serve(app: FastAPI, listener: socket.socket) -> None:
+async def _serve(app: Starlette, listener: socket.socket) -> None:
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False, lifespan="off"
     )
@@ -63,7 +63,7 @@ def _calm_collector() -> None:
     gc.set_threshold(_MADE, 20, 50)
 
 
-async def _end_streams(app: FastAPI, server: uvicorn.Server) -> None:
+async def _end_streams(app: Starlette, server: uvicorn.Server) -> None:
     """Tell open event streams to end as soon as the server is asked to: they would hold its shutdown."""
     while not server.should_exit:  # noqa: ASYNC110 - uvicorn sets a flag and has no event
         await asyncio.sleep(_LOOK_S)

@@ -11,7 +11,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from math import inf
@@ -56,15 +55,12 @@ def team_criteria(found: Iterable[EntryPoint] | None = None) -> tuple[Criterion,
 
 
 def _is_installed() -> bool:
-    """Whether any installed distribution names the group; those that are no folders are not looked into."""
-    for place in sys.path:
-        if Path(place or ".").is_file():
-            return True
-        for listed in Path(place or ".").glob("*-info/entry_points.txt"):
-            with suppress(OSError):
-                if GROUP.encode() in listed.read_bytes():
-                    return True
-    return False
+    """Whether any installed distribution names the group."""
+    listed = (one for place in sys.path for one in Path(place or ".").glob("*-info/entry_points.txt"))
+    try:
+        return any(GROUP in one.read_text(encoding="utf-8", errors="replace") for one in listed)
+    except OSError:
+        return True  # the slower way tells
 
 
 def _load(point: EntryPoint) -> Criterion:

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
+from runner.hosts import HOSTS
 from tests.repl.support import command_line, pm
 from tests.repl.test_gate_command import MENDED, OLD_MARK, SCHEMA, git, shop
 from tests.repl.test_gate_hooks import Session
@@ -68,7 +69,7 @@ def pull_request(shop: Path, content: str) -> tuple[Path, str]:
     ("content", "code", "verification"),
     [(OLD_MARK + MENDED, 0, "verified"), (OLD_MARK + MENDED + "# TODO: the rest\n", 1, "failed")],
 )
-def test_a_pull_request_gets_the_verdict_that_the_session_got(
+def test_invariant_14_a_pull_request_gets_the_verdict_that_the_session_got(
     shop: Path, program: Path, content: str, code: int, verification: str
 ) -> None:
     (shop / ".pm-orchestrator").mkdir()
@@ -104,6 +105,11 @@ def test_what_is_not_verified_fails_the_job_unless_that_is_allowed(shop: Path, p
     assert run_action(clone, program, **allowed)[0] == 0
     code, said, told = run_action(clone, program, base="0" * 40)
     assert (code != 0, told["verification"]) == (True, "not_verified"), said
+
+
+def test_the_plugin_holds_the_hooks_that_the_command_installs() -> None:
+    hooks = json.loads((ROOT / "plugins" / "claude" / "hooks" / "hooks.json").read_text())["hooks"]
+    assert hooks == {event: [HOSTS["claude"].entry("pm gate hook claude", event)] for event in HOSTS["claude"].events}
 
 
 def test_the_steps_are_pinned_and_the_hooks_of_pre_commit_run(shop: Path) -> None:

@@ -12,7 +12,7 @@ from repl.version import VERSION
 from runner.core.request import Request
 from tracer.errors import UnavailableError, UsageError
 
-_HOST = "127.0.0.1"
+HOST = "127.0.0.1"
 _PORT = 8765
 
 
@@ -43,8 +43,8 @@ async def serve(context: Context, arguments: Namespace) -> int:
         )
 
     codes = OneTimeCodes()
-    host = arguments.host or _HOST
-    listener = _bind(host, _PORT if arguments.port is None else arguments.port)
+    host = arguments.host or HOST
+    listener = bind(host, _PORT if arguments.port is None else arguments.port)
     port = listener.getsockname()[1]
     application = create_app(
         state_dir=state_dir,
@@ -70,7 +70,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
     return 0
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65_535:
         raise UsageError(f"{port} is no port", next_step="pm serve --port 8765")
     try:

@@ -11,6 +11,16 @@ _KEY = Argument("key", "a setting, such as run.max_iterations", values="config-k
 
 SETTINGS_COMMANDS: tuple[Command, ...] = (
     Command(
+        "mcp", "setup", "serve the gate and this project's records to agents over MCP", "repl.commands.setup.mcp:mcp",
+        "pm mcp", surfaces=("cli",),
+        flags=(
+            Flag("--http", "streamable HTTP on loopback, behind the token of pm serve (else stdio)"),
+            Flag("--port", "the port for --http (any free one)", "N", kind="integer"),
+            Flag("--token-file", "keep the token here", "FILE", values="file"),
+        ),
+        exits=(3, 5, 8),
+    ),
+    Command(
         "config show", "setup", "show every setting, where it comes from and what it overrides",
         "repl.commands.setup.config:show", "pm config show run", aliases=("config",), exits=(3,),
         arguments=(Argument("key", "only settings that begin so", required=False, values="config-key"),),

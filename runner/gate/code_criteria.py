@@ -139,10 +139,8 @@ def review_file(
 def _is_emptied(source: Source | None, lines: FileLines) -> bool:
     """Whether a file that held something holds nothing now, or code nothing but comments."""
     code = source is not None and bool(source.language.functions)
-    old, new = (
-        [line for line in side if line and not (code and LEADER.match(line))] for side in (lines.before, lines.after)
-    )
-    return bool(old) and not new
+    new, old = (any(one and not (code and LEADER.match(one)) for one in side) for side in (lines.after, lines.before))
+    return old and not new
 
 
 def _removed(file: ChangedFile, lines: FileLines, change: Change, request: str) -> list[Found]:
@@ -206,6 +204,8 @@ def _faults(source: Source, before: bytes | None) -> Iterator[Found]:
 
 def _unclosed_fence(text: bytes) -> int | None:
     """The line of a fence that never closes, None where all do."""
+    if b"```" not in text and b"~~~" not in text:
+        return None
     return next((fence.line for fence in read_answer(text.decode("utf-8", "replace")).fences if not fence.closed), None)
 
 
@@ -252,7 +252,7 @@ def _hits(source: Source, lines: FileLines | None = None) -> Iterator[Hit]:
     if source.language.name in {"markdown", "prose"}:
         yield from read_document(source.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
         return
-    subject = _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
+    subject = bool(MARK_BYTES.search(source.text)) and _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
     span = source.span_of(lines.added) if lines is not None else None
     if span is not None and (MARK_BYTES.search(source.text, 0, span[0]) or MARK_BYTES.search(source.text, span[1])):
         span = None  # old marks are counted, wherever they stand

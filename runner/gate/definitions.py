@@ -44,6 +44,9 @@ _GENERIC = re.compile(rb"<[\w\s,.?<>\[\]]*>")
 _RAISES = pattern_of_bytes("definitions", "raises")
 _SAYS = pattern_of_bytes("definitions", "says")
 _DISCARDS = re.compile(rb"(?:_(?:\s*,\s*_)*\s*:?=[^=]|let _\b|\(void\)|void\s+\w+;?$|unused\(|UNUSED|del\s|_ = )")
+_SWALLOWS = re.compile(
+    rb"(?:try|begin)\b[\s:{}]*(?:pass)?(?:[\s}]*(?:except|catch|rescue)\b[^\n{:]*[\s:{}]*(?:pass|nil)?)*[\s}]*(?:end)?"
+)
 _NOTHING = frozenset((b"pass", b"...", b":", b"true", b";", b"nil", b"()", b"return", b"return;", b"{}", b"unit"))
 _BRACES = re.compile(rb"[\s{}()\[\];,]*(?:end|pass)?[\s{}()\[\];,]*")
 _PARAMETERS = ("parameters", "function_value_parameters", "formal_parameters", "method_parameters", "parameter_list")
@@ -142,7 +145,7 @@ def is_trivial(text: bytes) -> bool:
     text = text.strip().rstrip(b";")
     if (raised := _RAISES.match(text)) and is_constant(_RAISED.sub(b"", text[raised.end() :], count=1)):
         return True  # what it raises is made of nothing but constants
-    return text in _NOTHING or only_tells(text) or is_constant(text)
+    return text in _NOTHING or only_tells(text) or is_constant(text) or _SWALLOWS.fullmatch(text) is not None
 
 
 def only_tells(text: bytes) -> bool:

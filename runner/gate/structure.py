@@ -77,6 +77,9 @@ class Reviewed:
     @cached_property
     def touched(self) -> list[Function]:
         """The functions that may hold added lines."""
+        if self.old is not None:  # then all are needed anyway
+            start, end = self.span
+            return [one for one in self.functions if one.node.start_byte < end and start < one.node.end_byte]
         return functions_of(self.source, self.span) if self.lines.added else []
 
     @cached_property
@@ -438,17 +441,19 @@ def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
     What moved is not gone, and a change that defines as much as it takes away is a rewriting.
     """
     old, lines = file.old, file.lines
-    if old is None or is_test_file(lines.path) or not file.old_functions:
+    if old is None or is_test_file(lines.path) or not old.language.functions:
         return
     named = frozenset(re.findall(r"\w+", request))
     before = names_of(old)
     gone = [
         (name, first, last) for name, first, last in before
-        if name not in named and unqualified(name) not in change.names and _is_gone(lines.removed, first, last)
+        if _is_gone(lines.removed, first, last) and name not in named and unqualified(name) not in change.names
     ]  # fmt: skip
+    if not gone:
+        return
     advice = "put back what the request does not ask to remove"
     names = {name for name, _, _ in gone}
-    for one in file.old_functions if names else ():
+    for one in file.old_functions:
         if one.name in names and not _has_bases(one) and _is_called(file, change, one.name.encode()):
             told = f"{one.name}() is gone and is still called"
             yield Shown(kind="lost", message=told, first=0, last=0, advice=advice)

@@ -435,6 +435,6 @@ def _conflict(text: bytes, source: Source | None, *, prose: bool) -> Fault | Non
         return None
     if source is not None and source.tree is not None and source.language.name != "markdown":
         node = source.tree.root_node.descendant_for_byte_range(start.start(), start.start() + 1)
-        if any(above.type in {*source.language.strings, *source.language.comments} for above in upwards(node)):
+        if any(above.type in source.language.strings for above in upwards(node)):
             return None
     return Fault(line, "a merge conflict is left in the file")

@@ -388,7 +388,8 @@ class TaskLoop:
         if not apart:
             if base is not None:
                 await self._effects.enter(wait=step.status != "CANCELLED")
-            result: Handed | Conflict = Handed(await self._effects.changed(base) if base is not None else Changed(()))
+            changed = _accepted(state) if base is None else await self._effects.changed(base)
+            result: Handed | Conflict = Handed(changed)
             if decide(ledger.state) != step:  # the user has given a hint meanwhile
                 return
         else:
@@ -420,6 +421,12 @@ class TaskLoop:
         if apart and not (resumable and state.works_apart):
             with suppress(PmError):  # the end is recorded; what is left lying is removed by the next start
                 await self._effects.apart(state).close(keep_results=resumable)
+
+
+def _accepted(state: TaskState) -> Changed:
+    """What the file before this one left, where the user accepts that without another request."""
+    ended = state.request.continues.ended if state.request.continues is not None else None
+    return Changed(()) if ended is None else Changed(ended.files_modified, ended.diff_blob, files=ended.files)
 
 
 def _is_chunked(state: TaskState) -> bool:

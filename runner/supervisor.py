@@ -304,9 +304,19 @@ class Supervisor:
         return await self._reopen(task_id, tracer, state, answer if answered else None)
 
     async def _continue(
-        self, task_id: str, path: Path, overrides: Mapping[str, Any], into: str | None, *, reply: str | None = None
+        self,
+        task_id: str,
+        path: Path,
+        overrides: Mapping[str, Any],
+        into: str | None,
+        *,
+        reply: str | None = None,
+        accept: bool = False,
     ) -> str:
-        """Go on in a new file with a task that has ended, unless it is COMPLETE; `reply` answers its question."""
+        """Go on in a new file with a task that has ended, unless it is COMPLETE; `reply` answers its question.
+
+        With `accept` it ends there, COMPLETE.
+        """
         entries = await asyncio.to_thread(ConversationTracer.read_trace, path)
         state = fold(entries)
         _require_request(state, task_id)
@@ -315,7 +325,7 @@ class Supervisor:
             return task_id
         from runner.core.outcome import continuation  # as in `_outcome`
 
-        draft = continuation(entries, trace_file=path.name, overrides=overrides, into=into, reply=reply)
+        draft = continuation(entries, trace_file=path.name, overrides=overrides, into=into, reply=reply, accept=accept)
         return await self._start(task_id, draft, self._make_executor(state.request))
 
     async def respond(
@@ -329,8 +339,8 @@ class Supervisor:
     ) -> str:
         """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
 
-        A task that ended with a question goes on with the answer in a new file. `plan` is what a person made of a
-        proposed plan; without subtasks the task runs in one piece.
+        A task that ended with a question goes on with the answer in a new file, or ends COMPLETE there. `plan` is what
+        a person made of a proposed plan; without subtasks the task runs in one piece.
         """
         if await self._steered(task_id, action, text):
             return task_id
@@ -338,8 +348,11 @@ class Supervisor:
             tracer, state = await self._take_up(resolve_task(self.state_dir, task_id).path)
         except EndedError as error:
             path = resolve_task(self.state_dir, task_id).path
-            if action in {"continue", "hint"} and self.look(task_id).question is not None:
+            ended = self.look(task_id)
+            if action in {"continue", "hint"} and ended.question is not None:
                 return await self._continue(task_id, path, {}, None, reply=text)
+            if ended.reason in {"accept": ("asked", "not_verified"), "allow": ("not_verified",)}.get(action, ()):
+                return await self._continue(task_id, path, {}, None, accept=True)
             raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}") from error
         try:
             from runner.core.outcome import check_answer  # as in `_outcome`

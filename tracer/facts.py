@@ -292,11 +292,25 @@ class RecordedPlan(Part):
     base = Key(_text_or_none)
 
 
+def _counts(value: Any) -> tuple[FileCount, ...]:
+    listed = value if isinstance(value, list | tuple) else ()
+    return tuple([_file_count(item) for item in listed if isinstance(item, dict)])
+
+
+class Ended(Part):
+    """What the end of a file said of the files, for the file in which the user accepts it."""
+
+    __slots__ = ()
+    files_modified = Key(_texts)
+    diff_blob = Key(_text_or_none)
+    files = Key(_counts)
+
+
 class Continues(Part):
     """The file that a request follows: why that one ended, what it tried, which script replies are used up.
 
     `replies` are the agent's questions with the user's answers; `session_ref` is the session they are meant for.
-    `apart` is the baseline of the worktree that the task works in.
+    `apart` is the baseline of the worktree that the task works in, `ended` what the user accepts as it is.
     """
 
     __slots__ = ()
@@ -307,6 +321,7 @@ class Continues(Part):
     replies = Key(_texts)
     session_ref = Key(_text_or_none)
     apart = Key(_text_or_none)
+    ended = Key(_part(Ended))
     subtasks_tried = Key(_mapping)
 
     def tried_by(self, subtask_id: str | None) -> tuple[str, ...]:
@@ -561,11 +576,6 @@ class LlmResponse(Entry):
 def _file_count(told: Mapping[str, Any]) -> FileCount:
     added, removed = _whole(told.get("added")), _whole(told.get("removed"))
     return FileCount(_text(told.get("path")), _text(told.get("status")), added, removed)
-
-
-def _counts(value: Any) -> tuple[FileCount, ...]:
-    listed = value if isinstance(value, list | tuple) else ()
-    return tuple([_file_count(item) for item in listed if isinstance(item, dict)])
 
 
 class Unverified(NamedTuple):

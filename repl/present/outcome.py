@@ -111,14 +111,14 @@ def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError
         return LimitError(
             f"{outcome.task_id} is done and not verified",
             why=one_line(unverified_text(outcome.not_verified, prefix=prefix), 500),
-            next_step=f"{prefix}review {short}   then   {prefix}resume {short}",
+            next_step=f"{prefix}review {short}   then   {prefix}respond {short} accept   or   {prefix}resume {short}",
         )
     short, last = short_id(outcome.task_id), outcome.judgments[-1] if outcome.judgments else "none"
     if outcome.question is not None:
         return LimitError(
             "stopped: the agent asks, and nobody was there to answer",
             why=_asked(outcome.question),
-            next_step=f'{prefix}respond {short} hint "your answer"',
+            next_step=f'{prefix}respond {short} hint "your answer" | accept',
         )
     what, flag = {
         "budget": ("the budget is used up", "--budget-usd USD"),

@@ -46,6 +46,7 @@ def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
             session_id=entry.session_id,
             request=Request.of(entry),
             main=_taken_up(entry.continues),
+            action="accept" if entry.action == "accept" and entry.continues is not None else "",
             facts=state.facts + 1,
             begun_ms=_epoch_ms(entry.timestamp),
         )

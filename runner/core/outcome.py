@@ -96,12 +96,15 @@ def continuation(
     overrides: Mapping[str, Any],
     into: str | None = None,
     reply: str | None = None,
+    accept: bool = False,
 ) -> Draft:
     """USER_REQUEST for the file that follows the ended one which holds `entries`.
 
-    `reply` answers the question that it ended with, and goes to the session that asked.
+    `reply` answers the question that it ended with, and goes to the session that asked; `accept` takes it as it is.
     """
     state = fold(entries)
+    if accept and (state.works_apart or state.planned):
+        raise UsageError(f"the work of {state.task_id} is not in your files", next_step=f"pm resume {state.task_id}")
     first = next(entry for entry in entries if isinstance(entry, UserRequest))
     earlier = state.request.continues or Continues({})
     continues: dict[str, Any] = {
@@ -115,15 +118,17 @@ def continuation(
     if reply is not None and state.question is not None:
         continues["replies"] = [*replies, reply_text(state.question.text, reply)]
         continues["session_ref"] = state.main.session_ref
+    if accept and state.final is not None:
+        continues["ended"] = {key: state.final.data.get(key) for key in ("files_modified", "diff_blob", "files")}
     if state.works_apart:
         continues["apart"] = state.main.first_base
     if state.plan is not None and state.planned and not state.plan.proposed:
         continues["plan"] = _plan(state)
         continues["subtasks_tried"] = _tried_by_subtask(state, earlier)
     limits = {**_limits_given_later(entries), **overrides}
-    return continued_request(
-        first, limits=limits, continues=continues, into=state.request.into if into is None else into
-    )
+    branch = state.request.into if into is None else into
+    draft = continued_request(first, limits=limits, continues=continues, into=branch)
+    return draft._replace(data={**draft.data, "action": "accept"}) if accept else draft
 
 
 def _limits_given_later(entries: Sequence[Entry]) -> dict[str, Any]:

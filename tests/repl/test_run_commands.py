@@ -477,9 +477,22 @@ def test_a_question_without_anybody_to_answer_ends_with_6_and_is_answered_later(
     assert record["question"] == "Which greeting?"
     shown = json.loads(pm("show", "1", "--json", cwd=project).out)
     assert (shown["question"], shown["reason"]) == ("Which greeting?", "asked")
-    assert pm("respond", "1", "accept", cwd=project).code != 0
+    assert pm("respond", "1", "allow", cwd=project).code != 0
     assert pm("respond", "1", "hint", "Moin", cwd=project).code == 0
     assert json.loads(pm("show", "1", "--json", cwd=project).out)["question"] is None
+    assert pm("respond", "1", "accept", cwd=project).code != 0
+
+
+def test_what_ended_with_a_question_is_accepted_later_without_another_request(project: Path) -> None:
+    asks = {**GOOD, "report": {"status": "question", "question": "Is that all?"}}
+    ran = run_scripted(project, asks, words=("greet", "--json", "--no-input"))
+    assert (ran.code, records(ran.out)[0]["reason"]) == (6, "asked")
+    assert "respond 1 hint TEXT | accept" in pm("show", "1", cwd=project).err
+    accepted = pm("respond", "1", "accept", "--json", cwd=project)
+    (record,) = records(accepted.out)
+    assert (accepted.code, record["status"], record["reason"]) == (0, "COMPLETE", "accepted")
+    assert record["files_modified"] == records(ran.out)[0]["files_modified"] != []
+    assert pm("respond", "1", "accept", cwd=project).code != 0
 
 
 def test_a_full_disk_stops_the_task_with_8_and_says_so(project: Path) -> None:

@@ -162,7 +162,9 @@ def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
         case "AWAITING_RESPONSE":
             steps = [f"respond {short} continue | hint TEXT | accept | stop"]
         case "INCOMPLETE" if row.reason == "asked":
-            steps = [f"respond {short} hint TEXT", f"resume {short}"]
+            steps = [f"respond {short} hint TEXT | accept", f"resume {short}"]
+        case "INCOMPLETE" if row.reason == "not_verified":
+            steps = [f"respond {short} allow | accept", f"resume {short}"]
         case "COMPLETE":
             steps = [f"review {short}", f"trace {short}"]
         case _:

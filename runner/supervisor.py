@@ -304,19 +304,9 @@ class Supervisor:
         return await self._reopen(task_id, tracer, state, answer if answered else None)
 
     async def _continue(
-        self,
-        task_id: str,
-        path: Path,
-        overrides: Mapping[str, Any],
-        into: str | None,
-        *,
-        reply: str | None = None,
-        accept: bool = False,
+        self, task_id: str, path: Path, overrides: Mapping[str, Any], into: str | None, **answer: Any
     ) -> str:
-        """Go on in a new file with a task that has ended, unless it is COMPLETE; `reply` answers its question.
-
-        With `accept` it ends there, COMPLETE.
-        """
+        """Go on in a new file with a task that ended, unless it is COMPLETE; `answer`: the user's word on it."""
         entries = await asyncio.to_thread(ConversationTracer.read_trace, path)
         state = fold(entries)
         _require_request(state, task_id)
@@ -325,7 +315,7 @@ class Supervisor:
             return task_id
         from runner.core.outcome import continuation  # as in `_outcome`
 
-        draft = continuation(entries, trace_file=path.name, overrides=overrides, into=into, reply=reply, accept=accept)
+        draft = continuation(entries, trace_file=path.name, overrides=overrides, into=into, **answer)
         return await self._start(task_id, draft, self._make_executor(state.request))
 
     async def respond(
@@ -339,7 +329,7 @@ class Supervisor:
     ) -> str:
         """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
 
-        A task that ended with a question goes on with the answer in a new file, or ends COMPLETE there. `plan` is what
+        One that ended with a question goes on with the answer in a new file, or ends there. `plan` is what
         a person made of a proposed plan; without subtasks the task runs in one piece.
         """
         if await self._steered(task_id, action, text):

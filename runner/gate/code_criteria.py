@@ -31,7 +31,7 @@ from runner.gate.structure import (
     not_implemented,
 )
 from runner.gate.syntax import fault_of, foreign_in
-from runner.gate.wording import Words, pattern, tables
+from runner.gate.wording import Words, pattern, pattern_of_bytes, tables
 
 _NOT_CODE = frozenset(tables()["code_criteria"]["not_code"])
 _PROMPT = re.compile(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
@@ -41,10 +41,7 @@ _ELIDED = re.compile(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
 # What a whole program opens with, after comments.
 _STARTS = pattern("code_criteria", "starts")
 CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded", "token_limit"})
-_SUBJECT_IS_MARKS = re.compile(
-    rb"\b(?:lint|no-warning-comments|todo[-_ ]?(?:scan|check|find|pars|detect|mark|comment)|mark(?:er)?s?)\w*",
-    re.IGNORECASE,
-)
+_SUBJECT_IS_MARKS = pattern_of_bytes("code_criteria", "subject_is_marks")
 _MARKS = {"TODO", "FIXME", "TBD", "HACK", "XXX", "WIP"}
 _ADVICE = {
     "marker": "implement what this {} describes, then delete the comment",

@@ -25,13 +25,8 @@ _MENTION = Words("marks", "mention")
 NOT_DONE = Words("missing_work", "not_done")
 REMARK = Words("omissions", "remark")
 WITH_DOTS = Words("omissions", "with_dots")
-_ELLIPSIS_ONLY = re.compile(
-    r"^[\s\[\](){}<>*/#;%!_-]*(?:(?:\.{3,}|…|\. \. \.)[\s\[\](){}<>*/#;%!,_-]*)+$|^\W*\[(?:\.\.\.|…)\]\W*$"
-)
-_LEAD = re.compile(
-    r"^\s*(?:\{/\*+|/\*+!?|\*+/|\*(?![*/])|//+[!/]?|#\||#+!?|--+(?:\[\[)?|<!--+|;+|%+|[rRbBuUfF]{0,2}(?:\"\"\"|''')"
-    r"|REM\b|rem\b|::|<#|=begin|\{-|\{#)?[ \t]?"
-)
+_ELLIPSIS_ONLY = pattern("comments", "ellipsis_only")
+_LEAD = pattern("comments", "lead")
 _TRAIL = re.compile(r"\s*(?:\*+/\}?|--+>|\"\"\"|'''|#>|=end|-\}|\]\])\s*$")
 _QUOTE = re.compile(rf"`[^`\n]+`|{QUOTED.pattern}|\{{@(?:code|link) [^}}]*\}}|<code>.*?</code>")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")

@@ -21,7 +21,7 @@ from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import BODIES, by_path
 from runner.gate.line_map import FileLines, line_map
 from runner.gate.source import Source, Span, open_source, upwards
-from runner.gate.wording import pattern_of_bytes
+from runner.gate.wording import pattern_of_bytes, tables
 
 _DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
 STRING = re.compile(rb"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`[^`]*`", re.DOTALL)
@@ -44,9 +44,7 @@ _GENERIC = re.compile(rb"<[\w\s,.?<>\[\]]*>")
 _RAISES = pattern_of_bytes("definitions", "raises")
 _SAYS = pattern_of_bytes("definitions", "says")
 _DISCARDS = re.compile(rb"(?:_(?:\s*,\s*_)*\s*:?=[^=]|let _\b|\(void\)|void\s+\w+;?$|unused\(|UNUSED|del\s|_ = )")
-_SWALLOWS = re.compile(
-    rb"(?:try|begin)\b[\s:{}]*(?:pass)?(?:[\s}]*(?:except|catch|rescue)\b[^\n{:]*[\s:{}]*(?:pass|nil)?)*[\s}]*(?:end)?"
-)
+_SWALLOWS = pattern_of_bytes("definitions", "swallows")
 _NOTHING = frozenset((b"pass", b"...", b":", b"true", b";", b"nil", b"()", b"return", b"return;", b"{}", b"unit"))
 _BRACES = re.compile(rb"[\s{}()\[\];,]*(?:end|pass)?[\s{}()\[\];,]*")
 _PARAMETERS = ("parameters", "function_value_parameters", "formal_parameters", "method_parameters", "parameter_list")
@@ -166,9 +164,7 @@ def is_constant(text: bytes) -> bool:
 
 _ABSTRACT = pattern_of_bytes("definitions", "abstract")
 _ABSTRACT_CLASS = re.compile(rb"\b(?:abstract|Protocol|ABC|ABCMeta|Interface)\b")
-_INTERFACES = {
-    "trait_item", "trait_definition", "trait_declaration", "interface_declaration", "protocol_declaration", "module",
-}  # fmt: skip
+_INTERFACES = frozenset(tables()["definitions"]["interfaces"])
 
 
 def is_abstract(function: Function) -> bool:

@@ -5,18 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-_TEST: Final = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?|testing|testdata|fixtures|__snapshots__|__fixtures__)/"
-    r"|(?:^|/)(?:test_[^/]*|[^/]*_tests?|conftest|tests?)\.\w+$|_spec\.(?:rb|cr|lua|[cm]?[jt]sx?)$"
-    r"|(?:^|/)[^/]*[.-](?:test|spec|tests|cy|e2e)\.\w+$|\.snap$|\.bats$|(?:^|/)test-[^/]*\.\w+$"
-    r"|(?:^|/)\w*[a-z0-9](?:Test|Tests|TestCase|Spec|Specs|IT)\.(?:java|kt|scala|cs|swift|groovy|php|cpp|m|fs)$"
-)
-_DOUBLE: Final = re.compile(
-    r"(?:^|/)(?:__mocks__|mocks?|stubs?|fakes?)/|[._-](?:mock|stub|fake)s?\.\w+$|[a-z](?:Mock|Stub|Fake)\.\w+$"
-)
+from runner.gate.wording import pattern
+
+_TEST: Final = pattern("file_roles", "test")
+_DOUBLE: Final = pattern("file_roles", "double")
 
 
 def is_test_file(path: str) -> bool:

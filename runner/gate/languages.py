@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import tree_sitter
 
+from runner.gate.wording import tables
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
@@ -48,11 +50,7 @@ BODIES = frozenset({
     "statement_list", "statements", "block", "function_body", "compound_statement", "statement_block", "body_statement",
 })  # fmt: skip
 """Nodes around the statements of a function, in any language."""
-CONDITIONAL = frozenset({
-    "if_statement", "else_clause", "elif_clause", "match_statement", "case_clause", "switch_case", "switch_default",
-    "if_expression", "match_arm", "when_entry", "conditional", "if", "else", "unless", "expression_case",
-    "default_case", "catch_clause", "except_clause", "case", "when",
-})  # fmt: skip
+CONDITIONAL = frozenset(tables()["languages"]["conditional"])
 """Nodes whose statements run in some cases only, in any language."""
 _DATA = Path(__file__).with_name("languages.toml")
 

@@ -255,10 +255,7 @@ def _unnamed(file: Reviewed) -> Iterator[Shown]:
             yield _at(function, "stub", "a comment in place of a function's code", "write what the comment describes")
 
 
-_MAY_HOLD_DOTS = {
-    "class_definition", "except_clause", "with_statement", "while_statement", "for_statement", "finally_clause",
-    "function_definition",
-}  # fmt: skip
+_MAY_HOLD_DOTS = frozenset(tables()["structure"]["may_hold_dots"])
 
 
 def _ellipses(file: Reviewed) -> Iterator[Shown]:

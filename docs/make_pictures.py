@@ -157,6 +157,12 @@ async def tour(app: PmApp, pilot: Pilot[Any]) -> None:
     await pilot.press("escape", "down")
     await until(pilot, lambda: app.home._shown_task is not None and app.home._shown_task.task_id == "task-001")  # noqa: SLF001
     await shoot(app, pilot, "tasks")
+    await pilot.press("v")
+    await until(pilot, lambda: app.screen is not app.home)
+    await pilot.press("n", "n")
+    await shoot(app, pilot, "review")
+    await pilot.press("q")
+    await until(pilot, lambda: app.screen is app.home)
     await pilot.press("t")
     await until(pilot, lambda: app.screen is not app.home)
     await pilot.pause(0.6)

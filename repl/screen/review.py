@@ -89,7 +89,8 @@ class ReviewView(ScrollView, can_focus=True):
         if number not in self._texts:
             start = next((n for n in range(number, -1, -1) if self.rows[n].kind in {"file", "hunk"}), 0)
             part = [row._replace(text=shown(row.text)) for row in self.rows[start : number + _AHEAD]]
-            self._texts |= dict(enumerate(row_texts(part), start))
+            texts = [Text(row.lead + row.text) for row in part] if self.app.theme == "mono" else row_texts(part)
+            self._texts |= dict(enumerate(texts, start))
         strip = Strip([one for one in self._texts[number].render(self.app.console) if one.text != "\n"])
         strip = strip.adjust_cell_length(width)
         if number == self.cursor:

@@ -39,6 +39,11 @@ async def test_changes_are_discarded_kept_edited_undone_and_committed(project: P
         await until(pilot, lambda: not mine.exists() and shown.record["undone"])
         await pilot.press("u", "y")
         await until(pilot, lambda: mine.exists() and not shown.record["undone"])
+        colours = {segment.style.color for y in range(10) for segment in shown.view.render_line(y) if segment.style}
+        app.choose_theme("mono")
+        shown.show()
+        without = {segment.style.color for y in range(10) for segment in shown.view.render_line(y) if segment.style}
+        assert len(without) < len(colours)
         await pilot.press("c")
         await until(pilot, lambda: app.screen is app.home)
         assert app.home.prompt.whole == "/review 1 --commit -m 'make f'"

@@ -178,7 +178,7 @@ class Trials:
         limit_s: Callable[[], float],
         request: str,
     ) -> TestEvidence:
-        """What comes out where the change and the tests that it mended are tried with other conditions and values."""
+        """What comes of the change and the tests that it mended, tried with other conditions and values."""
         paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
         usual_s = self._known[self._key(evidence.command, base)].run.duration_s
         scripts = await asyncio.to_thread(scripts_of, self._source.folder)
@@ -339,7 +339,7 @@ class Trials:
         found: Sorted,
         limit_s: Callable[[], float],
     ) -> tuple[str, ...]:
-        """New tests that pass on the base as well, or while what they test does nothing: they replace it."""
+        """New tests that pass on the base too, or while what they test does nothing."""
         paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
         async with self._copy(base, files, keep=(*found.new_tests, *found.tests)) as copy:
             narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))

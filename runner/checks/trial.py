@@ -365,7 +365,7 @@ class Trials:
         files: Sequence[ChangedFile],
         limit_s: Callable[[], float],
     ) -> tuple[CommandRun, bool]:
-        """Where the whole takes long, the tests that reach the change: what these break is told without the rest."""
+        """Where the whole takes long, the tests that reach the change: what they break is told at once."""
         if before.run.duration_s > _NARROW_S:
             tests = await asyncio.to_thread(texts_of_tests, copy.tree, files)
             product = sort_changes(files, extra=self._harness).product

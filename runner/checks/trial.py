@@ -178,7 +178,7 @@ class Trials:
         limit_s: Callable[[], float],
         request: str,
     ) -> TestEvidence:
-        """What comes of the change and the tests that it mended, tried with other conditions and values."""
+        """What comes out where the change and the tests that it mended are tried with other conditions and values."""
         paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
         usual_s = self._known[self._key(evidence.command, base)].run.duration_s
         scripts = await asyncio.to_thread(scripts_of, self._source.folder)
@@ -339,7 +339,7 @@ class Trials:
         found: Sorted,
         limit_s: Callable[[], float],
     ) -> tuple[str, ...]:
-        """New tests that pass on the base too, or while what they test does nothing."""
+        """New tests that pass on the base as well, or while what they test does nothing: they replace it."""
         paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
         async with self._copy(base, files, keep=(*found.new_tests, *found.tests)) as copy:
             narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))
@@ -365,7 +365,7 @@ class Trials:
         files: Sequence[ChangedFile],
         limit_s: Callable[[], float],
     ) -> tuple[CommandRun, bool]:
-        """Where the whole takes long, the tests that reach the change: what they break is told at once."""
+        """Where the whole takes long, the tests that reach the change: what these break is told without the rest."""
         if before.run.duration_s > _NARROW_S:
             tests = await asyncio.to_thread(texts_of_tests, copy.tree, files)
             product = sort_changes(files, extra=self._harness).product

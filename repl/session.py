@@ -25,6 +25,7 @@ from runner.executors.registry import make_executor
 from runner.supervisor import Supervisor
 from tracer.errors import NotFoundError, PmError, RecordError, TraceError, UsageError
 from tracer.events import parse_line
+from tracer.facts import LlmRequest, UserRequest, fact_in
 from tracer.journal.follow import follow, is_final
 from tracer.journal.reading import iter_lines
 from tracer.lock import Holder
@@ -96,6 +97,7 @@ class Session:
             live=self._live,
             concurrency=concurrency or int(self.settings.get("tasks.parallel")),
         )
+        self._taken_back: set[str] = set()
         self._waits: dict[str, asyncio.Task[TaskOutcome]] = {}
         self._elsewhere: dict[str, asyncio.Task[TaskOutcome]] = {}
 
@@ -215,6 +217,13 @@ class Session:
         """Go on with a task from its trace alone; see `Supervisor.resume`."""
         return self._goes_on(await self.supervisor.resume(task_id, overrides=overrides, into=into))
 
+    @property
+    def mark(self) -> str:
+        """What stands before the input line: what Enter does with it."""
+        if self.permissions.open_question() is not None:
+            return "y/a/n pm> "
+        return "queue pm> " if self.running else "pm> "
+
     def follow_elsewhere(self, task_id: str) -> Holder | None:
         """Show a task that another process runs, read-only, until it rests; who runs it, None where nobody does."""
         holder = self.state_dir.writer_of(task_id)
@@ -253,6 +262,19 @@ class Session:
     async def stop(self, task_id: str) -> bool:
         """Stop a task at the next safe point, here or in another process; False if nobody runs it."""
         return await self.supervisor.stop(task_id)
+
+    async def take_back(self, task_id: str) -> bool:
+        """Stop a task of this session; where its agent was not asked yet it ends, and has cost nothing."""
+        self._taken_back.add(task_id)
+        return await self.stop(task_id)
+
+    def unasked(self, task_id: str) -> bool:
+        """Whether no agent was asked yet: a task that is taken back now costs nothing."""
+        for _, line in iter_lines(trace_files(self.state_dir, task_id)[0]):
+            fact = fact_in(line)
+            if isinstance(fact, LlmRequest) or (isinstance(fact, UserRequest) and fact.continues is not None):
+                return False
+        return True
 
     async def wait(self, task_id: str) -> TaskOutcome:
         """How the task stands once it rests."""
@@ -327,6 +349,9 @@ class Session:
     async def _watched(self, task_id: str) -> TaskOutcome:
         try:
             outcome = await self.supervisor.wait(task_id)
+            if outcome.status == "UNFINISHED" and task_id in self._taken_back and self.unasked(task_id):
+                outcome = await self.supervisor.cancel(task_id)
+            self._taken_back.discard(task_id)
             if outcome.status == "AWAITING_RESPONSE":
                 self.asking.add(task_id)
         except RecordError as error:

@@ -44,16 +44,18 @@ class View(Protocol):
     def key_rows(self) -> list[tuple[str, str, str]]: ...  # (action id, keys as shown, what it does)
     async def open_trace(self, task_id: str) -> None: ...  # in full screen, and back
     async def edit_text(self, text: str, *, suffix: str) -> str | None: ...  # None: it failed, and that was said
+    def take_back(self, text: str) -> None: ...  # to the input line: it was not sent
 
 
 class Typed(NamedTuple):
-    """A line as understood. `echo` is the full name where a prefix was typed."""
+    """A line as understood. `echo` is the full name where a prefix was typed; `bare`: a task without `/run`."""
 
     kind: Literal["nothing", "task", "command", "keys"]
     text: str = ""
     command: Command | None = None
     words: tuple[str, ...] = ()
     echo: str = ""
+    bare: bool = False
 
 
 def interpret(line: str) -> Typed:
@@ -64,7 +66,7 @@ def interpret(line: str) -> Typed:
     if text == "?":
         return Typed("keys", text)
     if not text.startswith("/") or text.startswith("//"):
-        return Typed("task", text[1:] if text.startswith("//") else text)
+        return Typed("task", text[1:] if text.startswith("//") else text, bare=True)
     name, _, rest = text[1:].partition(" ")
     if "\n" in name:
         name, _, rest = text[1:].partition("\n")
@@ -107,6 +109,41 @@ def _of_family(name: str, rest: str) -> Command | None:
         return None
     what = f"/{name} needs a second word" if not second else f"/{name} has no {second!r}"
     raise UsageError(what, why=", ".join(family), next_step=f"/help {name} {family[0]}")
+
+
+def meant_by(text: str, session: Session) -> str:
+    """The command line that a line for the agent was probably meant to be; "" where it reads like a task.
+
+    Evidence is what follows the name, or nearly the name, of a command: it must be what that command takes, and a task
+    that it names must be there. `:` and `&` begin commands elsewhere.
+    """
+    otherwise = "/help" if text[0] in ":&" else ""
+    head, _, rest = text.lstrip(":&/ ").partition(" ")
+    names = {name: one for one in commands_for("slash") for name in (one.name, *one.aliases) if " " not in name}
+    name = head if head in names else next((name for name in names if len(name) > 3 and _one_edit(head, name)), "")
+    if not name:
+        return otherwise
+    command, words = names[name], rest.split()
+    first = command.arguments[0] if command.arguments else None
+    if words and first is not None and (first.many or first.rest):
+        return otherwise  # its words are free: `run the tests` says the same as a task
+    try:
+        given = parse_arguments(command, words)
+        for argument in command.arguments:
+            value = getattr(given, argument.name, None)
+            if argument.values == "task" and isinstance(value, str):
+                session.resolve(value)
+    except PmError:
+        return otherwise
+    return f"/{name} {rest}".strip()
+
+
+def _one_edit(one: str, other: str) -> bool:
+    """Whether a letter more, less or changed, or two that changed places, make the same word of both."""
+    at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    left, right = one[at:], other[at:]
+    swapped = left[1::-1] + left[2:] if len(left) > 1 else left
+    return one != other and (left[1:] == right[1:] or left[1:] == right or left == right[1:] or swapped == right)
 
 
 def _one_word(command: Command) -> str:
@@ -156,22 +193,23 @@ class Shell:
         self.output = output
         self.view = view
         self.worst = 0
+        self._doubted = ""
         session.view = view
         output.rephrase = slashed
 
-    async def run(self, line: str) -> int:
-        """Do what `line` says; the exit code it would have had as a command of its own."""
-        code = await self._guarded(line)
+    async def run(self, line: str, *, prompt: bool = False) -> int:
+        """Do what `line` says, or ask the agent where it is a `prompt`; the exit code of a command of its own."""
+        code = await self._guarded(line, prompt=prompt)
         self.worst = max(self.worst, code)
         return code
 
-    async def _guarded(self, line: str) -> int:
+    async def _guarded(self, line: str, *, prompt: bool) -> int:
         session = self.session
         none = Namespace(directory=None, state_dir=None, config=None, help=False, no_input=False, yes=False)
         context = Context(output=self.output, environ=session.environ, arguments=none, session=session)
         self.output.ended = False
         try:
-            return await self._perform(interpret(line), context)
+            return await self._perform(Typed("task", line) if prompt else interpret(line), context)
         except PmError as error:
             self.output.failure(context.command, error, code_of(error.code))
             self.output.error(for_session(error))
@@ -196,7 +234,9 @@ class Shell:
                 if answer is not None:
                     self.session.permissions.answer(answer)
                     return 0
+                self._ask_if_meant(typed)
                 return await self.submit(typed.text)
+        self._doubted = ""
         command = typed.command
         if command is None:
             return 0
@@ -210,6 +250,18 @@ class Shell:
             return show_help(context, command)
         refuse_to_agents(command, context.environ)
         return await run_handler(command, context)
+
+    def _ask_if_meant(self, typed: Typed) -> None:
+        """Raises UsageError, once for each line: it looks like a command, and a task costs money."""
+        meant = meant_by(typed.text, self.session) if typed.bare and typed.text != self._doubted else ""
+        self._doubted = typed.text if meant else ""
+        if meant:
+            again = "/run TEXT" if self.view.name == "pipe" else "the same line again"
+            self.view.take_back(f"/{typed.text}" if typed.text.startswith("/") else typed.text)
+            raise UsageError(
+                f"not sent: it looks like the command {meant}",
+                next_step=f"{meant}   or, if it is a task for the agent, {again}",
+            )
 
     async def submit(self, prompt: str) -> int:
         if self.session.running and self.view.name != "pipe":
@@ -225,7 +277,7 @@ class Shell:
         if self.session.running or not self.session.queue:
             return False
         line = self.session.queue.pop(0)
-        await self.run(line)
+        await self.run(line, prompt=True)
         return True
 
     def status_line(self) -> str:

@@ -62,5 +62,8 @@ class PipeView:
     async def open_trace(self, task_id: str) -> None:
         raise UsageError("full screen needs a terminal", next_step=f"/trace {task_id}")
 
+    def take_back(self, text: str) -> None:
+        """There is no line to put it on."""
+
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
         raise UsageError(f"an editor for {len(text)} characters needs a terminal", next_step=f"--file PLAN{suffix}")

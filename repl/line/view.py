@@ -94,12 +94,9 @@ class Remembered(PromptHistory):
         return
 
 
-_PROMPT = ("class:prompt", "pm> ")
-
-
 def message(view: LineView) -> FormattedText:
     if view.done:
-        return FormattedText([_PROMPT])
+        return FormattedText([("class:prompt", "pm> ")])
     if view.search is not None:
         found = one_line(view.search.match(view.buffer.text), 100) or "(nothing)"
         return FormattedText([("class:moving", f"search {view.search.scope}: {found}\n"), ("class:prompt", "find> ")])
@@ -107,7 +104,7 @@ def message(view: LineView) -> FormattedText:
         names = ", ".join(view.session.running) or "a task"
         question = f"{names} still runs: w wait · s stop and leave (resumable) · c cancel "
         return FormattedText([("class:prompt", question)])
-    return FormattedText([*((style, f"{line}\n") for style, line in moving(view)), _PROMPT])
+    return FormattedText([*((style, f"{line}\n") for style, line in moving(view)), ("class:prompt", view.session.mark)])
 
 
 def moving(view: LineView) -> list[tuple[str, str]]:
@@ -400,14 +397,17 @@ class LineView:
         buffer.validate_and_handle()
 
     def escape(self) -> None:
-        """Close the menu; while a task runs, stop it at the second press within two seconds."""
+        """Close the menu; stop the task at the second press within two seconds, at the first if nobody was asked."""
         if self.buffer.complete_state is not None:
             self.buffer.cancel_completion()
             return
         progress = self.feed.shown
         if progress is None:
             return
-        if monotonic() < self._armed:
+        if self.session.unasked(progress.task_id):
+            self._tell(f"{progress.task_id} is taken back")
+            self._start(self.session.take_back(progress.task_id))
+        elif monotonic() < self._armed:
             self._armed = 0.0
             self._tell(f"stopping {progress.task_id}")
             self._start(self.session.stop(progress.task_id))
@@ -529,6 +529,9 @@ class LineView:
         path, theme = self.session.resolve(task_id).path, str(self.session.settings.get("repl.theme"))
         following = task_id in self.session.running
         await ViewerApp(path, follow=following, theme=theme, colour=self.output.colour).shown()
+
+    def take_back(self, text: str) -> None:
+        self._kept = text
 
     async def edit_text(self, text: str, *, suffix: str) -> str:
         with self.feed.held():

@@ -182,5 +182,5 @@ class Feed:
             self.worst = max(self.worst, int(code_of(error.code)))
             what = f"{error.what}   " if outcome.status in {"INCOMPLETE", "ERROR", "AWAITING_RESPONSE"} else ""
             self.output.note(f"  {what}{for_session(error).next_step}".rstrip())
-            if outcome.status == "ERROR" and error.why:
+            if outcome.status in {"ERROR", "CANCELLED"} and error.why:
                 self.output.note(f"  {one_line(error.why, 200)}")

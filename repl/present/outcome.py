@@ -85,7 +85,11 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
                 next_step=f"{prefix}respond {short} continue | hint TEXT | accept | stop",
             )
         case "CANCELLED":
-            return NotAcceptedError(f"{outcome.task_id} was stopped for good", next_step=f"{prefix}resume {short}")
+            return NotAcceptedError(
+                f"{outcome.task_id} was stopped for good",
+                why=one_line(detail, 200),
+                next_step=f"{prefix}resume {short}",
+            )
         case "UNFINISHED":
             return NotAcceptedError(
                 f"{outcome.task_id} stopped", why="nothing is lost", next_step=f"{prefix}resume {short}"

@@ -82,6 +82,10 @@ class ScreenView:
     def key_rows(self) -> list[tuple[str, str, str]]:
         return [(row.id, " ".join(row.keys), row.what) for row in binding_rows(self._app.keymap_changes)]
 
+    def take_back(self, text: str) -> None:
+        if not self._app.home.prompt.text:
+            self._app.home.prompt.put(text)
+
     async def edit_text(self, text: str, *, suffix: str) -> str | None:
         return await edit_outside(self._app, text, suffix=suffix)
 

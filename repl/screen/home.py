@@ -89,7 +89,7 @@ class HomeScreen(TaskKeys):
         &.-listing #home-task { display: block; }
         & > #home-status { height: auto; max-height: 4; display: none; }
         & > #home-prompt-row { height: auto; max-height: 8; }
-        #home-mark { width: 4; height: 1; text-style: bold; }
+        #home-mark { width: auto; height: 1; text-style: bold; }
         Prompt { width: 1fr; }
         & > #home-filter { height: 1; border: none !important; padding: 0; display: none; }
         &.-narrow TaskList { display: none; width: 1fr; }
@@ -208,6 +208,7 @@ class HomeScreen(TaskKeys):
             lines = [shown(line) for line in asked] + lines[-2:]
         self.status_lines.display = bool(lines)
         self._write("#home-status", "\n".join(lines))
+        self._write("#home-mark", self.desk.session.mark)
         most = max(self.transcript.size.height // 2, 4)
         moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
         size, shown_as = self.transcript.size, {"live": self.desk.live_text, "detail": self.desk.feed.detail}

@@ -253,6 +253,10 @@ class TaskKeys(Screen[None]):
 
     @work
     async def ask_to_stop(self, task_id: str) -> None:
+        if task_id in self.desk.session.running and self.desk.session.unasked(task_id):
+            self.notify(f"{task_id} is taken back: the agent was not asked")
+            await self.desk.session.take_back(task_id)
+            return
         text = f"Stop {task_id} at the next safe point?\nNothing is lost: /resume goes on.\n\n y stop   Esc go on"
         if await self.app.push_screen_wait(Question(text, "y")) == "y":
             self.desk.run_line(f"/stop {task_id}", typed=False)

@@ -171,7 +171,9 @@ def decide(state: TaskState) -> Step | None:
     if state.action == "accept" and not waits_with_plan:
         return Finish("COMPLETE", "accepted")
     if state.action == "stop":
-        return Finish("CANCELLED", "cancelled")
+        asked = state.main.phase != "new" or any(True for _ in state.subtasks.values())
+        unasked = not asked and state.request.continues is None
+        return Finish("CANCELLED", "cancelled", "the agent was not asked: it cost nothing" if unasked else "")
     if state.rules is None:
         return RecordRules()
     for next_step in (conflict_step, plan_step, chunk_step):

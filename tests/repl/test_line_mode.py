@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from runner.isolation.folder_lease import FolderLease
 from tests.repl.scripts import BAD, GOOD, run_scripted, script
 from tests.repl.support import pm
 from tests.repl.terminal import CTRL_C, CTRL_D, ENTER, ESC, UP, Terminal
+from tracer.statedir import StateDir
 
 
 def opened(project: Path, *replies: dict[str, object], words: tuple[str, ...] = ("--line",), **extra: str) -> Terminal:
@@ -277,6 +279,7 @@ def test_a_rebound_key_works_and_hints_show_it(project: Path) -> None:
         terminal.wait_for("pm>")
         terminal.send(b"write hello.py" + ENTER)
         terminal.wait_for("Ctrl+X Ctrl+X stop")
+        terminal.wait_for("asking scripted")
         terminal.send(b"\x18\x18")
         terminal.wait_for("Ctrl+X Ctrl+X again to stop task-001")
         terminal.send(b"\x18\x18")
@@ -427,3 +430,24 @@ def test_resizing_keeps_the_line(project: Path) -> None:
         terminal.wait_for("pm 0.1.0\n")
         terminal.send(CTRL_D)
         assert terminal.ends() == 0
+
+
+def test_a_task_is_taken_back_at_no_cost_before_its_agent_was_asked_and_a_slip_is_not_sent(project: Path) -> None:
+    lease = FolderLease(project, state_dir=StateDir(project / ".pm-orchestrator").ensure(), task_id="other")
+    assert lease.take()
+    with opened(project, GOOD, PM_ISOLATION="folder") as terminal:
+        terminal.wait_for("pm>")
+        terminal.send(b"taks" + ENTER)
+        terminal.wait_for("not sent: it looks like the command /tasks")
+        terminal.wait_for("pm> taks")
+        terminal.send(CTRL_C)
+        terminal.send(b"write hello.py" + ENTER)
+        terminal.wait_for("queue pm>")
+        terminal.wait_for("waits for another pm")
+        terminal.send(ESC)
+        terminal.wait_for("task-001 CANCELLED")
+        terminal.wait_for("the agent was not asked: it cost nothing")
+        terminal.send(CTRL_D)
+        assert terminal.ends() in {0, 1}
+    assert events(project) == ["USER_REQUEST", "SYSTEM_RULES", "USER_REQUEST", "FINAL_SUMMARY"]
+    lease.release()

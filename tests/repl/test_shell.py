@@ -7,6 +7,8 @@ import threading
 from argparse import Namespace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -20,7 +22,8 @@ from repl.present.output import Output
 from repl.present.progress import Progress, fit, running_parts, status_lines
 from repl.registry.commands import find_command
 from repl.screen.home import status_text
-from repl.shell import for_session, interpret, run_handler, slashed
+from repl.session import Session
+from repl.shell import Shell, View, for_session, interpret, meant_by, run_handler, slashed
 from runner.executors.executor_port import Live, Usage
 from tests.repl.scripts import GOOD, run_scripted
 from tests.repl.support import pm
@@ -291,3 +294,70 @@ def test_a_budget_nearly_spent_is_marked_with_more_than_colour() -> None:
     assert "! $0.85 of $1.00" in parts
     assert "14.2k tok" in parts
     assert "queued 1" in parts
+
+
+class _Known:
+    """A session in which task 3 exists."""
+
+    def resolve(self, selector: str | None) -> str:
+        if selector not in {"3", None}:
+            raise NotFoundError(f"no task {selector}")
+        return "task-003"
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("tasks", "/tasks"),
+        ("taks", "/tasks"),
+        ("task", "/tasks"),
+        ("atsks", "/tasks"),
+        ("show 3", "/show 3"),
+        ("shwo 3", "/show 3"),
+        ("undo 3 --iteration 0", "/undo 3 --iteration 0"),
+        ("respond 3 accept", "/respond 3 accept"),
+        (":q", "/help"),
+        (":tasks", "/tasks"),
+        ("& make test", "/help"),
+        ("//trace", "/trace"),
+        ("//trace 3", "/trace 3"),
+        ("//usr/bin is broken", ""),
+        ("show 4", ""),
+        ("show me where half() is used", ""),
+        ("stop using globals", ""),
+        ("run the tests and mend what fails", ""),
+        ("undo the last change to a.py", ""),
+        ("respond to clicks in the menu", ""),
+        ("add a test", ""),
+        ("修正して", ""),
+    ],
+)
+def test_a_line_that_looks_like_a_command_is_asked_about(line: str, meant: str) -> None:
+    assert meant_by(interpret(line).text, cast("Session", _Known())) == meant
+
+
+async def test_what_looks_like_a_command_is_not_sent_and_the_same_line_again_is() -> None:
+    sent: list[str] = []
+    back: list[str] = []
+
+    async def submit(prompt: str) -> str:
+        sent.append(prompt)
+        return "task-001"
+
+    session = SimpleNamespace(
+        running=[], queue=[], environ={}, submit=submit, permissions=SimpleNamespace(open_question=lambda: None)
+    )
+    view = SimpleNamespace(name="line", take_back=back.append)
+    output = Output(stdout=StringIO(), stderr=StringIO())
+    shell = Shell(cast("Session", session), output=output, view=cast("View", view))
+    assert await shell.run("tasks") == 2
+    assert (sent, back) == ([], ["tasks"])
+    assert await shell.run("//trace") == 2
+    assert (sent, back) == ([], ["tasks", "//trace"])
+    assert await shell.run("//trace") == 0
+    assert await shell.run("/run tasks") == 0
+    assert sent == ["/trace", "tasks"]
+    assert await shell.run("tasks") == 2
+    session.queue.append("tasks")  # it was confirmed when it was typed
+    assert await shell.run_queued()
+    assert sent == ["/trace", "tasks", "tasks"]

@@ -146,14 +146,14 @@ async def test_the_status_line_stands_only_while_a_task_runs(project: Path) -> N
     async with screen(project, SLOW) as (app, pilot):
         status = app.home.query_one("#home-status", Static)
         assert not status.display
-        await enter(pilot, "slow")
+        await enter(pilot, "take your time")
         await until(pilot, lambda: status.display and "task-001 · it 1/3" in str(status.content))
         assert "1 running" in str(app.home.query_one("#home-top", Static).content)
 
 
 async def test_esc_leaves_the_prompt_for_the_list_and_stops_nothing(project: Path) -> None:
     async with screen(project, SLOW) as (app, pilot):
-        await enter(pilot, "slow")
+        await enter(pilot, "take your time")
         await until(pilot, lambda: app.home.tasks.rows)
         await pilot.press("escape", "escape", "escape")
         assert isinstance(app.focused, TaskList | Prompt)
@@ -162,8 +162,8 @@ async def test_esc_leaves_the_prompt_for_the_list_and_stops_nothing(project: Pat
 
 async def test_stopping_asks_and_leaves_the_task_resumable(project: Path) -> None:
     async with screen(project, SLOW, GOOD) as (app, pilot):
-        await enter(pilot, "slow")
-        await until(pilot, lambda: app.home.tasks.rows)
+        await enter(pilot, "take your time")
+        await until(pilot, lambda: app.home.tasks.rows and not app.session.unasked("task-001"))
         await pilot.press("escape", "s")
         await until(pilot, lambda: isinstance(app.screen, Question))
         await pilot.press("x", "escape")
@@ -182,8 +182,8 @@ async def test_ctrl_c_asks_to_stop_what_runs_and_says_how_to_leave_when_idle(pro
     async with screen(project, SLOW) as (app, pilot):
         await pilot.press("ctrl+c")
         await until(pilot, lambda: "Ctrl+D or /exit leaves" in notices(pilot))
-        await enter(pilot, "slow")
-        await until(pilot, lambda: app.session.running)
+        await enter(pilot, "take your time")
+        await until(pilot, lambda: app.session.running and not app.session.unasked("task-001"))
         await pilot.press("ctrl+c")
         await until(pilot, lambda: isinstance(app.screen, Question))
         await pilot.press("y")
@@ -192,7 +192,7 @@ async def test_ctrl_c_asks_to_stop_what_runs_and_says_how_to_leave_when_idle(pro
 
 async def test_leaving_asks_while_tasks_run(project: Path) -> None:
     async with screen(project, SLOW) as (app, pilot):
-        await enter(pilot, "slow")
+        await enter(pilot, "take your time")
         await until(pilot, lambda: app.session.running)
         await pilot.press("ctrl+d")
         await until(pilot, lambda: isinstance(app.screen, Question))
@@ -209,7 +209,7 @@ async def test_leaving_asks_while_tasks_run(project: Path) -> None:
 
 async def test_line_hands_the_running_session_over(project: Path) -> None:
     async with screen(project, SLOW) as (app, pilot):
-        await enter(pilot, "slow")
+        await enter(pilot, "take your time")
         await until(pilot, lambda: app.session.running)
         await enter(pilot, "/line")
         await until(pilot, lambda: not app.is_running)

@@ -181,6 +181,7 @@ def slashed(hint: str) -> str:
 def for_session(error: PmError) -> PmError:
     """The same error with its next step as it is typed at `pm>`."""
     error.next_step = slashed(error.next_step)
+    error.what = error.what.replace("did you mean pm ", "did you mean /")
     error.why = error.why.replace("usage: pm ", "usage: /").replace("did you mean pm ", "did you mean /")
     return error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -29,9 +29,11 @@ _ASCII = {
     ord("—"): "-",
     ord("→"): "->",
     ord("×"): "x",
-    ord("█"): "#",
     ord("│"): "|",
     ord("░"): ".",
+    ord("✓"): "v",
+    ord("✗"): "x",
+    **{ord(mark): digit for mark, digit in zip("▁▂▃▄▅▆▇█", ".:-=+*%#", strict=True)},
 }
 
 
@@ -66,6 +68,20 @@ def width_cut(text: str, columns: int) -> str:
         if used > columns:
             return text[: max(index - 1, 0)] + "…"
     return text
+
+
+_STRIP = {"PASS": "✓", "REJECT": "✗", "RETRY": "~"}
+
+
+def strip_text(verdicts: Iterable[str]) -> str:
+    """`✗✗✓`: the verdict of each iteration."""
+    return "".join(_STRIP.get(verdict, "?") for verdict in verdicts)
+
+
+def spark_text(values: Sequence[float]) -> str:
+    """`▁▃█`: each value against the largest one; empty for fewer than two."""
+    most = max(values, default=0)
+    return "".join("▁▂▃▄▅▆▇█"[round(7 * value / most)] for value in values) if most and len(values) > 1 else ""
 
 
 def count_text(number: int, noun: str) -> str:

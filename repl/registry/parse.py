@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(
             f"{self.command.name}: {message}",
-            why=f"usage: pm {self.command.usage}",
+            why=f"usage: pm {self.command.brief}",
             next_step=f"pm help {self.command.name}",
         )
 
@@ -151,7 +151,9 @@ def _mixes(command: Command) -> bool:
 def _refuse(parser: _Parser, word: str) -> NoReturn:
     command = parser.command
     if not word.startswith("-"):
-        parser.error(f"unexpected argument {word!r}")
+        known = [one.name for one in COMMANDS if not one.hidden]
+        like = nearest(f"{command.name} {word}", [name for name in known if name.startswith(f"{command.name} ")])
+        parser.error(f"unexpected argument {word!r}" + (f"; did you mean pm {like}?" if like else ""))
     like = nearest(word.split("=", 1)[0], [flag.name for flag in (*command.flags, *GLOBAL_FLAGS)])
     parser.error(f"unknown flag {word!r}" + (f"; did you mean {like}?" if like else ""))
 

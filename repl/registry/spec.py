@@ -85,6 +85,11 @@ class Command(NamedTuple):
         return self.palette or self.summary
 
     @property
+    def brief(self) -> str:
+        """`run PROMPT [flags]`: the usage on one line."""
+        return self._replace(flags=()).usage + (" [flags]" if self.flags else "")
+
+    @property
     def usage(self) -> str:
         """`run PROMPT [--executor NAME] …`, without the program's name."""
         parts = [self.name]

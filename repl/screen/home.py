@@ -16,7 +16,7 @@ from typing_extensions import override
 from repl.permissions import choices_text, question_text
 from repl.present.live import stream_lines
 from repl.present.progress import Progress, numbered
-from repl.present.text import cost_text, tokens_text
+from repl.present.text import cost_text, count_text, tokens_text
 from repl.screen.cells import shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
@@ -26,7 +26,7 @@ from repl.screen.prompt import Completions, HistoryScreen, Prompt
 from repl.screen.tasks import TaskKeys, TaskList, read_task
 from repl.screen.transcript import Transcript
 from tracer.catalog.tasks import TaskRow
-from tracer.clock import monotonic
+from tracer.clock import monotonic, now_iso
 
 
 def status_text(progress: Progress, *, now: float, budget: float | None = None) -> str:
@@ -62,6 +62,16 @@ def session_cost(rows: Sequence[TaskRow], started: Iterable[str]) -> str:
     costs = [row.cost_usd for row in rows if row.task_id in mine]
     known = [cost for cost in costs if cost is not None]
     return cost_text(sum(known) if known else None) if costs else ""
+
+
+def today_text(rows: Sequence[TaskRow]) -> str:
+    """`today 5 tasks, $0.31, 40 % rejected`: of all verdicts of the day's tasks; empty before the first."""
+    today = [row for row in rows if row.created_at[:10] == now_iso()[:10]]
+    verdicts = [one for row in today for one in row.judgments if one != "RETRY"]
+    rejected = f", {100 * verdicts.count('REJECT') // len(verdicts)} % rejected" if verdicts else ""
+    known = [row.cost_usd for row in today if row.cost_usd is not None]
+    money = f", {cost_text(sum(known))}" if known else ""
+    return f"today {count_text(len(today), 'task')}{money}{rejected}" if today else ""
 
 
 _NARROW = 100
@@ -195,6 +205,7 @@ class HomeScreen(TaskKeys):
             f"{running} running" if running else "",
             f"{len(self.desk.session.queue)} queued" if self.desk.session.queue else "",
             f"{unfinished} unfinished" if unfinished and not running else "",
+            today_text(self.all_rows),
         ]
         self._write("#home-top", head_text(f" pm · {shown(self.desk.session.folder.name)}", parts, self.size.width))
 

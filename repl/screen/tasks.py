@@ -28,7 +28,7 @@ from repl.present.answer import answer_lines
 from repl.present.blocks import block_lines
 from repl.present.progress import Progress, short_id
 from repl.present.task_blocks import question_block
-from repl.present.text import cost_text, one_line
+from repl.present.text import ascii_only, cost_text, one_line, seconds_text, spark_text, strip_text
 from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
@@ -42,6 +42,7 @@ from tracer.facts import fact_in
 from tracer.journal.reading import iter_lines, read_entries
 
 _MAX_FACTS: Final = 5_000
+_PICTURES, _WIDE = 62, 84  # columns of a list that shows verdicts as pictures, and tokens too
 _PANE: Final = 60  # columns of the pane beside the list
 
 
@@ -172,6 +173,13 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         word = f"{_WORDS.get(row.status, shown(row.status).lower()):<5} "
         cost = "" if row.cost_usd is None else cost_text(row.cost_usd)
         right = f"{row.iterations} it {cost:>7}" if width >= 34 else f"{row.iterations} it"
+        if width >= _PICTURES:
+            checked = {"verified": "ok", "failed": "no"}.get(row.verification, "")
+            spark = (
+                f" {spark_text(row.tokens[-5:]):<5} {seconds_text(row.worked_ms or None):>8}" if width >= _WIDE else ""
+            )
+            right = f"{strip_text(row.judgments[-5:]):<5} {checked:<2}{spark} {right}"
+            right = ascii_only(right) if self.app.has_class("-ascii") else right
         title = fit(shown(row.title), max(width - len(left) - len(word) - len(right) - 2, 0))
         tone = _MARKS.get(row.status, "dim")
         segments = [Segment(left), Segment(word, self._style(tone)), Segment(title), Segment(f" {right}")]

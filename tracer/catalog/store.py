@@ -114,6 +114,10 @@ def _chunking_plan(fold: dict[str, Any], fact: facts.ChunkingPlan) -> None:
 
 def _llm_response(fold: dict[str, Any], fact: facts.LlmResponse) -> None:
     cost = fact.cost_usd
+    fold["tokens"] = [*fold.get("tokens", ()), (fact.usage.total if fact.usage else None) or 0][-_ANSWERS:]
+    fold["worked"] = fold.get("worked", 0) + (fact.duration_ms or 0)
+    if fact.session_ref and fact.session_ref not in fold.setdefault("sessions", []):
+        fold["sessions"].append(fact.session_ref)
     if cost is None and fact.unbilled:
         return
     fold["cost"] = fold.get("cost", 0.0) + (cost or 0.0)
@@ -143,7 +147,7 @@ def _iteration_end(fold: dict[str, Any], fact: facts.IterationEnd) -> None:
 
 
 def _final_summary(fold: dict[str, Any], fact: facts.FinalSummary) -> None:
-    fold["final"], fold["reason"] = fact.status, fact.reason
+    fold["final"], fold["reason"], fold["verification"] = fact.status, fact.reason, fact.verification
     if fact.total_iterations is not None:
         fold["total"] = fact.total_iterations
     if fact.cost_usd is not None:
@@ -161,7 +165,8 @@ _HANDLERS: dict[type[facts.Entry], Callable[[dict[str, Any], Any], None]] = {
 }
 
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
+_ANSWERS = 32  # whose tokens a row shows
 _SETTLED_NS = 2_000_000_000
 _MARK = 64
 _SCHEMA = """
@@ -171,6 +176,7 @@ create table traces (
   created_at text not null, updated_at text not null, iterations integer not null, judgments text not null,
   cost_usd real, final_status text, reason text not null, awaiting integer not null, last_event text not null,
   damaged integer not null,
+  tokens text not null, worked_ms integer not null, verification text not null, sessions text not null,
   seq integer not null, offset integer not null, size integer not null, mtime_ns integer not null, fold text not null,
   primary key (number, task_id, ordinal)
 ) without rowid;
@@ -366,6 +372,10 @@ def _trace_row(
         int(awaiting(fold)),
         str(fold.get("last") or ""),
         fold.get("damaged", 0),
+        " ".join(map(str, fold.get("tokens", ()))),
+        fold.get("worked", 0),
+        fold.get("verification", ""),
+        "\n".join(fold.get("sessions", ())),
         seq,
         offset,
         size,
@@ -450,7 +460,7 @@ _SOURCES = (
         "select name, size, mtime_ns from traces where final_status is null",
         "delete from traces where name = ?",
         "select * from traces where name = ?",
-        "insert or replace into traces values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "insert or replace into traces values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         _trace_row,
     ),
     _Source(

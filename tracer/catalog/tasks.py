@@ -20,7 +20,8 @@ class TaskRow(NamedTuple):
     """One task as its newest trace tells it. Times are the facts' own (ISO 8601, UTC); `cost_usd` None is unknown.
 
     `status`: RUNNING, AWAITING_RESPONSE, UNFINISHED (no process holds it), COMPLETE, INCOMPLETE, ERROR or CANCELLED.
-    `trace_file` is the newest file's path; `older_files` how many earlier ones it continues.
+    `trace_file` is the newest file's path; `older_files` how many earlier ones it continues. `tokens` are those of each
+    answer, `worked_ms` what they took, `sessions` the agent's own that they came from.
     """
 
     task_id: str
@@ -39,11 +40,15 @@ class TaskRow(NamedTuple):
     damaged: int
     trace_file: str
     older_files: int
+    tokens: tuple[int, ...] = ()
+    worked_ms: int = 0
+    verification: str = ""
+    sessions: tuple[str, ...] = ()
 
 
 _TASKS_SQL = """
 select task_id, title, final_status, awaiting, iterations, judgments, cost_usd, updated_at, executor, model, reason,
-       last_event, seq, damaged, name,
+       last_event, seq, damaged, name, tokens, worked_ms, verification, sessions,
        (select min(created_at) from traces o where o.number = t.number and o.task_id = t.task_id) as created_at,
        (select count(*) - 1 from traces o where o.number = t.number and o.task_id = t.task_id) as older
 from traces t
@@ -83,7 +88,7 @@ def list_tasks(
 def _task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
     """One found row; a task without an end is asked for its writer."""
     (task_id, title, final, waits, iterations, judgments, cost, updated, executor, model, reason) = found[:11]
-    last_event, facts, damaged, name, created, older = found[11:]
+    last_event, facts, damaged, name, tokens, worked_ms, verification, sessions, created, older = found[11:]
     status = final or ("AWAITING_RESPONSE" if waits else "")
     if not status:
         status = "UNFINISHED" if place.writer_of(task_id) is None else "RUNNING"
@@ -91,5 +96,6 @@ def _task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
     verdicts = tuple(judgments.split("\n")) if judgments else ()
     return TaskRow(
         task_id, title, status, iterations, verdicts, cost, created, updated, executor, model, reason, last_event,
-        facts, damaged, path, older,
+        facts, damaged, path, older, tuple(map(int, tokens.split())), worked_ms, verification,
+        tuple(sessions.split("\n")) if sessions else (),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from repl.present.changed_files import files_text
-from repl.present.text import age_text, cost_text, one_line, width_cut
+from repl.present.text import age_text, cost_text, one_line, seconds_text, spark_text, strip_text, width_cut
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.clock import from_epoch_ms, now_epoch_ms, parse_duration
 from tracer.errors import UsageError
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from repl.context import Context
     from runner.core.task import Isolated
 
-_TITLE = 44
+_TITLE = 44  # where there is no terminal
+_WIDE = 120
 
 
 def tasks(context: Context, arguments: Namespace) -> int:
@@ -55,11 +56,18 @@ def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
         return []
     now = now_epoch_ms()
     width = max(len(row.task_id) for row in rows)
-    lines = [f"{'#':>4}  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  title"]
+    wide = columns >= _WIDE
+    more = f"{'verdicts':<10}  {'tokens':<8}  {'time':>9}  {'agent':<10}  " if wide else ""
+    lines = [f"{'#':>4}  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  {more}title"]
     for number, row in enumerate(rows, 1):
         age = age_text(now - epoch_ms_of(row.updated_at))
         cost = cost_text(row.cost_usd).removeprefix("cost ")
         head = f"{number:>4}  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}  {cost:>9}  {age:>7}"
+        if wide:
+            strip, spark = strip_text(row.judgments[-8:]), spark_text(row.tokens[-8:])
+            checked = {"verified": " ✓", "failed": " ✗"}.get(row.verification, "")
+            agent = width_cut(one_line(row.executor), 10)
+            head += f"  {strip + checked:<10}  {spark:<8}  {seconds_text(row.worked_ms or None):>9}  {agent:<10}"
         room = max(columns - len(head) - 3, 8) if columns else _TITLE
         lines.append(f"{head}  {width_cut(one_line(row.title), room)}")
     return lines

@@ -44,6 +44,10 @@ def fixture_folder() -> Path:
 
 async def demo(context: Context, arguments: Namespace) -> int:
     fixture = fixture_folder()
+    if arguments.show_script:
+        context.output.data((fixture / "script.jsonl").read_bytes())
+        context.output.ended = True
+        return 0
     folder = Path(tempfile.mkdtemp(prefix="pm-demo-"))
     try:
         for name in ("broken_module.py", "test_login.py"):

@@ -61,6 +61,15 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         exits=(8,),
     ),
     Command(
+        "sessions cost", "sessions", "show what agents cost, tasks and distilled sessions alike, with a plot",
+        "repl.commands.sessions.cost:cost", "pm sessions cost --by model --since 30d",
+        flags=(
+            Flag("--by", "one line for each (default day)", "WHAT", choices=("day", "project", "model", "task")),
+            Flag("--since", "only what ended since (30d, 2h, 2026-01-31)", "WHEN"),
+        ),
+        exits=(8,), description="A model without a known price is n/a, never 0. pm distill --all adds other sessions.",
+    ),
+    Command(
         "admin reindex", "admin", "rebuild the catalogue from the traces", "repl.commands.sessions.listing:reindex",
         "pm admin reindex", exits=(8,),
     ),

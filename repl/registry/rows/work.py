@@ -244,7 +244,11 @@ TASK_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "demo", "setup", "watch a bad answer be rejected and corrected; needs no key and no network",
-        "repl.commands.work.demo:demo", "pm demo", flags=(Flag("--keep", "keep the folder to look around in"),),
+        "repl.commands.work.demo:demo", "pm demo",
+        flags=(
+            Flag("--keep", "keep the folder to look around in"),
+            Flag("--show-script", "print the script of its answers: the format of run --script"),
+        ),
         exits=(1, 8),
     ),
 )

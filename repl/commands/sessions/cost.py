@@ -1,0 +1,82 @@
+"""`pm sessions cost`: what agents cost, pm's own tasks and distilled sessions alike, as a table with bars."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+from repl.commands.look.tasks import since_iso
+from repl.present.text import cost_text, count_text, one_line, tokens_text, width_cut
+from tracer.catalog.agentic import list_agentic
+from tracer.catalog.tasks import list_tasks
+from tracer.prices import price_source
+
+if TYPE_CHECKING:
+    from repl.context import Context
+
+_BAR, _NAME = 30, 32
+
+
+class _Spent(NamedTuple):
+    """One task or session; `usd` None is unknown, `tokens` None not told."""
+
+    day: str
+    project: str
+    model: str
+    task: str
+    usd: float | None
+    tokens: int | None
+
+
+def cost(context: Context, arguments: Namespace) -> int:
+    by, since = arguments.by or "day", since_iso(arguments.since) if arguments.since else None
+    groups: dict[str, list[_Spent]] = {}
+    for spent in _spent(context, since):
+        groups.setdefault(getattr(spent, by) or "n/a", []).append(spent)
+    names = sorted(groups) if by == "day" else sorted(groups, key=lambda name: -(_usd(groups[name]) or 0))
+    most = max((_usd(each) or 0 for each in groups.values()), default=0)
+    output = context.output
+    for name in names:
+        each, usd = groups[name], _usd(groups[name])
+        bar = "█" * round(_BAR * (usd or 0) / most) if most else ""
+        unknown = sum(one.usd is None for one in each)
+        tokens = sum(one.tokens or 0 for one in each)
+        parts = [count_text(len(each), "run"), tokens_text(tokens, short=True) if tokens else ""]
+        parts += [f"{unknown} n/a" if unknown and usd is not None else ""]
+        told = cost_text(usd).removeprefix("cost ")
+        shown = width_cut(one_line(name), _NAME)
+        output.line(f"{shown:<{_NAME}} {told:>9}  {bar:<{_BAR}}  {', '.join(filter(None, parts))}".rstrip())
+    every = [one for each in groups.values() for one in each]
+    if not every:
+        output.note("nothing has cost anything yet   pm distill --all counts what agents did by themselves")
+    else:
+        output.line(
+            f"{'all':<{_NAME}} {cost_text(_usd(every)).removeprefix('cost '):>9}  {count_text(len(every), 'run')}"
+        )
+    for source in sorted({source for one in every if (source := price_source(one.model))}):
+        output.note(f"  prices: {source}; models that are not there are n/a")
+    rows = [{by: name, "usd": _usd(groups[name]), "runs": len(groups[name])} for name in names]
+    output.result("sessions cost", {"by": by, "rows": rows, "usd": _usd(every)})
+    return 0
+
+
+def _spent(context: Context, since: str | None) -> Iterator[_Spent]:
+    """Every task, and every distilled session that is none of a task's."""
+    state_dir, seen = context.state_dir, set[str]()
+    project = state_dir.project.name
+    for row in list_tasks(state_dir):
+        seen.update(row.sessions)
+        if since is None or row.updated_at >= since:
+            model = row.model or row.executor
+            yield _Spent(row.created_at[:10], project, model, row.task_id, row.cost_usd, sum(row.tokens))
+    for session in list_agentic(state_dir, since=since):
+        if not any(session.session_id and ref.endswith(session.session_id) for ref in seen):
+            name = session.label or PurePath(session.path).stem
+            yield _Spent(session.ts[:10], project, session.model, name, session.cost_usd, None)
+
+
+def _usd(spent: list[_Spent]) -> float | None:
+    known = [one.usd for one in spent if one.usd is not None]
+    return sum(known) if known else None

@@ -278,6 +278,8 @@ _TAP: Final = re.compile(
     r"^(?P<indent> *)(?:(?P<ok>ok|not ok)\b[ \t]*\d*[ \t]*(?:- )?(?P<name>[^#\n]*)(?P<directive>#.*)?"
     r"|1\.\.(?P<plan>\d+)|(?P<bail>Bail out!).*)$"
 )
+# tape names a test in a comment and reports its assertions, most by the same default name.
+_TAPE: Final = re.compile(r"\A(?!(?s:.*)^ *# Subtest)(?s:.*)^# pass +\d+$", re.MULTILINE)
 _ESCAPES: Final = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -286,7 +288,10 @@ def tap_report(text: str) -> TestReport | None:
     points: dict[int, int] = {}  # for each depth: how many points were seen, less what the plan says
     inner: dict[int, list[CaseResult]] = {}
     complete, planned = True, False
+    grouped, group = _TAPE.match(text) is not None, ""
     for line in text.split("\n"):
+        if grouped and line.startswith("# "):
+            group = line[2:].strip()
         match = _TAP.match(line.rstrip())
         if match is None:
             continue
@@ -301,6 +306,7 @@ def tap_report(text: str) -> TestReport | None:
             points[depth] = points.get(depth, 0) + 1
             complete = complete and points.pop(depth + 1, 0) == 0
             own = _tap_cases(match, inner.pop(depth + 1, []))
+            own = [case._replace(id=group[:_NAME]) for case in own] if group else own
             inner.setdefault(depth, []).extend(own)
     if not planned:
         return None

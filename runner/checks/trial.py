@@ -50,6 +50,7 @@ from tracer.clock import monotonic
 
 _CACHE = Path("control") / "base-tests"
 _KEPT = 32
+_NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
 _NARROW_S = 20.0
 _TRIED_S = 20.0
 _MOST_TRIED_S = 90.0
@@ -67,9 +68,18 @@ class BaseRun(NamedTuple):
     reached: Mapping[str, Sequence[str]] = {}
 
     @property
+    def could_not_begin(self) -> bool:
+        """Whether a shell found no program to run."""
+        return self.run.exit_code in _NOT_BEGUN and not self.run.report.tests
+
+    @property
     def not_verified(self) -> NotVerified | None:
         """Why this suite can show nothing here; one without tests may get its first ones."""
         told = self.run.not_verified
+        if told is None and self.could_not_begin:
+            last = self.run.output_tail.strip().rpartition("\n")[2]
+            why = f"the test command cannot run here ({last[:200]})"
+            return NotVerified(why=why, next="make it run, or name another: --test CMD")
         return None if self.run.reading == "no_tests" and self.run.doubt is None else told
 
 
@@ -279,7 +289,7 @@ class Trials:
             old = (*found.product, *found.new_tests, *found.tests) if policy == "change" else found.product
             async with self._copy(base, files, keep=old, written=found.written) as copy:
                 run_a = await self._twice(command, copy, limit_s)
-            evidence = _held_against(evidence, there, run_a, run[0].report.failing, found, policy)
+            evidence = _held_against(evidence, there, run_a, run[0].report, found, policy)
         if evidence.new and not evidence.failing and before is not None:
             idle = await self._idle(command, before, base, files, found, limit_s)
             evidence = replace(evidence, idle=idle)
@@ -416,7 +426,7 @@ class Trials:
 
     def _keep(self, key: str, made: BaseRun) -> None:
         folder = self._state_dir / _CACHE
-        if made.run.not_verified is not None:
+        if made.not_verified is not None or made.run.not_verified is not None:
             return  # what could not run may be mended at any time
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         durable.replace(folder / f"{key}.json", json.dumps([asdict(made.run), *made[1:]]).encode())
@@ -465,6 +475,8 @@ def _evidence(command: str, before: BaseRun, ran: tuple[CommandRun, bool], found
     failing = (*change.broken, *change.new_failing)
     only_old = bool(change.still_failing) and not failing and set(now.failing) <= set(change.still_failing)
     fault = "" if run.outcome != "failed" or failing or only_old else _fault(run)
+    if fault and run.exit_code == before.run.exit_code and before.could_not_begin:
+        told, fault = before.not_verified, ""
     evidence = TestEvidence(
         command=run.command,
         passed=counts["passed"],
@@ -490,21 +502,23 @@ def _held_against(
     evidence: TestEvidence,
     before: BaseRun,
     ran: tuple[CommandRun, bool],
-    failing: Sequence[str],
+    left: TestReport,
     found: Sorted,
     policy: str,
 ) -> TestEvidence:
-    """The same with what run A says: with tests and harness as they were. `failing` are those that fail in run B."""
+    """The same with what run A says: with tests and harness as they were. `left` is the report of run B."""
     run, _ = ran
     change = compare(before.run.report, run.report)
-    made_green = (name for name in change.still_failing if name not in failing)
+    made_green = (name for name in change.still_failing if name not in left.failing)
     broken = tuple(dict.fromkeys((*change.broken, *change.gone, *made_green)))
     if not broken:
         if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
             return replace(evidence, fault=f"{_fault(run)}, with tests and harness as before the task")
         return replace(evidence, not_verified=evidence.not_verified or run.not_verified)
     changed = [file.path for file in found.tests]
-    elsewhere = [name for name in broken if not _stands_in(name, run, before, changed)]
+    # A test that is skipped instead expects nothing else: it was silenced.
+    muted = (name for name in broken if left.outcomes.get(name) == "skipped")
+    elsewhere = [*muted, *(name for name in broken if not _stands_in(name, run, before, changed))]
     passes = not evidence.failing and not evidence.fault and evidence.not_verified is None and evidence.passed
     if policy == "add" and passes and not elsewhere and not (found.harness or found.steering or found.written):
         return replace(evidence, expectations=tuple(expectations(found.tests)), removed=())
@@ -514,7 +528,9 @@ def _held_against(
 def _stands_in(name: str, run: CommandRun, before: BaseRun, changed: Sequence[str]) -> bool:
     """Whether a test stands in one of these files, as far as a report tells; where none does, in one of them if any."""
     cases = {case.id: case for case in (*before.run.report.tests, *run.report.tests)}
-    place = cases[name].file or name.partition("::")[0]
+    place = cases[name].file or name.rpartition("::")[0].partition("::")[0]
+    if not place:
+        return bool(changed)
     stem = place.replace(".", "/") if "/" not in place and not place.endswith(tuple(_ENDINGS)) else place
     return any(
         path == place or path.rpartition(".")[0].endswith(stem) or path.startswith(f"{place}/") for path in changed

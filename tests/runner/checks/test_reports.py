@@ -127,6 +127,21 @@ FAIL\tm/a\t0.003s
 ?   \tm/none\t[no test files]
 FAIL\tm/b [build failed]
 """
+_TAPE = """TAP version 13
+# nums
+not ok 1 should be equal
+  ---
+    operator: equal
+  ...
+ok 2 should be equal
+# already a number
+ok 3 should be equal
+
+1..3
+# tests 3
+# pass  2
+# fail  1
+"""
 _TAP = """TAP version 13
 # Subtest: sums
     # Subtest: adds
@@ -176,6 +191,7 @@ Ran 2 tests in 0.001s
     ("text", "outcomes"),
     [
         (_GO_TEXT, {"m/a::TestA": "failed", "m/a::TestA/one": "failed", "m/a::TestB": "skipped", "m/b": "error"}),
+        (_TAPE, {"nums": "failed", "already a number": "passed"}),
         (_TAP, {"sums > adds": "passed", "sums > carries": "failed", "alone": "skipped"}),
         (_LIBTEST, {"tests::adds": "passed", "tests::carries": "failed", "tests::slow": "skipped"}),
         (_NEXTEST, {"calc tests::adds": "passed", "calc tests::carries": "failed"}),
@@ -184,7 +200,7 @@ Ran 2 tests in 0.001s
         (_UNITTEST, {"test_adds (test_sum.SumTest.test_adds)": "passed",
                      "test_carries (test_sum.SumTest.test_carries)": "failed"}),
     ],
-    ids=["go", "tap", "libtest", "nextest", "ctest", "minitest", "unittest"],
+    ids=["go", "tape", "tap", "libtest", "nextest", "ctest", "minitest", "unittest"],
 )  # fmt: skip
 def test_the_output_of_runners_is_read(text: str, outcomes: dict[str, str]) -> None:
     assert _said(text) == outcomes

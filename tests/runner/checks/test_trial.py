@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -300,6 +301,57 @@ async def test_a_test_that_failed_before_counts_where_it_concerns_the_task(
     assert finding.passed == (not unfixed)
     assert finding.not_verified is None
     assert ("fail as before the task" in finding.reason) == (not unfixed)
+
+
+MISSING = CommandRun(command="t", exit_code=127, reading="no_report", output_tail="bash: .venv/bin/python: not there\n")
+FAILS = CommandRun(
+    command="t", exit_code=1, reading="read", report=TestReport((CaseResult("tests.test_a::t", "failed"),))
+)
+MUTED = replace(
+    FAILS,
+    exit_code=0,
+    report=TestReport((CaseResult("tests.test_a::t", "skipped"), CaseResult("tests.test_a::u", "passed"))),
+)
+
+
+@pytest.mark.parametrize(
+    ("runs", "change", "passed", "told"),
+    [
+        (
+            [MISSING] * 4,
+            {"a.py": "A = 2\n"},
+            True,
+            "the test command cannot run here (bash: .venv/bin/python: not there)",
+        ),
+        ([FAILS, MUTED, FAILS, FAILS], {"tests/test_a.py": "# skipped\n"}, False, ""),
+    ],
+    ids=["cannot run", "silenced"],
+)
+async def test_a_suite_that_cannot_run_is_not_held_against_the_task_and_a_silenced_test_is(
+    tmp_path: Path, runs: list[CommandRun], change: dict[str, str], passed: bool, told: str
+) -> None:
+    (tmp_path / "tests").mkdir()
+    for name in ("a.py", "tests/test_a.py"):
+        (tmp_path / name).write_text("A = 1\n")
+    coming = iter(runs)
+
+    async def run(_command: str, _copy: CleanCopy | None, _limit_s: float) -> CommandRun:
+        return next(coming)
+
+    workspace = opened(tmp_path)
+    trials = Trials(workspace, state_dir=tmp_path / ".pm-orchestrator", run=run)
+    base = await workspace.baseline("task-001/0")
+    before = await trials.before("t", base, limit_s=60)
+    assert (before.not_verified.why if before.not_verified else "") == told
+    for name, text in change.items():
+        (tmp_path / name).write_text(text)
+    files = (await workspace.changes(base)).files
+    command = PlannedCommand(kind="test", command="t", origin="given")
+    found = await trials.weigh(command, base, files, policy="add", limit_s=lambda: 60.0)
+    finding = q7_test(Evidence(request="x", answer="", files=files, tests=found))
+    assert finding.passed is passed
+    assert (finding.not_verified.why if finding.not_verified else "") == told
+    assert not finding.needs_person
 
 
 @pytest.mark.parametrize(

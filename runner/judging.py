@@ -28,7 +28,8 @@ from runner.checks.evidence import (
     task_trials,
 )
 from runner.checks.strength import Step, strength_criterion
-from runner.checks.trial import BaseRun, Trials
+from runner.checks.trial import Trials
+from runner.checks.weighing import BaseRun
 from runner.core.request import Request
 from runner.core.state import NO_ANSWER, TaskState
 from runner.core.steps import Judge

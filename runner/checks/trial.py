@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from runner.checks.bought import Run, changed_packages, stubbed, texts_of_tests, try_out
 from runner.checks.clean_copy import (
@@ -31,10 +31,7 @@ from runner.checks.harness import (
     Sorted,
     answers_held,
     concerns,
-    expectations,
     lines_of,
-    looks_for_runner,
-    never_unequal,
     place_of,
     replaces_things,
     sort_changes,
@@ -43,6 +40,7 @@ from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
+from runner.checks.weighing import BaseRun, evidence_of, held_against, is_lost, new_passing
 from runner.gate.criterion import ChangedFile, NotVerified, Strength, TestEvidence
 from runner.gate.file_roles import is_test_file
 from tracer import durable
@@ -50,37 +48,10 @@ from tracer.clock import monotonic
 
 _CACHE = Path("control") / "base-tests"
 _KEPT = 32
-_NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
 _NARROW_S = 20.0
 _TRIED_S = 20.0
 _MOST_TRIED_S = 90.0
 _LEFT_ALONE = NotVerified(why="tests changed and no clean copy to hold the old ones against", next="pm doctor")
-
-
-class BaseRun(NamedTuple):
-    """The tests before the task. `not_isolated` says why they ran in the folder itself.
-
-    `reached`: by path, the test files that ran it, where the run itself measured that.
-    """
-
-    run: CommandRun
-    not_isolated: str = ""
-    reached: Mapping[str, Sequence[str]] = {}
-
-    @property
-    def could_not_begin(self) -> bool:
-        """Whether a shell found no program to run."""
-        return self.run.exit_code in _NOT_BEGUN and not self.run.report.tests
-
-    @property
-    def not_verified(self) -> NotVerified | None:
-        """Why this suite can show nothing here; one without tests may get its first ones."""
-        told = self.run.not_verified
-        if told is None and self.could_not_begin:
-            last = self.run.output_tail.strip().rpartition("\n")[2]
-            why = f"the test command cannot run here ({last[:200]})"
-            return NotVerified(why=why, next="make it run, or name another: --test CMD")
-        return None if self.run.reading == "no_tests" and self.run.doubt is None else told
 
 
 class Trials:
@@ -123,11 +94,11 @@ class Trials:
                 )
         except NoCleanCopyError as error:
             return BaseRun(await self._run(command, None, limit_s), error.what)
-        if changed or not _is_lost(run):
+        if changed or not is_lost(run):
             return BaseRun(run, reached=reached)
         # What does not run in a copy may need what git ignores: then the folder itself, and that is said.
         here: CommandRun = await self._run(command, None, limit_s)
-        return BaseRun(run) if _is_lost(here) else BaseRun(here, "its tests do not run in a clean copy")
+        return BaseRun(run) if is_lost(here) else BaseRun(here, "its tests do not run in a clean copy")
 
     async def weigh(
         self,
@@ -265,7 +236,7 @@ class Trials:
         self, command: str, before: BaseRun, found: Sorted, policy: str, limit_s: Callable[[], float]
     ) -> TestEvidence:
         run = await self._twice(command, None, limit_s)
-        evidence = _evidence(command, before, run, found, policy)
+        evidence = evidence_of(command, before, run, found, policy)
         evidence = replace(evidence, not_isolated=before.not_isolated)
         if found.touched and policy != "change" and not evidence.failing and not evidence.fault:
             return replace(evidence, not_verified=_LEFT_ALONE)
@@ -284,12 +255,12 @@ class Trials:
         there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
         async with self._copy(base, files, keep=files) as copy:
             run = await self._reached_first(command, there, copy, files, limit_s)
-        evidence = _evidence(command, there, run, found, policy)
+        evidence = evidence_of(command, there, run, found, policy)
         if found.touched and run[0].command == command:
             old = (*found.product, *found.new_tests, *found.tests) if policy == "change" else found.product
             async with self._copy(base, files, keep=old, written=found.written) as copy:
                 run_a = await self._twice(command, copy, limit_s)
-            evidence = _held_against(evidence, there, run_a, run[0].report, found, policy)
+            evidence = held_against(evidence, there, run_a, run[0].report, found, policy)
         if evidence.new and not evidence.failing and before is not None:
             idle = await self._idle(command, before, base, files, found, limit_s)
             evidence = replace(evidence, idle=idle)
@@ -356,14 +327,14 @@ class Trials:
             if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
                 return ()
             run: CommandRun = await self._run(narrow or command, copy, limit_s())
-        idle = _new_passing(before, run)
+        idle = new_passing(before, run)
         own = [file for file in (*found.new_tests, *found.tests) if replaces_things(file)]
         stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
         if stubs:  # what passes with nothing behind it tests its own mock
             async with self._copy(base, files, keep=files, written=stubs) as copy:
                 run = await self._run(narrow or command, copy, limit_s())
             texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
-            cases = (case for case in run.report.tests if case.id in _new_passing(before, run))
+            cases = (case for case in run.report.tests if case.id in new_passing(before, run))
             idle |= {case.id: None for case in cases if place_of(case, texts)}
         return tuple(idle)
 
@@ -449,100 +420,3 @@ def _outcome(run: CommandRun) -> Outcome:
     if run.timed_out or run.outcome == "passed":
         return "timeout" if run.timed_out else "passed"
     return "failed" if any(case.outcome == "failed" for case in run.report.tests) else "broken"
-
-
-def _new_passing(before: BaseRun, run: CommandRun) -> dict[str, None]:
-    new = compare(before.run.report, run.report).new
-    return dict.fromkeys(name for name in new if run.report.outcomes[name] == "passed")
-
-
-def _is_lost(run: CommandRun) -> bool:
-    """Whether a run shows not one test that passes: the suite could not work where it ran."""
-    return not any(test.outcome == "passed" for test in run.report.tests) and run.exit_code != 0
-
-
-def _evidence(command: str, before: BaseRun, ran: tuple[CommandRun, bool], found: Sorted, policy: str) -> TestEvidence:
-    """What one run says: of everything as the task left it."""
-    run, flaky = ran
-    was, now = before.run.report, run.report
-    if run.command != command:  # only the tests that reach the change were run
-        was = replace(was, tests=tuple(case for case in was.tests if case.id in now.outcomes))
-    change = compare(was, now)
-    counts = now.counts
-    told = run.not_verified
-    if told is None and run.outcome == "passed" and before.run.reading == "read" and not now.tests:
-        told = NotVerified(why="the tests reported nothing this time", next="pm show, then run them yourself")
-    failing = (*change.broken, *change.new_failing)
-    only_old = bool(change.still_failing) and not failing and set(now.failing) <= set(change.still_failing)
-    fault = "" if run.outcome != "failed" or failing or only_old else _fault(run)
-    if fault and run.exit_code == before.run.exit_code and before.could_not_begin:
-        told, fault = before.not_verified, ""
-    evidence = TestEvidence(
-        command=run.command,
-        passed=counts["passed"],
-        failed=counts["failed"] + counts["error"],
-        skipped=counts["skipped"],
-        new=len([name for name in change.new if now.outcomes[name] == "passed"]),
-        failing=failing,
-        removed=() if policy == "change" else (*change.gone, *change.muted),
-        still_failing=change.still_failing if only_old else (),
-        harness=tuple(file.path for file in (*found.harness, *found.steering)) + tuple(found.written),
-        bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
-        fault=fault,
-        output_tail=run.output_tail,
-        flaky=flaky,
-        not_verified=told,
-    )
-    if only_old and not counts["passed"]:
-        return replace(evidence, unfixed=change.still_failing, still_failing=())  # nothing that this task can show
-    return evidence
-
-
-def _held_against(
-    evidence: TestEvidence,
-    before: BaseRun,
-    ran: tuple[CommandRun, bool],
-    left: TestReport,
-    found: Sorted,
-    policy: str,
-) -> TestEvidence:
-    """The same with what run A says: with tests and harness as they were. `left` is the report of run B."""
-    run, _ = ran
-    change = compare(before.run.report, run.report)
-    made_green = (name for name in change.still_failing if name not in left.failing)
-    broken = tuple(dict.fromkeys((*change.broken, *change.gone, *made_green)))
-    if not broken:
-        if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
-            return replace(evidence, fault=f"{_fault(run)}, with tests and harness as before the task")
-        return replace(evidence, not_verified=evidence.not_verified or run.not_verified)
-    changed = [file.path for file in found.tests]
-    # A test that is skipped instead expects nothing else: it was silenced.
-    muted = (name for name in broken if left.outcomes.get(name) == "skipped")
-    elsewhere = [*muted, *(name for name in broken if not _stands_in(name, run, before, changed))]
-    passes = not evidence.failing and not evidence.fault and evidence.not_verified is None and evidence.passed
-    if policy == "add" and passes and not elsewhere and not (found.harness or found.steering or found.written):
-        return replace(evidence, expectations=tuple(expectations(found.tests)), removed=())
-    return replace(evidence, broken=broken)
-
-
-def _stands_in(name: str, run: CommandRun, before: BaseRun, changed: Sequence[str]) -> bool:
-    """Whether a test stands in one of these files, as far as a report tells; where none does, in one of them if any."""
-    cases = {case.id: case for case in (*before.run.report.tests, *run.report.tests)}
-    place = cases[name].file or name.rpartition("::")[0].partition("::")[0]
-    if not place:
-        return bool(changed)
-    stem = place.replace(".", "/") if "/" not in place and not place.endswith(tuple(_ENDINGS)) else place
-    return any(
-        path == place or path.rpartition(".")[0].endswith(stem) or path.startswith(f"{place}/") for path in changed
-    )
-
-
-_ENDINGS = (".py", ".js", ".ts", ".mjs", ".cjs", ".tsx", ".jsx", ".rb", ".php", ".go", ".rs", ".java", ".t")
-
-
-def _fault(run: CommandRun) -> str:
-    if run.timed_out:
-        return f"{run.command}: stopped after {run.duration_s:.0f} s"
-    return (
-        f"{run.command} exited {run.exit_code}" if run.exit_code is not None else f"{run.command} did not end by itself"
-    )

@@ -1,0 +1,139 @@
+"""What runs of the tests say: of the base, of the change, and of the change with the tests as they were. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal
+from runner.checks.reports import CommandRun, TestReport, compare
+from runner.gate.criterion import NotVerified, TestEvidence
+
+_NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
+
+
+class BaseRun(NamedTuple):
+    """The tests before the task. `not_isolated` says why they ran in the folder itself.
+
+    `reached`: by path, the test files that ran it, where the run itself measured that.
+    """
+
+    run: CommandRun
+    not_isolated: str = ""
+    reached: Mapping[str, Sequence[str]] = {}
+
+    @property
+    def could_not_begin(self) -> bool:
+        """Whether a shell found no program to run."""
+        return self.run.exit_code in _NOT_BEGUN and not self.run.report.tests
+
+    @property
+    def not_verified(self) -> NotVerified | None:
+        """Why this suite can show nothing here; one without tests may get its first ones."""
+        told = self.run.not_verified
+        if told is None and self.could_not_begin:
+            last = self.run.output_tail.strip().rpartition("\n")[2]
+            why = f"the test command cannot run here ({last[:200]})"
+            return NotVerified(why=why, next="make it run, or name another: --test CMD")
+        return None if self.run.reading == "no_tests" and self.run.doubt is None else told
+
+
+def new_passing(before: BaseRun, run: CommandRun) -> dict[str, None]:
+    """The tests that were not there before and pass."""
+    new = compare(before.run.report, run.report).new
+    return dict.fromkeys(name for name in new if run.report.outcomes[name] == "passed")
+
+
+def is_lost(run: CommandRun) -> bool:
+    """Whether a run shows not one test that passes: the suite could not work where it ran."""
+    return not any(test.outcome == "passed" for test in run.report.tests) and run.exit_code != 0
+
+
+def evidence_of(
+    command: str, before: BaseRun, ran: tuple[CommandRun, bool], found: Sorted, policy: str
+) -> TestEvidence:
+    """What one run says: of everything as the task left it."""
+    run, flaky = ran
+    was, now = before.run.report, run.report
+    if run.command != command:  # only the tests that reach the change were run
+        was = replace(was, tests=tuple(case for case in was.tests if case.id in now.outcomes))
+    change = compare(was, now)
+    counts = now.counts
+    told = run.not_verified
+    if told is None and run.outcome == "passed" and before.run.reading == "read" and not now.tests:
+        told = NotVerified(why="the tests reported nothing this time", next="pm show, then run them yourself")
+    failing = (*change.broken, *change.new_failing)
+    only_old = bool(change.still_failing) and not failing and set(now.failing) <= set(change.still_failing)
+    fault = "" if run.outcome != "failed" or failing or only_old else _fault(run)
+    if fault and run.exit_code == before.run.exit_code and before.could_not_begin:
+        told, fault = before.not_verified, ""
+    evidence = TestEvidence(
+        command=run.command,
+        passed=counts["passed"],
+        failed=counts["failed"] + counts["error"],
+        skipped=counts["skipped"],
+        new=len([name for name in change.new if now.outcomes[name] == "passed"]),
+        failing=failing,
+        removed=() if policy == "change" else (*change.gone, *change.muted),
+        still_failing=change.still_failing if only_old else (),
+        harness=tuple(file.path for file in (*found.harness, *found.steering)) + tuple(found.written),
+        bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
+        fault=fault,
+        output_tail=run.output_tail,
+        flaky=flaky,
+        not_verified=told,
+    )
+    if only_old and not counts["passed"]:
+        return replace(evidence, unfixed=change.still_failing, still_failing=())  # nothing that this task can show
+    return evidence
+
+
+def held_against(
+    evidence: TestEvidence,
+    before: BaseRun,
+    ran: tuple[CommandRun, bool],
+    left: TestReport,
+    found: Sorted,
+    policy: str,
+) -> TestEvidence:
+    """The same with what run A says: with tests and harness as they were. `left` is the report of run B."""
+    run, _ = ran
+    change = compare(before.run.report, run.report)
+    made_green = (name for name in change.still_failing if name not in left.failing)
+    broken = tuple(dict.fromkeys((*change.broken, *change.gone, *made_green)))
+    if not broken:
+        if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
+            return replace(evidence, fault=f"{_fault(run)}, with tests and harness as before the task")
+        return replace(evidence, not_verified=evidence.not_verified or run.not_verified)
+    changed = [file.path for file in found.tests]
+    # A test that is skipped instead expects nothing else: it was silenced.
+    muted = (name for name in broken if left.outcomes.get(name) == "skipped")
+    elsewhere = [*muted, *(name for name in broken if not _stands_in(name, run, before, changed))]
+    passes = not evidence.failing and not evidence.fault and evidence.not_verified is None and evidence.passed
+    if policy == "add" and passes and not elsewhere and not (found.harness or found.steering or found.written):
+        return replace(evidence, expectations=tuple(expectations(found.tests)), removed=())
+    return replace(evidence, broken=broken)
+
+
+def _stands_in(name: str, run: CommandRun, before: BaseRun, changed: Sequence[str]) -> bool:
+    """Whether a test stands in one of these files, as far as a report tells; where none does, in one of them if any."""
+    cases = {case.id: case for case in (*before.run.report.tests, *run.report.tests)}
+    place = cases[name].file or name.rpartition("::")[0].partition("::")[0]
+    if not place:
+        return bool(changed)
+    stem = place.replace(".", "/") if "/" not in place and not place.endswith(tuple(_ENDINGS)) else place
+    return any(
+        path == place or path.rpartition(".")[0].endswith(stem) or path.startswith(f"{place}/") for path in changed
+    )
+
+
+_ENDINGS = (".py", ".js", ".ts", ".mjs", ".cjs", ".tsx", ".jsx", ".rb", ".php", ".go", ".rs", ".java", ".t")
+
+
+def _fault(run: CommandRun) -> str:
+    if run.timed_out:
+        return f"{run.command}: stopped after {run.duration_s:.0f} s"
+    return (
+        f"{run.command} exited {run.exit_code}" if run.exit_code is not None else f"{run.command} did not end by itself"
+    )

@@ -23,7 +23,7 @@ from service.ingest import LaneApp
 from service.pages import capture, insights, task
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
-from service.security import Gate, OneTimeCodes
+from service.security import Gate, Session
 from service.state import ServiceState, state_of
 from tracer.errors import UnavailableError, needs_extra
 from tracer.statedir import StateDir
@@ -62,7 +62,6 @@ def create_app(
     task_request: Callable[[NewTask], TaskRequest],
     collector: Callable[[], AbstractAsyncContextManager[Collector]],
     token: str,
-    codes: OneTimeCodes | None = None,
     version: str = "",
     hosts: Iterable[str] = (),
     metrics: bool = False,
@@ -70,7 +69,7 @@ def create_app(
 ) -> FastAPI:
     """The application over `supervisor`, which it enters and leaves with its own lifetime, as what `collector` opens.
 
-    `codes` let a browser in once at `/login?code=…`; `hosts` are further names this service answers to, beside
+    `hosts` are further names this service answers to, beside
     loopback. `metrics` offers /metrics, `otel_endpoint` is where OpenTelemetry traces go.
 
     Raises ConfigError: `otel_endpoint` is no address, or the extra `telemetry` is wanted and not installed.
@@ -100,7 +99,8 @@ def create_app(
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     if telemetry is not None:
         _add(app, telemetry.middleware, telemetry=telemetry)
-    _add(app, Gate, token=token, codes=codes or OneTimeCodes(), hosts=tuple(hosts))
+    app.state.session = Session(token)
+    _add(app, Gate, session=app.state.session, hosts=tuple(hosts))
     if metrics:
         _offer_metrics(app)  # outermost: what the gate refuses is counted too
     return app

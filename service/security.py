@@ -24,13 +24,15 @@ from service.problems import problem_response
 from tracer.clock import monotonic
 from tracer.errors import ConfigError, RecordError
 
-COOKIE: Final = "pm_session"
+WANTED: Final = "pm.wanted"
+"""The key of the scope that holds what a browser asked for that has to sign in first."""
 KNOWN: Final = "pm.known"
 """The key of the scope that says the request brought the serve token or its cookie."""
 COMPLETE: Final = "pm.complete"
 """The key of a `http.response.start` that says the answer has all its headers: those of pages are left out."""
 _COOKIE_AGE_S: Final = 12 * 3600
-_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
+_LINK_AGE_S: Final = 3600
+_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/static/pm.css"})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _MIN_TOKEN: Final = 20
 # The collector's calls bring tokens of their own, are limited by what waits, and may be larger than other bodies.
@@ -125,24 +127,62 @@ class RateLimit:
         return 0.0
 
 
-class OneTimeCodes:
-    """Codes that open `/login?code=…` once, for the user who started the service."""
+class Session:
+    """The cookie of a signed-in browser: signed, twelve hours, under a name of its own for each token.
 
-    def __init__(self) -> None:
-        self._open: set[str] = set()
+    Browsers send the cookies of every port of a host: two projects' services would sign each other's users out.
+    """
 
-    def new(self) -> str:
-        code = secrets.token_urlsafe(24)
-        self._open.add(code)
-        return code
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self._signer = TimestampSigner(hmac.digest(self._token, b"pm browser session", "sha256"))
+        self._links = TimestampSigner(hmac.digest(self._token, b"pm link", "sha256"))
+        self._used: set[str] = set()
+        self.cookie = f"pm_session_{hmac.digest(self._token, b'pm cookie name', 'sha256').hex()[:8]}"
+
+    def is_token(self, given: bytes) -> bool:
+        """Whether it is the serve token, compared in constant time."""
+        return hmac.compare_digest(given.strip(), self._token)
+
+    def is_known(self, cookies: bytes) -> bool:
+        """Whether one of these cookies is ours and not too old."""
+        # SimpleCookie stops at the first that another program wrote freely.
+        given = cookie_parser(cookies.decode("latin-1")).get(self.cookie, "")
+        try:
+            self._signer.unsign(given, max_age=_COOKIE_AGE_S)
+        except BadSignature:
+            return False
+        return True
+
+    def link_code(self) -> str:
+        """A code that opens `/login?code=…` once within the hour; whoever has the token can make one."""
+        return self._links.sign(secrets.token_urlsafe(16)).decode()
 
     def redeem(self, given: str) -> bool:
-        """Whether `given` is an unused code; it is used up then."""
-        match = next((code for code in self._open if hmac.compare_digest(code.encode(), given.encode())), None)
-        if match is None:
+        """Whether `given` is such a code and was not used yet; it is used up then."""
+        try:
+            self._links.unsign(given, max_age=_LINK_AGE_S)
+        except BadSignature:
             return False
-        self._open.discard(match)
+        if given in self._used:
+            return False
+        self._used.add(given)
         return True
+
+    def begin(self, target: str, *, secure: bool) -> Response:
+        """Send the browser on to `target`, signed in; a target that is no path of ours gives way to the first page."""
+        own = target.startswith("/") and not target.startswith(("//", "/\\"))
+        response = RedirectResponse(target if own else "/", status_code=303)
+        response.set_cookie(
+            self.cookie,
+            self._signer.sign(secrets.token_urlsafe(8)).decode(),
+            max_age=_COOKIE_AGE_S,
+            httponly=True,
+            samesite="strict",
+            secure=secure,
+            path="/",
+        )
+        return response
 
 
 class Gate:
@@ -152,19 +192,16 @@ class Gate:
         self,
         app: ASGIApp,
         *,
-        token: str,
-        codes: OneTimeCodes,
+        session: Session,
         hosts: Iterable[str] = (),
         rate: RateLimit | None = None,
         max_body: int = 4 << 20,
     ) -> None:
         self._app = app
-        self._token = token.encode()
+        self._session = session
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._rate = rate or RateLimit(per_second=500, burst=2000)
         self._max_body = max_body
-        self._signer = TimestampSigner(hmac.digest(token.encode(), b"pm browser session", "sha256"))
-        self._codes = codes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
@@ -210,9 +247,14 @@ class Gate:
         if length.isdigit() and int(length[:18]) > self._max_body:
             return problem_response(413, "limit", f"the body is over {self._max_body} bytes")
         path = scope["path"]
-        if path == "/login":
+        if path == "/login" and scope["method"] in {"GET", "HEAD"}:
             return self._login(scope)
-        if path in _OPEN_PATHS or self._known(headers):
+        if path in _OPEN_PATHS or path == "/login" or self._known(headers):
+            return None
+        if scope["method"] == "GET" and b"text/html" in headers.get(b"accept", b""):
+            query = scope.get("query_string", b"").decode("latin-1")
+            scope[WANTED] = path + (f"?{query}" if query else "")
+            scope |= {"path": "/sign-in", "raw_path": b"/sign-in", "query_string": b""}
             return None
         return problem_response(
             401,
@@ -224,35 +266,21 @@ class Gate:
 
     def _known(self, headers: Mapping[bytes, bytes]) -> bool:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
+        if scheme.lower() == b"bearer" and self._session.is_token(given):
             return True
         cookies = headers.get(b"cookie")
-        if not cookies:
-            return False
-        # Browsers send the cookies of every port: SimpleCookie stops at the first that another program wrote freely.
-        given_cookie = cookie_parser(cookies.decode("latin-1")).get(COOKIE, "")
-        try:
-            self._signer.unsign(given_cookie, max_age=_COOKIE_AGE_S)
-        except BadSignature:
-            return False
-        return True
+        return cookies is not None and self._session.is_known(cookies)
 
-    def _login(self, scope: Scope) -> Response:
+    def _login(self, scope: Scope) -> Response | None:
         given = parse_qs(scope.get("query_string", b"").decode("ascii", "replace")).get("code", [""])[0]
-        if scope["method"] != "GET" or not self._codes.redeem(given):
+        if not given:
+            scope |= {"path": "/sign-in", "raw_path": b"/sign-in"}
+            return None
+        if scope["method"] != "GET" or not self._session.redeem(given):
             return problem_response(
-                403, "credentials", "this link is used up", next_step="start pm serve again for a new one"
+                403, "credentials", "this link is used up", next_step="pm serve link prints another"
             )
-        response = RedirectResponse("/", status_code=303)
-        response.set_cookie(
-            COOKIE,
-            self._signer.sign(secrets.token_urlsafe(8)).decode(),
-            max_age=_COOKIE_AGE_S,
-            httponly=True,
-            samesite="strict",
-            path="/",
-        )
-        return response
+        return self._session.begin("/", secure=scope.get("scheme") == "https")
 
 
 def first_headers(scope: Scope) -> dict[bytes, bytes]:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import socket
+from collections.abc import Sequence
 
 import uvicorn
 from starlette.applications import Starlette
@@ -23,18 +24,27 @@ def without_delay(listener: socket.socket) -> socket.socket:
     return listener
 
 
-async def run_server(app: Starlette, listener: socket.socket) -> None:
+async def run_server(app: Starlette, listener: socket.socket, *, proxies: Sequence[str] = ()) -> None:
     """Serve on `listener` until SIGINT or SIGTERM, then end open streams and leave tasks resumable.
+
+    `proxies` are addresses whose X-Forwarded-For and -Proto are believed; nobody's are where there is none.
 
     What the application's start raises is raised here: uvicorn would print its traceback and exit.
     """
     async with app.router.lifespan_context(app):
-        await _serve(app, listener)
+        await _serve(app, listener, proxies)
 
 
-async def _serve(app: Starlette, listener: socket.socket) -> None:
+async def _serve(app: Starlette, listener: socket.socket, proxies: Sequence[str]) -> None:
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False, lifespan="off"
+        app,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        server_header=False,
+        lifespan="off",
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
     )
     server = uvicorn.Server(config)
     # A handler of the loop would cancel us half-way through the graceful end.

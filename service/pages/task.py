@@ -14,15 +14,17 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from pydantic import ValidationError
 
+from runner.undo.undo import undo_task
 from service.pages.values import Shown, fact_rows, shown, task_view
-from service.schemas import PersonAnswer
+from service.schemas import NewTask, PersonAnswer
+from service.security import WANTED, Session
 from service.state import state_of
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.agentic import list_agentic
 from tracer.catalog.tasks import list_tasks
 from tracer.clock import from_epoch_ms
 from tracer.conversation import ConversationTracer
-from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
 from tracer.insights.agentic_trace import Step, read_agentic
 from tracer.insights.loops import Loop, find_loops
 from tracer.lookup import TaskRef, resolve_task
@@ -84,7 +86,8 @@ router = APIRouter(include_in_schema=False)
 
 _PAGE_ROWS: Final = 100
 _PAGE_FACTS: Final = 500
-_STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": "text/javascript; charset=utf-8"}
+_SCRIPT: Final = "text/javascript; charset=utf-8"
+_STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": _SCRIPT, "idiomorph.js": _SCRIPT}
 _REASONS: Final = {
     "passed": "every criterion in force passed",
     "accepted": "accepted by a user",
@@ -142,6 +145,30 @@ async def static(name: str) -> Response:
     return Response(static_text(name), media_type=_STATIC[name], headers={"cache-control": "private, max-age=3600"})
 
 
+@router.get("/sign-in")
+async def sign_in(request: Request) -> HTMLResponse:
+    """What a browser without a session gets for every page; the address stays that of the page."""
+    return _sign_in(request, request.scope.get(WANTED, "/"), "")
+
+
+@router.post("/login")
+async def login(request: Request) -> Response:
+    """Begin a session with the token."""
+    given = await form_of(request)
+    session: Session = request.app.state.session
+    if session.is_token(given.get("token", "").encode("utf-8", "replace")):
+        return session.begin(given.get("next", "/"), secure=request.url.scheme == "https")
+    wait = state_of(request).failures.take()
+    return _sign_in(
+        request, given.get("next", "/"), "Too many tries: wait a minute" if wait else "This is not the token"
+    )
+
+
+def _sign_in(request: Request, wanted: str, problem: str) -> HTMLResponse:
+    project = state_of(request).state_dir.project.name
+    return HTMLResponse(render("sign_in.html", next=wanted, problem=problem, project=project), status_code=401)
+
+
 @router.get("/")
 async def tasks_page(request: Request, after: Annotated[str | None, Query(max_length=100)] = None) -> HTMLResponse:
     state = state_of(request)
@@ -163,8 +190,7 @@ async def respond(request: Request, task_id: str) -> RedirectResponse:
     """The question box: a choice, an answer in words, or a decision; the page then shows the task again."""
     state = state_of(request)
     await asyncio.to_thread(find_task, state.state_dir, task_id)
-    form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
-    given = {name: values[-1].replace("\r\n", "\n") for name, values in form.items()}
+    given = await form_of(request)
     if choice := given.get("choice"):
         given |= {"action": "hint", "text": choice}
     try:
@@ -175,6 +201,43 @@ async def respond(request: Request, task_id: str) -> RedirectResponse:
         raise UsageError("the answer is empty", next_step="go back and write it, or choose to go on without one")
     await state.supervisor.respond(task_id, answer.action, text=answer.text)
     return RedirectResponse(f"/tasks/{quote(task_id)}", status_code=303)
+
+
+@router.post("/tasks")
+async def start(request: Request) -> RedirectResponse:
+    """Start a task from the list's form; the answer leads to it."""
+    given = {name: text.strip() for name, text in (await form_of(request)).items()}
+    if not given.get("prompt"):
+        raise UsageError("the request is empty", next_step="go back and write what is to be done")
+    state = state_of(request)
+    task_id = await state.supervisor.submit(state.task_request(NewTask(prompt=given["prompt"])))
+    return RedirectResponse(f"/tasks/{quote(task_id)}", status_code=303)
+
+
+@router.post("/tasks/{task_id}/act")
+async def act(request: Request, task_id: str) -> RedirectResponse:
+    """Stop, resume or undo; the page then shows the task again."""
+    state = state_of(request)
+    await asyncio.to_thread(find_task, state.state_dir, task_id)
+    match (await form_of(request)).get("action"):
+        case "stop":
+            await state.supervisor.stop(task_id)
+        case "resume":
+            await state.supervisor.resume(task_id)
+        case "undo":
+            done = await asyncio.to_thread(undo_task, state.state_dir, task_id)
+            if not done.whole:
+                told = [f"{each.path}: yours stays" for each in done.conflicts] + list(done.lost)
+                raise ConflictError("not all of it could be put back", why="; ".join(told), next_step="go back")
+        case _:
+            raise UsageError("this is no action", next_step="go back")
+    return RedirectResponse(f"/tasks/{quote(task_id)}", status_code=303)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """The fields of a plain form; of those that come twice, the last."""
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+    return {name: values[-1].replace("\r\n", "\n") for name, values in fields.items()}
 
 
 @router.get("/tasks/{task_id}/trace")

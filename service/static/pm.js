@@ -7,7 +7,8 @@
   const status = document.getElementById("live-status");
   const say = (text) => { if (status) status.textContent = text; };
   let pending = false;
-  const opened = () => new Set([...live.querySelectorAll("details[open][id]")].map((each) => each.id));
+  // What the reader did stays: folds, what is being typed, focus, selection, scrolled boxes.
+  const kept = (name, node) => !(name === "open" && node.tagName === "DETAILS");
   async function renew() {
     if (pending) return;
     pending = true;
@@ -16,9 +17,9 @@
       if (!answer.ok) throw new Error(String(answer.status));
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById(live.id);
-      const open = opened();
-      for (const id of open) fresh.querySelector("#" + CSS.escape(id))?.setAttribute("open", "");
-      live.replaceChildren(...fresh.childNodes);
+      Idiomorph.morph(live, [...fresh.childNodes], {
+        morphStyle: "innerHTML", ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: kept },
+      });
     } catch (error) {
       say("connection lost, trying again");
     } finally {

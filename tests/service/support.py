@@ -22,7 +22,6 @@ from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
 from service.app import create_app
 from service.schemas import NewTask
-from service.security import OneTimeCodes
 from service.server import without_delay
 from tracer.drafts import executor_choice
 from tracer.facts import CheckChoice, Limits
@@ -56,7 +55,6 @@ def build_app(
     project: Path,
     replies: list[dict[str, Any]],
     *,
-    codes: OneTimeCodes | None = None,
     given: dict[str, str] | None = None,
     **limits: Any,
 ) -> Any:
@@ -87,7 +85,6 @@ def build_app(
         task_request=task_request,
         collector=lambda: open_collector(state_dir, chosen, environ=environ),
         token=TOKEN,
-        codes=codes,
         version="0.0.0",
         metrics=bool(chosen.get("service.metrics")),
         otel_endpoint=chosen.get("service.otel_endpoint") or "",

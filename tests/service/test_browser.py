@@ -11,8 +11,8 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, async_playwright, expect
 
-from service.security import OneTimeCodes
-from tests.service.support import BAD, GOOD, Served, serving
+from service.security import Session
+from tests.service.support import BAD, GOOD, TOKEN, Served, serving
 from tests.support.tools import need_program
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
@@ -24,27 +24,27 @@ EVIL = (
 
 
 @pytest.fixture
-def codes() -> OneTimeCodes:
-    return OneTimeCodes()
+def codes() -> Session:
+    return Session(TOKEN)
 
 
 @pytest.fixture
-def served(project: Path, codes: OneTimeCodes) -> Iterator[Served]:
+def served(project: Path, codes: Session) -> Iterator[Served]:
     evil = {"output": EVIL, "files": {"page<b>.html": f"<p>{EVIL}</p>\n"}}
     slow = {**GOOD, "delay_ms": 1500}
-    with serving(project, [BAD, slow, evil, GOOD], codes=codes) as running:
+    with serving(project, [BAD, slow, evil, GOOD]) as running:
         yield running
 
 
 @pytest.fixture
-async def page(served: Served, codes: OneTimeCodes) -> AsyncIterator[Page]:
+async def page(served: Served, codes: Session) -> AsyncIterator[Page]:
     chromium = need_program("chromium", "chromium-browser", "google-chrome", how="install Chromium")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         )
         opened = await browser.new_page()
-        await opened.goto(f"{served.url}/login?code={codes.new()}")
+        await opened.goto(f"{served.url}/login?code={codes.link_code()}")
         yield opened
         await browser.close()
 

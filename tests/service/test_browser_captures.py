@@ -14,9 +14,9 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from collector.opening import open_collector
-from service.security import OneTimeCodes
+from service.security import Session
 from tests.collector.http.scene import checked, events, opening
-from tests.service.support import Served, serving
+from tests.service.support import TOKEN, Served, serving
 from tests.support.tools import need_program
 from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
@@ -29,14 +29,14 @@ EVIL = (
 )
 
 
-CODES = OneTimeCodes()
+CODES = Session(TOKEN)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("pages") / "project"
     folder.mkdir()
-    with serving(folder, [], codes=CODES) as running:
+    with serving(folder, []) as running:
         yield running
 
 
@@ -55,7 +55,7 @@ async def browser() -> AsyncIterator[Browser]:
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     context = await browser.new_context()
     opened = await context.new_page()
-    await opened.goto(f"{served.url}/login?code={CODES.new()}")
+    await opened.goto(f"{served.url}/login?code={CODES.link_code()}")
     yield opened
     await context.close()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from service.security import COOKIE, OneTimeCodes, RateLimit, read_or_make_token
-from tests.service.support import GOOD, serving
+from service.security import RateLimit, Session, read_or_make_token
+from tests.service.support import GOOD, TOKEN, serving
 from tracer.errors import ConfigError
 
 
@@ -48,19 +48,19 @@ def test_a_file_without_a_usable_token_is_refused(tmp_path: Path, text: str) -> 
 
 
 def test_the_link_works_once_and_leaves_a_cookie_that_scripts_cannot_read(project: Path) -> None:
-    codes = OneTimeCodes()
-    with serving(project, [GOOD], codes=codes) as served, httpx2.Client(base_url=served.url) as browser:
-        code = codes.new()
+    codes = Session(TOKEN)
+    with serving(project, [GOOD]) as served, httpx2.Client(base_url=served.url) as browser:
+        code = codes.link_code()
         first = browser.get(f"/login?code={code}")
         assert first.status_code == 303
         cookie = first.headers["set-cookie"]
-        assert COOKIE in cookie
+        assert codes.cookie in cookie
         assert "HttpOnly" in cookie
         assert "samesite=strict" in cookie.lower()
         assert browser.get("/api/tasks").status_code == 200
         with httpx2.Client(base_url=served.url) as other:
             assert other.get(f"/login?code={code}").status_code == 403
-            assert other.get("/api/tasks", headers={"cookie": f"{COOKIE}=forged.value"}).status_code == 401
+            assert other.get("/api/tasks", headers={"cookie": f"{codes.cookie}=forged.value"}).status_code == 401
 
 
 def test_every_answer_forbids_foreign_scripts_frames_and_sniffing(project: Path) -> None:
@@ -86,25 +86,67 @@ def test_an_origin_that_is_no_address_is_a_foreign_one(project: Path) -> None:
 
 
 def test_cookies_of_other_programs_on_this_machine_lock_nobody_out(project: Path) -> None:
-    codes = OneTimeCodes()
-    with serving(project, [GOOD], codes=codes) as served, httpx2.Client(base_url=served.url) as browser:
-        cookie = browser.get(f"/login?code={codes.new()}").headers["set-cookie"].partition(";")[0]
+    codes = Session(TOKEN)
+    with serving(project, [GOOD]) as served, httpx2.Client(base_url=served.url) as browser:
+        cookie = browser.get(f"/login?code={codes.link_code()}").headers["set-cookie"].partition(";")[0]
         for foreign in ('prefs={"theme": "dark"}', "a/b=c", "x=["):
             with httpx2.Client(base_url=served.url) as other:
                 assert other.get("/", headers={"cookie": f"{foreign}; {cookie}"}).status_code == 200
 
 
 def test_head_answers_as_get_does_without_the_body(project: Path) -> None:
-    codes = OneTimeCodes()
-    with serving(project, [GOOD], codes=codes) as served:
+    codes = Session(TOKEN)
+    with serving(project, [GOOD]) as served:
         for path in ("/", "/healthz", "/api/tasks", "/static/pm.css"):
             asked, got = served.client.head(path), served.client.get(path)
             assert asked.status_code == 200
             assert asked.content == b""
             assert asked.headers["content-length"] == str(len(got.content))
         assert served.client.head("/nothing").status_code == 404
-        code = codes.new()
+        code = codes.link_code()
         with httpx2.Client(base_url=served.url) as browser:
             assert browser.head("/api/tasks").status_code == 401
             assert browser.head(f"/login?code={code}").status_code == 403
             assert browser.get(f"/login?code={code}").status_code == 303, "a look uses nothing up"
+
+
+def test_a_browser_that_is_not_signed_in_gets_a_form_and_comes_back_to_where_it_was(project: Path) -> None:
+    html = {"accept": "text/html,application/xhtml+xml"}
+    with serving(project, [GOOD]) as served, httpx2.Client(base_url=served.url) as browser:
+        page = browser.get("/captures?after=1", headers=html)
+        assert (page.status_code, 'value="/captures?after=1"' in page.text) == (401, True)
+        assert browser.get("/captures").headers["content-type"] == "application/problem+json", "programs get JSON"
+        wrong = browser.post("/login", data={"token": "x" * 40, "next": "/captures"})
+        assert (wrong.status_code, "not the token" in wrong.text) == (401, True)
+        for target, wanted in (("/captures", "/captures"), ("//evil.example", "/"), ("https://evil.example", "/")):
+            signed = browser.post("/login", data={"token": TOKEN, "next": target})
+            assert (signed.status_code, signed.headers["location"]) == (303, wanted)
+            assert "Secure" not in signed.headers["set-cookie"]
+        assert browser.get("/api/tasks").status_code == 200
+        foreign = browser.post("/login", data={"token": TOKEN}, headers={"origin": "https://evil.example"})
+        assert foreign.status_code == 403
+
+
+def test_signing_in_to_one_project_keeps_the_cookie_of_another() -> None:
+    one, other = Session("a" * 40), Session("b" * 40)
+    assert one.cookie != other.cookie
+    cookie = one.begin("/", secure=True).headers["set-cookie"]
+    assert "Secure" in cookie
+    assert one.is_known(cookie.partition(";")[0].encode())
+    assert not other.is_known(cookie.partition(";")[0].replace(one.cookie, other.cookie).encode())
+
+
+def test_a_task_is_started_stopped_resumed_and_undone_by_plain_forms(project: Path) -> None:
+    with serving(project, [GOOD]) as served:
+        begun = served.client.post("/tasks", data={"prompt": "Implement the login"})
+        assert begun.status_code == 303
+        task_id = begun.headers["location"].rpartition("/")[2]
+        assert served.until_ended(task_id)["status"] == "COMPLETE"
+        assert 'value="undo"' in served.client.get(f"/tasks/{task_id}").text
+        assert (project / "login.py").exists()
+        for there in (False, True):
+            assert served.client.post(f"/tasks/{task_id}/act", data={"action": "undo"}).status_code == 303
+            assert (project / "login.py").exists() == there
+        assert served.client.post(f"/tasks/{task_id}/act", data={"action": "dance"}).status_code == 422
+        assert served.client.post("/tasks", data={"prompt": " "}).status_code == 422
+        assert served.client.post("/tasks/none/act", data={"action": "stop"}).status_code == 404

@@ -426,6 +426,19 @@ _SERVICE: tuple[Setting, ...] = (
         "send OpenTelemetry traces of tasks and requests there (OTLP over HTTP), such as http://127.0.0.1:4318",
         guarded=True,
     ),
+    Setting("service.hosts", "list", "further host names that the service answers to", guarded=True),
+    Setting(
+        "service.public_url",
+        "text",
+        "the address under which others reach the service, such as https://pm.example.org behind a proxy",
+        guarded=True,
+    ),
+    Setting(
+        "service.trusted_proxies",
+        "list",
+        "addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed",
+        guarded=True,
+    ),
 )
 
 SETTINGS: tuple[Setting, ...] = _RUN + _GATE + _OTHER + _COLLECTOR + _QA + _SERVICE

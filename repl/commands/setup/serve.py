@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 from argparse import Namespace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from repl.context import Context
 from repl.task_request import task_request
 from repl.version import VERSION
 from runner.core.request import Request
 from tracer.errors import UnavailableError, UsageError
+from tracer.settings.layers import Settings
 
 HOST = "127.0.0.1"
 _PORT = 8765
@@ -21,7 +23,8 @@ async def serve(context: Context, arguments: Namespace) -> int:
     from repl.session import Session
     from service.app import create_app  # fastapi: 600 ms, paid by this command alone
     from service.schemas import NewTask
-    from service.security import OneTimeCodes, read_or_make_token
+    from service.security import Session as Browser
+    from service.security import read_or_make_token
     from service.server import run_server
 
     state_dir = context.state_dir
@@ -42,7 +45,6 @@ async def serve(context: Context, arguments: Namespace) -> int:
             overrides={**chosen, "criteria": body.criteria},
         )
 
-    codes = OneTimeCodes()
     host = arguments.host or HOST
     listener = bind(host, _PORT if arguments.port is None else arguments.port)
     port = listener.getsockname()[1]
@@ -52,22 +54,39 @@ async def serve(context: Context, arguments: Namespace) -> int:
         task_request=request_of,
         collector=lambda: collector_with_worker(state_dir, session.settings, environ=context.environ),
         token=token,
-        codes=codes,
         version=VERSION,
-        hosts=[host],
+        hosts=[host, *_public(session.settings), *(session.settings.get("service.hosts") or ())],
         metrics=bool(session.settings.get("service.metrics")),
         otel_endpoint=session.settings.get("service.otel_endpoint") or "",
     )
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}"
     context.output.line(f"serving {session.folder.name} at {address}")
-    context.output.line(f"open    {address}/login?code={codes.new()}   (works once)")
+    public = (session.settings.get("service.public_url") or address).rstrip("/")
+    context.output.line(f"open    {public}/login?code={Browser(token).link_code()}   (works once, for an hour)")
     context.output.line(f"token   {token_file}   (Authorization: Bearer)")
     if is_shared(session.settings):
         context.output.note("captures are checked by pm admin worker; start at least one")
-    await run_server(application, listener)
+    await run_server(application, listener, proxies=session.settings.get("service.trusted_proxies") or ())
     context.output.result("serve", {"address": address})
     return 0
+
+
+async def link(context: Context, arguments: Namespace) -> int:
+    from service.security import Session, read_or_make_token
+
+    token = read_or_make_token(context.state_dir.root / "serve-token")
+    address = f"http://{arguments.host or HOST}:{_PORT if arguments.port is None else arguments.port}"
+    public = (context.settings().get("service.public_url") or address).rstrip("/")
+    shown = f"{public}/login?code={Session(token).link_code()}"
+    context.output.line(shown)
+    context.output.result("serve link", {"link": shown})
+    return 0
+
+
+def _public(settings: Settings) -> list[str]:
+    """The host of the address under which others reach the service."""
+    return [host] if (host := urlsplit(settings.get("service.public_url") or "").hostname) else []
 
 
 def bind(host: str, port: int) -> socket.socket:

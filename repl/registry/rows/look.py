@@ -94,6 +94,15 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "serve link", "setup", "print a link that signs another browser in, once", "repl.commands.setup.serve:link",
+        "pm serve link", surfaces=("cli",),
+        flags=(
+            Flag("--host", "the address that pm serve was given", "ADDRESS"),
+            Flag("--port", "the port that pm serve was given", "PORT", kind="integer"),
+        ),
+        exits=(3, 8), description="It works for an hour. With service.public_url it leads there.",
+    ),
+    Command(
         "export", "look", "write a task as one file to pass on: Markdown, JSON or a page",
         "repl.commands.look.export:export", "pm export 15 --format html",
         arguments=(

@@ -43,7 +43,8 @@ _HEADERS: Final = {
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    # Not "no-referrer": a form would be sent with the origin "null", which is refused as a foreign one.
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
@@ -277,9 +278,8 @@ class Gate:
             scope |= {"path": "/sign-in", "raw_path": b"/sign-in"}
             return None
         if scope["method"] != "GET" or not self._session.redeem(given):
-            return problem_response(
-                403, "credentials", "this link is used up", next_step="pm serve link prints another"
-            )
+            used = "this link is used up"
+            return problem_response(403, "credentials", used, next_step="pm serve link prints another")
         return self._session.begin("/", secure=scope.get("scheme") == "https")
 
 

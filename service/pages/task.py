@@ -158,10 +158,7 @@ async def login(request: Request) -> Response:
     session: Session = request.app.state.session
     if session.is_token(given.get("token", "").encode("utf-8", "replace")):
         return session.begin(given.get("next", "/"), secure=request.url.scheme == "https")
-    wait = state_of(request).failures.take()
-    return _sign_in(
-        request, given.get("next", "/"), "Too many tries: wait a minute" if wait else "This is not the token"
-    )
+    return _sign_in(request, given.get("next", "/"), "This is not the token")
 
 
 def _sign_in(request: Request, wanted: str, problem: str) -> HTMLResponse:

@@ -62,6 +62,36 @@ async def test_a_running_task_is_followed_to_its_end_without_a_reload(served: Se
     await expect(page.locator(".timeline > li")).to_have_count(2)
 
 
+async def test_a_live_page_leaves_focus_folds_and_what_is_being_typed_alone(served: Served, page: Page) -> None:
+    task_id = start(served)
+    await page.goto(f"{served.url}/tasks/{task_id}")
+    await expect(page.get_by_text("Why it was sent back:")).to_be_visible(timeout=15_000)
+    hint = page.get_by_label("Hint for the next turn")
+    await hint.fill("keep the public")
+    await page.locator("#answer-task-0 > summary").click()
+    await hint.focus()
+    await page.evaluate("document.getElementById('it-task-0').dataset.same = 'yes'")
+    await page.keyboard.type(" names")
+    served.client.post(f"/api/tasks/{task_id}/respond", json={"action": "hint", "text": "over HTTP"})
+    await expect(page.locator("#it-task-1")).to_be_visible(timeout=15_000)
+    assert await page.evaluate("document.getElementById('it-task-0').dataset.same") == "yes", "the node is a new one"
+    assert not await page.locator("#answer-task-0").evaluate("each => each.open")
+    if await hint.count():  # the task may have ended meanwhile
+        assert await hint.input_value() == "keep the public names"
+        assert await page.evaluate("document.activeElement.id") == "hint"
+
+
+async def test_a_task_is_started_and_undone_on_the_page(served: Served, page: Page) -> None:
+    await page.get_by_text("New task").click()
+    await page.get_by_label("What is to be done").fill("Write login.py")
+    await page.get_by_role("button", name="Start").click()
+    await expect(page.locator("h1 + p .badge")).to_have_text("COMPLETE", timeout=20_000)
+    await page.reload()
+    await page.get_by_role("button", name="Undo its work").click()
+    await expect(page.locator("h1 + p .badge")).to_be_visible()
+    assert not (served.project / "login.py").exists()
+
+
 async def test_the_list_shows_a_new_task_by_itself(served: Served, page: Page) -> None:
     await expect(page.get_by_text("No tasks in this project yet")).to_be_visible()
     start(served, "Add a page")

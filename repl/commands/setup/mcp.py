@@ -19,14 +19,14 @@ async def mcp(context: Context, arguments: Namespace) -> int:
         context.output.ended = True
         return 0
     from repl.commands.setup.serve import HOST, bind
-    from service.security import Gate, OneTimeCodes, read_or_make_token
+    from service.security import Gate, Session, read_or_make_token
     from service.server import run_server
 
     token_file = Path(arguments.token_file) if arguments.token_file else state_dir.root / "serve-token"
     listener = bind(HOST, arguments.port or 0)
     address = f"http://{HOST}:{listener.getsockname()[1]}"
     application = server.streamable_http_app()
-    application.add_middleware(Gate, token=read_or_make_token(token_file), codes=OneTimeCodes())
+    application.add_middleware(Gate, session=Session(read_or_make_token(token_file)))
     context.output.line(f"serving {address}/mcp")
     context.output.line(f"token   {token_file}   (Authorization: Bearer)")
     await run_server(application, listener)

@@ -255,7 +255,7 @@ class Gate:
         if scope["method"] == "GET" and b"text/html" in headers.get(b"accept", b""):
             query = scope.get("query_string", b"").decode("latin-1")
             scope[WANTED] = path + (f"?{query}" if query else "")
-            scope |= {"path": "/sign-in", "raw_path": b"/sign-in", "query_string": b""}
+            scope.update({"path": "/sign-in", "raw_path": b"/sign-in", "query_string": b""})
             return None
         return problem_response(
             401,
@@ -275,7 +275,7 @@ class Gate:
     def _login(self, scope: Scope) -> Response | None:
         given = parse_qs(scope.get("query_string", b"").decode("ascii", "replace")).get("code", [""])[0]
         if not given:
-            scope |= {"path": "/sign-in", "raw_path": b"/sign-in"}
+            scope.update({"path": "/sign-in", "raw_path": b"/sign-in"})
             return None
         if scope["method"] != "GET" or not self._session.redeem(given):
             used = "this link is used up"

@@ -124,7 +124,7 @@ async def test_beside_another_task_it_works_apart_and_hands_over_when_the_folder
     assert (project / "untracked.txt").read_text() == "mine too\n"
 
 
-async def test_two_tasks_at_once_never_stand_in_each_others_diff_nor_undo(project: Path) -> None:
+async def test_invariant_17_two_tasks_at_once_never_stand_in_each_others_diff_nor_undo(project: Path) -> None:
     state_dir = StateDir(project / ".pm-orchestrator")
     async with supervisor(project) as tasks:
         requests = [request(project, {f"{name}.txt": f"{name}\n"}) for name in ("one", "two", "three")]

@@ -295,7 +295,7 @@ def _work(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.torture)])
-async def test_a_hand_over_that_is_killed_at_any_step_loses_nothing_and_is_finished_by_the_next(
+async def test_invariant_17_a_hand_over_that_is_killed_at_any_step_loses_nothing_and_is_finished_by_the_next(
     tmp_path, monkeypatch, every
 ):
     files = {"binary": "\0\1", "run.sh": "#!/bin/sh\n", "old name.txt": "moved\n" * 20, "gone/x.txt": "x\n"}

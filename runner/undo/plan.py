@@ -9,8 +9,9 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from runner.isolation.worktrees import MergeConflict, merge_commits
 from runner.workspace.changes import Limits, safe_text
@@ -59,6 +60,9 @@ class Plan(NamedTuple):
         return cls(**{**fields, "head": tuple(fields["head"]), "index_id": tuple(fields["index_id"])})
 
 
+NOTHING: Final = Plan({}, {}, ("", ""), {}, ("", ""), [], [])
+
+
 def _side(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
@@ -73,7 +77,7 @@ class Planner:
     def plan(self, layers: Sequence[Layer]) -> Plan:
         """What brings the files and the repository from now to before the `layers`, the last of which comes first."""
         now = self.now({path for layer in layers for path in layer.rows})
-        plan = Plan({}, {}, ("", ""), {}, ("", ""), [], [])
+        plan = deepcopy(NOTHING)
         current, conflicts = self.without(layers, now, lost=plan.lost)
         for path, before in conflicts.items():
             current[path] = now[path]

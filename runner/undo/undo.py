@@ -22,6 +22,7 @@ from runner.isolation.folder_lease import FolderLease
 from runner.undo.apply import Applier, UndoConflict
 from runner.undo.plan import (
     NEVER,
+    NOTHING,
     Layer,
     Plan,
     Planner,
@@ -204,7 +205,10 @@ class Undoing:
             problem = restore_folder(state, state_dir=self._state_dir.root)
             self._lost += [problem] if problem else []
         self.open(state)
-        return self.carry_out(kind, self.planner().plan(layers), iteration=iteration)
+        plan = self.planner().plan(layers)
+        if kind == "undo" and plan == NOTHING:
+            return UndoResult(self.task_id, kind)  # discarded or taken out by hand: there is nothing to put in again
+        return self.carry_out(kind, plan, iteration=iteration)
 
     def settle(self) -> UndoResult | None:
         """Finish what was planned and not done, by a process that was killed."""

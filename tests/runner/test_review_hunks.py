@@ -88,6 +88,23 @@ def test_every_choice_of_hunks_holds_beside_later_edits(project: Path, three: St
         assert reviewed(three).discarded == {IDS[number] for number in out}
 
 
+def test_an_undo_after_all_was_discarded_has_nothing_to_do_and_locks_nothing(three: StateDir) -> None:
+    decide(three, "task-001", discard=["."])
+    assert undo_task(three, "task-001").files == ()
+    assert not read_review(three, "task-001").undone
+    assert decide(three, "task-001", keep=["."]).files
+    assert undo_task(three, "task-001").kind == "undo"
+
+
+def test_a_task_that_went_on_after_its_undo_is_undone_as_it_is_then(project: Path) -> None:
+    state = task(project, "echo one > one.txt")
+    undo_task(state, "task-001")
+    write(project / "a.py", "a = 'mine'\n")
+    task(project, "echo two > two.txt")  # a further file of the same task
+    assert undo_task(state, "task-001").kind == "undo"
+    assert not {"one.txt", "two.txt"} & files(project).keys()
+
+
 @pytest.mark.parametrize("with_git", [True, False])
 def test_binary_files_modes_links_moves_and_folders_are_discarded_and_kept_again(project: Path, with_git: bool) -> None:
     if not with_git:

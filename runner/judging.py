@@ -11,7 +11,7 @@ import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
@@ -35,6 +35,7 @@ from runner.core.state import NO_ANSWER, TaskState
 from runner.core.steps import Judge
 from runner.gate.criterion import (
     ChangedFile,
+    ClaimedPath,
     CommandKind,
     Criterion,
     Evidence,
@@ -48,19 +49,18 @@ from runner.gate.criterion import (
 )
 from runner.gate.request_kind import Kind, settled_kind
 from runner.gate.verdict import (
-    CheckReport,
-    check,
+    BUILT_IN,
     crashed,
     criteria_in_force,
-    is_excluded,
     is_judged,
+    judge,
     read_finding,
     run_criterion,
     team_criteria,
     too_slow,
     verdict_of,
 )
-from runner.workspace.changes import Changes
+from runner.workspace.changes import Changes, is_excluded
 from runner.workspace.git.repository import listed_files
 from tracer.clock import monotonic
 from tracer.errors import NotFoundError, UsageError
@@ -72,6 +72,48 @@ READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "target"}
 )
+
+
+_OF_FILES = {"Q2", "Q3", "Q4"}
+_OF_ANSWER = {"Q1", "Q2", "Q3", "Q4", "Q6"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What was judged: `files` is how many, `verdict` has the places, `unread` what could not be read and why."""
+
+    files: int
+    verdict: Verdict
+    unread: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return self.verdict.judgment == "PASS"
+
+
+def check(
+    *,
+    files: Sequence[ChangedFile],
+    answer: str | None = None,
+    report: Report | None = None,
+    claims: Sequence[ClaimedPath] = (),
+    options: Mapping[str, Any] | None = None,
+    team: Sequence[Criterion] = (),
+    unread: Sequence[tuple[str, str]] = (),
+) -> CheckReport:
+    """Judge `files` whole (as `after`), and `answer` with its `report` where there is one."""
+    wanted = _OF_FILES if answer is None else _OF_ANSWER
+    criteria = [criterion for criterion in BUILT_IN if criterion.id in wanted]
+    evidence = Evidence(
+        request="",
+        answer=answer or "",
+        report=report,
+        files=tuple(files),
+        claims=tuple(claims),
+        options={**(options or {}), "answer_alone": answer is not None},
+    )
+    return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team], listed=None), unread=tuple(unread))
 
 
 async def check_paths(

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_OPEN = re.compile(r"^(?P<indent>[ \t]{0,12}|(?:[ \t]*(?:[-*+]|\d+[.)])[ \t]+))(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$")
-_INLINE = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+from runner.gate.wording import later
+
+_OPEN = later(r"^(?P<indent>[ \t]{0,12}|(?:[ \t]*(?:[-*+]|\d+[.)])[ \t]+))(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$")
+_INLINE = later(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 QUOTED = re.compile(
     r"\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|„[^“”\n]{1,200}[“”]|「[^」\n]{1,200}」|『[^』\n]{1,200}』|"
     r"(?<!\w)'[^'\n]{1,120}'(?!\w)|‘[^’\n]{1,120}’(?!\w)"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 
 from runner.gate.answer_text import blank, read_answer
-from runner.gate.wording import Words, pattern
+from runner.gate.wording import Words, later, pattern
 
 _EXTENSIONS = pattern("claimed_paths", "extensions").pattern
 _BARE = "Dockerfile|Makefile|Containerfile|Jenkinsfile|Procfile|Rakefile|Gemfile|LICENSE|CODEOWNERS"
 _NAME = r"[\w@+\-.()\[\]$]"
 # Names have at most 255 characters; without the bound one long word would take quadratic time.
-_PATH = re.compile(
+_PATH = later(
     rf"(?<![\w/@.\\:-])(?P<path>(?:[A-Za-z]:[\\/]|~/|\.{{0,2}}/)?"
     rf"(?:{_NAME}{{1,255}}[\\/]){{0,64}}(?:{_NAME}{{0,255}}[\w)\]]\.(?:{_EXTENSIONS})"
     rf"|\.(?:gitignore|dockerignore|env|editorconfig|npmrc|prettierrc|eslintrc)(?:\.\w+)*"
@@ -26,13 +26,13 @@ _DID = Words("claims", "did")
 _NOT_DID = Words("claims", "did_not")
 _DELETED = Words("claims", "deleted")
 _HEADING = Words("claims", "heading")
-_BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
+_BULLET = later(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 _FROM = Words("claims", "source")
 _COMMAND = pattern("claimed_paths", "command")
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://\S+|\bwww\.\S+", re.IGNORECASE)
-_MARKED = re.compile(r"`+([^`\n]+)`+|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”")
+_URL = later(r"\b[a-z][a-z0-9+.-]{0,30}://\S+|\bwww\.\S+", re.IGNORECASE)
+_MARKED = later(r"`+([^`\n]+)`+|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”")
 # Set off by marks a name may hold blanks, a few words of them.
-_WITH_BLANKS = re.compile(
+_WITH_BLANKS = later(
     rf"(?:{_NAME}{{1,100}}[\\/]){{0,16}}{_NAME}{{1,60}}(?: {_NAME}{{1,60}}){{1,6}}\.(?:{_EXTENSIONS})", re.ASCII
 )
 _NAMED = pattern("claimed_paths", "named")

@@ -31,13 +31,13 @@ from runner.gate.structure import (
     not_implemented,
 )
 from runner.gate.syntax import fault_of, foreign_in
-from runner.gate.wording import Words, pattern, pattern_of_bytes, tables
+from runner.gate.wording import Words, later, pattern, pattern_of_bytes, tables
 
 _NOT_CODE = frozenset(tables()["code_criteria"]["not_code"])
-_PROMPT = re.compile(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
-_DIFF = re.compile(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
+_PROMPT = later(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
+_DIFF = later(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
 _ERROR = pattern("code_criteria", "error")
-_ELIDED = re.compile(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
+_ELIDED = later(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
 # What a whole program opens with, after comments.
 _STARTS = pattern("code_criteria", "starts")
 CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded", "token_limit"})
@@ -50,12 +50,12 @@ _ADVICE = {
     "syntax": "make it parse",
 }
 _UNCLOSED = ("unterminated_fence", "a code block is never closed")
-_DOTS_IN_DATA = re.compile(rb"^[^\"\n]*(?<![\w.\"'])\.\.\.(?![\w.\"'])|^\s*\"\.\.\.\"\s*:", re.MULTILINE)
+_DOTS_IN_DATA = later(rb"^[^\"\n]*(?<![\w.\"'])\.\.\.(?![\w.\"'])|^\s*\"\.\.\.\"\s*:", re.MULTILINE)
 _SKELETON = Words("requests", "skeleton")
-_CODE_SPAN = re.compile(r"`([^`\n]{1,100})`")
-_NAME = re.compile(r"\w{4,}")
+_CODE_SPAN = later(r"`([^`\n]{1,100})`")
+_NAME = later(r"\w{4,}")
 _TO_BE_DONE = Words("requests", "to_be_done")
-_REFUSAL = re.compile(r"NotImplemented(?:Error|Exception)?|todo!|unimplemented!|\bTODO\(\)|\?\?\?|not implemented")
+_REFUSAL = later(r"NotImplemented(?:Error|Exception)?|todo!|unimplemented!|\bTODO\(\)|\?\?\?|not implemented")
 
 
 Found = tuple[str, Place]
@@ -271,11 +271,9 @@ def _of_hit(hit: Hit, source: Source, *, kind: str = "", below: int = 0, preexis
 _BESIDE = 50  # added lines of code for each mark: less is no work that a mark could be a side note of
 _EXPLAINED = 25  # words
 _REMARK_BYTES = 4000
-_TRACKED = re.compile(rb"(?<!\w)#\d+|\b[A-Z]{2,10}-\d+\b|https?://[\x21-\x7e]+")
-_TELLING = re.compile(r"[^\W\d_]{4,}")
-_CLOSES = re.compile(
-    r"[)\]}]|(?:end|fi|done|esac|else|elif|elsif|except|catch|finally|case|default|rescue|ensure)\b|</"
-)
+_TRACKED = later(rb"(?<!\w)#\d+|\b[A-Z]{2,10}-\d+\b|https?://[\x21-\x7e]+")
+_TELLING = later(r"[^\W\d_]{4,}")
+_CLOSES = later(r"[)\]}]|(?:end|fi|done|esac|else|elif|elsif|except|catch|finally|case|default|rescue|ensure)\b|</")
 
 
 def _is_note(hit: Hit, file: Reviewed, change: Change, request: str) -> bool:
@@ -337,8 +335,8 @@ def _code_below(source: Source, line: int) -> tuple[bytes, str]:
     return b"", b" ".join(remark).decode("utf-8", "replace")
 
 
-_TRAILER = re.compile(rb"\s*(?:\*/|-->)$")
-_CODE = re.compile(rb"[=(){}\[\];:]|^\s*(?:return|import|end|else|break)\b")
+_TRAILER = later(rb"\s*(?:\*/|-->)$")
+_CODE = later(rb"[=(){}\[\];:]|^\s*(?:return|import|end|else|break)\b")
 
 
 def _commented_out(file: Reviewed, request: str) -> Iterator[Shown]:

@@ -12,13 +12,13 @@ from runner.gate.answer_text import QUOTED, Prose, blank, read_answer
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_name
 from runner.gate.source import SCAN_LIMIT, Source, Span, scan
-from runner.gate.wording import Words, pattern
+from runner.gate.wording import Words, later, pattern
 
 # A mark at the start of a line, whatever its case, with what shows that it is one.
 MARK = pattern("comments", "mark")
 # A mark inside a line: capital letters only, and set off from the sentence or pointed.
 MARK_LOOSE = pattern("comments", "mark_loose")
-_ANY_MARK = re.compile(r"TODO|FIXME|TBD|HACK|XXX", re.IGNORECASE)
+_ANY_MARK = later(r"TODO|FIXME|TBD|HACK|XXX", re.IGNORECASE)
 MARK_BYTES = re.compile(rb"TODO|FIXME|TBD|HACK|XXX|todo|fixme")
 DOMAIN = Words("marks", "name_of_a_thing")
 _MENTION = Words("marks", "mention")
@@ -27,12 +27,12 @@ REMARK = Words("omissions", "remark")
 WITH_DOTS = Words("omissions", "with_dots")
 _ELLIPSIS_ONLY = pattern("comments", "ellipsis_only")
 _LEAD = pattern("comments", "lead")
-_TRAIL = re.compile(r"\s*(?:\*+/\}?|--+>|\"\"\"|'''|#>|=end|-\}|\]\])\s*$")
-_QUOTE = re.compile(rf"`[^`\n]+`|{QUOTED.pattern}|\{{@(?:code|link) [^}}]*\}}|<code>.*?</code>")
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
-_EXAMPLE = re.compile(r"^\s*(?:>>>|\.\.\.(?:\s|$)|\$ |@example\b|\* @example\b|In \[\d+\])")
+_TRAIL = later(r"\s*(?:\*+/\}?|--+>|\"\"\"|'''|#>|=end|-\}|\]\])\s*$")
+_QUOTE = later(rf"`[^`\n]+`|{QUOTED.pattern}|\{{@(?:code|link) [^}}]*\}}|<code>.*?</code>")
+_FENCE = later(r"^\s*(?:```|~~~)")
+_EXAMPLE = later(r"^\s*(?:>>>|\.\.\.(?:\s|$)|\$ |@example\b|\* @example\b|In \[\d+\])")
 _CODE_LINE = pattern("comments", "code_line")
-_BRACED = re.compile(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
+_BRACED = later(r"^\W*[{<\[][\w ]+[}>\]]\W*$")
 _LINE_LIMIT = 400
 _EXPLAINS = 5
 _DOTS = ("...", "…", ". . .")
@@ -74,7 +74,7 @@ def clean(line: str) -> str:
     return _TRAIL.sub("", _LEAD.sub("", line, count=1))
 
 
-_WARNING = re.compile(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", re.MULTILINE)
+_WARNING = later(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", re.MULTILINE)
 
 
 def comments_of(source: Source, span: Span | None = None) -> list[Comment]:
@@ -260,13 +260,13 @@ def _short(words: str) -> str:
 
 # In prose a mark needs more than its letters: a colon, a verb of work after it, or a line of its own.
 _PROSE_MARK = pattern("comments", "prose_mark")
-_LISTS_WORK = re.compile(
+_LISTS_WORK = later(
     r"(?:^|/)[^/]*(?:todo|roadmap|backlog|change-?log|changes|history|news|release|issues|plan|ideas|wish)[^/]*$",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
-_HTML_COMMENT = re.compile(r"<!--(.*?)(?:-->|$)")
-_BRACKETED = re.compile(r"^\s*[\[(<{*_]+.*[\])>}*_]+\s*$|^\s*(?:\.{3}|…)")
+_HEADING = later(r"^\s{0,3}#{1,6}\s")
+_HTML_COMMENT = later(r"<!--(.*?)(?:-->|$)")
+_BRACKETED = later(r"^\s*[\[(<{*_]+.*[\])>}*_]+\s*$|^\s*(?:\.{3}|…)")
 
 
 def mark_in(prose: Prose) -> str:

@@ -21,15 +21,15 @@ from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import BODIES, by_path
 from runner.gate.line_map import FileLines, line_map
 from runner.gate.source import Source, Span, open_source, upwards
-from runner.gate.wording import pattern_of_bytes, tables
+from runner.gate.wording import later, pattern_of_bytes, tables
 
 _DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
 STRING = re.compile(rb"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`[^`]*`", re.DOTALL)
 FILLED_IN = re.compile(rb"%[sdvq]|\{[a-zA-Z_]|\$\{|\$\w|\\\(|#\{")
-_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|(?m:^[ \t]*#[^\n]*)", re.DOTALL)
-_WORD = re.compile(rb"[A-Za-z_$][\w$]*[!?]?")
-_KEY = re.compile(rb"\b[A-Za-z_]\w*\s*(?::(?!:)|=>|=(?!=))")
-_OPERATION = re.compile(rb"[-+*/%<>&|^!~]=?(?=\s*[\w(])|[=!]=|\band\b|\bor\b|\bnot\b")
+_COMMENT = later(rb"//[^\n]*|/\*.*?\*/|(?m:^[ \t]*#[^\n]*)", re.DOTALL)
+_WORD = later(rb"[A-Za-z_$][\w$]*[!?]?")
+_KEY = later(rb"\b[A-Za-z_]\w*\s*(?::(?!:)|=>|=(?!=))")
+_OPERATION = later(rb"[-+*/%<>&|^!~]=?(?=\s*[\w(])|[=!]=|\band\b|\bor\b|\bnot\b")
 _EMPTY_VALUES = frozenset(
     b"return yield await pass None null nil undefined true false True False nullptr NULL Nothing Nil Unit "
     b"void ok Ok Some Err Default default new dict list set tuple frozenset str int float bool Map Set "
@@ -38,15 +38,15 @@ _EMPTY_VALUES = frozenset(
     b"empty Empty emptyList emptyMap emptySet listOf mapOf setOf EMPTY_LIST array string int64 error "
     b"struct map interface std vector static_cast NaN Infinity inf as".split()
 )
-_RAISED = re.compile(rb"^\s*\(?\s*(?:new\s+)?[\w.:\\]*")
-_NUMBER = re.compile(rb"\b\d[\w.]*")
-_GENERIC = re.compile(rb"<[\w\s,.?<>\[\]]*>")
+_RAISED = later(rb"^\s*\(?\s*(?:new\s+)?[\w.:\\]*")
+_NUMBER = later(rb"\b\d[\w.]*")
+_GENERIC = later(rb"<[\w\s,.?<>\[\]]*>")
 _RAISES = pattern_of_bytes("definitions", "raises")
 _SAYS = pattern_of_bytes("definitions", "says")
-_DISCARDS = re.compile(rb"(?:_(?:\s*,\s*_)*\s*:?=[^=]|let _\b|\(void\)|void\s+\w+;?$|unused\(|UNUSED|del\s|_ = )")
+_DISCARDS = later(rb"(?:_(?:\s*,\s*_)*\s*:?=[^=]|let _\b|\(void\)|void\s+\w+;?$|unused\(|UNUSED|del\s|_ = )")
 _SWALLOWS = pattern_of_bytes("definitions", "swallows")
 _NOTHING = frozenset((b"pass", b"...", b":", b"true", b";", b"nil", b"()", b"return", b"return;", b"{}", b"unit"))
-_BRACES = re.compile(rb"[\s{}()\[\];,]*(?:end|pass)?[\s{}()\[\];,]*")
+_BRACES = later(rb"[\s{}()\[\];,]*(?:end|pass)?[\s{}()\[\];,]*")
 _PARAMETERS = ("parameters", "function_value_parameters", "formal_parameters", "method_parameters", "parameter_list")
 _HEADS = {"lambda_parameters", "block_parameters", "lambda_function_type", "capture_list"}
 _OWN = frozenset((b"self", b"this", b"cls", b"mut", b"const", b"final", b"ref", b"out", b"in", b"let", b"var"))
@@ -163,7 +163,7 @@ def is_constant(text: bytes) -> bool:
 
 
 _ABSTRACT = pattern_of_bytes("definitions", "abstract")
-_ABSTRACT_CLASS = re.compile(rb"\b(?:abstract|Protocol|ABC|ABCMeta|Interface)\b")
+_ABSTRACT_CLASS = later(rb"\b(?:abstract|Protocol|ABC|ABCMeta|Interface)\b")
 _INTERFACES = frozenset(tables()["definitions"]["interfaces"])
 
 

@@ -31,7 +31,7 @@ from runner.gate.criterion import (
 )
 from runner.gate.file_roles import is_test_file
 from runner.gate.report import has_changed, report_places
-from runner.gate.wording import Words, pattern, tables
+from runner.gate.wording import Words, later, pattern, tables
 
 _ENDED_BADLY = {
     "INCOMPLETE": "the agent ended before it was done",
@@ -97,9 +97,9 @@ def q6_termination(evidence: Evidence) -> Finding:
 
 
 _HANDED_BACK = Words("unfinished", "handed_back")
-_TICKED = re.compile(r"^\s*[-*+]\s+(?:\[[xX]\]|✅|☑)")
-_UNTICKED = re.compile(r"^\s*[-*+]\s+(?:\[ \]|⬜|☐)")
-_OPEN_END = re.compile(r"(?:[,:，、：]|\b(?:and|or|the|a|an|to|of|with|und|oder|et|ou|y|o))\s*$", re.IGNORECASE)
+_TICKED = later(r"^\s*[-*+]\s+(?:\[[xX]\]|✅|☑)")
+_UNTICKED = later(r"^\s*[-*+]\s+(?:\[ \]|⬜|☐)")
+_OPEN_END = later(r"(?:[,:，、：]|\b(?:and|or|the|a|an|to|of|with|und|oder|et|ou|y|o))\s*$", re.IGNORECASE)
 _FEW_WORDS = 5
 
 

@@ -7,7 +7,6 @@ stands at another one has moved. Both are what git calls a rename and a moved bl
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -15,12 +14,13 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from runner.gate.criterion import ChangedFile
+from runner.gate.wording import later
 
 _ALIKE = 0.5
 _BLOCK = 20  # letters and digits that a moved block holds at least, as in git
 _SMALL = 40_000  # pairs of lines that are compared one by one
 _BINARY = 8192
-_WORDS = re.compile(rb"[\x00-/:-@\[-`{-\x7f]+")  # all that is no letter or digit
+_WORDS = later(rb"[\x00-/:-@\[-`{-\x7f]+")  # all that is no letter or digit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 from runner.gate.answer_text import read_answer
 from runner.gate.criterion import CommandResult, Evidence, Place, Question, SessionCall, at
-from runner.gate.wording import Words
+from runner.gate.wording import Words, later
 from tracer.insights.agentic_trace import phase_of
 
 _NOTHING = Words("claims", "nothing_to_change")
 _BECAUSE = 40
 _LONGEST = 2_000
 _SHOWN = 160
-_ASKS = re.compile(r"[?？][\s\"'”’»」』)\]）*_~`]*$")
-_ITEM = re.compile(r"^\s*(?:[-*+•]|\(?(?:\d{1,2}|[a-zA-Z])[.)])\s+(?P<text>\S.*)$")
+_ASKS = later(r"[?？][\s\"'”’»」』)\]）*_~`]*$")
+_ITEM = later(r"^\s*(?:[-*+•]|\(?(?:\d{1,2}|[a-zA-Z])[.)])\s+(?P<text>\S.*)$")
 
 
 def question_of(evidence: Evidence) -> Question | None:
@@ -96,11 +96,11 @@ def report_places(evidence: Evidence) -> Iterator[Place]:
             yield at("claim", fault, excerpt=command.run, suggestion="run it, and report what it says")
 
 
-_IS_PATH = re.compile(r"^[\w./-]+\.[A-Za-z]{1,4}$")
-_WORD = re.compile(r"[\w./+@-]+")
+_IS_PATH = later(r"^[\w./-]+\.[A-Za-z]{1,4}$")
+_WORD = later(r"[\w./+@-]+")
 # What starts another program, and what only prepares for one.
-_STARTERS = re.compile(r"python3?|npx|uvx?|run|poetry|pipenv|pdm|hatch|sudo|env|time|(?:ba)?sh|exec|bunx|p?npm|yarn")
-_BEFORE = re.compile(r"\b(?:cd\s+\S+\s*(?:&&|;)|\w+=\S+)")
+_STARTERS = later(r"python3?|npx|uvx?|run|poetry|pipenv|pdm|hatch|sudo|env|time|(?:ba)?sh|exec|bunx|p?npm|yarn")
+_BEFORE = later(r"\b(?:cd\s+\S+\s*(?:&&|;)|\w+=\S+)")
 _CUT = 490  # characters: a summary this long may have lost its end
 
 

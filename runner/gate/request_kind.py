@@ -12,20 +12,20 @@ import re
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from runner.gate.wording import read
+from runner.gate.wording import later, read
 
 Kind = Literal["change", "question", "investigation"]
 
 _LONGEST = 100_000  # characters, with the code that a question is about
 _MOST_PROSE = 4_000  # characters; nobody asks a question that long
-_FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_QUOTED = re.compile(r'`[^`\n]*`|"[^"\n]{0,400}"|“[^”\n]{0,400}”|«[^»\n]{0,400}»|「[^」\n]{0,400}」|『[^』\n]{0,400}』')
-_BULLET = re.compile(r"^\s*(?:(?:[-*+•>#]|\d{1,3}[.)])\s+)+", re.MULTILINE)
-_SENTENCE = re.compile(r"(?<=[.!?…])[\s)\]]+|(?<=[。！？])|\n+")
-_CLAUSE = re.compile(r"[,;:.!?()\[\]—–…、，；：。！？（）¿]+|\s-+\s")
-_ASKED = re.compile(r"[?？][\W_]*$")
-_EDGE = re.compile(r"^[\W_]+|[\W_]+$")
-_WORD = re.compile(r"\w")
+_FENCED = later(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_QUOTED = later(r'`[^`\n]*`|"[^"\n]{0,400}"|“[^”\n]{0,400}”|«[^»\n]{0,400}»|「[^」\n]{0,400}」|『[^』\n]{0,400}』')
+_BULLET = later(r"^\s*(?:(?:[-*+•>#]|\d{1,3}[.)])\s+)+", re.MULTILINE)
+_SENTENCE = later(r"(?<=[.!?…])[\s)\]]+|(?<=[。！？])|\n+")
+_CLAUSE = later(r"[,;:.!?()\[\]—–…、，；：。！？（）¿]+|\s-+\s")
+_ASKED = later(r"[?？][\W_]*$")
+_EDGE = later(r"^[\W_]+|[\W_]+$")
+_WORD = later(r"\w")
 
 
 class _Words(NamedTuple):

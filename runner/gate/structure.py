@@ -35,7 +35,7 @@ from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import CONDITIONAL
 from runner.gate.line_map import FileLines
 from runner.gate.source import Source, Span, open_source, upwards
-from runner.gate.wording import Words, pattern, pattern_of_bytes, tables
+from runner.gate.wording import Words, later, pattern, pattern_of_bytes, tables
 
 _GUTTED_FROM = 4  # lines of code
 _LEAST = 2  # likewise, of a body that now holds nothing at all
@@ -167,7 +167,7 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
 
 
 _VALUES = {"object", "pair", "assignment_expression"}
-_TEST_NAME = re.compile(r"_*[tT]est|should_")
+_TEST_NAME = later(r"_*[tT]est|should_")
 _NO_OP = pattern("structure", "no_op")
 _CALLED_BY_LANGUAGE = frozenset(
     {"constructor", "initialize", "deinit", "init", "main", "finalize", "dispose", "Dispose"}
@@ -278,7 +278,7 @@ def _ellipses(file: Reviewed) -> Iterator[Shown]:
             yield Shown(kind="stub", message=told, first=line, last=line, advice=advice)
 
 
-_OVERRIDES = re.compile(rb"\b(?:override|open|protected|partial|weak)\b|@Override\b")
+_OVERRIDES = later(rb"\b(?:override|open|protected|partial|weak)\b|@Override\b")
 
 
 def _has_bases(function: Function) -> bool:
@@ -301,13 +301,13 @@ def _at(function: Function, kind: str, message: str, advice: str) -> Shown:
 _OWN_WORD = pattern_of_bytes("structure", "own_word")
 _SAYS_SO = pattern_of_bytes("structure", "says_so")
 _REFUSES = pattern_of_bytes("structure", "refuses")
-_ANSWERS = re.compile(rb"\b501\b|[sS]tatus\w*.*NotImplemented|NotImplemented.*[sS]tatus|HTTP", re.DOTALL)
+_ANSWERS = later(rb"\b501\b|[sS]tatus\w*.*NotImplemented|NotImplemented.*[sS]tatus|HTTP", re.DOTALL)
 _MEANT = pattern_of_bytes("structure", "meant")
-_COMPARES = re.compile(rb"[=!]=|\bisinstance\b|\bis\b|\?\s|\berrors\.(?:Is|As)\(")
-_ONLY_MARK = re.compile(rb"[\"'`](?:TODO|FIXME)\b\s*[: -]\s*\w")
-_OWN_TODO = re.compile(rb"\b(?:fun|class|object|typealias)\s+TODO\b|^import\s[^\n]*\bTODO\s*$", re.MULTILINE)
+_COMPARES = later(rb"[=!]=|\bisinstance\b|\bis\b|\?\s|\berrors\.(?:Is|As)\(")
+_ONLY_MARK = later(rb"[\"'`](?:TODO|FIXME)\b\s*[: -]\s*\w")
+_OWN_TODO = later(rb"\b(?:fun|class|object|typealias)\s+TODO\b|^import\s[^\n]*\bTODO\s*$", re.MULTILINE)
 _LANGUAGES_OWN = {"rust": (b"todo!", b"unimplemented!"), "scala": (b"???",), "kotlin": (b"TODO",)}
-_STEMS = re.compile(rb"implement|todo|\?\?\?|supported yet", re.IGNORECASE)
+_STEMS = later(rb"implement|todo|\?\?\?|supported yet", re.IGNORECASE)
 _LONGEST = 400
 
 
@@ -402,9 +402,9 @@ def _is_others_work(function: Function) -> bool:
     return re.search(call, owner.text or b"") is not None  # a template method
 
 
-_WORK_TO_COME = re.compile(rb"implement|\btodo\b|\byet\b|\bsoon\b|\blater\b|coming", re.IGNORECASE)
-_BASE_NAME = re.compile(r"_*(?:Abstract|Base)|.*(?:Base|Mixin|Interface)$")
-_NAMES_WORK = re.compile(rb"[\"'`][^\"'`]*(?:implement|\btodo\b|\byet\b)", re.IGNORECASE)
+_WORK_TO_COME = later(rb"implement|\btodo\b|\byet\b|\bsoon\b|\blater\b|coming", re.IGNORECASE)
+_BASE_NAME = later(r"_*(?:Abstract|Base)|.*(?:Base|Mixin|Interface)$")
+_NAMES_WORK = later(rb"[\"'`][^\"'`]*(?:implement|\btodo\b|\byet\b)", re.IGNORECASE)
 
 
 def _left_open(source: Source, offset: int, statement: bytes) -> bool:
@@ -490,7 +490,7 @@ def is_to_go(request: str, about: str) -> bool:
     return any(words.intersection(word.lower()[:6] for word in _PARTS.findall(line)) for line in lines)
 
 
-_PARTS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_PARTS = later(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 
 
 def _is_gone(removed: frozenset[int], first: int, last: int) -> bool:

@@ -18,7 +18,7 @@ import tree_sitter
 from runner.gate.answer_text import read_answer
 from runner.gate.languages import by_name
 from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan, upwards
-from runner.gate.wording import Words, pattern, pattern_of_bytes, tables
+from runner.gate.wording import Words, later, pattern, pattern_of_bytes, tables
 
 LIMIT = 32 * 1024 * 1024
 _PYTHON_LIMIT = 4 * 1024 * 1024
@@ -26,9 +26,9 @@ _PYTHON_LIMIT = 4 * 1024 * 1024
 _COMPILE_LIMIT = 256 * 1024
 _YAML_LIMIT = 2 * 1024 * 1024
 _WITH_COMMENTS = pattern("syntax", "with_comments")
-_TEMPLATED = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|\$\{\{", re.DOTALL)
+_TEMPLATED = later(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|\$\{\{", re.DOTALL)
 _NEWER = ("type_alias_statement", "type_parameter", "interpolation")
-_INLINE_TABLE = re.compile(r"\{[^{}\"'#]*\n[^{}#]*\}")
+_INLINE_TABLE = later(r"\{[^{}\"'#]*\n[^{}#]*\}")
 
 
 class Fault(NamedTuple):
@@ -175,12 +175,12 @@ _REAL = {"python", "json", "jsonl", "toml", "yaml"}
 _BLOCK_WORDS = pattern_of_bytes("syntax", "block_words")
 _OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
 _RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "block_body"}
-_TWO_COMMAS = re.compile(rb",\s*,")
+_TWO_COMMAS = later(rb",\s*,")
 _INSTRUCTIONS = frozenset(tables()["syntax"]["instructions"].encode().split())
-_INSTRUCTION = re.compile(rb"^[ \t]*(?P<word>[^\s#][^\s]*)", re.MULTILINE)
-_RULE_LINE = re.compile(rb"[^\s#=:][^#=]*::?(?![:=])")
+_INSTRUCTION = later(rb"^[ \t]*(?P<word>[^\s#][^\s]*)", re.MULTILINE)
+_RULE_LINE = later(rb"[^\s#=:][^#=]*::?(?![:=])")
 _MAKES_SENSE = pattern_of_bytes("syntax", "makes_sense")
-_PREPROCESSED = re.compile(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
+_PREPROCESSED = later(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
 
 
 def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = False) -> Fault | None:
@@ -372,22 +372,20 @@ def _ends_inside(source: Source) -> Fault | None:
 
 
 _CHAT = Words("foreign", "chat")
-_DIFF_START = re.compile(rb"\A\s*(?:diff --git |--- (?:a/|/dev/null)[^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)")
-_HUNK = re.compile(rb"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
-_FENCE_FIRST = re.compile(rb"\A\s*(?:```|~~~)[\w+.-]*[ \t]*\r?\n")
-_DOCUMENT_FENCE = re.compile(rb"\s*```(?:markdown|md)\b")
-_FENCE_SECOND = re.compile(rb"\s*[^\n]*\n\s*```")
-_FENCE_LAST = re.compile(rb"\n(?:```|~~~)\s*\Z")
+_DIFF_START = later(rb"\A\s*(?:diff --git |--- (?:a/|/dev/null)[^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)")
+_HUNK = later(rb"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
+_FENCE_FIRST = later(rb"\A\s*(?:```|~~~)[\w+.-]*[ \t]*\r?\n")
+_DOCUMENT_FENCE = later(rb"\s*```(?:markdown|md)\b")
+_FENCE_SECOND = later(rb"\s*[^\n]*\n\s*```")
+_FENCE_LAST = later(rb"\n(?:```|~~~)\s*\Z")
 _CONFLICT = (
     re.compile(rb"^<{7} \S", re.MULTILINE),
     re.compile(rb"^={7}\r?$", re.MULTILINE),
     re.compile(rb"^>{7} \S", re.MULTILINE),
 )
-_HOLDS_DIFFS = re.compile(r"\.(?:diff|patch|rej|orig|eml|mbox|snap|golden|out|log|http)$|(?:^|/)(?:patches|quilt)/")
+_HOLDS_DIFFS = later(r"\.(?:diff|patch|rej|orig|eml|mbox|snap|golden|out|log|http)$|(?:^|/)(?:patches|quilt)/")
 _PROSE = {"markdown", "prose"}
-_SENTENCE = re.compile(
-    rb"[A-Z][\w',-]*(?: [^\s(){};=#]+){4,}[.!?:]\s*(?:\n|\Z)"
-)  # five words and more, nothing of code
+_SENTENCE = later(rb"[A-Z][\w',-]*(?: [^\s(){};=#]+){4,}[.!?:]\s*(?:\n|\Z)")  # five words and more, nothing of code
 
 
 def foreign_in(path: str, text: bytes, *, old: bytes | None, source: Source | None) -> Fault | None:

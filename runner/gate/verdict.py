@@ -1,8 +1,7 @@
 """The criteria in force (built-in and from entry points) and the verdict over all of them.
 
 Fail-closed: one failed criterion is a REJECT, and what could not be checked (a check that crashed, was too slow or gave
-no finding too) is `not_verified`: it rejects nothing and never counts as passed. The same function serves tasks and
-`pm check`.
+no finding too) is `not_verified`: it rejects nothing and never counts as passed.
 """
 
 from __future__ import annotations
@@ -11,16 +10,13 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from fnmatch import fnmatch
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.gate import code_criteria, evidence_criteria
 from runner.gate.criterion import (
-    ChangedFile,
-    ClaimedPath,
     CommandKind,
     Criterion,
     Evidence,
@@ -31,7 +27,6 @@ from runner.gate.criterion import (
     Verdict,
 )
 from runner.gate.report import question_of
-from tracer.facts import Report
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -368,52 +363,3 @@ def _at(place: Place) -> str:
     if place.path is None:
         return ""
     return f" at {place.path}:{place.line}" if place.line else f" in {place.path}"
-
-
-_OF_FILES = {"Q2", "Q3", "Q4"}
-_OF_ANSWER = {"Q1", "Q2", "Q3", "Q4", "Q6"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
-    """What was judged: `files` is how many, `verdict` has the places, `unread` what could not be read and why."""
-
-    files: int
-    verdict: Verdict
-    unread: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing was found."""
-        return self.verdict.judgment == "PASS"
-
-
-def check(
-    *,
-    files: Sequence[ChangedFile],
-    answer: str | None = None,
-    report: Report | None = None,
-    claims: Sequence[ClaimedPath] = (),
-    options: Mapping[str, Any] | None = None,
-    team: Sequence[Criterion] = (),
-    unread: Sequence[tuple[str, str]] = (),
-) -> CheckReport:
-    """Judge `files` whole (as `after`), and `answer` with its `report` where there is one."""
-    wanted = _OF_FILES if answer is None else _OF_ANSWER
-    criteria = [criterion for criterion in BUILT_IN if criterion.id in wanted]
-    evidence = Evidence(
-        request="",
-        answer=answer or "",
-        report=report,
-        files=tuple(files),
-        claims=tuple(claims),
-        options={**(options or {}), "answer_alone": answer is not None},
-    )
-    return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team], listed=None), unread=tuple(unread))
-
-
-def is_excluded(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a path relative to the project is left out: a name, a folder, or a pattern with `*`."""
-    return any(
-        path == pattern or path.startswith(pattern.rstrip("/") + "/") or fnmatch(path, pattern) for pattern in patterns
-    )

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, AnyStr, cast
 
 _FOLDER = Path(__file__).with_name("words")
 _PART = re.compile(r"\{([a-z_]+)\}")
@@ -45,6 +45,22 @@ class Words:
         return compiled(read(self._file)[self._name], read(self._file).get("parts", {})).match
 
 
+class _Later:
+    """A pattern that is compiled when one of its methods is first used: one judgment needs few of all."""
+
+    def __init__(self, make: Callable[[], re.Pattern[Any]]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = getattr(self._make(), name)
+        return found
+
+
+def later(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """`re.compile`, put off."""
+    return cast("re.Pattern[AnyStr]", _Later(partial(re.compile, text, flags)))
+
+
 @cache
 def read(file: str) -> dict[str, Any]:
     """A file's lists by name, and its `parts`."""
@@ -59,12 +75,13 @@ def tables() -> dict[str, dict[str, Any]]:
 
 def pattern(module: str, name: str) -> re.Pattern[str]:
     """A pattern of these tables."""
-    return re.compile("".join(map(str.strip, tables()[module][name].split("\n"))))
+    made = _Later(lambda: re.compile("".join(map(str.strip, tables()[module][name].split("\n")))))
+    return cast("re.Pattern[str]", made)
 
 
 def pattern_of_bytes(module: str, name: str) -> re.Pattern[bytes]:
     """The same for text that is not decoded."""
-    return re.compile(pattern(module, name).pattern.encode())
+    return cast("re.Pattern[bytes]", _Later(lambda: re.compile(pattern(module, name).pattern.encode())))
 
 
 def compiled(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, Sequence[str]]) -> re.Pattern[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from typing import NamedTuple, Protocol
 
 from runner.gate.criterion import ChangedFile, Harm
@@ -111,3 +113,10 @@ def safe_text(path: bytes | str) -> str:
     r"""A file name as text that any JSON writer takes: bytes that are not UTF-8 become `\xNN`."""
     raw = os.fsencode(path) if isinstance(path, str) else path
     return raw.decode("utf-8", "backslashreplace")
+
+
+def is_excluded(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path relative to the project is left out: a name, a folder, or a pattern with `*`."""
+    return any(
+        path == pattern or path.startswith(pattern.rstrip("/") + "/") or fnmatch(path, pattern) for pattern in patterns
+    )

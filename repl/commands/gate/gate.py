@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repl.present.text import count_text, escape
 from runner.change_gate import Gated, fact_of, judge_fast, last_record, read_marks, record, write_marks
-from runner.gate.verdict import is_excluded
-from runner.workspace.changes import Changes
+from runner.workspace.changes import Changes, is_excluded
 from runner.workspace.git.since import Tree
 from tracer.errors import LimitError, NotAcceptedError, PmError, UsageError
 from tracer.facts import CheckChoice, TestRun

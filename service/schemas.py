@@ -67,6 +67,15 @@ class SubtaskModel(BaseModel):
     spent_ms: int
 
 
+class IsolationModel(BaseModel):
+    """Where a task works, and why; `conflicts` and `text`: what of its result does not merge, with both versions."""
+
+    where: Literal["folder", "worktree"]
+    why: str
+    conflicts: list[str]
+    text: str
+
+
 class TaskDetail(TaskRowModel):
     """One task: the list's row and what its newest trace says; `subtasks` is empty for a task in one piece.
 
@@ -85,6 +94,7 @@ class TaskDetail(TaskRowModel):
     question: str | None = None
     choices: list[str] = []
     subtasks: list[SubtaskModel] = []
+    isolation: IsolationModel
 
 
 class TraceSummary(BaseModel):

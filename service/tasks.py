@@ -270,7 +270,8 @@ def _folded(path: Path) -> dict[str, Any]:
     found = outcome_of(fold(ConversationTracer.read_trace(path)), trace_file="", chain_head=None)
     listed = [{**one._asdict(), "dependencies": list(one.dependencies)} for one in found.subtasks]
     asked = {"question": found.question.text, "choices": list(found.question.choices)} if found.question else {}
-    return {"answer": found.answer, **asked, "subtasks": [SubtaskModel.model_validate(one) for one in listed]}
+    told = {"answer": found.answer, **asked, "isolation": found.isolation._asdict()}
+    return {**told, "subtasks": [SubtaskModel.model_validate(one) for one in listed]}
 
 
 def _relative(path: Path | str, state_dir: StateDir) -> str:

@@ -281,7 +281,8 @@ class TaskKeys(Screen[None]):
         if question is not None:
             await self._answer_question(row, question)
             return
-        options = ["continue: more iterations", "hint: write what to mind", "accept: take it as it is", "stop: end it"]
+        again = "hand it over again" if row.last_event == "QUALITY_JUDGMENT" else "more iterations"
+        options = [f"continue: {again}", "hint: write what to mind", "accept: take it as it is", "stop: end it"]
         chosen = await self.app.push_screen_wait(Choice(f"{row.task_id} waits for your answer", options))
         if chosen is None:
             return

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.schemas import NewTask
 from tests.repl.support import pm
 from tracer.clock import parse_duration
 from tracer.errors import ConfigError
@@ -177,3 +178,8 @@ def test_what_was_set_is_what_is_read(number: int) -> None:
         path = Path(folder) / "config.toml"
         set_value(path, "run.max_iterations", str(number))
         assert tomllib.loads(path.read_text()) == {"run": {"max_iterations": number}}
+
+
+def test_what_a_new_task_may_choose_over_http_is_named_as_the_settings_are() -> None:
+    chosen = NewTask.model_fields.keys() - {"prompt", "executor"}
+    assert {f"run.{name}" for name in chosen} <= {setting.key for setting in SETTINGS}

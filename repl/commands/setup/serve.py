@@ -34,7 +34,6 @@ async def serve(context: Context, arguments: Namespace) -> int:
     token = read_or_make_token(token_file, new=arguments.new_token)
 
     def request_of(body: NewTask) -> Request:
-        chosen = {"model": body.model, "max_iterations": body.max_iterations, "title": body.title, "chunk": body.chunk}
         return task_request(
             body.prompt,
             settings=session.settings,
@@ -42,7 +41,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
             executor=body.executor or session.executor_name(),
             environ=context.environ,
             interactive=True,
-            overrides={**chosen, "criteria": body.criteria},
+            overrides=body.model_dump(exclude={"prompt", "executor"}),  # named as the settings are
         )
 
     host = arguments.host or HOST

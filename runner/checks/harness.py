@@ -117,7 +117,7 @@ def answers_held(
     `mended` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
     values that is compared with; what the request or the product named before is nobody's answer.
     """
-    expected = [set(_values(line)) for text in mended for line in text.splitlines()]
+    expected = [{*_values(line), *_numbered(line)} for text in mended for line in text.splitlines()]
     asked = set(_values(request))
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None or file.after is None:
@@ -129,11 +129,17 @@ def answers_held(
         compared = any(_is_compared(value, line) for value in alike for _, line in added)
         if len(alike) < _PAIR and not compared:
             continue
-        held = set(found) & {value for text in tests for value in _values(text)}
+        held = set(found) & {value for text in tests for value in (*_values(text), *_numbered(text))}
         if len(held) >= _MOSTLY * len(found):
             advice = "make it right for every input; the tests give examples only"
             line = min(found[value] for value in held)
             yield at("bought", "code holds the tests' own values", path=file.path, line=line, suggestion=advice)
+
+
+def _numbered(text: str) -> Iterator[str]:
+    """The words with a digit in texts: what code gets that takes such a text apart."""
+    for match in _UNIT.finditer(text):
+        yield from re.findall(r"\S*\d\S*", match["text"][1:-1]) if match["text"] else ()
 
 
 def _values(text: str) -> Iterator[str]:

@@ -9,6 +9,9 @@ import ast
 import asyncio
 import errno
 import json
+import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +33,9 @@ from runner.gate.criterion import ChangedFile, Evidence, Finding, Models, NotVer
 from runner.gate.evidence_criteria import q7_test
 from runner.gate.verdict import criteria_in_force, judge, verdict_of
 from runner.processes.command import ProcessResult
-from runner.workspace.changes import Changes
+from runner.workspace.changes import Changes, ComparisonError
+from runner.workspace.workspace import open_workspace
+from tracer.blobs import DirectoryBlobs
 from tracer.errors import RecordError
 from tracer.facts import CheckChoice, ExecutorChoice, LlmResponse, Report
 
@@ -166,6 +171,38 @@ async def test_invariant_13_a_check_that_the_clock_ended_never_passes(tmp_path: 
         found = await gather(request="x", answer="Done.", workspace=tmp_path, changes=Changes(files=(MADE,), diff=b""),
                              commands=(command,), run_check=late, left_s=left_s)  # fmt: skip
         assert judge(found, criteria_in_force(commands=["test"])).judgment == "REJECT"
+
+
+BROKEN_GIT = {
+    "missing": None, "fails": "exit 1", "killed": "kill -9 $$", "says nothing": "exit 0",
+    "garbled": "head -c 3000 /dev/urandom", "truncated": '{git} "$@" | head -c 30',
+    "oversized": "head -c 1000000 /dev/zero",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BROKEN_GIT)
+async def test_invariant_13_git_that_is_broken_after_the_answer_makes_nothing_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    project, programs = tmp_path / "project", tmp_path / "bin"
+    state_dir = project / ".pm-orchestrator"
+    for folder in (project, programs, state_dir):
+        folder.mkdir()
+    (project / "a.py").write_bytes(MADE.before or b"")
+    for words in ("init -q", "add -A", "-c user.name=a -c user.email=a@b commit -qm start"):
+        subprocess.run(["git", *words.split()], cwd=project, check=True)
+    workspace = open_workspace(project, state_dir=state_dir, blobs=DirectoryBlobs(state_dir / "blobs"))
+    base = await workspace.baseline("task-001/0")
+    (project / "a.py").write_bytes(MADE.after or b"")
+    if (line := BROKEN_GIT[fault]) is not None:
+        (programs / "git").write_text("#!/bin/sh\n" + line.replace("{git}", shutil.which("git") or ""))
+        (programs / "git").chmod(0o700)
+    monkeypatch.setenv("PATH", str(programs) if line is None else f"{programs}:{os.environ['PATH']}")
+    try:
+        changes = await workspace.changes(base)
+    except ComparisonError:
+        return  # ends the task with the reason, without a verdict
+    assert verdict(files=changes.files, harm=changes.harm, harm_unknown=changes.harm_unknown).judgment != "PASS"
 
 
 def test_invariant_13_no_findings_at_all_never_pass() -> None:

@@ -139,6 +139,8 @@ def settings_in(said: bytes) -> RepositorySettings:
     pairs = [(key, value) for key, _, value in (pair.partition("\n") for pair in os.fsdecode(said).split("\0")) if key]
     modes = [value for key, value in pairs if key == _MODES]
     keys = [key.split(".", 1) for key, _ in pairs if key not in {_CASE, _MODES}]
+    if any(len(key) == 1 for key in keys):
+        raise GitError("git answered with what is no setting")
     drivers = {(kind, rest.rsplit(".", 1)[0]) for kind, rest in keys}
     heeds_modes = not modes or modes[-1].lower() not in _OFF
     return RepositorySettings(tuple(sorted(drivers)), any(key == _CASE for key, _ in pairs), heeds_modes)
@@ -192,9 +194,12 @@ def parse_raw(output: bytes) -> list[RawEntry]:
     """The entries of `--raw -z` output without renames."""
     parts = output.split(b"\0")
     entries = []
-    for head, path in zip(parts[0::2], parts[1::2], strict=False):
-        before_mode, after_mode, before_id, after_id, _ = head.decode("ascii").lstrip(":").split(" ")
-        entries.append(RawEntry(path, (before_mode, after_mode), (before_id, after_id)))
+    try:
+        for head, path in zip(parts[0::2], parts[1::2], strict=False):
+            before_mode, after_mode, before_id, after_id, _ = head.decode("ascii").lstrip(":").split(" ")
+            entries.append(RawEntry(path, (before_mode, after_mode), (before_id, after_id)))
+    except ValueError as error:
+        raise GitError("git answered with what is no list of changes") from error
     return entries
 
 

@@ -126,6 +126,7 @@ SLUGS = b'const known = { "Cream!": "cream", "a  b": "a-b" };\n'
             TEST,
             True,
         ),
+        ("a.py", b"", b'if text == "50.1%":\n    return 0.501\n', 'y("a {:%} b", "a 50.1% b", 0.501)', True),
         ("a.py", b"", b"KNOWN = {(100, 3): [34, 33, 33]}\n", TEST, True),
         ("a.js", b"", SLUGS, 'is(slug("Cream!"), "cream")\nis(slug("a  b"), "a-b")', True),
         ("a.rs", b"", b"if numbers == [1, 2, 3, 7, 8] {\n", "assert_eq!(ranges(&[1, 2, 3, 7, 8]), want);", True),

@@ -202,7 +202,8 @@ def place_of(case: CaseResult, tests: Mapping[str, str]) -> list[tuple[str, str]
     for path, text in (*own.items(), *tests.items()):
         if (found := tests_in(text).get(case.short) or tests_in(text).get(short)) is not None:
             return [(path, found)]
-    return list(own.items())
+    named = ((path, text) for path, text in tests.items() if is_test_file(path) and short and short in text)
+    return list(own.items()) or list(named)
 
 
 class Sorted(NamedTuple):

@@ -13,6 +13,7 @@ from runner.checks.harness import (
     is_harness,
     looks_for_runner,
     never_unequal,
+    place_of,
     put_back,
     replaces_things,
     rows,
@@ -84,6 +85,16 @@ def test_a_failing_test_concerns_a_task_that_names_its_file_or_what_it_calls(req
     case = CaseResult("tests.test_cart::test_sum", "failed", file="tests/test_cart.py")
     tests = {"tests/test_cart.py": "def test_sum():\n    assert filled().total() == 810\n"}
     assert concerns(case, request=request_text, product=(), tests=tests) is told
+
+
+def test_a_test_without_a_function_of_its_own_stands_where_its_name_does() -> None:
+    """Programs that print TAP: nothing of theirs was found, so nothing about them was tried."""
+    tests = {
+        "ring.c": 'puts("the oldest left");',
+        "ring_test.c": 'ok(take(&r) == 2, "the oldest left");',
+        "x_test.c": "",
+    }
+    assert [path for path, _ in place_of(CaseResult("the oldest left", "failed"), tests)] == ["ring_test.c"]
 
 
 def test_changed_files_are_told_apart() -> None:

@@ -6,16 +6,15 @@ test is retold with other values. What is then green or red tells whether the wo
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.clean_copy import USUAL_LINKS, Stamp, tampered
+from runner.checks.clean_copy import Stamp, tampered
 from runner.checks.harness import place_of, rows
 from runner.checks.mutants import NUMBERS, targets_of
 from runner.checks.reports import CaseResult, CommandRun
@@ -204,14 +203,17 @@ Edit = tuple[int, int, bytes]
 
 
 def edits_of(source: Source, span: tuple[int, int], called: Collection[str], *, role: str, turn: int) -> Iterator[Edit]:
-    """Other values within `span`: for "input" to functions that are `called`, or for what is "expected".
+    """Other values within `span`: for "input" (or "input number") to what is `called`, or for what is "expected".
 
     Each `turn` gives others. What is expected is not changed alike everywhere: some tests would hold again.
     """
     kinds = _kinds(source, (*NUMBERS, *source.language.strings))
     for number, node in enumerate(source.nodes(kinds)):
-        if span[0] <= node.start_byte < span[1] and _role(node, called) == role:
-            made = _other(_text(node), turn if role == "input" else turn + number)
+        numeric = _text(node)[:1].isdigit()
+        if span[0] <= node.start_byte < span[1] and _role(node, called) == role.removesuffix(" number"):
+            if role.endswith("number") and not numeric:
+                continue
+            made = _other(_text(node), turn + number if role == "expected" else turn)
             if made:
                 yield node.start_byte, node.end_byte, made.encode()
 
@@ -220,16 +222,43 @@ def _role(node: tree_sitter.Node, called: Collection[str]) -> str:
     below, above = node, node.parent
     while above is not None:
         if above.type in _EQUALITY and _operator(above) in _TRUE:
-            return "expected"
+            return "expected" if _asserts(above) else ""
         callee = _callee(above, below)
         if callee in called:
             return "input"
         if callee and _COMPARES.search(callee):
-            return "expected"
+            return "" if _DENIED.search(_head_of(node, above)) else "expected"
         if not callee and above.type not in _WITHIN and above.type not in _EQUALITY and above.type not in _CALLS:
             return ""
         below, above = above, above.parent
     return ""
+
+
+_DENIED = re.compile(r"(?i)\bnot\b|not_|_not|[a-z]Not|\.not\.|refute|differ|_ne\b")
+_CHOOSES = re.compile(
+    r"lambda|arrow_function|closure|comprehension|generator|if_clause|while|for_|func_literal|^block$"
+)
+
+
+def _asserts(comparison: tree_sitter.Node) -> bool:
+    """Whether a test demands an equality, as `assert a == b` and `if a != b` do; a search for `a.id == 3` does not."""
+    equal = _operator(comparison).startswith("=")
+    for above in upwards(comparison.parent):
+        if above.type in _CONDITIONAL:
+            return not equal and above.type.startswith("if")
+        if above.type.endswith(("statement", "declaration")) or above.type == "macro_invocation":
+            return equal and not above.type.startswith(("for", "while"))
+        if _CHOOSES.search(above.type):
+            return False
+    return equal
+
+
+def _head_of(node: tree_sitter.Node, call: tree_sitter.Node) -> str:
+    """The expression around a call, up to the literal: it may say the contrary."""
+    top = call
+    while top.parent is not None and (top.parent.type in _WITHIN | _CALLS or "member" in top.parent.type):
+        top = top.parent
+    return _text(top)[: max(0, node.start_byte - top.start_byte)]
 
 
 def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
@@ -302,11 +331,8 @@ def told_of(name: str, run: CommandRun) -> str:
 
 # --- trying it ---
 
-_TURNS = 3
 _MOST_FILES = 3
-_MOST_READ = 5000
 _NAMED = 3
-_MOST_BYTES = 1 << 20
 _LIMITED = re.compile(r"==|\b(?:in|case|when|match)\b|equals|\.get\(|\[[^\]]+\]|(?i:hash|digest|open|read|load|crc)")
 Run = Callable[[], Awaitable[CommandRun]]
 
@@ -328,7 +354,7 @@ async def try_out(
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
     until: float,
 ) -> Tried:
-    """Turn conditions of the change round and retell tests that failed before; `base` opens a copy without the change.
+    """Turn conditions of the change round, retell tests that failed before; `base` opens a copy without the change.
 
     Raises:
         OSError: a copy cannot be written.
@@ -420,37 +446,29 @@ async def _as_before(
     files: Mapping[str, bytes] = {}
     async with base() as (root, run):
         before = SpoiltCopy(root, told.files)
-        for turn in range(_TURNS):
-            files = told.files_with("input", turn) or {}
+        for turn, role in ((0, "input"), (1, "input"), (2, "input"), (0, "input number")):
+            files = told.files_with(role, turn) or files
             now = await ends(files)
             if not now or monotonic() > until or not before.plant(files):
                 return Tried()
             ran = await run()
             was = {name: told_of(name, ran) for name in same}
-            same = {name for name in same & told.varied if was[name] == now[name] not in {"passed", "gone"}}
+            same &= told.varied or same
+            same = {name for name in same if was[name] == now[name] not in {"passed", "gone"}}
             if not same:
                 return Tried()
-    # Where a test says what it got, the same word is a sign of the same result; a stub in place of the code tells.
+    # The same word means the same result only where a test says what it got: a stub tells.
     stubs = {file.path: text for file in product if (text := stubbed(file)) is not None}
     idle = await ends({**files, **stubs}) if stubs else {}
     same = {name for name in same if idle.get(name, "gone") not in {now[name], "gone"}}
     if not same:
         return Tried()
     what = f"does as before for every other input than those of {', '.join(sorted(same))}"
-    return Tried(bought=(at("bought", what, suggestion="make it right for every input; the tests give examples only"),))
-
-
-def texts_of_tests(folder: Path, files: Sequence[ChangedFile] = ()) -> dict[str, str]:
-    """The files with tests of the workspace and the changed ones, as they were before the task."""
-    found = {file.path: (file.before or b"").decode("utf-8", "replace") for file in files}
-    for base, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in USUAL_LINKS]
-        for path in (Path(base) / name for name in names):
-            told = path.relative_to(folder).as_posix()
-            if told not in found and is_test_file(told) and len(found) < _MOST_READ:
-                with suppress(OSError), path.open("rb") as file:
-                    found[told] = file.read(_MOST_BYTES).decode("utf-8", "replace")
-    return found
+    place = at("bought", what, suggestion="make it right for every input; the tests give examples only")
+    # Values of its own may be what was asked for: an entry of a table, a unit.
+    given = "\n".join([told.asked, *(text.decode("utf-8", "replace") for text in told.files.values())])
+    own = {value for line in added for value in _bare(line)} - {*_bare(given), "2"}
+    return Tried(asks=(place,)) if own else Tried(bought=(place,))
 
 
 def changed_packages(before: Stamp, folder: Path, links: Sequence[str]) -> tuple[Place, ...]:
@@ -470,6 +488,7 @@ class _Told:
         self.files: dict[str, bytes] = {}
         self.spans: dict[str, list[tuple[str, tuple[int, int]]]] = {}
         self.varied: set[str] = set()
+        self.asked = asked
         self._asked = set(_bare(asked))  # values that the request names stay: to work for them was the task
         self._called = {name for file in product for name in _defined(file)}
         for case in mended:
@@ -486,9 +505,11 @@ class _Told:
         for name, places in self.spans.items():
             for path, span in places:
                 source = open_source(path, self.files[path])
-                around = (0, len(self.files[path])) if role == "input" else span  # what is given may come from a helper
+                around = (
+                    span if role == "expected" else (0, len(self.files[path]))
+                )  # what is given may come from a helper
                 found = set() if source is None else set(edits_of(source, around, self._called, role=role, turn=turn))
-                if role == "input":
+                if role != "expected":
                     found = {edit for edit in found if self._asked.isdisjoint(_bare(_within(self.files[path], edit)))}
                 if found:
                     self.varied.add(name)

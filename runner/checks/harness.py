@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from runner.checks.clean_copy import USUAL_LINKS
 from runner.checks.mutants import targets_of
 from runner.checks.project_settings import json_object
 from runner.checks.reports import CaseResult
@@ -26,6 +29,8 @@ from runner.gate.line_map import line_map
 from runner.gate.source import open_source
 
 _SHOWN = 20
+_MOST_READ = 5000
+_MOST_BYTES = 1 << 20
 _DATA = Path(__file__).with_name("harness.toml")
 _SECTION = re.compile(r"^\[+([^\]\n]+)\]+[^\n]*$", re.MULTILINE)
 _RULE = re.compile(r"^([\w.%/ -]+?)\s*::?(?!=)[^\n]*$", re.MULTILINE)
@@ -204,6 +209,19 @@ def place_of(case: CaseResult, tests: Mapping[str, str]) -> list[tuple[str, str]
             return [(path, found)]
     named = ((path, text) for path, text in tests.items() if is_test_file(path) and short and short in text)
     return list(own.items()) or list(named)
+
+
+def texts_of_tests(folder: Path, files: Sequence[ChangedFile] = ()) -> dict[str, str]:
+    """The files with tests of the workspace and the changed ones, as they were before the task."""
+    found = {file.path: (file.before or b"").decode("utf-8", "replace") for file in files}
+    for base, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in USUAL_LINKS]
+        for path in (Path(base) / name for name in names):
+            told = path.relative_to(folder).as_posix()
+            if told not in found and is_test_file(told) and len(found) < _MOST_READ:
+                with suppress(OSError), path.open("rb") as file:
+                    found[told] = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    return found
 
 
 class Sorted(NamedTuple):

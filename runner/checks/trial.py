@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from runner.checks.bought import Run, changed_packages, stubbed, texts_of_tests, try_out
+from runner.checks.bought import Run, changed_packages, stubbed, try_out
 from runner.checks.clean_copy import (
     CleanCopy,
     NoCleanCopyError,
@@ -35,6 +35,7 @@ from runner.checks.harness import (
     place_of,
     replaces_things,
     sort_changes,
+    texts_of_tests,
 )
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare

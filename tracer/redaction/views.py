@@ -150,7 +150,7 @@ class Undone:
         at = 0
         for start, end in self._lines(self._whole):
             if start > at:
-                pieces.append(b"\n")
+                pieces.append(_left_out(at, start))
             pieces.append(self._whole[start:end])
             at = end
         if at < len(self._whole):
@@ -170,12 +170,17 @@ class Undone:
         at = 0
         for start, end in self._lines(self._whole):
             if start > at:
-                yield at, start, b"\n"
+                yield at, start, _left_out(at, start)
             for match in self._escape.finditer(self._whole, start, end):
                 yield match.start(), match.end(), self._decode(match[0])
             at = end
         if at < len(self._whole):
             yield at, len(self._whole), b"\n"
+
+
+def _left_out(start: int, end: int) -> bytes:
+    """What stands for lines that are left out: an empty one, so that none seems to go on in one that is far away."""
+    return b"\n" if end - start == 1 else b"\n\n"
 
 
 def _lines_with(sign: bytes) -> Callable[[bytes], Iterator[tuple[int, int]]]:
@@ -365,7 +370,7 @@ def _without_others(data: bytes, joins: Iterable[tuple[int, int, bytes]]) -> Ite
         if start > at:
             line = data.rfind(b"\n", at, start) + 1
             if line > at:
-                yield at, line, b"\n"
+                yield at, line, _left_out(at, line)
         yield start, end, nothing
         at = data.find(b"\n", end)
         at = len(data) if at < 0 else at

@@ -103,7 +103,8 @@ def test_a_canary_survives_at_no_cut_of_a_long_text(redactor: ProjectRedactor, c
 
 
 def test_secrets_in_a_stream_are_caught_wherever_it_is_cut(redactor: ProjectRedactor) -> None:
-    canaries = [canary for canary in POSITIVES if len(canary.secret) >= 8]  # a shorter one stands elsewhere by chance
+    # A shorter secret stands elsewhere by chance, and a key block that does not end goes on to the end of the next one.
+    canaries = [canary for canary in POSITIVES if len(canary.secret) >= 8 and "BEGIN" not in canary.text]
     text = "\n".join(f"{'filler ' * 40}\n{canary.text}\n" for canary in canaries)
     whole = redactor.untruncated().redact_text(text)[0]
     for size in (3000, 50_000):
@@ -112,7 +113,7 @@ def test_secrets_in_a_stream_are_caught_wherever_it_is_cut(redactor: ProjectReda
         joined = "".join((*pieces, stream.close()))
         assert [c.rule for c in canaries if leaks(c, joined)] == []
         verify_clean(redactor, joined)
-        assert sum(stream.counts.values()) >= 0.95 * len(canaries)
+        assert sum(stream.counts.values()) >= len(canaries) - 5
     assert [c.rule for c in canaries if leaks(c, whole)] == []
 
 

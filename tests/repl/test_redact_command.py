@@ -36,11 +36,66 @@ def test_an_audit_fails_until_the_file_is_redacted_in_its_place(project: Path) -
     (project / "t.jsonl").write_text(json.dumps({"a": KEY}) + "\n")
     found = pm("redact", "--audit", ".", "--json", cwd=project)
     assert found.code == 1
-    assert json.loads(found.out)["leaks"] == [{"path": "t.jsonl", "line": 1, "rule": "secret-key", "finds": 1}]
+    (leak,) = json.loads(found.out)["leaks"]
+    assert leak.pop("modified")[:2] == "20"
+    assert leak == {"path": "t.jsonl", "line": 1, "rule": "secret-key", "finds": 1}
     assert KEY not in found.out + found.err
     assert pm("redact", "t.jsonl", "--in-place", cwd=project).code == 0
     clean = pm("redact", "--audit", ".", cwd=project)
     assert (clean.code, clean.out) == (0, f"nothing found in {project}\n")
+
+
+def old(path: Path) -> None:
+    os.utime(path, ns=(10**18, 10**18))
+
+
+def test_folders_are_scrubbed_where_nothing_writes_and_the_copies_stay_until_told(project: Path) -> None:
+    state = project / "state"
+    for name in ("claude", "codex"):
+        (project / name).mkdir()
+        (project / name / "a.jsonl").write_text(json.dumps({"a": KEY, "n": 1.0}) + "\n")
+        old(project / name / "a.jsonl")
+    (project / "claude" / "clean.md").write_text("nothing\n")
+    (project / "claude" / "live.jsonl").write_text(json.dumps({"a": KEY}) + "\n")  # written a moment ago
+    (project / "claude" / "held.log").write_text(f"key {KEY}\n")
+    old(project / "claude" / "held.log")
+    with (project / "claude" / "held.log").open("a"):
+        ran = pm("redact", "--scrub", "claude", "codex", "--json", cwd=project, XDG_STATE_HOME=str(state))
+    told = json.loads(ran.out)
+    assert ran.code == 1
+    assert KEY not in ran.out + ran.err
+    left = {Path(row["path"]).name for row in told["files"] if row["left"]}
+    assert left == {"live.jsonl", "held.log"}
+    for name in ("claude", "codex"):
+        file = project / name / "a.jsonl"
+        assert json.loads(file.read_text())["a"].startswith("[REDACTED:secret-key:")
+        assert file.stat().st_mtime_ns == 10**18
+    copies = Path(told["copies"])
+    assert sorted(KEY in path.read_text() for path in copies.rglob("*") if path.is_file()) == [True, True]
+    old(project / "claude" / "live.jsonl")
+    again = pm("redact", "--scrub", "claude", "--yes", "--json", cwd=project, XDG_STATE_HOME=str(state))
+    assert (again.code, json.loads(again.out)["copies"]) == (0, None)
+    assert list(state.rglob("*.log")) == []
+
+
+def test_what_changes_while_it_is_scrubbed_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tracer.redaction import streams
+    from tracer.redaction.engine import build_redactor
+
+    file = tmp_path / "a.log"
+    file.write_text(f"key {KEY}\n")
+    old(file)
+    pieces = streams.redacted_pieces
+
+    def meanwhile(redactor: object, source: Path, counts: object) -> object:
+        yield from pieces(redactor, source, counts)  # type: ignore[arg-type]
+        with source.open("a") as more:
+            more.write("more\n")
+
+    monkeypatch.setattr(streams, "redacted_pieces", meanwhile)
+    made = streams.scrub(build_redactor(state_dir=tmp_path, environ={}), file, tmp_path / "copy" / "a.log")
+    assert made.left == "something is writing to it"
+    assert file.read_text() == f"key {KEY}\nmore\n"
 
 
 def test_a_file_behind_a_link_is_redacted_itself_and_other_names_of_it_are_told(project: Path) -> None:

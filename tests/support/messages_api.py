@@ -77,6 +77,9 @@ def events(turn: Turn, body: Mapping[str, Any], next_id: Callable[[], int]) -> I
     head = dict(whole(turn, body, next_id), content=[], stop_reason=None, usage=_usage(turn, 1))
     head.pop("input_tokens")
     yield _event("message_start", message=head)
+    if turn.mangled:
+        yield b'event: content_block_delta\ndata: {"type": "content_blo\n\n'
+        return
     for index, block in enumerate(_blocks(turn, next_id)):
         yield from _block_events(index, block, cut=turn.cut)
         if turn.cut and block["type"] == "text":

@@ -39,7 +39,8 @@ class Call:
 class Turn:
     """One reply. `status` other than 200 answers with an error of `error_type` before the stream begins.
 
-    `error_in_stream` ends the stream with an error event; `cut` drops the connection after the text;
+    `error_in_stream` ends the stream with an error event; `cut` drops the connection after the text; `mangled` ends it with
+    an event that is no JSON;
     `delay_s` waits before the first byte, `pause_s` between any two pieces of text.
     """
 
@@ -54,6 +55,7 @@ class Turn:
     headers: Mapping[str, str] = field(default_factory=dict)
     error_in_stream: bool = False
     cut: bool = False
+    mangled: bool = False
     delay_s: float = 0.0
     pause_s: float = 0.0
     refusal: str = ""

@@ -7,18 +7,21 @@ are read by lines of bounded length; links are not followed; reports name rule a
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
 import re
+import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from tracer.durable import output_file
+from tracer.clock import now_epoch_ms
+from tracer.durable import ensure_folder, output_file
 from tracer.errors import NotFoundError, TraceError
 
 if TYPE_CHECKING:
@@ -106,6 +109,7 @@ _SIGNATURES: Final = (
 )
 _LEAST_WIDE = 16
 _MOSTLY = 0.7
+_WRITTEN_MS = 60_000
 # Key stores are secret as whole files: gitleaks' one rule that goes by the name (`pkcs12-file`).
 _KEY_STORE = re.compile(r"\.p(?:12|fx)$", re.IGNORECASE)
 _OURS = frozenset({"redaction.key", "serve-token"})
@@ -146,6 +150,56 @@ def redact_file(redactor: ProjectRedactor, source: Path, target: Path) -> Redact
             next_step="choose another place with -o",
         ) from error
     return RedactedFile(target.resolve() if target.is_symlink() else target, dict(counts))
+
+
+class Scrubbed(NamedTuple):
+    """A file that was redacted where it is, or the reason why it was left as it is."""
+
+    path: Path
+    counts: dict[str, int]
+    left: str = ""
+
+
+def scrub(redactor: ProjectRedactor, source: Path, backup: Path, *, held: Container[str] = ()) -> Scrubbed:
+    """Redact `source` in place, in one step; what it held is at `backup` before. Its times stay.
+
+    It is left alone while something writes to it: where a process has it open (`held`, see `open_files`), it changed
+    within the last minute, or it changes meanwhile.
+    """
+    counts: Counter[str] = Counter()
+    try:
+        before = source.stat()
+        if os.path.realpath(source) in held or now_epoch_ms() - before.st_mtime_ns // 1_000_000 < _WRITTEN_MS:
+            return Scrubbed(source, {}, "something is writing to it")
+        ensure_folder(backup.parent)
+        with output_file(backup) as copy, source.open("rb") as file:
+            shutil.copyfileobj(file, copy)
+        with output_file(source) as out:
+            out.writelines(redacted_pieces(redactor, source, counts))
+            after = source.stat()
+            if (after.st_mtime_ns, after.st_size, after.st_ino) != (before.st_mtime_ns, before.st_size, before.st_ino):
+                raise _ChangedError  # what was written is dropped
+        os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    except _ChangedError:
+        return Scrubbed(source, {}, "something is writing to it")
+    except OSError as error:
+        return Scrubbed(source, {}, str(error))
+    return Scrubbed(source, dict(counts))
+
+
+class _ChangedError(Exception):
+    """A file changed while it was read."""
+
+
+def open_files() -> frozenset[str]:
+    """The files that processes have open, as far as the system tells (`/proc`)."""
+    found: set[str] = set()
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(folder):
+                with contextlib.suppress(OSError):
+                    found.add(str(Path(entry.path).readlink()))
+    return frozenset(found)
 
 
 def redacted_pieces(redactor: ProjectRedactor, source: Path, counts: Counter[str]) -> Iterator[bytes]:

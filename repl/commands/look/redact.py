@@ -1,4 +1,4 @@
-"""`pm redact FILE`: a copy without secrets; `pm redact --audit DIR`: the leaks in traces that are already there."""
+"""`pm redact FILE`: a copy without secrets; `--audit DIR`: the leaks that are there; `--scrub DIR`: those redacted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repl.present.text import count_text, one_line
+from tracer.clock import from_epoch_ms, now_iso
 from tracer.durable import ensure_folder
 from tracer.errors import TraceError, UsageError
 from tracer.statedir import user_state_folder
@@ -23,15 +24,16 @@ _SHOWN = 200
 
 
 def redact(context: Context, arguments: Namespace) -> int:
-    if arguments.audit:
-        return _audit(context, _inside(context, arguments.path or str(context.state_root)))
-    if not arguments.path:
+    if arguments.audit or arguments.scrub:
+        folders = [_inside(context, name) for name in arguments.path or [str(context.state_root)]]
+        return _scrub(context, folders) if arguments.scrub else _audit(context, folders)
+    if len(arguments.path) != 1:
         raise UsageError("which file?", next_step="pm redact FILE -o CLEAN, or pm redact --audit FOLDER")
     if arguments.output and arguments.in_place:
         raise UsageError("-o and --in-place exclude each other", next_step="pm redact FILE --in-place")
-    source = _inside(context, arguments.path)
+    source = _inside(context, arguments.path[0])
     if source.is_dir():
-        raise UsageError(f"{arguments.path!r} is a folder", next_step=f"pm redact --audit {arguments.path}")
+        raise UsageError(f"{arguments.path[0]!r} is a folder", next_step=f"pm redact --audit {arguments.path[0]}")
     if not arguments.in_place and arguments.output in {None, "", "-"}:
         return _print(context, source)
     from tracer.redaction.streams import redact_file  # google-re2 and orjson, 55 ms
@@ -59,30 +61,87 @@ def _print(context: Context, source: Path) -> int:
     return 0
 
 
-def _audit(context: Context, folder: Path) -> int:
-    from tracer.redaction.streams import audit
-
+def _audit(context: Context, folders: list[Path]) -> int:
     output = context.output
-    leaks = audit(_redactor(context), folder, progress=output.detail)
-    for leak in leaks:
-        output.record({"type": "leak", **leak._asdict()})
-    output.lines([_line(leak) for leak in leaks[:_SHOWN]])
+    leaks = _found(context, folders)
+    rows: list[dict[str, object]] = [{**leak._asdict(), "modified": _modified(context, leak)} for leak in leaks]
+    for row in rows:
+        output.record({"type": "leak", **row})
+    output.lines([_line(leak, row["modified"]) for leak, row in zip(leaks[:_SHOWN], rows, strict=False)])
     if len(leaks) > _SHOWN:
         output.note(f"and {len(leaks) - _SHOWN} more; --json lists all")
-    fields: dict[str, object] = {"folder": str(folder), "leaks": [leak._asdict() for leak in leaks]}
+    fields: dict[str, object] = {"folder": ", ".join(map(str, folders)), "leaks": rows}
     if not leaks:
-        output.line(f"nothing found in {one_line(str(folder))}")
+        output.line(f"nothing found in {one_line(str(fields['folder']))}")
         output.result("redact", fields)
         return 0
-    output.note("  next:  pm redact FILE --in-place   (and change what leaked: it has been on disk)")
-    problem = TraceError(f"{len(leaks)} places hold what looks like secrets", next_step="pm redact FILE --in-place")
+    kinds = Counter({leak.rule: 0 for leak in leaks})
+    for leak in leaks:
+        kinds[leak.rule] += leak.finds
+    output.note(f"kinds: {', '.join(f'{count} x {rule}' for rule, count in kinds.most_common())}")
+    output.note("  next:  pm redact --scrub   (and change what leaked: it has been on disk)")
+    problem = TraceError(f"{len(leaks)} places hold what looks like secrets", next_step="pm redact --scrub FOLDER")
     output.failure("redact", problem, 1, fields)
     return 1
 
 
-def _line(leak: Leak) -> str:
+def _found(context: Context, folders: list[Path]) -> list[Leak]:
+    """The leaks below `folders`; where there are several, paths begin with the folder's."""
+    from tracer.redaction.streams import audit
+
+    redactor, leaks = _redactor(context), []
+    for folder in folders:
+        found = audit(redactor, folder, progress=context.output.detail)
+        whole = len(folders) > 1 and folder.is_dir()
+        leaks += [leak._replace(path=str(folder / leak.path)) if whole else leak for leak in found]
+    return leaks
+
+
+def _scrub(context: Context, folders: list[Path]) -> int:
+    """Redact every text file that leaks; the copies of what stood there go when the person says so."""
+    import shutil
+
+    from repl.commands.captures.consent import ask_yes, can_ask
+    from tracer.redaction.streams import open_files, scrub
+
+    output, redactor = context.output, _redactor(context)
+    kept = user_state_folder(context.environ) / "scrubbed" / now_iso().replace(":", "")
+    told: list[dict[str, object]] = []
+    done = False
+    for folder in folders:
+        leaking = {leak.path: None for leak in _found(context, [folder]) if leak.line}
+        for path in (folder / name if folder.is_dir() else folder for name in leaking):
+            one = scrub(redactor, path, kept / path.resolve().relative_to("/"), held=open_files())
+            if one.left:
+                (kept / path.resolve().relative_to("/")).unlink(missing_ok=True)
+            told.append({"path": str(path), "redactions": one.counts, "left": one.left})
+            output.line(f"{one_line(str(path))}: {f'left as it is: {one.left}' if one.left else _told(one.counts)}")
+            done = done or not one.left
+    left = [row for row in told if row["left"]]
+    question = f"Delete the copies of what stood there ({kept})? They hold the secrets."
+    may_ask = context.arguments.yes or can_ask(context)
+    if done and may_ask and ask_yes(context, question, default=False):
+        shutil.rmtree(kept)
+    if done and kept.exists():
+        output.note(f"the copies with the secrets are in {kept}; delete them when nothing is missing")
+    output.result("redact", {"files": told, "copies": str(kept) if done and kept.exists() else None})
+    if left:
+        output.note("  next:  end the sessions that write, wait a minute, then the same command again")
+    return 1 if left else 0
+
+
+def _modified(context: Context, leak: Leak) -> str | None:
+    """The day the file was last written: how long the secret has stood there at least."""
+    for folder in (*(_inside(context, name) for name in context.arguments.path or []), context.state_root):
+        path = folder / leak.path if folder.is_dir() else folder
+        if path.exists():
+            return from_epoch_ms(path.stat().st_mtime_ns // 1_000_000)[:10]
+    return None
+
+
+def _line(leak: Leak, modified: object) -> str:
     times = f" ({leak.finds} times)" if leak.finds > 1 else ""
-    return f"{one_line(leak.path)}:{leak.line}  {leak.rule}{times}"
+    return f"{one_line(leak.path)}:{leak.line}  {leak.rule}{times}  {modified or ''}".rstrip()
 
 
 def _told(counts: Mapping[str, int]) -> str:

@@ -42,11 +42,14 @@ TRACE_COMMANDS: tuple[Command, ...] = (
 
 INSIGHT_COMMANDS: tuple[Command, ...] = (
     Command(
-        "redact", "admin", "write a copy of a file without secrets, or find the leaks in a folder",
+        "redact", "admin", "write a copy of a file without secrets, or find or redact the leaks in folders",
         "repl.commands.look.redact:redact", "pm redact --audit .pm-orchestrator",
-        arguments=(Argument("path", "the file, or with --audit the folder", required=False, values="file"),),
+        arguments=(
+            Argument("path", "the file; with --audit and --scrub folders", required=False, many=True, values="file"),
+        ),
         flags=(
-            Flag("--audit", "list file, line and rule of each leak; exit 1 if there is one"),
+            Flag("--audit", "list file, line, rule and date of each leak; exit 1 if there is one"),
+            Flag("--scrub", "redact each file that leaks where it is, unless something writes to it; keeps a copy"),
             Flag("--output", "where the copy goes (stdout without it or with -)", "FILE", "-o", values="file"),
             Flag("--in-place", "put the copy in the file's place"),
         ),

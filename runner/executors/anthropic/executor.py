@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -133,8 +134,8 @@ class AnthropicExecutor:
         except BudgetSpentError:
             message = f"stopped at the budget of ${exchange.request.budget_usd:.4f}"
             return "INCOMPLETE", AnswerError(kind="budget", message=message, next_step="raise --budget-usd")
-        except (sdk.APIError, transport_error) as error:
-            return self._trouble(exchange, error, sdk)
+        except (sdk.APIError, transport_error, json.JSONDecodeError, UnicodeDecodeError) as error:
+            return self._trouble(exchange, error, sdk)  # the last two: an event of the stream came mangled
 
     async def _connect(self) -> Any:
         # Importing the SDK costs about 2 s: it waits until the first question, and then leaves the loop free.

@@ -161,6 +161,7 @@ async def test_an_answer_whose_edits_all_failed_is_incomplete(project: Path) -> 
         (Turn(status=400, error_type="invalid_request_error", message="bad field"), "ERROR", "crash"),
         (Turn(status=529, error_type="overloaded_error"), "ERROR", "overloaded"),
         (Turn(status=500, error_type="api_error"), "ERROR", "network"),
+        (Turn(mangled=True), "ERROR", "network"),
         (Turn(text="abc", error_in_stream=True, error_type="overloaded_error"), "ERROR", "overloaded"),
         (Turn(text="abc", error_in_stream=True, error_type="rate_limit_error"), "ERROR", "rate_limit"),
         (Turn(text="half of this is lost", cut=True), "ERROR", "network"),

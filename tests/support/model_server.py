@@ -39,9 +39,8 @@ class Call:
 class Turn:
     """One reply. `status` other than 200 answers with an error of `error_type` before the stream begins.
 
-    `error_in_stream` ends the stream with an error event; `cut` drops the connection after the text; `mangled` ends it with
-    an event that is no JSON;
-    `delay_s` waits before the first byte, `pause_s` between any two pieces of text.
+    `error_in_stream` ends the stream with an error event, `mangled` with an event that is no JSON; `cut` drops the
+    connection after the text; `delay_s` waits before the first byte, `pause_s` between any two pieces of text.
     """
 
     text: str = ""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tracer.conversation import ConversationTracer
     from tracer.distill.native import Distilled
     from tracer.distill.one import distill_session
+    from tracer.distill.traced import traced
     from tracer.errors import ConfigError, LockedError, NotFoundError, PmError, RecordError, TraceError, UsageError
     from tracer.facts import Entry
     from tracer.insights.agentic_trace import Trace as AgenticTrace
@@ -64,6 +65,7 @@ __all__ = [
     "insights",
     "read_agentic",
     "read_trace",
+    "traced",
 ]
 
 # Our own top-level packages, and the folder that holds them and this one. Not part of the API, like all that follows.
@@ -102,6 +104,7 @@ _HOMES = {
     "insights": "tracer.insights.report",
     "read_agentic": "tracer.insights.agentic_trace",
     "read_trace": "tracer.journal.reading:read_entries",
+    "traced": "tracer.distill.traced",
 }
 
 

@@ -1,0 +1,51 @@
+"""PDD's agentic tasks leave traces: `install()` once, before PDD runs its first task.
+
+    python examples/pdd_traces.py sync parser      # pdd sync parser, with traces in .pdd/agentic-traces/
+
+Every way that PDD asks an agent goes through `pdd.agentic_common.run_agentic_task`. Modules that have imported the
+function by name before `install()` keep the old one, so it comes first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pm_orchestrator import traced
+
+
+def outcome(result: Any) -> Mapping[str, Any]:
+    """What PDD knows better than the session, of its (success, output, cost, provider)."""
+    success, _output, cost, provider = result
+    return {"success": success, "cost_usd": cost or None, "provider": provider or None}
+
+
+def with_trace(run_agentic_task: Callable[..., Any]) -> Callable[..., Any]:
+    """`run_agentic_task` that distills the session of each task; its label becomes the trace's `operation:module`."""
+
+    def task(instruction: str, cwd: Path, *, label: str = "", **more: Any) -> Any:
+        operation, _, module = label.partition(":")
+        run = traced(
+            label=f"{operation or 'task'}:{module or Path(cwd).name}",
+            project_root=cwd,
+            output_dir=Path(cwd) / ".pdd" / "agentic-traces",
+            outcome=outcome,
+        )
+        return run(run_agentic_task)(instruction, cwd, label=label, **more)
+
+    return task
+
+
+def install() -> None:
+    """Put the traced function in the place of PDD's."""
+    common = import_module("pdd.agentic_common")
+    common.run_agentic_task = with_trace(common.run_agentic_task)  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    install()
+    sys.argv[0] = "pdd"
+    import_module("pdd.cli").cli()

@@ -76,7 +76,6 @@ class traced:  # noqa: N801 - used as a decorator and as a context manager, as t
     def _distilled(self) -> Distilled:
         provider = _NAMES.get(self.provider or "", self.provider)
         root = Path(self._given["project_root"] or Path.cwd())
-        told = {"success": self.success, "cost_usd": self.cost_usd, "duration_sec": round(monotonic() - self._began, 3)}
         if self.session_id is not None:
             session = None
         else:
@@ -90,8 +89,10 @@ class traced:  # noqa: N801 - used as a decorator and as a context manager, as t
             provider=provider,  # type: ignore[arg-type]
             session_id=self.session_id,
             since_ms=self._since_ms,
+            success=self.success,
+            cost_usd=self.cost_usd,
+            duration_sec=round(monotonic() - self._began, 3),
             **{**self._given, "project_root": root},
-            **told,
         )
 
     def __call__(self, function: _F) -> _F:

@@ -69,10 +69,11 @@ def unverified_text(unverified: Iterable[Unverified], *, prefix: str = "pm ") ->
 
 
 def tests_text(tests: TestRun | None) -> str:
-    """`tests passed (42, 3 new)`, with why they did not run on a clean copy; empty where they did not pass."""
+    """`tests passed (42, 3 new, 1 fails as before)`, with why on no clean copy; empty where they did not pass."""
     if tests is None or tests.outcome != "pass":
         return ""
-    count = f" ({tests.passed}{f', {tests.new} new' if tests.new else ''})" if tests.passed else ""
+    still = f", {tests.failed} {'fails' if tests.failed == 1 else 'fail'} as before" if tests.failed else ""
+    count = f" ({tests.passed}{f', {tests.new} new' if tests.new else ''}{still})" if tests.passed else ""
     return f"tests passed{count}" + (f", not isolated: {tests.not_isolated}" if tests.not_isolated else "")
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from tracer.facts import QualityJudgment, Unverified
+from tracer.facts import QualityJudgment, TestRun, Unverified
 from tracer.verification import (
     strength_in,
     strength_text,
     survivor_text,
+    tests_text,
     unverified_in,
     unverified_text,
     verification_of,
@@ -77,3 +78,19 @@ def test_the_newest_judgment_that_tried_faults_says_what_the_tests_noticed() -> 
     assert strength_text(found) == "3 of 4 faults noticed, 2 not tried"
     assert [survivor_text(one) for one in found.survivors] == ["a.py:9 f: < → <="]
     assert strength_in([judgment(result("Q11") | {"strength": "damaged"})]) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({"passed": 42, "new": 3}, "tests passed (42, 3 new)"),
+        ({"passed": 60, "failed": 1}, "tests passed (60, 1 fails as before)"),
+        (
+            {"passed": 60, "failed": 2, "not_isolated": "no git"},
+            "tests passed (60, 2 fail as before), not isolated: no git",
+        ),
+        ({}, "tests passed"),
+    ],
+)
+def test_what_still_fails_is_said_beside_what_passed(told: dict[str, object], text: str) -> None:
+    assert tests_text(TestRun({"outcome": "pass", **told})) == text

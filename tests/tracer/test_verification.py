@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tracer import verification
 from tracer.facts import QualityJudgment, TestRun, Unverified
 from tracer.verification import (
     strength_in,
     strength_text,
     survivor_text,
-    tests_text,
     unverified_in,
     unverified_text,
     verification_of,
@@ -93,4 +93,4 @@ def test_the_newest_judgment_that_tried_faults_says_what_the_tests_noticed() -> 
     ],
 )
 def test_what_still_fails_is_said_beside_what_passed(told: dict[str, object], text: str) -> None:
-    assert tests_text(TestRun({"outcome": "pass", **told})) == text
+    assert verification.tests_text(TestRun({"outcome": "pass", **told})) == text

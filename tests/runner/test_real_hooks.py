@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from tests.repl.support import command_line
 from tests.support.clis import ROOT, VERSIONS, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Turn
+from tests.support.tools import need
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
 
@@ -156,3 +158,25 @@ def test_an_agent_that_never_mends_is_let_go_by_us_and_not_by_its_host(place: Pl
     assert place.judgments() in (["REJECT"] * 2, ["REJECT"] * 4), said
     last = json.loads((place.project / ".pm-orchestrator" / "gate.jsonl").read_text().splitlines()[-1])
     assert last["verification"] == "failed"
+
+
+def test_a_real_agent_calls_the_tools_over_mcp(tmp_path: Path) -> None:
+    need(find_spec("mcp"), "mcp", how="make, which installs requirements/dev.txt")
+    place = Place("claude", cli_program("claude"), tmp_path)
+    (place.project / "calc.py").write_text(MARKED)
+    turns = [Turn(calls=[Call("mcp__pm__gate", {"fast": True})]), Turn(text="The mark in calc.py is still there.")]
+    config = json.dumps({"mcpServers": {"pm": {"command": str(place.pm), "args": ["mcp"]}}})
+    with ModelServer(turns) as server:
+        done = subprocess.run(
+            [place.program, "-p", "judge it", "--mcp-config", config, "--dangerously-skip-permissions"],
+            check=False,
+            cwd=place.project,
+            env={**place.environ(server), "MCP_TIMEOUT": "60000"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        sent = json.dumps([request.body for request in server.requests])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAILED Q2" in sent, sent[-2000:]

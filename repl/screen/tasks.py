@@ -124,12 +124,14 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
         super().__init__(id=id)
         self.rows: Sequence[TaskRow] = ()
+        self._priced = False
 
     def show(self, rows: Sequence[TaskRow]) -> None:
         selected = self.selected
         if rows == self.rows:
             return
         self.rows = rows
+        self._priced = any(row.cost_usd is not None for row in rows)  # else titles get the room
         self.virtual_size = Size(0, len(rows))
         at = next((n for n, row in enumerate(rows) if selected is not None and row.task_id == selected.task_id), None)
         self.set_reactive(TaskList.cursor, min(self.cursor if at is None else at, max(len(rows) - 1, 0)))
@@ -172,7 +174,7 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         left = f"{'>' if here else ' '} {identity.rjust(3, '0') if identity.isdigit() else shown(identity)} "
         word = f"{_WORDS.get(row.status, shown(row.status).lower()):<5} "
         cost = "" if row.cost_usd is None else cost_text(row.cost_usd)
-        right = f"{row.iterations} it {cost:>7}" if width >= 34 else f"{row.iterations} it"
+        right = f"{row.iterations} it {cost:>7}" if width >= 34 and self._priced else f"{row.iterations} it"
         if width >= _PICTURES:
             checked = {"verified": "ok", "failed": "no"}.get(row.verification, "")
             spark = (

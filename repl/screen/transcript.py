@@ -229,7 +229,7 @@ def _answer(text: str, width: int, *, coloured: bool) -> list[Row]:
         return _lines_of([f"{GUTTER}{line}" for line in safe.split("\n")], width, "")
     console, rendered = markdown(safe, max(width - len(GUTTER), 20))
     rows: list[Row] = []
-    for line in console.render_lines(rendered, pad=False):
+    for line in console.render_lines(rendered.renderable, pad=False):
         plain = line if coloured else list(Segment.remove_color(line))
         rows.append(Strip([Segment(GUTTER), *(one for one in plain if not one.control)]))
     return rows

@@ -440,4 +440,4 @@ async def test_no_filter_hides_what_runs_and_wide_screens_show_whole_titles(proj
         app.home.filter_text = "nothing of the kind"
         app.home.show_rows()
         assert [row.task_id for row in app.home.tasks.rows] == ["task-001"]
-        await until(pilot, lambda: title[:50] in app.home.tasks.render_line(0).text)
+        await until(pilot, lambda: title[:45] in app.home.tasks.render_line(0).text)

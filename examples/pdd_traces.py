@@ -2,8 +2,8 @@
 
     python examples/pdd_traces.py sync parser      # pdd sync parser, with traces in .pdd/agentic-traces/
 
-Every way that PDD asks an agent goes through `pdd.agentic_common.run_agentic_task`. Modules that have imported the
-function by name before `install()` keep the old one, so it comes first.
+Every way that PDD asks an agent goes through `pdd.agentic_common.run_agentic_task`. Importing it imports modules that
+take the function by name, so it is replaced in those too.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ def with_trace(run_agentic_task: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def install() -> None:
-    """Put the traced function in the place of PDD's."""
-    common = import_module("pdd.agentic_common")
-    common.run_agentic_task = with_trace(common.run_agentic_task)  # type: ignore[attr-defined]
+    """Put the traced function in the place of PDD's, wherever a module of PDD's has it."""
+    original = import_module("pdd.agentic_common").run_agentic_task
+    traced_task = with_trace(original)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("pdd.") and getattr(module, "run_agentic_task", None) is original:
+            module.run_agentic_task = traced_task  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

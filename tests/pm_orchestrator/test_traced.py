@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import runpy
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,16 @@ def test_the_adapter_for_pdd_passes_its_result_on_and_names_the_trace_by_its_lab
     assert trace.name.split("_", 3)[3] == "fix__parser_anthropic.jsonl"
     meta = json.loads(trace.read_text().splitlines()[0])
     assert (meta["label"], meta["success"], meta["cost_usd"]) == ("fix:parser", False, 0.25)
+
+
+def test_the_adapter_is_in_every_module_of_pdd_that_took_the_function_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    common, caller = types.ModuleType("pdd.agentic_common"), types.ModuleType("pdd.agentic_fix")
+
+    def run_agentic_task() -> None: ...
+
+    for module in (common, caller):
+        monkeypatch.setattr(module, "run_agentic_task", run_agentic_task, raising=False)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(sys.modules, "pdd", types.ModuleType("pdd"))
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "pdd_traces.py"))["install"]()
+    assert common.run_agentic_task is caller.run_agentic_task is not run_agentic_task

@@ -47,6 +47,8 @@ class Record:
 class World:
     """Answers by number of recorded answers, so that a resumed run is given what the first run was."""
 
+    answer_at_hand = False
+
     def __init__(self, answers: Sequence[Answer], verdicts: Sequence[str]) -> None:
         self.answers = answers
         self.verdicts = verdicts

@@ -294,7 +294,7 @@ def _work(folder: Path) -> None:
     write(folder / "a.txt", _FILES["a.txt"].replace("line 18\n", "of the task\n"))
 
 
-@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.torture)])
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=[pytest.mark.torture, pytest.mark.timeout(600)])])
 async def test_invariant_17_a_hand_over_that_is_killed_at_any_step_loses_nothing_and_is_finished_by_the_next(
     tmp_path, monkeypatch, every
 ):

@@ -36,6 +36,7 @@ def stamp(path: Path) -> tuple[int, ...]:
     return () if stat.S_ISDIR(facts.st_mode) else (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_mode)
 
 
+_IN_THE_WAY = {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY}
 Stamps = dict[str, tuple[int, ...]]
 
 
@@ -64,8 +65,13 @@ def put_files(
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if stamp(target) != stamps[path]:
                     raise FileExistsError(errno.EEXIST, "changed meanwhile")
+                if target.is_dir() and not target.is_symlink():  # emptied by one that was killed, or by the user
+                    for inner, _, _ in os.walk(target, topdown=False):
+                        Path(inner).rmdir()
                 _move(aside / (start + path), target)
-            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            except OSError as error:
+                if error.errno not in _IN_THE_WAY:
+                    raise
                 left.append(path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

@@ -9,18 +9,21 @@ import fnmatch
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from runner.gate.answer_text import Fence, read_answer
 from runner.gate.comments import MARK_BYTES, Hit, comments_of, mark_in, read_comment, read_document
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
-from runner.gate.definitions import LEADER, Change, is_trivial, names_of
+from runner.gate.definitions import LEADER, Change, is_trivial
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import Language, by_name
 from runner.gate.line_map import FileLines
 from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
 from runner.gate.structure import (
+    IMPORT,
     OUT_COMMENTED,
+    TEST_NAME,
     Reviewed,
     Shown,
     gutted,
@@ -38,8 +41,6 @@ _PROMPT = later(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d
 _DIFF = later(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
 _ERROR = pattern("code_criteria", "error")
 _ELIDED = later(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
-# What a whole program opens with, after comments.
-_STARTS = pattern("code_criteria", "starts")
 CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded", "token_limit"})
 _SUBJECT_IS_MARKS = pattern_of_bytes("code_criteria", "subject_is_marks")
 _MARKS = {"TODO", "FIXME", "TBD", "HACK", "XXX", "WIP"}
@@ -145,8 +146,11 @@ def _removed(file: ChangedFile, lines: FileLines, change: Change, request: str) 
     gone = open_source(file.path, b"")
     if gone is None or file.before is None or is_generated(file.path, file.before):
         return []
+    if file.after is None and change.takes_out(PurePosixPath(file.path).stem.encode(), file.path):
+        return []
     shown = list(lost(Reviewed(gone, lines), request, change=change))
-    kept = file.after is not None and bool(lines.removed) and not is_test_file(file.path)
+    code = [line for number in lines.removed if (line := lines.before[number - 1]) and not LEADER.match(line)]
+    kept = file.after is not None and not all(map(IMPORT.match, code)) and not is_test_file(file.path)
     if kept and not shown and not is_to_go(request, file.path):
         advice = "put back what the request does not ask to remove"
         return [("Q3", at("lost", "everything in the file is gone", path=file.path, suggestion=advice))]
@@ -284,14 +288,15 @@ def _is_note(hit: Hit, file: Reviewed, change: Change, request: str) -> bool:
     """
     lines, source = file.lines, file.source
     around = [one for one in file.touched if one.lines[0] <= hit.line <= one.lines[1]]
-    if any(one.is_trivial for one in around):
+    data = is_test_file(source.path) and not any(TEST_NAME.match(one.name) for one in around)
+    if any(one.is_trivial for one in around) and not data:
         return False
     said = lines.after[hit.line - 1] if 0 < hit.line <= len(lines.after) else b""
     if said in change.old_marks or any(_alike(said, old) for old in change.gone_marks):
         return True
-    if source.tree is None or is_test_file(source.path):
-        return bool(around)
-    code, remark = _code_below(source, hit.line)
+    if is_test_file(source.path):
+        return bool(file.touched) or not source.language.functions
+    number, code, remark = _code_below(source, hit.line) if source.tree is not None else (0, b"", "")
     if not code or is_trivial(code):
         return False
     told = {word[:6] for word in _TELLING.findall(remark.lower())} - {"todo", "fixme"}
@@ -304,6 +309,8 @@ def _is_note(hit: Hit, file: Reviewed, change: Change, request: str) -> bool:
     if any(ticket.decode() not in request for ticket in _TRACKED.findall(said)):
         return True
     code_lines, marks = change.added
+    if code_lines and not around and number not in lines.added:
+        return True
     return len(remark.split()) >= _EXPLAINED or code_lines >= _BESIDE * max(1, marks)
 
 
@@ -313,8 +320,8 @@ def _alike(one: bytes, other: bytes) -> bool:
     return len(these & those) * 2 > max(len(these), len(those))
 
 
-def _code_below(source: Source, line: int) -> tuple[bytes, str]:
-    """The code that the remark at `line` is about, empty where its block ends with it; and what it says from there."""
+def _code_below(source: Source, line: int) -> tuple[int, bytes, str]:
+    """The line and text of the code that a remark is about, empty where its block ends with it; and what it says."""
     start, _ = source.line_span(line)
     remark: list[bytes] = []
     indent = -1
@@ -329,10 +336,10 @@ def _code_below(source: Source, line: int) -> tuple[bytes, str]:
                 bare = bare[: ends[-1] - at] if ends else bare
                 remark.append(text[len(text) - len(text.lstrip()) + len(bare) :])
             closes = _CLOSES.match(bare.decode("utf-8", "replace")) or len(text) - len(text.lstrip()) < indent
-            return b"" if closes else bare, b" ".join(remark).decode("utf-8", "replace")
+            return source.line_at(at), b"" if closes else bare, b" ".join(remark).decode("utf-8", "replace")
         indent = len(text) - len(bare) if indent < 0 else indent
         remark.append(bare)
-    return b"", b" ".join(remark).decode("utf-8", "replace")
+    return 0, b"", ""
 
 
 _TRAILER = later(rb"\s*(?:\*/|-->)$")
@@ -380,7 +387,7 @@ def _review_answer(evidence: Evidence) -> list[Found]:
         if not fence.closed:
             advice = "close the block and finish the answer"
             found.append(("Q4", at(*_UNCLOSED, line=fence.line, excerpt=f"```{fence.info}", suggestion=advice)))
-        elif not changed and not _is_shown(fence) and (not question or _is_program(fence)):
+        elif not changed and not question and not _is_shown(fence):
             _review_fence(fence, found, evidence.request)
     if not question:
         for line in answer.prose:
@@ -389,13 +396,6 @@ def _review_answer(evidence: Evidence) -> list[Found]:
                 place = at("marker", f"{mark} found", line=line.line, excerpt=line.raw, suggestion=advice)
                 found.append(("Q2", place))
     return found
-
-
-def _is_program(fence: Fence) -> bool:
-    """Whether a block is a whole program or module, which must parse even where nobody says "here is the file"."""
-    language = _language_of(fence)
-    source = open_source("", fence.body.encode(), language) if language is not None else None
-    return _STARTS.search(fence.body) is not None and source is not None and len(names_of(source)) > 1
 
 
 def _is_shown(fence: Fence) -> bool:

@@ -115,7 +115,8 @@ class Function:
     @property
     def is_empty(self) -> bool:
         """Whether it does nothing at all."""
-        return len(self.texts) <= 1 and all(text.rstrip(b";") in _NOTHING or not text for text in self.texts)
+        nothing = _NOTHING if self.source.language.name == "bash" else _NOTHING - {b"true"}
+        return not self.texts[1:] and all(text.rstrip(b";") in nothing or not text for text in self.texts)
 
     @property
     def is_trivial(self) -> bool:
@@ -290,9 +291,9 @@ class Change:
         marks = sum(MARK_BYTES.search(line) is not None for line in lines)
         return sum(LEADER.match(line) is None for line in lines), marks
 
-    def adds(self, word: bytes, *, but: int = 0) -> bool:
-        """Whether an added line, other than line `but`, holds a word that is no remark."""
-        pattern = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)")
+    def adds(self, word: bytes, *, but: int = 0, end: bytes = rb"(?!\w)") -> bool:
+        """Whether an added line, other than line `but`, holds a word with that `end`, and not in a remark."""
+        pattern = re.compile(rb"(?<!\w)" + re.escape(word) + end)
         added = (one.after[number - 1] for one in self.lines.values() for number in one.added if number != but)
         return any(pattern.search(line) and not LEADER.match(line) for line in added)
 

@@ -25,7 +25,6 @@ _SENTENCE = later(r"(?<=[.!?…])[\s)\]]+|(?<=[。！？])|\n+")
 _CLAUSE = later(r"[,;:.!?()\[\]—–…、，；：。！？（）¿]+|\s-+\s")
 _ASKED = later(r"[?？][\W_]*$")
 _EDGE = later(r"^[\W_]+|[\W_]+$")
-_WORD = later(r"\w")
 
 
 class _Words(NamedTuple):
@@ -77,7 +76,7 @@ def only_asks(request: str) -> bool:
     if len(request) > _LONGEST:
         return False
     text = _QUOTED.sub("x", _FENCED.sub("\n", request)).replace("’", "'").lower()
-    sentences = [one for one in _SENTENCE.split(_BULLET.sub("", text)) if _WORD.search(one)]
+    sentences = [one for one in _SENTENCE.split(_BULLET.sub("", text)) if any(map(str.isalnum, one))]
     told = [one for one in sentences if all(words.clauses(one) for words in _languages())]
     return 0 < len(text) <= _MOST_PROSE and bool(told) and all(map(_asks, told))
 

@@ -113,7 +113,7 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
             if old.code_lines < _GUTTED_FROM or old.is_trivial or new.code_lines > max(2, old.code_lines // 3):
                 if old.is_trivial or old.code_lines < _LEAST or not new.is_empty or _is_constructor(new):
                     continue
-            elif not (new.is_trivial or new.returns_parameter) or _declines(new):
+            elif not (new.is_trivial or (new.returns_parameter and file.lines.touches(*new.lines))) or _declines(new):
                 continue
             if is_to_go(request, f"{file.lines.path} {new.owner} {new.name}"):
                 continue
@@ -151,13 +151,12 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
         if function.node.parent is not None and function.node.parent.type in _VALUES:
             continue  # a callback, which may well do nothing
         in_tests = stands_in_tests(source, function.node)
-        if in_tests and not _TEST_NAME.match(function.name):
+        if in_tests and not TEST_NAME.match(function.name):
             continue
         if _refuses(function) or is_abstract(function) or _is_constructor(function) or _is_deliberate(function):
             continue
-        wanted = bool(function.documented or function.comments) or change.adds(
-            function.name.encode(), but=function.lines[0]
-        )
+        told = bool(function.documented or function.comments)
+        wanted = told or change.adds(function.name.encode(), but=function.lines[0], end=rb"\s*\(")
         message = _hollowness(function, named=function.name in asked, wanted=wanted, in_tests=in_tests)
         if message:
             yield _at(function, "stub", message, "write what the function is to do")
@@ -167,7 +166,7 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
 
 
 _VALUES = {"object", "pair", "assignment_expression"}
-_TEST_NAME = later(r"_*[tT]est|should_")
+TEST_NAME = later(r"_*[tT]est|should_")
 _NO_OP = pattern("structure", "no_op")
 _CALLED_BY_LANGUAGE = frozenset(
     {"constructor", "initialize", "deinit", "init", "main", "finalize", "dispose", "Dispose"}
@@ -390,7 +389,7 @@ def _is_told(statement: bytes) -> bool:
 def _is_others_work(function: Function) -> bool:
     """Whether a member that says "not implemented" leaves its work to others by design."""
     source, owner = function.source, function.owner_node
-    if is_abstract(function) or (stands_in_tests(source, function.node) and not _TEST_NAME.match(function.name)):
+    if is_abstract(function) or (stands_in_tests(source, function.node) and not TEST_NAME.match(function.name)):
         return True
     if re.search(r"(?i)not_?implemented|unimplemented|unsupported", function.name + function.owner):
         return True
@@ -480,7 +479,8 @@ def _is_called(file: Reviewed, change: Change, name: bytes) -> bool:
     """Whether a line that stands as it was calls a function by its bare name, and no line was added that gives it."""
     calls = re.compile(rb"(?:\b(?:self|this)(?:\.|->)|(?<![\w.>:$@]))" + re.escape(name) + rb"\s*\(")
     found = [match.start() for match in calls.finditer(file.source.text) if is_code(file.source, match.start())]
-    return bool(found) and not change.adds(name) and file.lines.added.isdisjoint(map(file.source.line_at, found))
+    given = change.adds(name) or any(IMPORT.match(file.lines.after[number - 1]) for number in file.lines.added)
+    return bool(found) and not given and file.lines.added.isdisjoint(map(file.source.line_at, found))
 
 
 def is_to_go(request: str, about: str) -> bool:
@@ -490,6 +490,7 @@ def is_to_go(request: str, about: str) -> bool:
     return any(words.intersection(word.lower()[:6] for word in _PARTS.findall(line)) for line in lines)
 
 
+IMPORT = later(rb"#\s*include|(?:from|import|use|using|include|require|extend|export \*)\b")
 _PARTS = later(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 
 

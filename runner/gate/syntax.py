@@ -9,16 +9,16 @@ import tokenize
 import tomllib
 import warnings
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import orjson
 import tree_sitter
 
 from runner.gate.answer_text import read_answer
+from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_name
 from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan, upwards
-from runner.gate.wording import Words, later, pattern, pattern_of_bytes, tables
+from runner.gate.wording import Words, later, pattern, pattern_of_bytes
 
 LIMIT = 32 * 1024 * 1024
 _PYTHON_LIMIT = 4 * 1024 * 1024
@@ -175,9 +175,6 @@ _REAL = {"python", "json", "jsonl", "toml", "yaml"}
 _BLOCK_WORDS = pattern_of_bytes("syntax", "block_words")
 _OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
 _RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "block_body"}
-_TWO_COMMAS = later(rb",\s*,")
-_INSTRUCTIONS = frozenset(tables()["syntax"]["instructions"].encode().split())
-_INSTRUCTION = later(rb"^[ \t]*(?P<word>[^\s#][^\s]*)", re.MULTILINE)
 _RULE_LINE = later(rb"[^\s#=:][^#=]*::?(?![:=])")
 _MAKES_SENSE = pattern_of_bytes("syntax", "makes_sense")
 _PREPROCESSED = later(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
@@ -191,10 +188,9 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     language = source.language
     if source.note == TOO_DEEP:
         return Fault(None, f"does not parse ({TOO_DEEP})") if language.name != "html" else None
-    found = _opening(source) or (_spaced_recipe(source) if language.name == "make" else None)
-    if found is not None:
+    if (found := _spaced_recipe(source)) is not None:
         old = None if before is None else open_source(source.path, before, language)
-        return None if old is not None and (_opening(old) or _spaced_recipe(old)) else found
+        return None if old is not None and _spaced_recipe(old) else found
     if language.name in _REAL:
         found = fault_in(language.name, source.path, source.text, fragment=fragment)
         if found is not None and before is not None and fault_in(language.name, source.path, before) is not None:
@@ -203,7 +199,7 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     if language.name == "markdown" or source.tree is None:
         return None
     if not source.tree.root_node.has_error:
-        return _crossed_tags(source) or _doubled_comma(source) or _stray_end(source)
+        return _crossed_tags(source) or _stray_end(source)
     if before is not None and not _is_worse(source, before):
         return None
     if language.known_gaps is not None and language.known_gaps.search(source.text):
@@ -213,15 +209,6 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     if language.trust == "balance":
         return _left_open(source)
     return _ends_inside(source)
-
-
-def _opening(source: Source) -> Fault | None:
-    """A Dockerfile that begins with no instruction."""
-    if source.language.name == "dockerfile":
-        first = _INSTRUCTION.search(source.text)
-        if first is not None and first["word"][:1].isalpha() and first["word"].upper() not in _INSTRUCTIONS:
-            return Fault(source.line_at(first.start("word")), "does not parse (it begins with no instruction)")
-    return None
 
 
 def _spaced_recipe(source: Source) -> Fault | None:
@@ -251,17 +238,6 @@ def _crossed_tags(source: Source) -> Fault | None:
         texts = [name.text if name is not None else b"" for name in names]
         if len(texts) == 2 and texts[0] != texts[1]:
             return Fault(element.end_point.row + 1, "does not parse (the closing tag is not that of the opening one)")
-    return None
-
-
-def _doubled_comma(source: Source) -> Fault | None:
-    """`{a: 1,, b: 2}` and `f(a,,b)`: the grammars take them; only an array may have holes."""
-    if source.language.name not in {"javascript", "typescript", "tsx"} or not _TWO_COMMAS.search(source.text):
-        return None
-    for node in source.nodes(("object", "object_pattern", "arguments")):
-        written = [child.type for child in node.children if child.type != "comment"]
-        if (",", ",") in pairwise(written):
-            return Fault(node.start_point.row + 1, "does not parse (two commas with nothing between them)")
     return None
 
 
@@ -393,7 +369,7 @@ def foreign_in(path: str, text: bytes, *, old: bytes | None, source: Source | No
 
     What was there before is let be; what stands in a string or in a document's code block is quoted.
     """
-    if _HOLDS_DIFFS.search(path):
+    if _HOLDS_DIFFS.search(path) or (is_test_file(path) and (source is None or source.tree is None)):
         return None
     prose = source is not None and source.language.name in _PROSE
     found = _conflict(text, source, prose=prose)
@@ -409,7 +385,7 @@ def foreign_in(path: str, text: bytes, *, old: bytes | None, source: Source | No
     if _DIFF_START.match(text) or (not prose and len(_HUNK.findall(text)) > 0 and _HUNK.match(text.lstrip())):
         return Fault(1, "the file holds a diff in place of its content")
     first = text[:600].decode("utf-8", "replace").strip().split("\n", 1)[0].strip()
-    if source is not None and source.language.functions:
+    if source is not None and source.tree is not None and not source.language.data and source.language.name != "html":
         for at in (0, len(text.rstrip()) - len(text.rstrip().rpartition(b"\n")[2])):
             if _SENTENCE.match(text, at):
                 return Fault(text.count(b"\n", 0, at) + 1, "a sentence stands where code belongs")

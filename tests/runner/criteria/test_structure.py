@@ -177,3 +177,26 @@ def test_what_is_no_content_is_found_in_any_file(path: str, text: str, told: str
 )
 def test_what_is_quoted_is_let_be(path: str, text: str) -> None:
     assert not found(changed(path, None, text))
+
+
+USES = "def g(a):\n    return half(a)\n"
+HALF = "def half(a):\n    b = a / 2\n    return b\n\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        (changed("a.py", HALF + USES, "from .maths import *\n\n" + USES),),  # an added import may give it
+        (changed("a.py", "from .a import b\nfrom .c import d\n", ""),),  # nothing but imports is gone
+        (changed("old.py", FUNCTIONS, None), changed("b.py", "import old\nold.part0(1)\n", "import new\nnew.go()\n")),
+        (changed("a.py", "def f(x):\n    if OLD:\n        a = x.a()\n        b = a\n        return b\n    return x\n",
+                 "def f(x):\n    return x\n"),),
+        (changed("a.js", None, "const always = (x) => true;\nexport const f = (xs) => xs.filter(always);\n"),),
+        (changed("a.c", "int f(void) { return 2; }\nint g(void) { return 1; }\n",
+                 "/* FIXME: should be unsigned */\nint f(void) { return 2; }\nint g(void) { return 3; }\n"),),
+        (changed("tests/data/merge.txt", None, "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n"),),
+        (changed("tests/fixtures/a.c", None, "int main(void) {\n  /* TODO: implement */\n  return 0;\n}\n"),),
+    ],
+)  # fmt: skip
+def test_what_ordinary_commits_do_is_accepted(files: tuple[ChangedFile, ...]) -> None:
+    assert not found(*files)

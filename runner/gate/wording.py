@@ -13,7 +13,6 @@ the alternatives of that name under `[parts]`. Case is ignored.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -64,12 +63,16 @@ def later(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 @cache
 def read(file: str) -> dict[str, Any]:
     """A file's lists by name, and its `parts`."""
+    import tomllib  # 8 ms: views that ask what a test file is wait for their first row
+
     return tomllib.loads((_FOLDER / f"{file}.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def tables() -> dict[str, dict[str, Any]]:
     """What languages and tools write (`tables.toml`), by module and name."""
+    import tomllib  # likewise
+
     return tomllib.loads(_FOLDER.with_name("tables.toml").read_text(encoding="utf-8"))
 
 

@@ -26,6 +26,7 @@ ROOMS: list[str] = TABLE["tool"]["hatch"]["build"]["targets"]["wheel"]["packages
 # What each extra brings, as it is imported.
 BROUGHT = {
     "acp": ["acp"],
+    "mcp": ["mcp"],
     "postgres": ["pgqueuer", "psycopg", "psycopg_pool"],
     "s3": ["obstore"],
     "sql": ["tree_sitter_sql"],

@@ -537,7 +537,7 @@ def _edited(text: bytes, edits: Collection[Edit]) -> bytes:
 
 
 def _defined(file: ChangedFile) -> Iterator[str]:
-    """What the file defines; a new `strictEqual` of the change's is no part of what is tested."""
+    """What the file defines; a comparison that the change added is no part of what is tested."""
     old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
     known = {name for name, _, _ in names_of(old)} if old is not None else set()
     names = {name for name, _, _ in names_of(new)} if new is not None else set()

@@ -20,8 +20,10 @@ from tracer import errors
 def test_the_version_is_the_one_of_the_distribution() -> None:
     import tomllib
 
-    pyproject = Path(__file__).resolve().parents[2] / "pyproject.toml"
-    assert tomllib.loads(pyproject.read_text())["project"]["version"] == VERSION
+    root = Path(__file__).resolve().parents[2]
+    table = tomllib.loads((root / "pyproject.toml").read_text())
+    assert "version" in table["project"]["dynamic"]
+    assert f'VERSION = "{VERSION}"' in (root / table["tool"]["hatch"]["version"]["path"]).read_text()
 
 
 def test_version_prints_one_line(project: Path) -> None:

@@ -29,6 +29,8 @@ from tracer.errors import PmError
 
 # What tools put beside a project and git ignores: wanted by commands, never part of a change.
 USUAL_LINKS = ("node_modules", ".venv", "venv", "vendor", ".bundle", ".yarn", "elm-stuff", "deps")
+# What tools write among the packages that they run from: empty there for each run, and thrown away.
+_WRITTEN = (".cache", ".vite", ".vite-temp")
 _MOST_COPIED = 200 << 20
 _PREFIX = "pm-check-"
 _FOLDER = Path("control") / "copies"
@@ -80,7 +82,11 @@ class CleanCopy:
         places += ["--bind", str(self.tree), str(self._source)]
         for name in self._links:
             place = self._source / name
-            places += ["--ro-bind", str(place.resolve()), str(place.resolve() if place.is_symlink() else place)]
+            seen = place.resolve() if place.is_symlink() else place
+            places += ["--ro-bind", str(place.resolve()), str(seen)]
+            for cache in _WRITTEN:
+                if (seen / cache).is_dir():
+                    places += ["--tmpfs", str(seen / cache)]
         places += ["--bind", str(self.reports), str(self.reports), "--chdir", str(self._source)]
         places += ["--setenv", "PWD", str(self._source)]  # it names the copy elsewhere, which is the same folder
         return bubblewrap_command(words, options=("--unshare-user", *places), network=True)
@@ -195,6 +201,10 @@ def _make_places(copy: CleanCopy, source: Path, links: Sequence[str]) -> None:
         if (target).is_dir() and any(target.iterdir()):
             continue  # it is kept in the repository
         origin = (source / name).resolve()
+        if (origin / "vite").is_dir():  # a mount needs its place; vite makes the same one
+            for cache in _WRITTEN[1:]:
+                with suppress(OSError):
+                    (origin / cache).mkdir(exist_ok=True)
         if copy.mounted and (source / name).is_symlink():
             with suppress(OSError):
                 target.rmdir()

@@ -214,11 +214,15 @@ async def test_packages_behind_a_link_are_there_and_cannot_be_written(project: P
     (shared / "lib.sh").write_text("three=3\n")
     (project / ".gitignore").write_text("node_modules\n")
     (project / "node_modules").symlink_to(shared)
+    (shared / ".cache").mkdir()
+    (shared / "vite").mkdir()
     own = "touch node_modules/left 2>/dev/null\n. node_modules/lib.sh\n"
+    own += "touch node_modules/.cache/x node_modules/.vite/x || exit 1\n"  # vitest ends with 1 where it cannot
     (project / "tests" / "t_sub.sh").write_text(own + 'is sub "$(sub 6 3)" "$three"\n')
     _, finding = await weighed(project, honest)
     assert (finding.passed, finding.not_verified) == (True, None)
     assert not (shared / "left").exists()
+    assert not [*(shared / ".cache").iterdir(), *(shared / ".vite").iterdir()]
 
 
 async def test_copies_of_a_killed_pm_are_removed_and_no_others(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ async def judge_answer(
     report = None if step.whole else answer.report
     loop = state.loop(step.subtask_id)
     # Only what an answer's own comparison showed is its agent's; of the whole, each subtask was judged by itself.
-    if loop.answer is not NO_ANSWER:
+    if answer is not NO_ANSWER:
         changes = replace(changes, harm=tuple(one for one in changes.harm if one.what in loop.harmed))
     evidence = await gather(
         request=text,

@@ -806,6 +806,11 @@ class FinalSummary(Entry):
         """Whether it tells the whole task's change (a null says that nothing changed); older traces do not."""
         return "diff_blob" in self.data
 
+    @property
+    def change(self) -> dict[str, Any]:
+        """What it tells of the whole change, for the file that goes on from it."""
+        return {key: self.data.get(key) for key in ("files_modified", "diff_blob", "files")}
+
 
 class ReviewedPath(Part):
     """What was decided of one file, or a conflict in it.

@@ -119,7 +119,7 @@ def continuation(
         continues["replies"] = [*replies, reply_text(state.question.text, reply)]
         continues["session_ref"] = state.main.session_ref
     if accept and state.final is not None:
-        continues["ended"] = {key: state.final.data.get(key) for key in ("files_modified", "diff_blob", "files")}
+        continues["ended"] = state.final.change
     if state.works_apart:
         continues["apart"] = state.main.first_base
     if state.plan is not None and state.planned and not state.plan.proposed:

@@ -24,7 +24,7 @@ _NOISE = (
     (r"\d+(\.\d+)? (B|kB|MB|GB)\b", "<SIZE>"),
     (r"\b(now|\d+ min)\b", "<AGE>"),
     (r"  sections: [a-z, ]+", "  sections: <SECTIONS>"),  # whoever adds a setting need not touch this page
-    (r'"(duration|spent)_ms":\d+', r'"\1_ms":0'),
+    (r'"(duration|spent|worked)_ms":\d+', r'"\1_ms":0'),
 )
 
 

@@ -364,13 +364,15 @@ def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
     """The rules of a pack that go by text."""
     for rule in data["rules"]:
         if "regex" in rule:
+            least = rule.get("entropy", 0.0)
             yield Rule(
                 id=rule["id"],
                 rank=_RANK_GENERIC if rule["id"] in _GENERIC else _RANK_VENDORED,
                 regex=rule["regex"],
                 keywords=tuple(word.encode() for word in rule["keywords"]),
                 group=rule.get("secretGroup", 0),
-                least_entropy=rule.get("entropy", 0.0),
+                # Of 2,000 random values of 24 signs one lies below 3.5 bits a sign, which some rules of the pack ask for.
+                least_entropy=least if rule["id"] in _GENERIC else min(least, 3.0),
                 check=CHECKS["assigned"] if "path" in rule or rule["id"] in _GENERIC else None,
                 allow=tuple(rule.get("allow", ())),
                 shared=(data["allow"],),

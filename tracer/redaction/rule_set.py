@@ -371,7 +371,7 @@ def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
                 regex=rule["regex"],
                 keywords=tuple(word.encode() for word in rule["keywords"]),
                 group=rule.get("secretGroup", 0),
-                # Of 2,000 random values of 24 signs one lies below 3.5 bits a sign, which some rules of the pack ask for.
+                # One in 2,000 random values of 24 signs lies below the 3.5 bits a sign that some rules ask for.
                 least_entropy=least if rule["id"] in _GENERIC else min(least, 3.0),
                 check=CHECKS["assigned"] if "path" in rule or rule["id"] in _GENERIC else None,
                 allow=tuple(rule.get("allow", ())),

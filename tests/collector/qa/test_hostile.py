@@ -25,7 +25,13 @@ from tests.repl.support import ROOT
 from tests.support.containers import IMAGE, container_engine, containers_of
 from tests.support.tools import need_program
 
-pytestmark = [pytest.mark.torture, pytest.mark.machine, pytest.mark.timeout(300)]
+# One after the other: the limit of processes is one for all sandboxes of a user.
+pytestmark = [
+    pytest.mark.torture,
+    pytest.mark.machine,
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("bombs"),
+]
 
 _LIMITS = Limits(
     time_s=20.0,

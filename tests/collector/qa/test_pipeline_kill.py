@@ -17,7 +17,12 @@ from tests.collector.qa.rigs import a_collector, a_repository, send_session
 from tests.repl.support import command_line, environment
 from tests.support.containers import IMAGE, container_engine, containers_of
 
-pytestmark = [pytest.mark.torture, pytest.mark.container, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.torture,
+    pytest.mark.container,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("bombs"),
+]
 
 _KILLS = 6
 

@@ -19,6 +19,8 @@ from tests.repl.support import command_line, pm
 from tests.repl.test_gate_command import MENDED, OLD_MARK, SCHEMA, git, shop
 from tests.repl.test_gate_hooks import Session
 
+pytestmark = pytest.mark.torture  # seconds a test: programs are really run
+
 __all__ = ["shop"]
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())

@@ -18,6 +18,8 @@ from tests.repl.screen.running import screen, until
 from tests.repl.support import pm, pm_process
 from tests.repl.terminal import CTRL_D, ENTER, Terminal
 
+pytestmark = pytest.mark.torture  # seconds a test: programs are really run
+
 AGENT = Path(__file__).parents[1] / "support" / "fake_acp_agent.py"
 STEPS: list[dict[str, Any]] = [{"run": "touch made.txt"}, {"say": "Looked around, nothing to change."}]
 QUESTION = PermissionQuestion(task_id="task-001", subtask_id=None, agent="fake", title="Run \x1b[2Jmake", always="")

@@ -15,6 +15,8 @@ from tests.repl.support import command_line
 from tests.repl.terminal import CTRL_D, ENTER, ESC, Terminal
 from tests.support.tools import need_program
 
+pytestmark = pytest.mark.torture  # seconds a test: programs are really run
+
 CTRL_Z = b"\x1a"
 
 

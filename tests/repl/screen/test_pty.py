@@ -22,6 +22,8 @@ from tests.repl.screen.running import GOOD
 from tests.repl.support import command_line, environment
 from tracer.clock import monotonic
 
+pytestmark = pytest.mark.torture  # seconds a test: programs are really run
+
 
 class Terminal:
     """A program on a pty; `seen` is everything it has written."""

@@ -14,6 +14,8 @@ from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 from tracer.clock import monotonic
 
+pytestmark = pytest.mark.torture  # seconds a test: programs are really run
+
 
 @pytest.mark.parametrize(
     ("path", "text", "given", "expected"),

@@ -24,6 +24,8 @@ from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.facts import CheckChoice
 
+pytestmark = pytest.mark.torture  # seconds a test: programs are really run
+
 COMMAND = "sh tests/run.sh"
 CALC = "add() { echo $(($1 - $2)); }\nsub() { echo $(($1 - $2)); }\n"
 RIGHT = CALC.replace("add() { echo $(($1 - $2))", "add() { echo $(($1 + $2))")

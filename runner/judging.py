@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from runner.agent_report import prose_of, read_report
 from runner.checks.clean_copy import Source
@@ -50,6 +50,7 @@ from runner.gate.criterion import (
 from runner.gate.request_kind import Kind, settled_kind
 from runner.gate.verdict import (
     BUILT_IN,
+    KIND_OF,
     crashed,
     criteria_in_force,
     is_judged,
@@ -67,6 +68,7 @@ from tracer.errors import NotFoundError, UsageError
 from tracer.facts import CheckChoice, LlmResponse, Report
 from tracer.insights.agentic_trace import read_agentic
 
+T = TypeVar("T")
 _TO_END_S = 10.0  # a model that a criterion asks is ended at the limit, and tells what was spent
 READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
@@ -272,6 +274,7 @@ async def judge_answer(
     answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
     until = None if step.left_s is None else monotonic() + step.left_s
     trusted = checks.detect
+    took: dict[str, float] = {}  # seconds, by criterion
     commands = await planned_commands(request)
     if planned is not None:
         commands = (planned, *(command for command in commands if command.kind != "test"))
@@ -307,7 +310,7 @@ async def judge_answer(
         expected=subtask.files_expected,
         commands=commands,
         tests_policy=_policy(state, request),
-        weigh=None if trials is None else weigh,
+        weigh=None if trials is None else _timed("Q7", weigh, took),
         require=checks.require,
         options=checks.options,
         timeout_s=float(checks.timeout_s or 600.0),
@@ -325,13 +328,20 @@ async def judge_answer(
         strength=trials is not None and _tries_faults(checks, evidence) and step.subtask_id is None,
     )
     if trials is not None:
-        tried = partial(trials.strength, base=base, files=changes.files, watch=watch)
+        tried = _timed("Q11", partial(trials.strength, base=base, files=changes.files, watch=watch), took)
         required, budget_s = checks.strength, checks.strength_time
         criteria = tuple(
             strength_criterion(one, tried, required=required, budget_s=budget_s) if one.id == "Q11" else one
             for one in criteria
         )
     verdict = await judge_by(evidence, choose(criteria), models=models, until=until)
+    took |= {
+        number: one.duration_s for one in evidence.commands for number, kind in KIND_OF.items() if kind == one.kind
+    }
+    times = {number: {"duration_ms": round(seconds * 1000)} for number, seconds in took.items()}
+    verdict = replace(
+        verdict, criteria_results=tuple(one | times.get(one["id"], {}) for one in verdict.criteria_results)
+    )
     if checks.coverage and verdict.judgment == "PASS" and step.subtask_id is None:
         from runner.checks.coverage import unreached  # 15 ms, only where a report is named
 
@@ -342,6 +352,19 @@ async def judge_answer(
         verdict = replace(verdict, unreached=told)
     merged = step.subtask_id is not None and verdict.judgment == "PASS"
     return replace(verdict, question=None) if step.whole or merged else verdict  # nobody who could go on asks there
+
+
+def _timed(number: str, call: Callable[..., Awaitable[T]], took: dict[str, float]) -> Callable[..., Awaitable[T]]:
+    """`call`, with the seconds that it takes kept for criterion `number`."""
+
+    async def timed(*given: Any, **named: Any) -> T:
+        began = monotonic()
+        try:
+            return await call(*given, **named)
+        finally:
+            took[number] = monotonic() - began
+
+    return timed
 
 
 def _tries_faults(checks: CheckChoice, evidence: Evidence) -> bool:

@@ -422,6 +422,7 @@ class TestRun(Part):
     why = Key(_text)
     next = Key(_text)
     not_isolated = Key(_text)
+    duration_ms = Key(_whole)
 
 
 class LlmRequest(Entry):
@@ -635,8 +636,8 @@ class Strength(Part):
 class CriterionResult(Part):
     """One criterion's result. `outcome` is `pass`, `fail` or `not_verified` (with `why` and `next`); old traces: "".
 
-    `usage` and `cost_usd` are what it spent by itself. One that is `advisory` informs: whether it could be checked does
-    not count. `strength` is what Q11 counted.
+    `usage` and `cost_usd` are what it spent by itself, `duration_ms` what its command took. One that is `advisory`
+    informs: whether it could be checked does not count. `strength` is what Q11 counted.
     """
 
     __slots__ = ()
@@ -651,6 +652,7 @@ class CriterionResult(Part):
     strength = Key(_part(Strength))
     usage = Key(_part(Usage))
     cost_usd = Key(_number)
+    duration_ms = Key(_whole)
 
     @property
     def passed(self) -> bool | None:

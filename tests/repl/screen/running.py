@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from argparse import Namespace
@@ -58,6 +59,21 @@ async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
         if holds():
             return
     raise AssertionError("did not happen within 30 s")
+
+
+async def drawn(pilot: Pilot[Any]) -> None:
+    """Wait until what was changed is laid out and painted, and a later look shows the same."""
+    before = ""
+    for _ in range(200):
+        painted = asyncio.Event()
+        pilot.app.screen.call_after_refresh(painted.set)
+        await asyncio.wait_for(painted.wait(), 30)
+        await pilot.pause(0.05)
+        now = pilot.app.export_screenshot()
+        if now == before:
+            return
+        before = now
+    raise AssertionError("the screen does not come to rest")
 
 
 async def enter(pilot: Pilot[Any], text: str) -> None:

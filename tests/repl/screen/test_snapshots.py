@@ -15,7 +15,7 @@ from repl.screen import home as home_module
 from repl.screen.app import PmApp
 from repl.screen.trace.app import ViewerApp
 from tests.repl.screen.facts import SEED, write_seed
-from tests.repl.screen.running import make_session, until
+from tests.repl.screen.running import drawn, make_session, until
 from tests.repl.screen.test_trace_view import settled
 
 LOOKS = [("dark", (80, 24)), ("dark", (100, 30)), ("dark", (60, 15)), ("light", (100, 30)), ("mono", (80, 24))]
@@ -43,6 +43,13 @@ def home(folder: Path, theme: str) -> PmApp:
     return PmApp(session, greeting=["pm 0.1.0 · shop-api · executor scripted · 2 tasks, 1 unfinished"])
 
 
+async def to_the_list(pilot: Pilot[Any], app: PmApp) -> None:
+    """Leave the prompt, but not before it has the focus: an earlier Esc goes nowhere."""
+    await until(pilot, lambda: app.home.prompt.has_focus)
+    await pilot.press("escape")
+    await until(pilot, lambda: app.home.has_class("-listing"))
+
+
 @pytest.mark.parametrize(("theme", "size"), LOOKS)
 def test_the_trace_viewer(tmp_path: Path, snap_compare: Any, theme: str, size: tuple[int, int]) -> None:
     app = viewer(tmp_path, theme)
@@ -50,6 +57,7 @@ def test_the_trace_viewer(tmp_path: Path, snap_compare: Any, theme: str, size: t
     async def ready(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: settled(app.viewer))
         await pilot.press("down", "down", "down", "down", "down")
+        await drawn(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=ready)
 
@@ -62,8 +70,9 @@ def test_the_home_screen(tmp_path: Path, snap_compare: Any, theme: str, size: tu
 
     async def ready(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: len(app.home.all_rows) == 2)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.home._shown_task is not None or size[0] < 100)
+        await to_the_list(pilot, app)
+        await until(pilot, lambda: app.home._shown_task is not None)
+        await drawn(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=ready)
 
@@ -72,7 +81,12 @@ def test_the_empty_home_screen_at_the_design_size(tmp_path: Path, snap_compare: 
     folder = tmp_path / "shop-api"
     folder.mkdir()
     app = PmApp(make_session(folder, PM_REPL_THEME="mono"), greeting=["pm 0.1.0 · shop-api · no tasks"])
-    assert snap_compare(app, terminal_size=(80, 24), press=["escape"])
+
+    async def ready(pilot: Pilot[Any]) -> None:
+        await to_the_list(pilot, app)
+        await drawn(pilot)
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=ready)
 
 
 def test_the_help_of_the_viewer(tmp_path: Path, snap_compare: Any) -> None:
@@ -81,6 +95,7 @@ def test_the_help_of_the_viewer(tmp_path: Path, snap_compare: Any) -> None:
     async def ready(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: settled(app.viewer))
         await pilot.press("question_mark")
+        await drawn(pilot)
 
     assert snap_compare(app, terminal_size=(100, 30), run_before=ready)
 
@@ -92,5 +107,6 @@ def test_the_answer_diff_side_by_side(tmp_path: Path, snap_compare: Any) -> None
         await until(pilot, lambda: settled(app.viewer))
         await pilot.press("g", "8", "enter", "equals_sign")
         await until(pilot, lambda: app.screen is not app.viewer)
+        await drawn(pilot)
 
     assert snap_compare(app, terminal_size=(110, 20), run_before=ready)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ WITHOUT = (
 )
 
 
+needs = cache(lambda name: requires(name) or [])
+
+
 def closure(wanted: Iterable[str]) -> set[str]:
     """The distributions that `wanted` bring on this machine, themselves included."""
     found: set[str] = set()
@@ -46,7 +50,7 @@ def closure(wanted: Iterable[str]) -> set[str]:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
         try:
-            lines = requires(name) or []
+            lines = needs(name)
         except PackageNotFoundError:  # for another platform
             continue
         if name not in found or requirement.extras:
@@ -114,6 +118,7 @@ def test_the_pinned_list_is_made_from_the_base_and_every_extra() -> None:
     assert Requirement(everything).extras == EXTRAS.keys()
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("extra", "words", "environ"),
     [
@@ -134,6 +139,7 @@ def test_a_missing_extra_is_said_with_the_command_that_adds_it(
     assert following == f"  next:  pip install 'pm-orchestrator[{extra}]'"
 
 
+@pytest.mark.torture
 def test_a_missing_acp_package_ends_the_task_with_the_command_that_adds_it(project: Path) -> None:
     config = project / ".pm-orchestrator" / "config.local.toml"
     config.parent.mkdir()
@@ -145,6 +151,7 @@ def test_a_missing_acp_package_ends_the_task_with_the_command_that_adds_it(proje
     assert "internal" not in ran.stdout + ran.stderr
 
 
+@pytest.mark.torture
 def test_sql_without_its_grammar_is_read_for_marks_and_said_not_to_be_parsed(project: Path) -> None:
     (project / "a.sql").write_text("select 1; -- TODO: the join\n")
     ran = without("sql", words=["check", "a.sql"], cwd=project)

@@ -46,6 +46,7 @@ def test_a_marked_test_sees_the_machine_s_programs() -> None:
     assert os.environ["PATH"] == os.environ["PM_TEST_MACHINE_PATH"]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_a_hostile_machine_is_not_seen_either(tmp_path: Path, workers: str) -> None:
     """The first test once more, by a pytest of its own on such a machine."""

@@ -173,6 +173,7 @@ def test_at_a_terminal_the_plan_is_asked_about_and_edited_before_it_runs(project
         assert terminal.ends() == 0
 
 
+@pytest.mark.torture
 def test_line_mode_repaints_one_table_and_leaves_it_finished(project: Path) -> None:
     slow = [{**reply, "delay_ms": 700} for reply in REPLIES]
     with Terminal(project, "--line", **environ(project, *slow)) as terminal:

@@ -155,6 +155,7 @@ def test_a_broken_off_turn_keeps_its_baseline_and_an_agents_question_its_task(sh
     assert [row["task_id"] for row in listed] == ["task-001"]
 
 
+@pytest.mark.torture
 def test_what_the_agent_does_to_the_commands_and_the_policy_counts_for_nothing(shop: Path) -> None:
     pm("config", "trust", "--yes", cwd=shop)
     (shop / "Makefile").write_text("test:\n\tfalse\n")

@@ -77,6 +77,7 @@ _CASES = [
 ]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(("mode", "state", "how"), _CASES)
 def test_the_program_ends_in_every_state_and_leaves_no_process(project: Path, mode: str, state: str, how: str) -> None:
     mark = f"{mode}{state}{how}{os.getpid()}"
@@ -100,6 +101,7 @@ def test_the_program_ends_in_every_state_and_leaves_no_process(project: Path, mo
         assert '"UNFINISHED"' in pm("tasks", "--json", cwd=project).out
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("mode", ["--screen", pytest.param("--line", marks=pytest.mark.torture)])
 def test_a_task_goes_on_behind_the_editor_and_its_end_is_told_afterwards(project: Path, mode: str) -> None:
     with opened(project, mode, delay_ms=1500) as terminal:

@@ -66,6 +66,7 @@ def test_no_row_is_wider_than_the_terminal_or_holds_a_control(text: str, columns
         assert not {"\n", "\r", "\x1b", "\x07"} & set(row)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("way", ["live", "detail"])
 def test_line_mode_streams_dimmed_and_the_answered_line_replaces_it(project: Path, way: str) -> None:
     with Terminal(project, "--line", **{**prepared(project, steps(project)), "PM_KIND": "change"}) as terminal:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.repl.scripts import run_scripted
 from tests.repl.support import pm
 
@@ -25,6 +27,7 @@ STRONG = {"output": "Added a test in test_more.py.", "files": {"test_more.py": M
 TESTED = ("write fits in shop.py", "--test", "python3 -m unittest")
 
 
+@pytest.mark.torture
 def test_faults_that_no_test_notices_reject_below_the_strength_that_is_wanted(project: Path) -> None:
     ran = run_scripted(project, WEAK, STRONG, words=(*TESTED, "--strength", "100", "--json"))
     assert ran.code == 0, ran.err

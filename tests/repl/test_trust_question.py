@@ -56,6 +56,7 @@ def test_no_goes_on_without_and_is_asked_in_no_later_sitting(tested: Path) -> No
     assert "tests passed (1)" in run_scripted(tested, {**GOOD, "files": {"b.py": "B = 1\n"}}).out
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("mode", ["--line", "--screen"])
 def test_both_prompts_ask_before_they_open(tested: Path, mode: str) -> None:
     with start(tested, mode) as terminal:
@@ -67,6 +68,7 @@ def test_both_prompts_ask_before_they_open(tested: Path, mode: str) -> None:
     assert "tests passed (1)" in run_scripted(tested, GOOD).out
 
 
+@pytest.mark.torture
 def test_ctrl_d_leaves_it_open_and_nothing_is_asked_where_nobody_answers_or_nothing_is_held_back(tested: Path) -> None:
     with start(tested, "run", "write hello.py") as terminal:
         terminal.wait_for(ASKED)

@@ -239,6 +239,7 @@ NON_BLOCKING = (
 )
 
 
+@pytest.mark.torture
 def test_a_terminal_that_was_left_non_blocking_and_reads_slowly_ends_nothing(at: Desk) -> None:
     words = command_line("record", "--shell", "bash", "--consent", "output", "--title", "slow", "--no-upload")
     program = [sys.executable, "-c", NON_BLOCKING, *words]
@@ -293,6 +294,7 @@ def test_the_size_of_the_window_reaches_the_shell_also_when_it_changes(at: Desk)
     assert "30 100" in recording.terminal.text()
 
 
+@pytest.mark.torture
 def test_an_editor_draws_as_ever_and_its_save_is_the_persons_edit(at: Desk) -> None:
     need_program("vim", how="install vim")
     with Recording(at, "bash", "--no-upload") as recording:
@@ -539,6 +541,7 @@ def test_a_killed_recording_goes_on_in_a_new_shell(at: Desk) -> None:
     assert at.spool.final is not None
 
 
+@pytest.mark.torture
 def test_what_was_undone_while_nothing_recorded_is_told_at_once_and_not_as_a_commands_doing(at: Desk) -> None:
     with Recording(at, "bash", "--no-upload") as recording:
         recording.run("echo 'x = 1' >> cart.py")
@@ -630,6 +633,7 @@ def test_which_stopped_command_goes_on() -> None:
     assert Stopped().resumed_by("fg") is None
 
 
+@pytest.mark.torture
 @BOTH
 def test_what_a_person_edits_after_stopping_the_editor_is_still_theirs(at: Desk, shell: str) -> None:
     need_program(shell, how=f"install {shell}")

@@ -255,6 +255,7 @@ async def test_two_workers_share_the_queue_and_run_nothing_twice(
     assert codes == [0, 0]
 
 
+@pytest.mark.torture
 async def test_a_job_whose_worker_is_killed_is_taken_by_another(
     postgres_dsn: str, store: PostgresStore, tmp_path: Path
 ) -> None:

@@ -182,6 +182,7 @@ TWO = {"subtasks": PLAN["subtasks"][:2]}
 UNFINISHED = {"files": {"alpha.py": "# TODO\n"}}
 
 
+@pytest.mark.torture
 async def test_two_worktrees_of_one_repository_never_share_a_task_of_the_same_id(project: Path) -> None:
     support.write_script(project, two_parts(**UNFINISHED))
     async with supervisor(project) as tasks:
@@ -204,6 +205,7 @@ async def test_two_worktrees_of_one_repository_never_share_a_task_of_the_same_id
     assert plan["done"] == ["task-001-sub-2"]
 
 
+@pytest.mark.torture
 async def test_a_task_takes_up_nothing_of_an_earlier_one_whose_record_was_removed(project: Path) -> None:
     support.write_script(project, two_parts(**UNFINISHED))
     async with supervisor(project) as tasks:
@@ -246,6 +248,7 @@ async def test_the_test_command_judges_each_part_and_the_whole(project: Path) ->
     assert str(project) not in places  # on copies: of each part, and of the whole
 
 
+@pytest.mark.torture
 async def test_a_check_ends_with_the_tasks_time_verifies_nothing_and_is_on_record_while_it_runs(project: Path) -> None:
     seen = project.parent / "seen.txt"
     command = f"cat {project}/.pm-orchestrator/control/processes/*.json > {seen}; sleep 30"
@@ -261,6 +264,7 @@ async def test_a_check_ends_with_the_tasks_time_verifies_nothing_and_is_on_recor
     assert json.loads(seen.read_text())["label"] == "check of task-001"
 
 
+@pytest.mark.torture
 async def test_a_persons_plan_may_give_a_subtask_to_another_agent_and_a_models_plan_may_not(project: Path) -> None:
     parts = [{**PLAN["subtasks"][0], "executor": "replay", "model": "m2"}, PLAN["subtasks"][1]]
     async with supervisor(project) as tasks:

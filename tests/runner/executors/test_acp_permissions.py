@@ -83,6 +83,7 @@ async def test_what_the_settings_allow_is_run_without_a_question(
     assert answer.extra.get("denied_calls", 0) == (0 if ran else 1)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(("permissions", "ran"), [("read", False), ("full", True)])
 async def test_read_and_full_settle_everything_without_a_question(
     project: Path, tmp_path: Path, permissions: str, *, ran: bool
@@ -104,6 +105,7 @@ async def test_always_holds_for_the_same_request_in_later_answers_of_the_task_an
     assert [question.title for question in person.asked] == ["Run echo x >> made", "Run touch other", "Run touch other"]
 
 
+@pytest.mark.torture
 async def test_always_takes_the_agents_own_offer_and_names_it(project: Path, tmp_path: Path) -> None:
     person = Person("always")
     await told(project, tmp_path, [{"offer_always": "Always allow touch"}, {"run": "touch made"}], ask_person=person)
@@ -122,6 +124,7 @@ async def test_an_agent_that_waits_for_a_person_is_not_silent(project: Path, tmp
     assert (project / "made").exists()
 
 
+@pytest.mark.torture
 async def test_a_cancelled_question_is_given_up_and_nothing_is_run(project: Path, tmp_path: Path) -> None:
     asked, given_up = asyncio.Event(), asyncio.Event()
 
@@ -162,6 +165,7 @@ async def test_time_up_while_a_person_is_asked_gives_the_question_up(project: Pa
     await asyncio.wait_for(given_up.wait(), 5)
 
 
+@pytest.mark.torture
 @pytest.mark.machine
 async def test_in_the_sandbox_an_agent_works_in_the_workspace_and_cannot_write_outside_whatever_it_was_allowed(
     project: Path, tmp_path: Path
@@ -188,6 +192,7 @@ async def test_a_refusal_is_told_while_it_happens(project: Path, tmp_path: Path)
     assert "refused: Run touch made" in [update.text for update in updates if update.kind == "notice"]
 
 
+@pytest.mark.torture
 async def test_the_model_is_chosen_in_a_session_that_goes_on_too(project: Path, tmp_path: Path) -> None:
     script = tmp_path / "steps.json"
     script.write_text(json.dumps([{"models": ["small", "large"]}, {"say": "Done."}]))

@@ -125,6 +125,7 @@ async def test_a_line_that_is_no_record_is_passed_over(rig: Rig) -> None:
         assert answer.extra["unreadable_lines"] == {"count": 1, "first": ["{not json at all"]}
 
 
+@pytest.mark.torture
 async def test_fifty_megabytes_of_output_are_read_in_bounded_memory(rig: Rig) -> None:
     for library in {"anthropic": ("anthropic", "httpx2"), "acp": ("runner.executors.acp.client",)}.get(rig.name, ()):
         importlib.import_module(library)  # 40 MB of code that would be counted where this test is the first

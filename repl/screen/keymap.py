@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 # Places whose keys can be looked up, with the names that `/keys` and the documentation give them.
 _SHOWN: Final = {
     "app": "everywhere", "themed": "everywhere", "prompt": "prompt", "home": "tasks", "transcript": "session",
-    "task": "task", "trace": "trace", "capture": "capture", "diff": "diff", "review": "review", "page": "pages",
+    "task": "task", "trace": "trace", "waterfall": "waterfall", "capture": "capture", "diff": "diff", "review": "review", "page": "pages",
 }  # fmt: skip
 
 KEYS: Final[dict[str, list[BindingType]]] = {
@@ -98,6 +98,7 @@ KEYS: Final[dict[str, list[BindingType]]] = {
         Binding("l", "latest", "latest", id="trace.latest"),
         Binding("i", "iterations", "iterations", id="trace.iterations"),
         Binding("s", "subtasks", "subtasks", id="trace.subtasks"),
+        Binding("w", "waterfall", "waterfall", id="trace.waterfall"),
         Binding("equals_sign", "compare", "diff answers", id="trace.compare"),
         Binding("slash", "ask('search')", "search", id="trace.search"),
         Binding("ampersand", "ask('filter')", "filter", id="trace.filter"),
@@ -163,6 +164,7 @@ KEYS: Final[dict[str, list[BindingType]]] = {
         Binding("j", "move(1)", "down", show=False, id="page.down"),
         Binding("k", "move(-1)", "up", show=False, id="page.up"),
     ],
+    "waterfall": [Binding("space,left,right", "fold", "fold", id="waterfall.fold")],
     "palette": [
         Binding("escape,ctrl+p", "dismiss(None)", "close", id="palette.close"),
         Binding("down", "move(1)", "down", show=False, id="palette.down"),

@@ -41,17 +41,16 @@ class PageRow:
     value: Any = None
 
 
-class Page(Screen[None]):
-    """A list page. Subclasses give `page_name`, `heading`, `widths` (cells of each column but the last), `empty`."""
+class Listing(Screen[None]):
+    """A list. Subclasses give `heading`, `widths` (cells of each column but the last), `empty`, `read` and `open`."""
 
-    page_name: ClassVar[str] = ""
-    heading: ClassVar[str] = ""
+    heading: str = ""
     columns: ClassVar[tuple[str, ...]] = ()
     widths: ClassVar[tuple[int, ...]] = ()
     empty: ClassVar[tuple[str, str]] = ("nothing here", "")
     BINDINGS = KEYS["page"]
     DEFAULT_CSS = """
-    Page {
+    Listing {
         & > #page-title { height: 1; text-style: bold; }
         & > #page-columns { height: 1; text-style: dim; }
         & > OptionList { height: 1fr; border: none !important; padding: 0; }
@@ -60,9 +59,8 @@ class Page(Screen[None]):
     }
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.desk = desk
         self._rows: list[PageRow] = []
         self._found: list[PageRow] = []
         self._wanted = ""
@@ -96,7 +94,7 @@ class Page(Screen[None]):
             problem = ""
         except Exception as error:  # noqa: BLE001 - top of the screen: one page's trouble must not end the session
             self._rows, problem = [], f"{type(error).__name__}: {error}"
-            self.desk.log_lines.append(f"{self.page_name}: {problem}")
+            self.failed(problem)
         self._show()
         if problem:
             self._foot.update(shown(f" cannot be read: {problem}"))
@@ -107,6 +105,12 @@ class Page(Screen[None]):
 
     def open(self, value: Any) -> None:
         """What Enter does with a row's value."""
+
+    def failed(self, problem: str) -> None:
+        """The rows could not be read."""
+
+    def content(self, row: PageRow, width: int) -> Content:
+        return Content(self._line(row.cells, width))
 
     def _line(self, cells: Sequence[str], width: int) -> str:
         parts = [fit(shown(cell), size) for cell, size in zip(cells, self.widths, strict=False)]
@@ -119,7 +123,7 @@ class Page(Screen[None]):
         kept = listing.highlighted
         width = self.app.size.width - 3
         listing.clear_options()
-        listing.add_options([Option(Content(self._line(row.cells, width))) for row in self._found])
+        listing.add_options([Option(self.content(row, width)) for row in self._found])
         listing.highlighted = min(kept or 0, len(self._found) - 1) if self._found else None
         foot = "" if self._rows else f" {self.empty[0]}\n {self.empty[1]}"
         self._foot.update(foot or f" {len(self._found)} of {len(self._rows)}")
@@ -169,6 +173,20 @@ class Page(Screen[None]):
             self.filter_kept()
         else:
             self.dismiss()
+
+
+class Page(Listing):
+    """A list beside home, which `page_name` opens."""
+
+    page_name: ClassVar[str] = ""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+
+    @override
+    def failed(self, problem: str) -> None:
+        self.desk.log_lines.append(f"{self.page_name}: {problem}")
 
 
 class SessionsPage(Page):

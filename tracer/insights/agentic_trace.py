@@ -9,7 +9,7 @@ import calendar
 import json
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
@@ -155,6 +155,18 @@ def read_agentic(path: Path) -> Trace:
         raise NotFoundError(
             f"{path} cannot be read", why=str(error), next_step="pm sessions find lists those there are"
         ) from error
+
+
+def steps_below(project: Path) -> Callable[[str], tuple[Step, ...]]:
+    """Reads the steps of a session by the path that a task's trace names; none where there is no such file."""
+
+    def steps(path: str) -> tuple[Step, ...]:
+        try:
+            return read_agentic(project / path).steps
+        except NotFoundError:
+            return ()
+
+    return steps
 
 
 def judgments(paths: Iterable[Path], *, since: str | None = None) -> Iterator[QualityJudgment]:

@@ -1,7 +1,8 @@
-"""What a task spent its time on, as bars on one scale: the waterfall of the terminal and of the page. Pure.
+"""What a task spent its time on, as bars on one scale: the waterfall of the terminal and of the page.
 
-`waterfall(entries, steps=...)` reads a trace's entries in their order. A lane is the task itself (`""`) or a subtask; a
-lane's bars stand in the order to draw them, each below the one it is part of (`depth` one less):
+`read_waterfall(path, project=...)` reads a task's trace and its agents' sessions; `waterfall(entries, steps=...)`,
+which is pure, takes a trace's entries in their order. A lane is the task itself (`""`) or a subtask; a lane's bars
+stand in the order to draw them, each below the one it is part of (`depth` one less):
 
     0  iteration · plan (asking for one) · waiting (for the user)
     1    request (the agent works) · tests before · judging
@@ -14,16 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from tracer import facts
-from tracer.insights.agentic_trace import Step
+from tracer.insights.agentic_trace import Step, steps_below
+from tracer.journal.reading import iter_lines
 from tracer.names import PLAN_SUFFIX, REVIEW, REVIEW_SUFFIX
 from tracer.rows.line import Mark, epoch_ms
 
 BarKind = Literal["iteration", "plan", "waiting", "request", "judging", "tool", "check", "review"]
 StepsOf = Callable[[str], Sequence[Step]]
 _COMMANDS: Final = {"Q7": "tests", "Q8": "lint", "Q9": "type check", "Q11": "faults"}
+_DAMAGED: Final = facts.Entry("", "", "", "", {})  # keeps its number
 _SECOND: Final = 1000  # what the times of tool calls are exact to
 
 
@@ -82,13 +86,22 @@ def waterfall(
 ) -> Waterfall:
     """The bars of a task's `entries`.
 
-    `steps` gives the steps of an answer's agent session by the path that the trace names. `now_ms` (since 1970) is
-    where open bars end, of a task that works; without it they end with the last entry.
+    `steps` gives the steps of an answer's agent session by the path that the trace names (`steps_below`). `now_ms`
+    (since 1970) is where open bars end, of a task that works; without it they end with the last entry.
     """
     gathered = _Gathered(steps)
     for seq, entry in enumerate(entries):
         gathered.add(seq, entry)
     return gathered.whole(now_ms)
+
+
+def read_waterfall(path: Path, *, project: Path, now_ms: int | None = None) -> Waterfall:
+    """The waterfall of the trace at `path`; its agents' sessions are named relative to `project`.
+
+    Raises NotFoundError, TraceError: there is no trace, or it cannot be read.
+    """
+    entries = (facts.fact_in(line) or _DAMAGED for _, line in iter_lines(path))
+    return waterfall(entries, steps=steps_below(project), now_ms=now_ms)
 
 
 class _Gathered:

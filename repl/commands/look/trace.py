@@ -37,6 +37,10 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
             raise UsageError("--follow and --latest exclude each other", next_step="pm trace 15 --follow --iteration 1")
         return _follow(context, arguments, task)
     chooses = arguments.latest or arguments.event or arguments.subtask or arguments.iteration is not None
+    if arguments.waterfall:
+        if chooses or arguments.raw:
+            raise UsageError("--waterfall shows the whole task", next_step=f"pm trace {task.task_id} --waterfall")
+        return _waterfall(context, task, full=arguments.full)
     if arguments.raw and not chooses:
         return _copy(context, task.path)
     if arguments.raw:
@@ -70,6 +74,30 @@ async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int:
     theme, colour = str(context.settings().get("repl.theme")), context.output.colour
     app = ViewerApp(task.path, follow=follow, theme=theme, colour=colour)
     return await app.shown() or 0
+
+
+_CALLS = 8  # of one answer, without --full
+
+
+def _waterfall(context: Context, task: TaskRef, *, full: bool) -> int:
+    from repl.present.waterfall import heading, waterfall_lines
+    from tracer.clock import now_epoch_ms
+    from tracer.rows.waterfall import read_waterfall
+
+    output = context.output
+    works = context.state_dir.writer_of(task.task_id) is not None
+    found = read_waterfall(task.path, project=context.state_dir.project, now_ms=now_epoch_ms() if works else None)
+    output.line(f"{output.bold(task.task_id)} · {heading(found)}")
+    for line in waterfall_lines(found, columns=output.columns, most_tools=0 if full else _CALLS, plain=output.plain):
+        head = line.text.removesuffix(line.bar.lstrip())
+        bar = line.bar.lstrip()
+        output.line(head + (output.tinted(bar, good=line.mark == "v") if line.mark else bar))
+    if not found.lanes:
+        output.note("nothing has taken time yet")
+    fields: dict[str, Any] = {"task_id": task.task_id, "began_ms": found.began_ms, "total_ms": found.total_ms}
+    lanes = [{"id": lane.id, "title": lane.title, "bars": [bar._asdict() for bar in lane.bars]} for lane in found.lanes]
+    output.result("trace", {**fields, "lanes": lanes})
+    return 0
 
 
 def _copy(context: Context, path: Path) -> int:

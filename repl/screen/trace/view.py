@@ -364,6 +364,13 @@ class TraceScreen(Screen[None]):
         if chosen is not None:
             self.apply_filter("" if chosen == 0 else f'sub:"{names[chosen - 1]}"')
 
+    def action_waterfall(self) -> None:
+        from repl.screen.trace.waterfall import WaterfallScreen  # 10 ms, with the lists that it is one of
+
+        title = f"{title_text(self.model)}   {follow_text(following=self.following, waiting=0)}".rstrip()
+        show = lambda seq: self.go_to_line(str(seq))  # noqa: E731
+        self.app.push_screen(WaterfallScreen(self.model.file.path, title=title, show_event=show))
+
     # -- the selected fact ------------------------------------------------------------------------------------------
 
     def action_mode(self) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
 from repl.screen.diff import DiffScreen, DiffView
 from repl.screen.hints import HelpScreen, key_rows
 from repl.screen.pickers import Choice
 from repl.screen.trace.app import ViewerApp
 from repl.screen.trace.view import TraceScreen
+from repl.screen.trace.waterfall import WaterfallScreen
 from tests.repl.screen.facts import NAME, SEED, fact, write_seed
 from tracer.clock import monotonic
 
@@ -423,3 +424,25 @@ async def test_the_end_is_shown_before_the_index_has_reached_it(tmp_path: Path) 
         numbered = screen.facts.row()
         assert numbered is not None
         assert (numbered.seq, numbered.summary) == (int(earlier.summary), earlier.summary)
+
+
+async def test_w_shows_the_waterfall_whose_bars_fold_and_lead_to_their_events(tmp_path: Path) -> None:
+    async with viewing(write_seed(tmp_path)) as (screen, pilot):
+        await pilot.press("w")
+        shown = pilot.app.screen
+        assert isinstance(shown, WaterfallScreen)
+        await until(pilot, lambda: len(rows_of(shown)) == 6)
+        assert [row.strip().split("  ")[0] for row in rows_of(shown)] == [
+            "x iteration 0", "agent", "x judging", "v iteration 1", "agent", "v judging",
+        ]  # fmt: skip
+        assert all("█" in row or "│" in row for row in rows_of(shown))
+        await pilot.press("space")
+        await until(pilot, lambda: len(rows_of(shown)) == 4)
+        assert "(+2)" in rows_of(shown)[0]
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        assert event(screen) == "LLM_REQUEST"
+
+
+def rows_of(screen: WaterfallScreen) -> list[str]:
+    return [str(option.prompt) for option in screen.query_one(OptionList).options]

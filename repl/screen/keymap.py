@@ -13,7 +13,8 @@ from textual.binding import Binding, BindingType
 # Places whose keys can be looked up, with the names that `/keys` and the documentation give them.
 _SHOWN: Final = {
     "app": "everywhere", "themed": "everywhere", "prompt": "prompt", "home": "tasks", "transcript": "session",
-    "task": "task", "trace": "trace", "waterfall": "waterfall", "capture": "capture", "diff": "diff", "review": "review", "page": "pages",
+    "task": "task", "trace": "trace", "waterfall": "waterfall",
+    "capture": "capture", "diff": "diff", "review": "review", "page": "pages",
 }  # fmt: skip
 
 KEYS: Final[dict[str, list[BindingType]]] = {

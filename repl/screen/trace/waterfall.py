@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from repl.present.waterfall import BarLine, Place, waterfall_lines
 from repl.screen.keymap import KEYS
-from repl.screen.lists import Listing, PageRow
+from repl.screen.listing import Listing, PageRow
 from repl.screen.trace.source import trace_name
 from tracer.clock import now_epoch_ms
 from tracer.rows.waterfall import read_waterfall

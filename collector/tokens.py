@@ -51,6 +51,11 @@ class Access(NamedTuple):
         """Whether it is held to some traces."""
         return self.trace_id is not None or bool(self.developer or self.project)
 
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is an operator's own."""
+        return self.trace_id is None and self.role == "operator"
+
     def opens(self, trace_id: str, metadata: Mapping[str, Any]) -> bool:
         """Whether the trace with this metadata is among its traces."""
         developer, project = metadata.get("developer", {}), metadata.get("repo", {})

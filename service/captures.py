@@ -17,13 +17,15 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from collector.collector import Collector, OpenBlob
-from collector.errors import IntakeError, TooLargeError
+from collector.errors import ForbiddenError, IntakeError, TooLargeError
+from collector.handover.sets import choose
+from collector.qa.pipeline import assign_profile
 from collector.tokens import ADMIN, Access
 from service.problems import responses
 from service.security import KNOWN, first_headers
 from service.state import ServiceState, state_of
 from tracer.capture.document import BlobRedaction, TraceDocument
-from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace
+from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace, QaProfile
 from tracer.errors import RecordError
 
 _SCHEME: Final = "bearer "
@@ -177,6 +179,26 @@ class TraceMetadata(TraceState):
     byte_count: int
     final_state: dict[str, Any] | None
     qa: dict[str, Any] | None
+
+
+class CheckAgain(BaseModel):
+    """How a trace is tested from now on; as before where nothing is said."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    profile: Literal["repository", "recorded"] | QaProfile | None = None
+
+
+class CheckMany(CheckAgain):
+    """Which traces: a condition as `pm capture export --where` takes it."""
+
+    where: str
+
+
+class CheckedMany(BaseModel):
+    """The traces whose checks are due now."""
+
+    trace_ids: list[str]
 
 
 class TracePage(BaseModel):
@@ -396,11 +418,36 @@ async def delete(request: Request, trace_id: TraceId, access: Someone) -> Respon
 
 
 @router.post("/traces/{trace_id}/qa", status_code=202, responses=responses(401, 403, 404, 409, 410, 422, 429, 503))
-async def check_again(request: Request, trace_id: TraceId, access: Someone) -> TraceState:
-    """Run the checks of a finalized trace again."""
+async def check_again(
+    request: Request, trace_id: TraceId, access: Someone, asked: CheckAgain | None = None
+) -> TraceState:
+    """Run the checks of a finalized trace again, by another profile if one is given; an operator's is approved."""
     await _collector(request).allow(access, "check", trace_id)
-    status: Any = await _collector(request).request_qa(trace_id)
+    status: Any = await _checked(request, trace_id, access, asked or CheckAgain())
     return TraceState(trace_id=trace_id, status=status)
+
+
+@router.post("/traces/qa", status_code=202, responses=responses(401, 403, 422, 429, 503))
+async def check_many(request: Request, access: Someone, asked: CheckMany) -> CheckedMany:
+    """Run the checks of every finalized trace again that fulfils a condition and that the token opens."""
+    await _collector(request).allow(access, "list")
+    store = _collector(request).store
+    chosen, _ = await choose(asked.where, store)
+    opened = [row for each in chosen if (row := await store.get_trace(each)) and access.opens(each, row.metadata)]
+    for row in opened:
+        await _collector(request).allow(access, "check", row.trace_id)
+        await _checked(request, row.trace_id, access, asked)
+    return CheckedMany(trace_ids=[row.trace_id for row in opened])
+
+
+async def _checked(request: Request, trace_id: str, access: Access, asked: CheckAgain) -> str:
+    collector = _collector(request)
+    if asked.profile is not None:
+        if access.trace_id is not None:
+            raise ForbiddenError("an ingest key may not say how its own trace is tested")
+        given = asked.profile if isinstance(asked.profile, str) else asked.profile.model_dump(exclude_none=True)
+        await assign_profile(collector, trace_id, given, approved=access.is_operator)
+    return await collector.request_qa(trace_id)
 
 
 @router.put(

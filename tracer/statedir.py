@@ -20,7 +20,7 @@ from tracer.lock import FileLock, Holder, holder_of
 STATE_DIR_NAME: Final = ".pm-orchestrator"
 _ALLOT_PATIENCE_S: Final = 30.0  # its holders keep it for milliseconds
 _IGNORE_ALL: Final = b"*\n"
-_IGNORE_STATE: Final = b"*\n!config.toml\n!rules.md\n"
+_IGNORE_STATE: Final = b"*\n!config.toml\n!rules.md\n!qa.toml\n"
 _TRACE_NAME: Final = re.compile(r"conversation-(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:_([1-9]\d*))?\.jsonl")
 _TASK_NUMBER: Final = re.compile(r"task-(\d+)")
 _VALID_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

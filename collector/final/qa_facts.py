@@ -22,6 +22,8 @@ def fold_qa(facts: Iterable[QaFact]) -> Qa | None:
     """The `qa` block; None where no check has left a part of it."""
     parts: dict[str, Any] = {}
     for fact in facts:
+        if fact.step in NOTES:
+            continue
         try:
             Qa.model_validate(fact.result)
         except ValidationError as error:
@@ -36,6 +38,8 @@ def fold_qa(facts: Iterable[QaFact]) -> Qa | None:
 
 Step = Literal["schema", "checkout", "tests", "judge", "materialize"]
 STEPS: Final[tuple[Step, ...]] = ("schema", "checkout", "tests", "judge", "materialize")
+NOTES: Final = frozenset({"profile"})
+"""Facts that are no check's result: the QA profile that somebody assigned."""
 _VERSION: Final = "1"
 
 
@@ -98,6 +102,12 @@ class StepFacts:
             return key
         return next(name for number in range(1, len(used) + 2) if (name := f"{key}:again-{number}") not in used)
 
+    def note(self, name: str) -> dict[str, Any] | None:
+        """The latest note of that name."""
+        return next((fact.result for fact in reversed(self._facts) if fact.step == name), None)
+
     def results(self, *, without: Sequence[str] = ()) -> list[list[Any]]:
         """Step and key of each result that leaves a part of `qa`, in order."""
-        return [[fact.step, fact.input_hash] for fact in self._facts if fact.result and fact.step not in without]
+        return [
+            [fact.step, fact.input_hash] for fact in self._facts if fact.result and fact.step not in {*without, *NOTES}
+        ]

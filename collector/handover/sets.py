@@ -265,7 +265,7 @@ def _check(request: SetRequest, target: Path) -> None:
 async def _write(
     request: SetRequest, store: TraceStore, contents: Contents, redactor: ProjectRedactor, folder: Path
 ) -> dict[str, Any]:
-    chosen, left_out = await _choose(request, store)
+    chosen, left_out = await choose(request.where, store)
     shards = Shards(folder, name=request.form, most_rows=request.shard_rows)
     sketches: dict[str, Sketch] = {}
     entries: list[dict[str, Any]] = []
@@ -312,9 +312,9 @@ async def _write(
     return manifest
 
 
-async def _choose(request: SetRequest, store: TraceStore) -> tuple[list[str], dict[str, str]]:
+async def choose(condition: str, store: TraceStore) -> tuple[list[str], dict[str, str]]:
     """Ids of the traces that fulfil the condition, ascending; of those, the ones still open are left out."""
-    where = parse_where(request.where)
+    where = parse_where(condition)
     chosen: list[str] = []
     left_out: dict[str, str] = {}
     async for row in _all_rows(store):

@@ -248,9 +248,22 @@ class CodeStore:
             redacted=redacted,
         )
 
-    async def write_tar(self, tree: str, target: Path) -> int:
-        """Write a tree as a tar; its size in bytes."""
-        await self._blocking(lambda: self._git.run("archive", "--format=tar", f"--output={target}", tree))
+    async def read_base(self, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
+        """Those of the files that the base commit has."""
+        tree = await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
+        found = {path: await self._blocking(partial(tree.read, path)) for path in paths}
+        return {path: content for path, content in found.items() if isinstance(content, bytes)}
+
+    async def listed(self, tree: str) -> dict[str, str]:
+        """The regular files of a tree by path, with the ids of their contents."""
+        lines = (await self._blocking(lambda: self._git.run("ls-tree", "-r", "-z", tree))).split(b"\0")
+        parts = [line.partition(b"\t") for line in lines if line[:6].decode() in FILE_MODES]
+        return {os.fsdecode(path): head.split()[2].decode() for head, _, path in parts}
+
+    async def write_tar(self, tree: str, target: Path, *, paths: Sequence[str] = ()) -> int:
+        """Write a tree, or these of its paths alone, as a tar; its size in bytes."""
+        words = ("archive", "--format=tar", f"--output={target}", tree, "--", *paths)
+        await self._blocking(lambda: self._git.run(*words[: None if paths else -1]))
         return target.stat().st_size
 
     async def _head(self, base: CommitTree, state: Mapping[str, object], contents: Contents) -> _Head | Refusal | None:

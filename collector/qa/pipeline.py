@@ -8,7 +8,7 @@ all the same, and the trace ends `qa_failed` instead of `complete`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,16 @@ from collector.final.trace_source import StoreSource
 from collector.judge.port import Judge
 from collector.judge.step import prepared_step, verdict_of
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
-from collector.qa.profiles import Plan, Refusal, plan_of
+from collector.qa.profiles import (
+    PROFILE_FILE,
+    Plan,
+    Refusal,
+    Seen,
+    plan_of,
+    read_profile,
+    recorded_profile,
+    repository_profile,
+)
 from collector.qa.runs import Progress, TestsStep, not_testable
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.sandbox.owners import is_dead, owner_name, scratch_folder
@@ -36,7 +45,16 @@ from collector.store.port import QaFact, TraceRow, TraceStore
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import Runner
 from tracer.clock import new_id, now_epoch_ms
-from tracer.errors import ConflictError, LimitError, LockedError, PmError, SandboxError, TraceError, UnavailableError
+from tracer.errors import (
+    ConflictError,
+    LimitError,
+    LockedError,
+    PmError,
+    SandboxError,
+    TraceError,
+    UnavailableError,
+    UsageError,
+)
 
 SandboxFor = Callable[[str], Awaitable[Sandbox]]
 """The sandbox for an image; raises `SandboxError`."""
@@ -146,9 +164,7 @@ class _Run:
     _sandbox: SandboxFor
     _progress: Progress
     trouble: PmError | None = None
-
-    def __post_init__(self) -> None:
-        self._asked: Any = self._row.metadata.get("qa_profile")
+    _asked: Any = None
 
     async def schema(self) -> None:
         """Check every block and every event against the schema."""
@@ -229,16 +245,21 @@ class _Run:
 
     async def _checkout(self, folder: Path) -> _Prepared | Refusal:
         row, contents = self._row, self._collector.contents
-        if self._asked is None:
-            self._asked = await self._runner_seen()
-        plan = plan_of(self._asked, self._settings.lists)
-        if isinstance(plan, Refusal):
-            return plan
         repo = row.metadata["repo"]
         code = CodeStore(folder, commit=str(repo["commit_base"]))
         source = await code.fetch_source(repo, contents=contents, remotes=self._settings.remotes)
+        files = {}
+        if not isinstance(source, Refusal):
+            files = await code.read_base(str(repo["commit_base"]), (PROFILE_FILE, "package.json"))
+        origin, approved = await self._profile(files.get(PROFILE_FILE))
+        plan = self._asked
+        if not isinstance(plan, Refusal):
+            plan = plan_of(plan, self._settings.lists, scripts=_scripts(files), approved=approved)
+        if isinstance(plan, Refusal):
+            return plan
         if isinstance(source, Refusal):
             return source
+        self._progress(f"checkout: profile from {origin}: {plan.shown}")
 
         async def end(base: Callable[[str], Content]) -> SessionEnd:
             return await session_end(await self._source(), base)
@@ -262,16 +283,24 @@ class _Run:
         self._progress(f"checkout: base from {source}, head from {checkout.patch}, {differ}")
         return _Prepared(plan, code, checkout)
 
-    async def _runner_seen(self) -> str | None:
-        """The runner that the developer used last, for a trace that names none."""
-        found, after = None, 0
-        while page := await self._collector.store.read_events(self._row.trace_id, after=after):
-            after = page[-1].seq
-            for event in page:
-                if event.type == "test_run":
-                    runner = orjson.loads(event.payload).get("runner")
-                    found = runner if runner != "custom" else found
-        return found
+    async def _profile(self, repository: bytes | None) -> tuple[str, bool]:
+        """Settle how the trace is tested; where that comes from, and whether an operator approved it."""
+        assigned = self._facts.note("profile") or {}
+        origin = assigned.get("from", "")
+        if not origin:
+            self._asked = self._row.metadata.get("qa_profile")
+            origin = "the trace" if self._asked else "repository" if repository is not None else "recorded"
+        if origin == "repository":
+            missing = Refusal("profile", f"the base has no {PROFILE_FILE}")
+            self._asked = missing if repository is None else repository_profile(repository)
+        elif origin == "recorded":
+            runs = await seen_runs(self._row.trace_id, self._collector.store)
+            proposal = recorded_profile(runs)
+            asked_for = assigned and Refusal("profile", "no test run was recorded")
+            self._asked = proposal or asked_for or None
+        elif origin == "given":
+            self._asked = assigned["profile"]
+        return origin, bool(assigned.get("approved"))
 
     async def _test(self, prepared: _Prepared, folder: Path) -> None:
         plan, code, checkout = prepared
@@ -281,6 +310,7 @@ class _Run:
             "tests",
             [checkout.base, checkout.tested_base, checkout.head, checkout.tested_head],
             [plan.runner, list(plan.command), [list(words) for words in plan.build], plan.build_network],
+            *([[list(words) for words in plan.setup]] if plan.setup else []),
             [image_id, facts.name, list(facts.lacks)],
             self._settings.as_json(),
             self._facts.marker("tests"),
@@ -330,6 +360,44 @@ class _Run:
             return result
         cleaned = self._collector.redactors.for_root(None).redact_value(result).value
         return cleaned if isinstance(cleaned, dict) else result
+
+
+async def seen_runs(trace_id: str, store: TraceStore) -> list[Seen]:
+    """The session's own test runs."""
+    found, after = list[Seen](), 0
+    while page := await store.read_events(trace_id, after=after):
+        after = page[-1].seq
+        for event in page:
+            if event.type == "test_run":
+                run = orjson.loads(event.payload)
+                found.append(Seen(str(run["command"]), run["runner"], bool(run["passed"])))
+    return found
+
+
+async def assign_profile(
+    collector: Collector, trace_id: str, profile: str | Mapping[str, Any], *, approved: bool
+) -> None:
+    """Have the trace tested by `repository`, by what was `recorded`, or by this profile, from now on.
+
+    Raises UsageError: it cannot be read.
+    """
+    note: dict[str, Any] = (
+        {"from": profile} if isinstance(profile, str) else {"from": "given", "profile": dict(profile)}
+    )
+    refusal = read_profile(profile) if not isinstance(profile, str) else None
+    if isinstance(refusal, Refusal):
+        raise UsageError("the profile cannot be read", why=refusal.detail, next_step="docs/qa.md lists its keys")
+    fact = QaFact("profile", new_id(), now_epoch_ms(), {**note, "approved": approved})
+    await collector.store.append_qa_fact(trace_id, fact)
+
+
+def _scripts(files: Mapping[str, bytes]) -> dict[str, str]:
+    """The scripts of package.json."""
+    try:
+        found = orjson.loads(files.get("package.json", b"{}")).get("scripts")
+    except (ValueError, AttributeError):
+        return {}
+    return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
 
 
 def _check_blocks(row: TraceRow) -> None:

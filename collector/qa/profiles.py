@@ -1,30 +1,35 @@
 """What is run by a trace's QA profile: image, commands, probe and reports, checked against the allowed lists. Pure.
 
 A command is words, never a shell line, unless the list allows exactly that line or everything (`*`): an allowed
-beginning cannot carry more behind a semicolon.
+beginning cannot carry more behind a semicolon. A profile is assigned by somebody, sent with the trace, read from
+`.pm-orchestrator/qa.toml` of the base, or made from the test runs that were recorded; the first of these there is.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from collector.qa.sandbox.script import WORKSPACE
-from runner.checks.command_line import Launch, narrowed, plan_launch
+from collector.recorder.command_lines import read_line
+from runner.checks.command_line import narrowed, plan_launch
 from tracer.capture.wire import QaProfile, Runner
 
 REPORT_FOLDER: Final = ".pm-report"
+PROFILE_FILE: Final = ".pm-orchestrator/qa.toml"
 _REPORT: Final = f"{WORKSPACE}/{REPORT_FOLDER}/report"
 _SHELL: Final = re.compile(r"[;&|<>$`\\\n\r\0(){}*?!#~\[\]]")
 _PATTERN: Final = re.compile(r"[\w.*?/-]+")
+_WRAPPING: Final = 3  # words before a test's own that are taken for a wrapper of it: `uv run pytest`
 
 
 class Refusal(NamedTuple):
@@ -47,34 +52,56 @@ class AllowLists:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is run. `shown` is the command for people.
+    """What is run: `commands` as they were asked for, `command` as it is started.
 
     `told_by_output`: tests are named in the output. `reporting`: the runner is known, so that every run must report.
+    `setup` is run once for the same lock files. `scripts` are those of package.json at the base.
     """
 
     runner: Runner
     image: str
     command: tuple[str, ...]
-    shown: str
+    commands: tuple[str, ...]
     probe: str
     reports: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
     build: tuple[tuple[str, ...], ...] = ()
     build_network: bool = False
+    setup: tuple[tuple[str, ...], ...] = ()
+    setup_network: bool = False
+    timeout_s: float | None = None
     told_by_output: bool = False
     reporting: bool = False
+    scripts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """The commands for people."""
+        return "; ".join(self.commands)
 
     @property
     def steering(self) -> frozenset[str]:
-        """The files of the tree that the command starts, as far as it names them."""
-        make = ("GNUmakefile", "makefile", "Makefile") if self.command[0] == "make" else ()
-        package = ("package.json",) if self.command[0] in {"npm", "npx", "yarn", "pnpm"} else ()
-        return frozenset((*(word.removeprefix("./") for word in self.shown.split()), *make, *package))
+        """The files of the tree that the commands start, as far as they name them."""
+        words = [word for text in self.commands for word in text.split()]
+        make = ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
+        package = ("package.json",) if not {"npm", "npx", "yarn", "pnpm"}.isdisjoint(words) else ()
+        return frozenset((*(word.removeprefix("./") for word in words), *make, *package))
 
     def only(self, files: Sequence[str]) -> Plan | None:
-        """The plan for these test files alone, where the runner can be told."""
-        text = narrowed(self.shown, files)
-        return None if text is None else replace(self, shown=text, command=_started(text, self.command).command)
+        """The plan for these test files alone, where a runner can be told."""
+        texts = [text for each in self.commands if (text := narrowed(each, files, scripts=self.scripts)) is not None]
+        if not texts:
+            return None
+        return replace(self, commands=tuple(texts), command=_started(texts, self.scripts).command)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """For the record, and for who sets up the same environment elsewhere."""
+        return {
+            "image": self.image,
+            "commands": list(self.commands),
+            "setup": [shlex.join(words) for words in self.setup],
+            "build": [shlex.join(words) for words in self.build],
+        }
 
 
 class _Usual(NamedTuple):
@@ -82,12 +109,63 @@ class _Usual(NamedTuple):
     probe: str
     reports: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
+    starts: tuple[str, ...]
 
 
-_USUAL: Final[Mapping[str, _Usual]] = {
-    runner: _Usual(row["command"], row["probe"], tuple(row["reports"]), tuple(row["environment"].items()))
-    for runner, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+_DATA: Final[Mapping[Any, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_USUAL: Final[Mapping[Runner, _Usual]] = {
+    runner: _Usual(
+        row["command"], row["probe"], tuple(row["reports"]), tuple(row["environment"].items()), tuple(row["starts"])
+    )
+    for runner, row in _DATA.items()
 }
+
+
+class Seen(NamedTuple):
+    """A test run of the session: its command line, the runner it was taken for, whether it passed."""
+
+    command: str
+    runner: Runner
+    passed: bool
+
+
+def recorded_profile(runs: Sequence[Seen]) -> dict[str, Any] | None:
+    """What the developer's own test runs propose: of each program that passed, else the last, the fewest words."""
+    found: list[tuple[str, str, Seen]] = []
+    for run in runs:
+        test = read_line(run.command).test
+        words = test.words if test is not None else tuple(run.command.split())
+        plain = _SHELL.search(run.command) is None and len(run.command.split()) <= len(words) + _WRAPPING
+        if plain or test is not None:
+            program = f"{run.runner} {words[0].rpartition('/')[2]}"
+            found.append((program, run.command.strip() if plain else shlex.join(words), run))
+    chosen = [each for each in found if each[2].passed] or [each for each in found if each[0] == found[-1][0]]
+    widest: dict[str, Seen] = {}
+    for program, text, run in chosen:
+        if program not in widest or len(text.split()) <= len(widest[program].command.split()):
+            widest[program] = run._replace(command=text)
+    if not widest:
+        return None
+    kinds = {run.runner for run in widest.values()}
+    return {
+        "runner": kinds.pop() if len(kinds) == 1 else "custom",
+        "commands": [run.command for run in widest.values()],
+    }
+
+
+def repository_profile(data: bytes) -> dict[str, Any] | Refusal:
+    """The `[qa]` table of a repository's qa.toml."""
+    try:
+        table = tomllib.loads(data.decode("utf-8")).get("qa")
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return Refusal("profile", f"{PROFILE_FILE} cannot be read: {error}")
+    return table if isinstance(table, dict) else Refusal("profile", f"{PROFILE_FILE} has no [qa] table")
+
+
+def profile_text(profile: Mapping[str, Any]) -> str:
+    """A profile as qa.toml."""
+    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in profile.items() if value)
+    return "\n".join(("[qa]", *lines, ""))
 
 
 def normal_image(name: str) -> str:
@@ -100,70 +178,95 @@ def normal_image(name: str) -> str:
     return name if "@" in name or ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
-def plan_of(asked: Any, lists: AllowLists) -> Plan | Refusal:
-    """What is run for the `qa_profile` of a trace (a name, an object, or None for pytest)."""
-    profile = _profile(asked)
+def plan_of(
+    asked: Any, lists: AllowLists, *, scripts: Mapping[str, str] | None = None, approved: bool = False
+) -> Plan | Refusal:
+    """What is run for the `qa_profile` of a trace (a name, an object, or None for pytest).
+
+    What an operator has `approved` needs to be on no list. `scripts` are those of package.json.
+    """
+    profile = read_profile(asked)
     if isinstance(profile, Refusal):
         return profile
-    image = normal_image(profile.image or dict(lists.default_images).get(profile.runner, ""))
-    if not any(fnmatchcase(image, _image_pattern(pattern)) for pattern in lists.images):
-        return Refusal("policy", f"the image {image!r} is not on this server's list (qa.images)")
     usual = _USUAL[profile.runner]
-    text = (profile.command or usual.command).strip()
-    if not text:
+    texts = [text.strip() for text in profile.commands or [profile.command or usual.command]]
+    if not all(texts):
         return Refusal("policy", "a custom profile needs a command")
-    command = _allowed(text, lists.commands)
-    if command is None:
-        return Refusal("policy", f"the command {text!r} is not on this server's list (qa.commands)")
-    build = []
-    for line in profile.build:
-        words = _allowed(line, lists.build_commands)
-        if words is None:
-            return Refusal("policy", f"the build command {line!r} is not on this server's list (qa.build_commands)")
-        build.append(words)
+    every = ("*",)
+    known = not (approved and profile.image) and lists.images
+    image = normal_image(profile.image or dict(lists.default_images).get(_image_runner(profile, texts[0]), ""))
+    if known and not any(fnmatchcase(image, _image_pattern(pattern)) for pattern in lists.images):
+        return Refusal("policy", f"the image {image!r} is not on this server's list (qa.images)")
+    commands = every if approved else lists.commands
+    wrong = next((text for text in texts if _allowed(text, commands) is None), None)
+    if wrong is not None:
+        return Refusal("policy", f"the command {wrong!r} is not on this server's list (qa.commands)")
+    ready: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for phase, lines in (("setup", profile.setup), ("build", profile.build)):
+        found = [_allowed(line, every if approved else lists.build_commands) for line in lines]
+        if None in found:
+            line = lines[found.index(None)]
+            return Refusal("policy", f"the {phase} command {line!r} is not on this server's list (qa.build_commands)")
+        ready[phase] = tuple(words for words in found if words is not None)
     if profile.network and not lists.build_network:
         return Refusal("policy", "the build asks for the network, and this server gives it none (qa.build_network)")
     reports = (*profile.reports, *usual.reports)
-    wrong = next((report for report in reports if _PATTERN.fullmatch(report) is None or ".." in report), None)
-    if wrong is not None:
-        return Refusal("policy", f"{wrong!r} is no place for a report")
-    return _with_reports(profile, image, command, tuple(build), tuple(dict.fromkeys(reports)), text)
-
-
-def _with_reports(
-    profile: QaProfile,
-    image: str,
-    command: tuple[str, ...],
-    build: tuple[tuple[str, ...], ...],
-    reports: tuple[str, ...],
-    text: str,
-) -> Plan:
-    usual, started = _USUAL[profile.runner], _started(text, command)
+    bad = next((report for report in reports if _PATTERN.fullmatch(report) is None or ".." in report), None)
+    if bad is not None:
+        return Refusal("policy", f"{bad!r} is no place for a report")
+    started = _started(texts, scripts or {})
     return Plan(
         runner=profile.runner,
         image=image,
         command=started.command,
-        shown=text,
+        commands=tuple(texts),
         probe=usual.probe,
-        reports=(f"{REPORT_FOLDER}/*", *reports),
-        environment=tuple({**dict(usual.environment), **started.launch.variables}.items()),
-        build=build,
+        reports=(f"{REPORT_FOLDER}/*", *dict.fromkeys(reports)),
+        environment=tuple({**dict(usual.environment), **started.variables}.items()),
+        build=ready["build"],
         build_network=profile.network,
-        told_by_output=started.launch.told_by_output,
-        reporting=bool(started.launch.runners),
+        setup=ready["setup"],
+        setup_network=lists.build_network,
+        timeout_s=profile.timeout,
+        told_by_output=started.told_by_output,
+        reporting=started.reporting,
+        scripts=scripts or {},
     )
+
+
+def _image_runner(profile: QaProfile, text: str) -> Runner:
+    """Whose default image holds the program that a custom command starts."""
+    if profile.runner != "custom":
+        return profile.runner
+    words = text.split()
+    return next((runner for runner, usual in _USUAL.items() if words[0] in usual.starts), "custom")
 
 
 class _Started(NamedTuple):
     command: tuple[str, ...]
-    launch: Launch
+    variables: Mapping[str, str]
+    told_by_output: bool
+    reporting: bool
 
 
-def _started(text: str, command: Sequence[str]) -> _Started:
-    """The command with its runner made to report: words, or one line for the shell as it is allowed."""
-    launch = plan_launch(text, report=_REPORT, bash=None, starter="")
-    shell = tuple(command[:2]) == ("sh", "-c")
-    return _Started(("sh", "-c", launch.argv[-1]) if shell else tuple(shlex.split(launch.argv[-1])), launch)
+def _started(texts: Sequence[str], scripts: Mapping[str, str]) -> _Started:
+    """The commands with their runners made to report: words, or one line for the shell."""
+    found = [
+        plan_launch(text, report=f"{_REPORT}{number or ''}", bash=None, starter="", scripts=scripts)
+        for number, text in enumerate(texts)
+    ]
+    lines = [launch.argv[-1] for launch in found]
+    command: tuple[str, ...]
+    if len(lines) > 1:  # all of them, also where one fails
+        command = ("sh", "-c", " ".join(("s=0;", *(f"( {line}\n) || s=$?;" for line in lines), "exit $s")))
+    else:
+        command = ("sh", "-c", lines[0]) if _SHELL.search(texts[0]) else tuple(shlex.split(lines[0]))
+    return _Started(
+        command,
+        {name: value for launch in found for name, value in launch.variables.items()},
+        any(launch.told_by_output for launch in found),
+        all(launch.runners for launch in found),
+    )
 
 
 def _image_pattern(entry: str) -> str:
@@ -174,7 +277,8 @@ def _image_pattern(entry: str) -> str:
     return full.removesuffix(":latest") if "*" in entry and not entry.endswith(":latest") else full
 
 
-def _profile(asked: Any) -> QaProfile | Refusal:
+def read_profile(asked: Any) -> QaProfile | Refusal:
+    """A profile as it was asked for: a runner's name, an object, or None for pytest."""
     if asked is None:
         return QaProfile(runner="pytest")
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -17,6 +17,7 @@ import orjson
 from pydantic import JsonValue
 
 from collector.qa.checkout import Checkout, CodeStore
+from collector.qa.dependencies import KeptLayers, lay_over, layer_key, pins_dependencies
 from collector.qa.profiles import Plan, Refusal
 from collector.qa.proof import Run, prove
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
@@ -72,6 +73,7 @@ class TestsStep:
             "sandbox": facts.as_json(),
             "image_id": await self.sandbox.image_id(self.plan.image),
             "checkout": self.checkout.as_json(),
+            "profile": self.plan.as_json(),
         }
         if facts.lesser:
             self.progress(f"tests: a lesser sandbox, {facts.name}; it lacks {', '.join(facts.lacks)}")
@@ -107,7 +109,7 @@ class TestsStep:
     @property
     def _home(self) -> tuple[tuple[str, str], ...]:
         """What a build installs for its user goes with the tree."""
-        return (("HOME", f"{WORKSPACE}/.pm-home"),) if self.plan.build else ()
+        return (("HOME", f"{WORKSPACE}/.pm-home"),) if self.plan.build or self.plan.setup else ()
 
     async def _build(self, detail: dict[str, JsonValue]) -> dict[Phase, Path | None] | Refusal:
         """A tar for each phase, built; None where the base cannot be."""
@@ -118,9 +120,21 @@ class TestsStep:
             source = self.folder / f"{phase}.tar"
             await self.code.write_tar(tree, source)
             trees[phase] = source
+            if self.plan.setup:
+                layer = await self._dependencies(tree, notes)
+                detail["build"] = list(notes)
+                if isinstance(layer, Refusal) and phase == "head":
+                    return layer
+                if isinstance(layer, Refusal):
+                    trees[phase] = None
+                    continue
+                await asyncio.to_thread(lay_over, source, layer)
             if self.plan.build:
                 saved = self.folder / f"{phase}-built.tar"
-                outcome = await self._sure(lambda: self.sandbox.run(self._build_job(source, saved)))  # noqa: B023 - awaited here
+                job = self._build_job(
+                    source, saved, lines=self.plan.build, network=self.plan.build_network, label="build"
+                )
+                outcome = await self._sure(lambda: self.sandbox.run(job))  # noqa: B023 - awaited here
                 notes.append({"phase": phase, **_shown(outcome), **await self._streams(outcome)})
                 detail["build"] = list(notes)
                 self.progress(f"tests: build of {phase} {_word(outcome)}")
@@ -132,22 +146,49 @@ class TestsStep:
                     return Refusal("build_failed", f"the build of the fix {_word(outcome)}")
         return trees
 
-    def _build_job(self, source: Path, saved: Path) -> Job:
-        line = " && ".join(shlex.join(words) for words in self.plan.build)
+    async def _dependencies(self, tree: str, notes: list[JsonValue]) -> Path | Refusal:
+        """What the setup commands leave for this tree: kept, or made now."""
+        kept = self.settings.layers or KeptLayers(self.folder / "layers", most_bytes=self.settings.limits.tree_bytes)
+        box = await self.sandbox.facts(self.plan.image)
+        network = self.plan.setup_network and box.name != "bubblewrap"
+        made_with = [await self.sandbox.image_id(self.plan.image), [list(words) for words in self.plan.setup], network]
+        files = {path: name for path, name in (await self.code.listed(tree)).items() if pins_dependencies(path)}
+        ways: dict[str, list[str]] = {layer_key(made_with, sorted(files.items())): sorted(files)} if files else {}
+        ways[layer_key(made_with, tree)] = []
+        for key in ways:
+            if (found := await asyncio.to_thread(kept.find, key)) is not None:
+                self.progress("tests: dependencies were kept")
+                return found
+        source, saved = self.folder / "setup.tar", self.folder / "setup-done.tar"
+        outcome = Outcome(kind="exit", exit_code=1)
+        for key, paths in ways.items():
+            await self.code.write_tar(tree, source, paths=paths)
+            job = self._build_job(source, saved, lines=self.plan.setup, network=network, label="setup")
+            outcome = await self._sure(lambda: self.sandbox.run(job))  # noqa: B023 - awaited here
+            notes.append({"phase": "setup", **_shown(outcome), **await self._streams(outcome)})
+            self.progress(f"tests: setup {_word(outcome)}")
+            if outcome.passed and outcome.saved:
+                return await asyncio.to_thread(kept.keep, key, before=source, after=saved)
+        return _TOO_LARGE if outcome.kind == "no_room" else Refusal("build_failed", f"the setup {_word(outcome)}")
+
+    def _build_job(
+        self, source: Path, saved: Path, *, lines: Sequence[Sequence[str]], network: bool, label: str
+    ) -> Job:
+        line = " && ".join(shlex.join(words) for words in lines)
         return Job(
             image=self.plan.image,
             source=source,
             command=("sh", "-c", line),
-            environment=(*self._home, *(self._proxy if self.plan.build_network else self.plan.environment)),
-            network=self.settings.network_name if self.plan.build_network else "",
+            environment=(*self._home, *(self._proxy if network else self.plan.environment)),
+            network=self.settings.network_name if network else "",
             save=saved,
             limits=self.settings.limits,
-            label="build",
+            label=label,
         )
 
     async def _once(self, phase: Phase, source: Path, number: int, own: Plan | None) -> _Ran:
         begun = now_epoch_ms()
-        plan = own or self.plan
+        plan, limit_s = own or self.plan, self.settings.limits.time_s
         job = Job(
             image=self.plan.image,
             source=source,
@@ -155,7 +196,7 @@ class TestsStep:
             probe=self.plan.probe,
             reports=self.plan.reports,
             environment=(*self.plan.environment, *self._home),
-            limits=self.settings.limits,
+            limits=replace(self.settings.limits, time_s=min(self.plan.timeout_s or limit_s, limit_s)),
             label=f"tests {phase} {number}",
         )
         if plan.told_by_output:

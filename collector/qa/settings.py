@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
+from collector.qa.dependencies import KeptLayers
 from collector.qa.profiles import AllowLists
 from collector.qa.sandbox.choose import SandboxMode
 from collector.qa.sandbox.port import Limits
@@ -35,6 +37,7 @@ class QaSettings:
     limits: Limits = field(default_factory=Limits)
     network_name: str = "bridge"
     build_proxy: str = ""
+    layers: KeptLayers | None = None
     waits_s: tuple[float, ...] = (1.0, 5.0)
 
     def as_json(self) -> dict[str, JsonValue]:
@@ -47,8 +50,8 @@ class QaSettings:
         }
 
 
-def qa_settings(settings: Settings) -> QaSettings:
-    """The settings in force."""
+def qa_settings(settings: Settings, *, cache: Path | None = None) -> QaSettings:
+    """The settings in force; `cache` is where dependencies are kept."""
     limits = Limits(
         memory_bytes=int(settings.get("qa.memory_mb")) * _MB,
         pids=int(settings.get("qa.pids")),
@@ -73,4 +76,5 @@ def qa_settings(settings: Settings) -> QaSettings:
         limits=limits,
         network_name=str(settings.get("qa.network_name")),
         build_proxy=str(settings.get("qa.build_proxy") or ""),
+        layers=KeptLayers(cache, most_bytes=int(settings.get("qa.cache_mb")) * _MB) if cache is not None else None,
     )

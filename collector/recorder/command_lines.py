@@ -6,10 +6,12 @@ exit code that the shell reports is the test's own depends on where the test sta
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +27,9 @@ def _table(name: str) -> Mapping[str, frozenset[str]]:
     return {program: frozenset(words) for program, words in _WORDS[name].items()}
 
 
+_HOLDERS: Final[Mapping[str, Runner]] = _WORDS["holders"]
+_DEEPEST: Final = 3
+_MOST_TEXT: Final = 256 << 10
 _PREFIXES: Final[Mapping[str, int]] = _WORDS["prefixes"]
 _RUNNING: Final[Mapping[str, str]] = _WORDS["running"]
 _CUSTOM: Final = frozenset(_WORDS["custom"])
@@ -71,8 +76,11 @@ class Line:
     commits: bool = False
 
 
-def read_line(text: str) -> Line:
-    """What the command line `text` is for; total on any text."""
+def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program, _target: "", depth: int = 0) -> Line:
+    """What the command line `text` is for; total on any text.
+
+    `inside` answers what a target of `make`, `just` or a script of package.json runs, as lines of the shell.
+    """
     commands = list(_commands(text))
     if not commands:
         return Line()
@@ -85,6 +93,10 @@ def read_line(text: str) -> Line:
     for words, standing, place in commands:
         base, rest = _base(words), words[1:]
         runner = _runner(base, rest)
+        if not runner and base in _HOLDERS and depth < _DEEPEST and _NO_RUN[_HOLDERS[base]].isdisjoint(rest):
+            targets = _targets(base, rest)
+            if any(read_line(inside(base, target), inside=inside, depth=depth + 1).test for target in targets):
+                runner = _HOLDERS[base]
         if runner and found.test is None:
             test = TestCommand(runner=runner, words=tuple(words), standing=standing, place=place)
             found = _changed(found, test=test)
@@ -96,6 +108,40 @@ def read_line(text: str) -> Line:
         if viewed is not None and found.viewed is None:
             found = _changed(found, viewed=viewed)
     return found
+
+
+def target_lines(folder: str, program: str, target: str) -> str:
+    """What a target runs: from package.json, the Makefile or the justfile of `folder`; empty where it is not there."""
+    manager = _HOLDERS[program] == "npm test"
+    makes = ("GNUmakefile", "makefile", "Makefile")
+    names = ("package.json",) if manager else makes if _HOLDERS[program] == "make test" else ("justfile", "Justfile")
+    for name in names:
+        try:
+            text = (Path(folder) / name).read_text(encoding="utf-8", errors="replace")[:_MOST_TEXT]
+        except OSError:
+            continue
+        if manager:
+            return _script(text, target)
+        begins = rf"^@?{re.escape(target)}\b[^:\n]*:(?!=)[^\n]*\n"
+        rule = re.search(rf"(?m){begins}((?:[ \t]+[^\n]*\n?|\n)*)", f"{text}\n")
+        return re.sub(r"(?m)^[ \t]+[@-]*", "", rule[1]) if rule else ""
+    return ""
+
+
+def _script(package: str, name: str) -> str:
+    try:
+        found = json.loads(package)["scripts"][name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def _targets(base: str, rest: Sequence[str]) -> list[str]:
+    """The targets that a line names."""
+    plain = [word for word in _without_values(base, rest, _BEFORE) if not word.startswith("-") and "=" not in word]
+    if _HOLDERS[base] != "npm test":
+        return plain
+    return plain[1:2] if plain[:1] in (["run"], ["run-script"]) else plain[:1]
 
 
 def status_of(test: TestCommand, *, line_status: int, pipe: Sequence[int]) -> int | None:

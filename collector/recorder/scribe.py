@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.client.spool import Draft, Spool
-from collector.recorder.command_lines import Line, read_line
+from collector.recorder.command_lines import Line, read_line, target_lines
 from collector.recorder.files import body
 from collector.recorder.screen_text import PlainText, looks, numbered, placed, report_of, shows, test_run
 from collector.recorder.shell_marks import Mark
@@ -361,7 +361,7 @@ class Scribe:
             self._overtaken(self._running, item.ts_ms)
         text = self._entered.text_of(mark, item.typed)
         withheld = text in {WITHHELD, UNKNOWN}
-        line = Line() if withheld else read_line(text)
+        line = Line() if withheld else read_line(text, inside=partial(target_lines, self._cwd))
         resumed = None if withheld else self._stopped.resumed_by(text)
         doing, line = resumed or (text, line)
         running = _Running(text, doing, line, item.ts_ms, None, flushed=monotonic())

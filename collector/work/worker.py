@@ -314,11 +314,11 @@ def queue_address(settings: Settings) -> str:
 
 @asynccontextmanager
 async def quality_checks(
-    collector: Collector, settings: Settings, environ: Mapping[str, str], *, pace: Pace
+    collector: Collector, settings: Settings, environ: Mapping[str, str], *, pace: Pace, state_dir: StateDir
 ) -> AsyncIterator[Checks]:
     """The checks as a function of the trace, while the block runs."""
     chosen = choose_judge(settings, environ, pace=pace)
-    rules = qa_settings(settings)
+    rules = qa_settings(settings, cache=state_dir.root / "qa-cache")
     sandbox = SandboxChooser(rules.sandbox, pull=rules.pull)
 
     async def checks(trace_id: str) -> None:
@@ -349,7 +349,7 @@ async def collector_with_worker(
             yield collector
             return
         pace = LocalPace(float(settings.get("judge.per_minute")))
-        async with quality_checks(collector, settings, environ, pace=pace) as checks:
+        async with quality_checks(collector, settings, environ, pace=pace, state_dir=state_dir) as checks:
             worker = EmbeddedWorker(
                 store=collector.store,
                 checks=checks,
@@ -384,6 +384,6 @@ async def work_from_queue(
     pace = SharedPace(dsn, per_minute=float(settings.get("judge.per_minute")))
     async with (
         open_collector(state_dir, settings, environ=environ) as collector,
-        quality_checks(collector, settings, environ, pace=pace) as checks,
+        quality_checks(collector, settings, environ, pace=pace, state_dir=state_dir) as checks,
     ):
         await run_queue_worker(dsn, store=collector.store, checks=checks, stop=stop, limits=limits)

@@ -25,6 +25,12 @@ class QaProfile(Closed):
     """The container image; the server's own for the runner where it is left out."""
     command: Text | None = None
     """The test command in words, such as `pytest tests/unit`; the runner's usual one where it is left out."""
+    commands: list[Text] = Field(default_factory=list, max_length=20)
+    """Several test commands instead of `command`: each is run, also where an earlier one fails."""
+    setup: list[Text] = Field(default_factory=list, max_length=20)
+    """Commands that install what the tests need, such as `npm ci`: run once for the same lock files, and kept."""
+    timeout: Annotated[int, Field(ge=1)] | None = None
+    """Seconds that one run of the tests may take, at most what the server gives it."""
     build: list[Text] = Field(default_factory=list, max_length=20)
     """Commands of the build phase, run before the tests, in order."""
     network: bool = False

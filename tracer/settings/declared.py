@@ -395,7 +395,21 @@ _QA: tuple[Setting, ...] = (
         "qa.commands",
         "list",
         "beginnings of allowed test commands; * allows everything",
-        ("pytest", "python -m pytest", "python3 -m pytest", "go test", "npm test", "npm run test", "make test"),
+        (
+            "pytest",
+            "python -m pytest",
+            "python3 -m pytest",
+            "go test",
+            "npm test",
+            "npm run test",
+            "make test",
+            "npx jest",
+            "npx vitest",
+            "npx mocha",
+            "node --test",
+            "cargo test",
+            "ctest",
+        ),
         guarded=True,
     ),
     Setting(
@@ -415,6 +429,7 @@ _QA: tuple[Setting, ...] = (
     Setting("qa.cpus", "number", "processors one run may use", 1.0, minimum=0.1),
     Setting("qa.pids", "integer", "processes and threads one run may have", 256, minimum=8),
     Setting("qa.workspace_mb", "integer", "size of the folders one run may write to, in MB", 1024, minimum=1),
+    Setting("qa.cache_mb", "integer", "installed dependencies that are kept for later runs, in MB", 4096, minimum=1),
     Setting("qa.output_mb", "integer", "output one run may write, in MB; more ends it", 64, minimum=1),
 )
 

@@ -10,7 +10,10 @@ cd WORKSPACE && $as tar -xof - || { printf '%s setup\n' "$word"; exit 91; }
 if [ -n "$reports" ]; then
   $as rm -rf .pm-report
   $as mkdir .pm-report
-  for path in $reports; do case $path in *.xml) $as rm -f "$path" ;; esac; done
+  for path in $reports; do
+    case $path in *.xml) $as rm -f "$path" ;; esac
+    case $path in *[*?]*) ;; */*) $as mkdir -p "${path%/*}" 2>/dev/null ;; esac
+  done
 fi
 exec </dev/null
 if [ -n "$probe" ]; then

@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
 from repl.present.text import age_text, count_text, one_line
-from tracer.errors import NotFoundError
+from tracer.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collector.collector import Collector
@@ -29,38 +29,79 @@ _VERDICTS: Final = {
 
 async def qa(context: Context, arguments: Namespace) -> int:
     from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms
-    from collector.qa.pipeline import request_step, run_qa
+    from collector.qa.pipeline import assign_profile, request_step, run_qa
     from collector.qa.sandbox.choose import SandboxChooser
     from collector.qa.settings import qa_settings
 
     settings = context.settings()
-    chosen = qa_settings(settings)
+    chosen = qa_settings(settings, cache=context.state_dir.root / "qa-cache")
+    profile = _profile(context, arguments.profile)
+    if arguments.where is not None and arguments.trace is not None:
+        raise UsageError("a trace and --where exclude each other", next_step="give one of them")
+    results: list[dict[str, Any]] = []
     async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
-        trace_id = await find_capture(collector, arguments.trace)
-        if arguments.again:
-            await collector.request_qa(trace_id)
-        for step in arguments.step or ():
-            await request_step(collector, trace_id, step)
         judge, why = _judge(context)
+        sandbox = SandboxChooser(chosen.sandbox, pull=chosen.pull)
         try:
-            found = await run_qa(
-                trace_id,
-                collector=collector,
-                settings=chosen,
-                judge=judge,
-                sandbox=SandboxChooser(chosen.sandbox, pull=chosen.pull),
-                progress=lambda text: context.output.note(one_line(text)),
-                no_judge=why or "no judge is set up",
-            )
+            for trace_id in await _chosen(collector, arguments):
+                if profile is not None:
+                    await assign_profile(collector, trace_id, profile, approved=True)
+                if arguments.again:
+                    await collector.request_qa(trace_id)
+                for step in arguments.step or ():
+                    await request_step(collector, trace_id, step)
+                if arguments.where is not None:
+                    context.output.line(f"capture {trace_id}")
+                found = await run_qa(
+                    trace_id,
+                    collector=collector,
+                    settings=chosen,
+                    judge=judge,
+                    sandbox=sandbox,
+                    progress=lambda text: context.output.note(one_line(text)),
+                    no_judge=why or "no judge is set up",
+                )
+                status = (await collector.row(trace_id)).status
+                shown = found.model_dump(mode="json")
+                print_results(context, shown, table=arguments.table)
+                results.append({"trace_id": trace_id, "status": status, "qa": shown})
         finally:
             if judge is not None:
                 await judge.close()
-        status = (await collector.row(trace_id)).status
-    shown = found.model_dump(mode="json")
-    print_results(context, shown, table=arguments.table)
-    context.output.result("capture qa", {"trace_id": trace_id, "status": status, "qa": shown})
-    tests = shown["tests"]
+    context.output.result("capture qa", results[0] if arguments.where is None else {"captures": results})
+    return max(_exit_code(each["qa"]["tests"]) for each in results)
+
+
+def _exit_code(tests: dict[str, Any]) -> int:
     return 0 if tests["final_passed"] else {"sandbox": 9, "source_unavailable": 5}.get(tests["not_testable"] or "", 1)
+
+
+def _profile(context: Context, text: str | None) -> str | dict[str, Any] | None:
+    """What `--profile` says: `repository`, `recorded`, or the `[qa]` of a file."""
+    from collector.qa.profiles import Refusal, repository_profile
+
+    if text is None or text in {"repository", "recorded"}:
+        return text
+    path = context.folder / text
+    try:
+        found = repository_profile(path.read_bytes())
+    except OSError as error:
+        next_step = "--profile repository, recorded, or a file with a [qa] table"
+        raise UsageError(f"the profile {text!r} cannot be read", why=error, next_step=next_step) from error
+    if isinstance(found, Refusal):
+        raise UsageError(f"the profile {text!r} cannot be read", why=found.detail, next_step="docs/qa.md has its keys")
+    return found
+
+
+async def _chosen(collector: Collector, arguments: Namespace) -> list[str]:
+    if arguments.where is None:
+        return [await find_capture(collector, arguments.trace)]
+    from collector.handover.sets import choose
+
+    chosen, _ = await choose(arguments.where, collector.store)
+    if not chosen:
+        raise NotFoundError("no finalized capture fulfils the condition", next_step="pm capture list")
+    return chosen
 
 
 async def find_capture(collector: Collector, text: str | None) -> str:

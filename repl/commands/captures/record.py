@@ -34,6 +34,7 @@ from repl.commands.captures.consent import (
 )
 from repl.commands.captures.server import capture_redactor, client_for, server_address
 from repl.present.text import count_text, escape
+from tracer.durable import output_file
 from tracer.errors import ConflictError, NotFoundError, PmError, RecordError, UsageError
 
 if TYPE_CHECKING:
@@ -380,6 +381,29 @@ async def upload(context: Context, arguments: Namespace) -> int:
     sending = await send_now(context, arguments, spool)
     fields = {"trace_id": spool.trace_id, "accepted": sending.accepted, "duplicates": sending.duplicates}
     context.output.result("record upload", {**fields, **spool_state(spool)})
+    return 0
+
+
+def profile(context: Context, arguments: Namespace) -> int:
+    """Propose how the repository is tested, from the test runs of a recording."""
+    from collector.qa.profiles import PROFILE_FILE, Seen, profile_text, recorded_profile  # tree-sitter: 22 ms
+
+    events = [orjson.loads(line.raw) for line in _chosen(context, arguments).lines()]
+    runs = [each["payload"] for each in events if each["type"] == "test_run"]
+    found = recorded_profile([Seen(str(run["command"]), run["runner"], bool(run["passed"])) for run in runs])
+    if found is None:
+        raise NotFoundError("no test run was recorded", next_step="run the tests while pm record runs")
+    text = profile_text(found)
+    if arguments.write:
+        path = open_repository(context.folder).top / PROFILE_FILE
+        if path.exists():
+            raise ConflictError(f"{str(path)!r} is there", next_step="change it by hand")
+        path.parent.mkdir(exist_ok=True)
+        with output_file(path, mode=0o644) as file:
+            file.write(text.encode())
+        context.output.note("commit it: captures are tested by the file of their base commit")
+    context.output.lines(text.splitlines())
+    context.output.result("record profile", found)
     return 0
 
 

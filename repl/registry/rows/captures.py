@@ -81,6 +81,12 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         "pm record preview", arguments=(_TRACE,), flags=(Flag("--full", "every event, as it is sent"),), exits=(7, 8),
     ),
     Command(
+        "record profile", "record", "propose how the repository is tested, from the test runs of a recording",
+        "repl.commands.captures.record:profile", "pm record profile --write", arguments=(_TRACE,),
+        flags=(Flag("--write", "write it to .pm-orchestrator/qa.toml of the repository"),), exits=(7, 8),
+        surfaces=("cli",),
+    ),
+    Command(
         "record upload", "record", "send a recording to the collector, also one whose recorder was killed",
         "repl.commands.captures.record:upload", "pm record upload", arguments=(_TRACE,), flags=_SERVER,
         exits=(3, 4, 5, 6, 7, 8),
@@ -304,6 +310,9 @@ QA_COMMANDS: tuple[Command, ...] = (
                 choices=("schema", "checkout", "tests", "judge", "materialize"),
             ),
             Flag("--again", "do every step again"),
+            Flag("--profile", "test by the repository's qa.toml, what was recorded, or a file's [qa]; approves it",
+                 "repository|recorded|FILE", values="file"),
+            Flag("--where", "check every finalized capture that fulfils this condition", "CONDITION"),
             _TABLE,
         ),
         exits=(1, 3, 4, 5, 7, 8, 9), aliases=("qa",),

@@ -17,7 +17,8 @@ import pytest
 from collector.collector import Collector
 from collector.judge.rubric_judge import RubricJudge
 from collector.qa import profiles
-from collector.qa.pipeline import SandboxFor, request_step, run_qa
+from collector.qa.dependencies import KeptLayers
+from collector.qa.pipeline import SandboxFor, assign_profile, request_step, run_qa
 from collector.qa.profiles import normal_image
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox.choose import SandboxChooser
@@ -38,7 +39,7 @@ from tests.collector.qa.rigs import (
 from tests.support.containers import IMAGE, container_engine
 from tests.support.tools import need_program
 from tracer.clock import now_epoch_ms
-from tracer.errors import ConflictError, LockedError, SandboxError
+from tracer.errors import ConflictError, LockedError, SandboxError, UsageError
 
 pytestmark = pytest.mark.machine  # bubblewrap
 
@@ -519,3 +520,36 @@ async def test_the_judge_sees_what_the_tests_proved(collector: Collector, tmp_pa
     assert qa["judge"]["overall"] == 4.0
     request = await collector.contents.read(qa["judge"]["request_blob_id"])
     assert b"head: passed, exit 0, 2 times" in request
+
+
+async def test_the_repository_s_own_profile_is_taken_and_what_its_setup_left_is_kept(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    profile = '[qa]\nrunner = "custom"\ncommands = ["sh run.sh"]\nsetup = ["cp requirements.txt installed.txt"]\n'
+    pinned = {"requirements.txt": "calc==1\n", "tests/installed.sh": "test -e installed.txt\n"}
+    repository = a_repository(tmp_path, base={".pm-orchestrator/qa.toml": profile, **pinned})
+    settings = quick_settings(tmp_path, layers=KeptLayers(tmp_path / "layers", most_bytes=1 << 20))
+    settings = replace(settings, lists=replace(settings.lists, build_commands=("cp requirements.txt",)))
+    told: list[str] = []
+    for _ in range(2):
+        trace_id = await send_session(collector, repository, profile=NO_PROFILE)
+        qa = await _check(collector, trace_id, tmp_path, sandbox, settings=settings, progress=told.append)
+        assert qa["tests"]["detail"]["proof"]["verdict"] == "proven", qa["tests"]
+        assert qa["tests"]["detail"]["profile"]["setup"] == ["cp requirements.txt installed.txt"]
+    assert sum("setup passed" in line for line in told) == 1  # four trees, two captures, the same pins
+    assert len(list((tmp_path / "layers").iterdir())) == 1
+
+
+async def test_a_capture_is_tested_by_the_profile_that_was_assigned_last(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path), profile={"runner": "custom", "command": "sh x.sh"})
+    assert (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["not_testable"] == "policy"
+    await assign_profile(collector, trace_id, "repository", approved=True)
+    assert (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["not_testable"] == "profile"
+    await assign_profile(collector, trace_id, {"runner": "custom", "command": "sh ./run.sh"}, approved=False)
+    assert (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["not_testable"] == "policy"
+    await assign_profile(collector, trace_id, {"runner": "custom", "command": "sh ./run.sh"}, approved=True)
+    assert (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["detail"]["proof"]["verdict"] == "proven"
+    with pytest.raises(UsageError, match="cannot be read"):
+        await assign_profile(collector, trace_id, {"runner": "rake"}, approved=True)

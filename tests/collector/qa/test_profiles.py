@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.qa.profiles import AllowLists, Plan, Refusal, normal_image, plan_of
+from collector.qa.profiles import (
+    AllowLists,
+    Plan,
+    Refusal,
+    Seen,
+    normal_image,
+    plan_of,
+    profile_text,
+    recorded_profile,
+    repository_profile,
+)
 
 _LISTS = AllowLists(
     images=("python:*", "docker.io/acme/*"),
@@ -102,3 +112,58 @@ def test_images_are_compared_by_their_full_names() -> None:
     assert normal_image("localhost/app:1") == "localhost/app:1"
     assert normal_image("registry.example:5000/app") == "registry.example:5000/app:latest"
     assert normal_image("app@sha256:00") == "docker.io/library/app@sha256:00"
+
+
+def test_several_commands_are_all_run_and_each_reports() -> None:
+    plan = _plan({"runner": "custom", "commands": ["pytest -q", "npm test"]}, images=("*",))
+    line = plan.command[2]
+    assert plan.command[:2] == ("sh", "-c")
+    assert "/code/.pm-report/report-00.xml" in line
+    assert line.startswith("s=0; ( pytest -q")
+    assert line.endswith("npm test\n) || s=$?; exit $s")
+    assert plan.only(["tests/test_a.py"]) is not None
+    refusal = plan_of({"runner": "custom", "commands": ["pytest", "rm -r x"]}, replace(_LISTS, images=("*",)))
+    assert isinstance(refusal, Refusal)
+    assert "rm -r x" in refusal.detail
+
+
+def test_the_script_of_package_json_is_made_to_report() -> None:
+    lists = replace(_LISTS, images=("*",), default_images=(("npm test", "node:22"),))
+    plan = plan_of("npm test", lists, scripts={"test": "jest --coverage"})
+    assert isinstance(plan, Plan)
+    assert plan.reporting
+    assert "jest" in " ".join(plan.command)
+    assert ".pm-report/report" in " ".join(plan.command)
+
+
+def test_what_an_operator_approved_needs_to_be_on_no_list() -> None:
+    asked = {"runner": "custom", "command": "npx jest", "image": "acme.example/node:1", "setup": ["npm ci"]}
+    assert isinstance(plan_of(asked, _LISTS), Refusal)
+    plan = plan_of(asked, _LISTS, approved=True)
+    assert isinstance(plan, Plan)
+    assert (plan.image, plan.setup, plan.commands) == ("acme.example/node:1", (("npm", "ci"),), ("npx jest",))
+
+
+@pytest.mark.parametrize(
+    ("runs", "proposed"),
+    [
+        ([], None),
+        ([("make; reboot", "custom", True)], None),
+        ([("just verify", "custom", True)], ("custom", ["just verify"])),
+        ([("pytest tests/a.py", "pytest", True), ("pytest", "pytest", True)], ("pytest", ["pytest"])),
+        ([("npx jest", "custom", True), ("pytest", "pytest", False)], ("custom", ["npx jest"])),
+        ([("uv run pytest -q", "pytest", True), ("go test ./...", "go test", True)],
+         ("custom", ["uv run pytest -q", "go test ./..."])),
+        ([("cd web && npm test 2>&1 | tee log", "npm test", False)], ("npm test", ["npm test"])),
+    ],
+)  # fmt: skip
+def test_the_developer_s_own_runs_propose_a_profile(runs: Any, proposed: Any) -> None:
+    found = recorded_profile([Seen(*run) for run in runs])
+    assert (found and (found["runner"], found["commands"])) == proposed
+
+
+def test_a_profile_is_written_as_it_is_read() -> None:
+    profile = {"runner": "custom", "commands": ["npx jest 'a \"b\"'"], "setup": ["npm ci"], "timeout": 60}
+    assert repository_profile(profile_text(profile).encode()) == profile
+    assert isinstance(repository_profile(b"[qa"), Refusal)
+    assert isinstance(repository_profile(b"x = 1"), Refusal)

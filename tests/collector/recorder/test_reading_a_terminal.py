@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.recorder import command_lines
-from collector.recorder.command_lines import Line, junit_path, read_line, status_of
+from collector.recorder.command_lines import Line, junit_path, read_line, status_of, target_lines
 from collector.recorder.screen_text import PlainText, placed, told_by_summary
 from collector.recorder.screen_text import test_run as ended
 from collector.recorder.scribe import CommandOutput
@@ -437,3 +438,32 @@ def _examples() -> Iterator[tuple[str, Callable[[Line], object]]]:
 @pytest.mark.parametrize(("line", "holds"), list(_examples()))
 def test_each_word_of_the_table_does_what_its_table_says(line: str, holds: Callable[[Line], object]) -> None:
     assert holds(read_line(line))
+
+
+@pytest.mark.parametrize(
+    ("line", "runner"),
+    [
+        ("npm run verify", "npm test"),
+        ("npm run lint", None),
+        ("pnpm run everything", "npm test"),
+        ("npx --yes jest", "custom"),
+        ("make verify", "make test"),
+        ("make VERBOSE=1 -j4 verify", "make test"),
+        ("make -n verify", None),
+        ("make build", None),
+        ("uv run just verify", "custom"),
+        ("just fmt", None),
+        ("just endless", None),
+    ],
+)
+def test_a_test_run_is_seen_through_what_starts_it(tmp_path: Path, line: str, runner: str | None) -> None:
+    scripts = '{"scripts": {"verify": "jest --ci", "lint": "eslint .", "everything": "npm run lint && npm run verify"}}'
+    (tmp_path / "package.json").write_text(scripts)
+    (tmp_path / "Makefile").write_text(
+        "A := b\nbuild: a.c\n\tcc a.c\n\nverify: build\n\t@echo tests\n\t-python -m pytest\n"
+    )
+    (tmp_path / "justfile").write_text(
+        "fmt:\n    ruff format\nverify flags='':\n    @cargo test {{flags}}\nendless:\n    just endless\n"
+    )
+    found = read_line(line, inside=partial(target_lines, str(tmp_path))).test
+    assert (found and found.runner) == runner

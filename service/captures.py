@@ -184,13 +184,18 @@ class TraceMetadata(TraceState):
 class CheckAgain(BaseModel):
     """How a trace is tested from now on; as before where nothing is said."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"profile": "recorded"}]})
 
     profile: Literal["repository", "recorded"] | QaProfile | None = None
 
 
+_AS_BEFORE: Final = CheckAgain()
+
+
 class CheckMany(CheckAgain):
     """Which traces: a condition as `pm capture export --where` takes it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"where": "qa.final_passed", "profile": "recorded"}]})
 
     where: str
 
@@ -419,11 +424,11 @@ async def delete(request: Request, trace_id: TraceId, access: Someone) -> Respon
 
 @router.post("/traces/{trace_id}/qa", status_code=202, responses=responses(401, 403, 404, 409, 410, 422, 429, 503))
 async def check_again(
-    request: Request, trace_id: TraceId, access: Someone, asked: CheckAgain | None = None
+    request: Request, trace_id: TraceId, access: Someone, asked: CheckAgain = _AS_BEFORE
 ) -> TraceState:
     """Run the checks of a finalized trace again, by another profile if one is given; an operator's is approved."""
     await _collector(request).allow(access, "check", trace_id)
-    status: Any = await _checked(request, trace_id, access, asked or CheckAgain())
+    status: Any = await _checked(request, trace_id, access, asked)
     return TraceState(trace_id=trace_id, status=status)
 
 

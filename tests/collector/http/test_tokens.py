@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,27 @@ def test_each_role_may_do_what_it_is_for_and_nothing_else(project: Path, capsys:
         rows = said(capsys, "admin", "audit", "--limit", "500")["audit"]
         assert {(row["role"], row["action"]) for row in rows} >= {("contributor", "delete"), ("reviewer", "read")}
     assert main(["admin", "tokens", "new", "--role", "contributor"]) == 2
+
+
+def test_whose_profile_is_approved(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {"profile": {"runner": "custom", "command": "npx jest"}, "where": 'status != "open"'}
+    with serving(project, []) as served:
+        capture = Capture(served)
+        assert capture.post("/finalize").status_code == 202
+        approved = []
+        for role, status in (("reviewer", 202), ("operator", 202), ("exporter", 403)):
+            token = said(capsys, "admin", "tokens", "new", "--role", role)["token"]
+            headers = {"authorization": f"Bearer {token}"}
+            answer = served.client.post("/traces/qa", json=asked, headers=headers)
+            assert (role, answer.status_code) == (role, status)
+            approved += answer.json().get("trace_ids", ())
+        assert approved == [capture.trace_id] * 2
+        path = f"/traces/{capture.trace_id}/qa"
+        assert served.client.post(path, json={"profile": "recorded"}, headers=capture.headers).status_code == 403
+        assert served.client.post(path, json={"profile": {"runner": "rake"}}).status_code == 422
+    with sqlite3.connect(project / ".pm-orchestrator/collector.sqlite") as database:
+        notes = database.execute("SELECT result_json FROM qa_facts WHERE step = 'profile' ORDER BY rowid").fetchall()
+    assert [json.loads(text)["approved"] for (text,) in notes] == [False, True]
 
 
 def test_a_token_ends_with_its_days(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,4 @@
-"""Makes the pictures and the key tables of docs/tour.md from the running program, so that they stay true.
-
-    python docs/make_pictures.py            renews docs/pictures/*.svg and the key tables in docs/tour.md
-    python docs/make_pictures.py --check    exit 1 where the key tables in docs/tour.md are not the program's
+"""Makes the pictures of docs/tour.md from the running program: renews docs/pictures/*.svg.
 
 A real session runs a scripted task in a temporary folder; no key and no network are needed.
 """
@@ -28,12 +25,9 @@ from textual.pilot import Pilot  # noqa: E402 - the checkout comes first on the 
 from repl.context import Context  # noqa: E402
 from repl.present.output import Output  # noqa: E402
 from repl.screen.app import PmApp  # noqa: E402
-from repl.screen.keymap import binding_rows  # noqa: E402
 from repl.session import Session  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
-TOUR = ROOT / "docs" / "tour.md"
-BEGIN, END = "<!-- keys: made by docs/make_pictures.py -->", "<!-- end of keys -->"
 BAD = "def validate_email(address):\n    # TODO: implement\n    return True\n"
 GOOD = """def validate_email(address):
     name, at, host = address.partition("@")
@@ -63,26 +57,6 @@ PARTS: tuple[dict[str, Any], ...] = (
     {"match": ".", "output": "Done.", "delay_ms": 60_000},
     {"match": ".", "output": "Done.", "delay_ms": 60_000},
 )  # fmt: skip
-
-
-def key_tables() -> str:
-    """Markdown tables of every key, by where it holds."""
-    lines: list[str] = []
-    place = ""
-    for row in binding_rows({}):
-        if row.place != place:
-            place = row.place
-            lines += ["", f"### Keys: {place}", "", "| Key | Does | Id for `repl.keys` |", "|---|---|---|"]
-        keys = ", ".join(f"`{key}`" for key in row.keys)
-        lines.append(f"| {keys} | {row.what} | `{row.id}` |")
-    return "\n".join(lines).strip()
-
-
-def with_tables(text: str) -> str:
-    """The tour with its key tables as the program has them."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{key_tables()}\n\n{END}{after}"
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
@@ -183,18 +157,6 @@ async def tour(app: PmApp, pilot: Pilot[Any]) -> None:
     await shoot(app, pilot, "settings")
 
 
-def main() -> int:
-    """Renew, or check."""
-    text = TOUR.read_text(encoding="utf-8")
-    if "--check" in sys.argv:
-        fresh = with_tables(text) == text
-        print("key tables are the program's" if fresh else "docs/tour.md: run python docs/make_pictures.py")
-        return 0 if fresh else 1
+if __name__ == "__main__":
     asyncio.run(pictures(tour, REPLIES))
     asyncio.run(pictures(large, PARTS))
-    TOUR.write_text(with_tables(text), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

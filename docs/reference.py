@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from repl.actions import key_rows
 from repl.exit_codes import MEANINGS, RETRY, ExitCode
-from repl.line.keymap import key_rows, keymap
 from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, GROUPS
 from repl.registry.spec import Command, Flag
-from repl.screen.keymap import binding_rows
 from tracer.settings.declared import SETTINGS, Setting
 
 _GENERATED = "<!-- Written by `make docs`; change the declarations, not this page. -->\n"
@@ -123,21 +122,24 @@ def _sentence(text: str) -> str:
 
 def keys_page() -> str:
     """docs/keys.md."""
-    line = [f"| {_cell(keys)} | {_cell(text)} | `{action}` |" for action, keys, text in key_rows(keymap({}))]
-    screen = [
-        f"| {row.place} | {_cell(', '.join(row.keys))} | {_cell(row.what)} | `{row.id}` |" for row in binding_rows({})
-    ]
+    rows = key_rows({}, mode="screen")
+    line = {row.id: row.keys for row in key_rows({}, mode="line")}
     parts = [
         "# Keys\n",
         _GENERATED,
         (
-            "Every key can be changed by its id: `pm config set repl.keys.ID KEY`, such as `repl.keys.stop c-x`. "
-            "Sequences are written with spaces (`c-x c-e`), alternatives with commas. `?` on an empty line and `/keys` "
-            "print the keys that hold.\n"
+            "Every key can be changed by its id, in line mode and full screen alike: `pm config set repl.keys.ID KEY`, "
+            "such as `pm config set repl.keys.home.diff x`. Alternatives are written with commas, sequences (line mode "
+            "alone) with blanks: `ctrl+x ctrl+e`. `?` on an empty line and `/keys` print the keys that hold, `Ctrl+P` "
+            "finds them by name.\n"
         ),
-        "## Line mode\n",
-        "\n".join(["| key | does | id |", "|---|---|---|", *line]) + "\n",
-        "## Full screen\n",
-        "\n".join(["| where | key | does | id |", "|---|---|---|---|", *screen]) + "\n",
     ]
+    for place in dict.fromkeys(row.place for row in rows):
+        shown = [
+            f"| {_cell(line.get(row.id, row.keys))} | {_cell(row.what)} | {'yes' if row.line else ''} | `{row.id}` |"
+            for row in rows
+            if row.place == place
+        ]
+        heading = f"## {place[:1].upper()}{place[1:]}\n"
+        parts += [heading, "\n".join(["| key | does | line mode | id |", "|---|---|---|---|", *shown]) + "\n"]
     return "\n".join(parts)

@@ -14,6 +14,7 @@ from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from repl.actions import KeyRow, key_lines
 from repl.context import Context
 from repl.dispatch import load_handler, refuse_to_agents
 from repl.exit_codes import ExitCode, code_of
@@ -21,7 +22,6 @@ from repl.permissions import answer_of
 from repl.present.output import Output
 from repl.present.progress import permissions_text, short_id
 from repl.present.report import report_defect
-from repl.present.text import key_lines
 from repl.registry.commands import commands_for, find_command, split_words
 from repl.registry.complete import resolve_slash
 from repl.registry.parse import parse_arguments
@@ -41,7 +41,7 @@ class View(Protocol):
     def leave(self, to: str = "") -> None: ...  # `to`: `line`, `screen` or nothing (leave pm)
     def clear(self) -> None: ...
     def set_option(self, name: str, value: Any) -> None: ...  # `live`, `plain` (bool) or `theme`
-    def key_rows(self) -> list[tuple[str, str, str]]: ...  # (action id, keys as shown, what it does)
+    def key_rows(self) -> list[KeyRow]: ...
     async def open_trace(self, task_id: str) -> None: ...  # in full screen, and back
     async def edit_text(self, text: str, *, suffix: str) -> str | None: ...  # None: it failed, and that was said
     def take_back(self, text: str) -> None: ...  # to the input line: it was not sent

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
-from repl.line.keymap import key_rows, keymap
+from repl.actions import KeyRow, key_rows
 from repl.present.feed import Feed
 from repl.present.output import Output
 from repl.session import Session
@@ -56,8 +56,8 @@ class PipeView:
     def set_option(self, name: str, value: Any) -> None:
         """Nothing moves or is coloured on a pipe."""
 
-    def key_rows(self) -> list[tuple[str, str, str]]:
-        return key_rows(keymap(self.session.settings.family("repl.keys")))
+    def key_rows(self) -> list[KeyRow]:
+        return key_rows(self.session.settings.family("repl.keys"), mode="line")
 
     async def open_trace(self, task_id: str) -> None:
         raise UsageError("full screen needs a terminal", next_step=f"/trace {task_id}")

@@ -30,10 +30,10 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import is_dumb_terminal
 from typing_extensions import override
 
+from repl.actions import KeyRow, key_name, key_rows, live_keys
 from repl.editing import Pastes, edit_text
 from repl.history import History, HistorySearch
 from repl.line.completer import LineCompleter, ProjectFiles
-from repl.line.keymap import key_rows, keymap, shown
 from repl.notify import Notifier, reports
 from repl.permissions import choices_text
 from repl.present.feed import Feed
@@ -139,7 +139,7 @@ def toolbar(view: LineView) -> str:
         return fit([view.shell.status_line(), asking, "? keys"], view.size.columns)
     others, queued = len(view.session.running) - 1, len(view.session.queue)
     parts = running_parts(progress, others=others, queued=queued, budget=view.session.chosen("budget_usd")[0])
-    return fit([*parts, f"{shown(view.keys['stop'][0])} stop", "? keys"], view.size.columns)
+    return fit([*parts, f"{key_name(view.keys['prompt.escape'][0])} stop", "? keys"], view.size.columns)
 
 
 # What terminals send for Shift+Enter where they tell it apart, and for focus in and out.
@@ -149,7 +149,19 @@ ANSI_SEQUENCES["\x1b[I"] = Keys.F23
 ANSI_SEQUENCES["\x1b[O"] = Keys.F24
 
 
-def make_bindings(view: LineView, keys: Mapping[str, tuple[tuple[str, ...], ...]]) -> KeyBindings:
+_KEYS: Final = {"question_mark": "?", "shift+enter": "c-j"}  # as prompt_toolkit names them; Shift+Enter: see above
+
+
+def _sequence(keys: str) -> list[str]:
+    """`ctrl+x alt+enter` as prompt_toolkit names it: `c-x escape enter`."""
+    found: list[str] = []
+    for key in keys.split():
+        name = _KEYS.get(key, key).replace("ctrl+", "c-").replace("shift+", "s-")
+        found += ["escape", name.removeprefix("alt+")] if name.startswith("alt+") else [name]
+    return found
+
+
+def make_bindings(view: LineView, keys: Mapping[str, tuple[str, ...]]) -> KeyBindings:
     """The bindings for a live keymap. Raises ConfigError: a key that prompt_toolkit does not know."""
     found = KeyBindings()
     searching = Condition(lambda: view.search is not None)
@@ -161,26 +173,25 @@ def make_bindings(view: LineView, keys: Mapping[str, tuple[tuple[str, ...], ...]
     def bind(action: str, handler: Callable[[KeyPressEvent], None], when: FilterOrBool) -> None:
         for sequence in keys[action]:
             try:
-                found.add(*sequence, filter=when)(handler)
+                found.add(*_sequence(sequence), filter=when)(handler)
             except ValueError as error:
-                raise ConfigError(f"repl.keys.{action}: {' '.join(sequence)!r} is no key", why=str(error)) from error
+                raise ConfigError(f"repl.keys.{action}: {sequence!r} is no key", why=str(error)) from error
 
-    submit, newline = ("newline", "submit") if view.swap_enter else ("submit", "newline")
+    submit, newline = ("prompt.submit", "prompt.newline")[:: -1 if view.swap_enter else 1]
     bind(submit, lambda _event: view.submit(), editing)
     bind(newline, lambda event: event.current_buffer.insert_text("\n"), editing)
-    bind("stop", lambda _event: view.escape(), editing)
-    bind("interrupt", lambda _event: view.interrupt(), ~searching)
+    bind("prompt.escape", lambda _event: view.escape(), editing)
+    bind("prompt.interrupt", lambda _event: view.interrupt(), ~searching)
     found.add(Keys.SIGINT)(lambda _event: view.interrupt())
-    bind("leave", lambda _event: view.end_of_input(), editing & empty)
-    bind("previous", lambda _event: view.pull_back(), editing & pull)
-    bind("search", lambda _event: view.start_search(), editing)
-    bind("editor", lambda _event: view.edit_outside(), editing)
-    bind("expand", lambda _event: view.expand_pastes(), editing)
-    bind("detail", lambda _event: view.toggle_detail(), editing)
-    bind("trace", lambda _event: view.show_trace(), editing)
-    bind("clear", lambda event: event.app.renderer.clear(), editing)
-    bind("suspend", lambda event: event.app.suspend_to_background(), editing)
-    bind("help", lambda _event: view.print_keys(), editing & empty)
+    bind("prompt.leave", lambda _event: view.end_of_input(), editing & empty)
+    bind("prompt.previous", lambda _event: view.pull_back(), editing & pull)
+    bind("prompt.search", lambda _event: view.start_search(), editing)
+    bind("prompt.editor", lambda _event: view.edit_outside(), editing)
+    bind("prompt.expand", lambda _event: view.expand(), editing)
+    bind("app.trace", lambda _event: view.show_trace(), editing)
+    bind("app.clear", lambda event: event.app.renderer.clear(), editing)
+    bind("app.suspend", lambda event: event.app.suspend_to_background(), editing)
+    bind("prompt.help", lambda _event: view.print_keys(), editing & empty)
     _bind_search(found, view, searching)
     _bind_leaving(found, view, leaving)
     found.add(Keys.BracketedPaste, filter=editing)(lambda event: view.paste(event.data))
@@ -240,7 +251,7 @@ class LineView:
             colour=model.colour,
             columns=model.columns,
         )
-        self.keys = keymap(session.settings.family("repl.keys"))
+        self.keys = live_keys(session.settings.family("repl.keys"))
         self.shell = Shell(session, output=self.output, view=self)
         self.feed = Feed(
             session, self.output, changed=self.redraw, ended=self._task_ended, table=not model.plain, asked=self._asked
@@ -413,7 +424,7 @@ class LineView:
             self._start(self.session.stop(progress.task_id))
         else:
             self._armed = monotonic() + _HINT_S
-            self._tell(f"{shown(self.keys['stop'][0])} again to stop {progress.task_id}")
+            self._tell(f"{key_name(self.keys['prompt.escape'][0])} again to stop {progress.task_id}")
 
     def interrupt(self) -> None:
         if self.leaving:
@@ -426,7 +437,7 @@ class LineView:
         elif self.session.running:
             self.escape()
         else:
-            self._tell(f"{shown(self.keys['leave'][0])} or /exit leaves")
+            self._tell(f"{key_name(self.keys['prompt.leave'][0])} or /exit leaves")
 
     def end_of_input(self) -> None:
         if self.session.running:
@@ -473,22 +484,26 @@ class LineView:
         self.buffer.cursor_position = len(text)
 
     def edit_outside(self) -> None:
-        self.expand_pastes()
+        self._unfold_pastes()
         self._leave_prompt(_EDIT)
         self._prompt.app.erase_when_done = True  # the line comes back, edited
 
-    def expand_pastes(self) -> None:
-        self.buffer.text = self.pastes.expand(self.buffer.text)
-        self.buffer.cursor_position = len(self.buffer.text)
+    def expand(self) -> None:
+        """Unfold pastes; where none is folded, show or hide what the agent does."""
+        if not self._unfold_pastes():
+            self.feed.detail = not self.feed.detail
+            self.redraw()
+
+    def _unfold_pastes(self) -> bool:
+        text, folded = self.pastes.expand(self.buffer.text), self.buffer.text
+        self.buffer.text = text
+        self.buffer.cursor_position = len(text)
         self.pastes.clear()
+        return text != folded
 
     def paste(self, text: str) -> None:
         """A bracketed paste: never submits; folded where it is long."""
         self.buffer.insert_text(self.pastes.insert(text))
-
-    def toggle_detail(self) -> None:
-        self.feed.detail = not self.feed.detail
-        self.redraw()
 
     def show_trace(self) -> None:
         self._leave_prompt("/trace --screen")
@@ -520,8 +535,8 @@ class LineView:
             self.output.colour = False if value else self.output.colour
             self._prompt.bottom_toolbar = None if value else partial(toolbar, self)
 
-    def key_rows(self) -> list[tuple[str, str, str]]:
-        return key_rows(self.keys)
+    def key_rows(self) -> list[KeyRow]:
+        return key_rows(self.session.settings.family("repl.keys"), mode="line")
 
     async def open_trace(self, task_id: str) -> None:
         from repl.screen.trace.app import ViewerApp  # textual, 150 ms: only when it is asked for

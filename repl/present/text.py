@@ -88,18 +88,6 @@ def count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def key_lines(rows: Iterable[tuple[str, str, str]], *, columns: int) -> list[str]:
-    """The table of keys within `columns`, broken between words; 0 is no terminal: a line each."""
-    from textwrap import wrap  # 2 ms, for this table alone
-
-    lines = []
-    for action, keys, text in rows:
-        head = f"{keys:<22} {action:<10} "
-        parts = wrap(text, max(columns - len(head) - 1, 20)) if columns else [text]
-        lines += [f"{head if number == 0 else ' ' * len(head)}{part}" for number, part in enumerate(parts)]
-    return lines
-
-
 def cost_text(dollars: float | None) -> str:
     """`$0.04`, `<$0.01`, `cost n/a`."""
     if dollars is None:

@@ -155,9 +155,12 @@ def sources_for(context: Context, surface: str) -> Sources:
         if kind == "command":
             return [Candidate(command.name, command.summary) for command in commands_for(surface)]
         if kind == "config-key":
+            from repl.actions import key_rows
             from tracer.settings.declared import SETTINGS
 
-            return [Candidate(setting.key, setting.help) for setting in SETTINGS]
+            keys = key_rows({}, mode="screen") if prefix.startswith("repl.keys") else ()
+            found = [Candidate(setting.key, setting.help) for setting in SETTINGS]
+            return [*found, *(Candidate(f"repl.keys.{row.id}", f"{row.keys}: {row.what}") for row in keys)]
         return []
 
     return look_up

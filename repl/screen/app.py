@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 from typing_extensions import override
 
+from repl.actions import KeyRow, key_rows, live_keys
 from repl.context import Context
 from repl.history import History
 from repl.notify import Notifier
@@ -26,7 +27,7 @@ from repl.present.output import Output
 from repl.present.task_blocks import last_session
 from repl.registry.complete import Candidate, candidates, sources_for
 from repl.screen.home import HomeScreen
-from repl.screen.keymap import KEYS, binding_rows
+from repl.screen.keymap import KEYS
 from repl.screen.outside import edit_outside
 from repl.screen.themes import Themed
 from repl.screen.transcript import TranscriptStream
@@ -79,8 +80,8 @@ class ScreenView:
             app.set_class(bool(value), "-ascii")
             app.choose_theme("mono" if value else str(app.session.settings.get("repl.theme")))
 
-    def key_rows(self) -> list[tuple[str, str, str]]:
-        return [(row.id, " ".join(row.keys), row.what) for row in binding_rows(self._app.keymap_changes)]
+    def key_rows(self) -> list[KeyRow]:
+        return key_rows(self._app.keymap_changes, mode="screen")
 
     def take_back(self, text: str) -> None:
         if not self._app.home.prompt.text:
@@ -161,9 +162,10 @@ class PmApp(Themed):
             self.pop_screen()
 
     def apply_keys(self) -> None:
-        """Bindings by id, as `repl.keys.<id>` sets them (dots in ids are written as they are)."""
-        self.set_keymap(self.keymap_changes)
-        self.home.prompt.rebind(self.keymap_changes)
+        """Bindings by id, as `repl.keys.<id>` sets them."""
+        keys = live_keys(self.keymap_changes)
+        self.set_keymap({name: ",".join(keys[name]) for name in self.keymap_changes})
+        self.home.prompt.rebind(keys)
 
     # -- lines ------------------------------------------------------------------------------------------------------
 
@@ -337,7 +339,7 @@ class PmApp(Themed):
         from repl.screen.palette import Palette
 
         if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(self))
+            self.push_screen(Palette(self, self.screen))
 
     def action_clear(self) -> None:
         self.home.transcript.clear()
@@ -372,8 +374,8 @@ class PmApp(Themed):
 
     @property
     def keymap_changes(self) -> dict[str, str]:
-        """What the settings rebind: keys by binding id (ids of the full screen hold a dot)."""
-        return {key: str(value) for key, value in self.session.settings.family("repl.keys").items() if "." in key}
+        """What the settings rebind: keys by action id."""
+        return {key: str(value) for key, value in self.session.settings.family("repl.keys").items()}
 
     def choose_theme(self, wanted: str) -> None:
         from repl.screen.themes import theme_for

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import ComposeResult
+from textual.binding import ActiveBinding
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
@@ -20,16 +21,17 @@ from textual.widget import Widget
 from textual.widgets import Static
 from typing_extensions import override
 
-from repl.screen.keymap import KEYS, key_name
+from repl.actions import key_name
+from repl.screen.keymap import KEYS
 
 
 class KeyRow(NamedTuple):
-    """One action: its keys, what it does, whether it can act now, and whether the hints show it."""
+    """One action: its keys, what it does, whether it can act now, and the binding that has it."""
 
     keys: tuple[str, ...]
     what: str
     enabled: bool
-    show: bool
+    active: ActiveBinding
 
 
 def key_rows(screen: Screen[Any]) -> list[KeyRow]:
@@ -44,7 +46,7 @@ def key_rows(screen: Screen[Any]) -> list[KeyRow]:
         old = rows.get((binding.action, binding.description))
         keys = (*old.keys, name) if old else (name,)
         enabled = active.enabled and not against(binding.action)
-        rows[binding.action, binding.description] = KeyRow(keys, binding.description, enabled, binding.show)
+        rows[binding.action, binding.description] = KeyRow(keys, binding.description, enabled, active)
     return list(rows.values())
 
 
@@ -77,7 +79,7 @@ class Hints(Widget):
         strong: Style = self.get_component_rich_style("hints--key", partial=True)
         for row in key_rows(self.screen):
             needed = cell_len(row.keys[0]) + cell_len(row.what) + 3
-            if not row.show:
+            if not row.active.binding.show:
                 continue
             if used + needed > width:
                 break

@@ -1,4 +1,4 @@
-"""The palette: commands, recent tasks, pages, themes and settings by name. Enter runs what is highlighted.
+"""The palette: commands, what keys do here, recent tasks, themes and settings by name. Enter runs what is highlighted.
 
 Commands that need arguments come to the prompt instead of running; nothing runs that was not highlighted.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
+from textual.binding import ActiveBinding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 from typing_extensions import override
@@ -22,7 +23,8 @@ from repl.registry.commands import commands_for
 from repl.registry.complete import rank
 from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk
-from repl.screen.keymap import KEYS, binding_rows
+from repl.screen.hints import key_rows
+from repl.screen.keymap import KEYS
 from repl.screen.themes import THEMES
 
 _MAX_SHOWN = 200
@@ -36,21 +38,21 @@ class Entry:
     name: str
     help: str
     key: str
-    run: Callable[[], None]
+    run: Callable[[], object]
 
 
-def palette_entries(desk: Desk) -> list[Entry]:
+def palette_entries(desk: Desk, below: Screen[Any]) -> list[Entry]:
+    """What can be done; `below` is the screen that the palette covers, whose keys can be found by name too."""
     entries: list[Entry] = []
     for command in commands_for("slash"):
         needs = any(argument.required for argument in command.arguments)
         line = command.slash
         run = _typing(desk, line + " ") if needs else _running(desk, line)
         entries.append(Entry(line, command.palette_text, "", run))
-    keys = {row.id: " ".join(row.keys) for row in binding_rows(desk.keymap_changes)}
-    pages = ("sessions", "captures", "settings", "doctor", "log")
     entries += [
-        Entry(f"go to {name}", f"the {name} page", keys.get(f"app.{name}", ""), partial(desk.action_page, name))
-        for name in pages
+        Entry(row.what, "a key", " ".join(row.keys), _acting(below.app, row.active))
+        for row in key_rows(below)
+        if row.enabled and row.active.binding.id
     ]
     recent = desk.rows[:_RECENT]
     entries += [
@@ -62,6 +64,10 @@ def palette_entries(desk: Desk) -> list[Entry]:
         for key in sorted(desk.session.settings.rows)
     ]
     return entries
+
+
+def _acting(app: App[Any], active: ActiveBinding) -> Callable[[], object]:
+    return lambda: app.run_action(active.binding.action, default_namespace=active.node)
 
 
 def _running(desk: Desk, line: str) -> Callable[[], None]:
@@ -84,9 +90,9 @@ class Palette(ModalScreen[None]):
     }
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, below: Screen[Any]) -> None:
         super().__init__()
-        self._entries = palette_entries(desk)
+        self._entries = palette_entries(desk, below)
         self._found: list[Entry] = []
 
     @override
@@ -94,7 +100,7 @@ class Palette(ModalScreen[None]):
         with Vertical() as box:
             box.border_title = "Palette"
             box.border_subtitle = "Enter runs, Esc closes"
-            yield Input(placeholder="command, task, page, theme or setting")
+            yield Input(placeholder="command, key, task, theme or setting")
             yield OptionList()
 
     def on_mount(self) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key, Paste
@@ -17,6 +16,7 @@ from textual.widgets import Input, OptionList, TextArea
 from textual.widgets.option_list import Option
 from typing_extensions import override
 
+from repl.actions import ACTIONS, live_keys
 from repl.editing import Pastes
 from repl.history import SCOPES, History
 from repl.present.text import one_line
@@ -92,7 +92,6 @@ class HistoryScreen(ModalScreen[str | None]):
 
 
 _PROMPT_MAX_SHOWN: Final = 8
-_ON_EMPTY: Final = {"question_mark": "help", "ctrl+c": "stop", "ctrl+d": "leave"}
 
 
 class Completions(OptionList, can_focus=False):
@@ -184,23 +183,15 @@ class Prompt(TextArea):
         self.past: Callable[[], list[str]] = list
         self.pull_back: Callable[[], str] = str
         self.enter_breaks = False
-        self._own_keys = self.keys_of({})
+        self.rebind(live_keys({}))
         self._pastes = Pastes()
         self._walk: list[str] | None = None
         self._at = 0
         self._typed = ""
 
-    @classmethod
-    def keys_of(cls, changes: Mapping[str, str]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for binding in cls.BINDINGS:
-            if isinstance(binding, Binding) and binding.id:
-                for key in changes.get(binding.id, binding.key).split(","):
-                    found[key.strip()] = binding.action
-        return found
-
-    def rebind(self, changes: Mapping[str, str]) -> None:
-        self._own_keys = self.keys_of(changes)
+    def rebind(self, keys: Mapping[str, Sequence[str]]) -> None:
+        """Take the live keys, by action id."""
+        self._own_keys = {key: action for action in ACTIONS["prompt"] for key in keys[action.id]}
 
     # -- text -------------------------------------------------------------------------------------------------------
 
@@ -232,31 +223,30 @@ class Prompt(TextArea):
         # Here and not by priority bindings: those overtake keys that were typed before and wait in the queue.
         # Textual calls the TextArea's own handler after this one, unless the default is prevented.
         action = self._own_keys.get(event.key)
-        if action is not None:
-            await self.run_action(action)
-        if action is not None or self._special(event):
-            event.stop()
-            event.prevent_default()
+        if action is not None and action.does:
+            await self.run_action(action.does)
+        elif not self._special(event.key if action is None else action.id):
+            return
+        event.stop()
+        event.prevent_default()
 
-    def _special(self, event: Key) -> bool:
-        """Keys that depend on what is there: an empty line, an open menu, the first or last line."""
-        if not self.text and event.key in _ON_EMPTY:
-            what = _ON_EMPTY[event.key]
-            self.post_message(
-                self.Asked("help") if what == "help" else self.Interrupted() if what == "stop" else self.Ended()
-            )
-            return True
+    def _special(self, what: str) -> bool:
+        """Actions (or keys) that depend on what is there: an empty line, an open menu, the first or last line."""
         offered = bool(self.completions.candidates)
-        match event.key:
-            case "escape":
+        match what:
+            case "prompt.help" if not self.text:
+                self.post_message(self.Asked("help"))
+            case "prompt.leave" if not self.text:
+                self.post_message(self.Ended())
+            case "prompt.interrupt" if not self.selected_text:
+                self._clear() if self.text else self.post_message(self.Interrupted())
+            case "prompt.escape":
                 self.completions.offer([]) if offered else self.post_message(self.Left())
-            case "ctrl+c" if not self.selected_text:
-                self._clear()
-            case "up" | "down" if offered:
-                self.completions.move(-1 if event.key == "up" else 1)
-            case "up" if not self.text and (queued := self.pull_back()):
+            case "prompt.previous" | "down" if offered:
+                self.completions.move(1 if what == "down" else -1)
+            case "prompt.previous" if not self.text and (queued := self.pull_back()):
                 self.put(queued)
-            case "up" if self.cursor_location[0] == 0:
+            case "prompt.previous" if self.cursor_location[0] == 0:
                 self._earlier(-1)
             case "down" if self.cursor_location[0] == self.document.line_count - 1:
                 self._earlier(1)

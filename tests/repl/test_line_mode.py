@@ -74,7 +74,7 @@ def test_keys_at_rest(project: Path) -> None:
         terminal.wait_gone("four")
         terminal.send(b"\x1b[200~" + b"\r".join(b"line %d" % n for n in range(25)) + b"\x1b[201~")
         terminal.wait_for("pm> [pasted 25 lines]")
-        terminal.send(b"\x18p")
+        terminal.send(b"\x0f")
         terminal.wait_for("line 24")
         terminal.send(CTRL_C)
         terminal.wait_gone("line 24")
@@ -274,7 +274,7 @@ def test_the_editor_gives_the_line_back(project: Path, tmp_path: Path) -> None:
 
 @pytest.mark.torture
 def test_a_rebound_key_works_and_hints_show_it(project: Path) -> None:
-    pm("config", "set", "repl.keys.stop", "c-x c-x", "--user", cwd=project)
+    pm("config", "set", "repl.keys.prompt.escape", "ctrl+x ctrl+x", "--user", cwd=project)
     with opened(project, slow(GOOD)) as terminal:
         terminal.wait_for("pm>")
         terminal.send(b"write hello.py" + ENTER)

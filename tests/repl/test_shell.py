@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repl.actions import ACTIONS, key_name, key_rows, live_keys
 from repl.context import Context
 from repl.editing import Pastes
 from repl.history import HistorySearch
-from repl.line.keymap import ACTIONS, key_rows, keymap, shown
 from repl.present.output import Output
 from repl.present.progress import Progress, fit, running_parts, status_lines
 from repl.registry.commands import find_command
@@ -163,20 +163,29 @@ def test_two_pastes_of_one_length_are_kept_apart() -> None:
 
 
 def test_the_keymap_can_be_changed_and_says_so_everywhere() -> None:
-    keys = keymap({"stop": "c-x c-x, f2"})
-    assert keys["stop"] == (("c-x", "c-x"), ("f2",))
-    assert ("stop", "Ctrl+X Ctrl+X, F2") in [row[:2] for row in key_rows(keys)]
-    assert shown(("escape", "enter")) == "Alt+Enter"
+    changes = {"prompt.escape": "ctrl+x  ctrl+x, f2"}
+    assert live_keys(changes)["prompt.escape"] == ("ctrl+x ctrl+x", "f2")
+    line, screen = ({row.id: row.keys for row in key_rows(changes, mode=mode)} for mode in ("line", "screen"))
+    assert (line["prompt.escape"], screen["prompt.escape"]) == ("Ctrl+X Ctrl+X, F2", "F2")
+    assert "home.open" in screen
+    assert "home.open" not in line
+    assert [key_name(key) for key in ("alt+enter", "question_mark", "Y", "pageup")] == ["Alt+Enter", "?", "Y", "PgUp"]
 
 
-@pytest.mark.parametrize("changes", [{"nothing": "c-x"}, {"stop": ""}, {"stop": "enter"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"nothing": "ctrl+x"}, {"prompt.escape": ""}, {"prompt.escape": "enter"}, {"home.diff": "t"}, {"app.trace": "up"}],
+)
 def test_an_impossible_keymap_is_a_clear_error(changes: dict[str, str]) -> None:
     with pytest.raises(ConfigError):
-        keymap(changes)
+        live_keys(changes)
 
 
-def test_action_ids_are_unique() -> None:
-    assert len({action.id for action in ACTIONS}) == len(ACTIONS)
+def test_every_action_has_one_row_and_says_what_it_does() -> None:
+    live_keys({"app.log": "f9"})  # no two actions of one place share a key
+    ids = [(place, action.id) for place, actions in ACTIONS.items() for action in actions]
+    assert len(set(ids)) == len(ids)
+    assert [action.id for actions in ACTIONS.values() for action in actions if not action.what] == []
 
 
 def test_search_goes_through_scopes_and_matches_newest_first() -> None:

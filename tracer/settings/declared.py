@@ -289,7 +289,7 @@ _OTHER: tuple[Setting, ...] = (
     Setting("repl.live", "switch", "show the answer's text while it arrives", default=False),
     Setting("repl.notify", "text", "how a finished task calls you back", "bell", ("off", "bell", "osc9", "command")),
     Setting("repl.notify_command", "text", "command run for notify = command", guarded=True),
-    Setting("repl.keys.*", "text", 'keys for an action, such as keys.stop = "escape"; /keys lists the actions'),
+    Setting("repl.keys.*", "text", 'keys for an action, such as keys.home.diff = "x"; /keys lists the actions'),
     Setting("executors.*", "text", "program to start for an executor, such as executors.claude", guarded=True),
     Setting("agents.*", "list", "command of an Agent Client Protocol agent, run as acp:NAME", guarded=True),
     Setting(

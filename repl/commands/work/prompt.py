@@ -5,10 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentTypeError, Namespace
 from typing import Any
 
+from repl.actions import key_lines
 from repl.context import Context
 from repl.executor_choice import AUTO, acp_agents, find_key, found_agents
 from repl.permissions import choices_text, question_text
-from repl.present.text import cost_text, count_text, escape, key_lines, one_line
+from repl.present.text import cost_text, count_text, escape, one_line
 from repl.registry.parse import duration_seconds
 from tracer.catalog.tasks import list_tasks
 from tracer.errors import NotFoundError, UsageError
@@ -169,7 +170,7 @@ def history(context: Context, arguments: Namespace) -> int:
 
 def keys(context: Context, _arguments: Namespace) -> int:
     context.output.lines(key_lines(context.session.view.key_rows(), columns=context.output.columns))
-    context.output.note("rebind: /config set repl.keys.ID KEY, such as repl.keys.stop c-x")
+    context.output.note("rebind: /config set repl.keys.ID KEY, such as repl.keys.prompt.escape ctrl+x")
     return 0
 
 

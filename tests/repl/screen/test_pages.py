@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
+from repl.actions import key_rows
 from repl.screen.app import PmApp
-from repl.screen.keymap import binding_rows
 from repl.screen.lists import PAGES, Page, PageRow
 from repl.screen.palette import palette_entries
 from repl.screen.trace.app import ViewerApp
 from repl.screen.trace.view import TraceScreen
 from tests.repl.screen.facts import write_seed
 from tests.repl.screen.running import enter, screen, until
-from tests.repl.support import ROOT
 
 
 async def opened(pilot: Pilot[Any], app: PmApp, key: str, name: str) -> Page:
@@ -154,7 +151,7 @@ async def test_every_command_page_and_theme_is_in_the_palette(project: Path) -> 
     from repl.registry.commands import commands_for
 
     async with screen(project) as (app, _pilot):
-        names = {entry.name for entry in palette_entries(app)}
+        names = {entry.name for entry in palette_entries(app, app.screen)}
     assert {command.slash for command in commands_for("slash")} <= names
     assert {f"go to {name}" for name in PAGES} <= names
     assert {"theme auto", "theme mono", "theme high-contrast"} <= names
@@ -165,16 +162,10 @@ async def test_a_key_is_rebound_by_its_id(project: Path) -> None:
     config.mkdir()
     (config / "config.local.toml").write_text('[repl.keys]\n"app.log" = "f9"\n')
     async with screen(project) as (app, pilot):
-        rows = {row.id: row.keys for row in binding_rows(app.keymap_changes)}
-        assert rows["app.log"] == ("F9",)
+        rows = {row.id: row.keys for row in key_rows(app.keymap_changes, mode="screen")}
+        assert rows["app.log"] == "F9"
         await pilot.press("f9")
         await until(pilot, lambda: isinstance(app.screen, Page) and app.screen.page_name == "log")
-
-
-def test_binding_ids_are_unique_and_every_binding_says_what_it_does() -> None:
-    rows = binding_rows({})
-    assert len({row.id for row in rows}) == len(rows)
-    assert [row.id for row in rows if not row.what] == []
 
 
 async def test_a_list_page_moves_by_vi_keys_and_copies_a_row(project: Path) -> None:
@@ -183,10 +174,3 @@ async def test_a_list_page_moves_by_vi_keys_and_copies_a_row(project: Path) -> N
         await pilot.press("j", "j", "k", "y")
         assert page.query_one(OptionList).highlighted == 1
         assert app.clipboard.startswith(cells(page)[1][0])
-
-
-def test_the_tours_key_tables_are_the_programs() -> None:
-    done = subprocess.run(
-        [sys.executable, "docs/make_pictures.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "key tables are the program's")

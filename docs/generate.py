@@ -10,14 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from docs.man import man_page  # noqa: E402 - the checkout, not the installed
-from docs.reference import commands_page, configuration_page, keys_page  # noqa: E402 - the checkout, not the installed
-
-PAGES = {
-    "docs/commands.md": commands_page,
-    "docs/configuration.md": configuration_page,
-    "docs/keys.md": keys_page,
-    "docs/pm.1": man_page,
-}
+from docs.reference import command_pages, configuration_page, keys_page  # noqa: E402 - the checkout, not the installed
 
 
 def main() -> int:
@@ -25,9 +18,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
+    pages = {f"docs/commands/{name}.md": text for name, text in command_pages().items()}
+    pages |= {"docs/configuration.md": configuration_page(), "docs/keys.md": keys_page(), "docs/pm.1": man_page()}
     drifted = []
-    for name, page in PAGES.items():
-        path, text = ROOT / name, page()
+    for name, text in pages.items():
+        path = ROOT / name
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         drifted.append(name)

@@ -11,31 +11,44 @@ from tracer.settings.declared import SETTINGS, Setting
 _GENERATED = "<!-- Written by `make docs`; change the declarations, not this page. -->\n"
 
 
-def commands_page() -> str:
-    """docs/commands.md."""
-    parts = [
-        "# Commands\n",
-        _GENERATED,
-        (
-            "The same names work as `pm NAME` on the command line and as `/NAME` at the `pm>` prompt, where a table "
-            "does not say otherwise.\n"
-        ),
-        "## Global flags\n",
-        "Before or after the command.\n",
-        _flag_table(GLOBAL_FLAGS),
-    ]
-    for group, heading in GROUPS.items():
-        members = [command for command in COMMANDS if command.group == group and not command.hidden]
-        if members:
-            parts.append(f"## {heading}\n")
-            parts += [_command(command) for command in members]
-    parts += ["## Exit codes\n", _exit_codes()]
-    return "\n".join(parts)
+def command_pages() -> dict[str, str]:
+    """The pages below docs/commands/ by name: one for each group, and the index with what all commands share."""
+    groups = {
+        group: members
+        for group in GROUPS
+        if (members := [command for command in COMMANDS if command.group == group and not command.hidden])
+    }
+    pages = {
+        group: "\n".join([f"# {GROUPS[group]}\n", _GENERATED, *map(_command, members)])
+        for group, members in groups.items()
+    }
+    listed = [f"- [{GROUPS[group]}]({group}.md): {_names(members)}" for group, members in groups.items()]
+    pages["index"] = "\n".join(
+        [
+            "# Commands\n",
+            _GENERATED,
+            (
+                "The same names work as `pm NAME` on the command line and as `/NAME` at the `pm>` prompt, where a "
+                "table does not say otherwise.\n"
+            ),
+            "\n".join(listed) + "\n",
+            "## Global flags\n",
+            "Before or after the command.\n",
+            _flag_table(GLOBAL_FLAGS),
+            "## Exit codes\n",
+            _exit_codes(),
+        ]
+    )
+    return pages
+
+
+def _names(members: list[Command]) -> str:
+    return ", ".join(f"`{command.name}`" for command in members)
 
 
 def _command(command: Command) -> str:
     mark = "pm " if "cli" in command.surfaces else "/"
-    lines = [f"### {command.name}\n", f"{_sentence(command.summary)}\n", f"```\n{mark}{command.usage}\n```\n"]
+    lines = [f"## {command.name}\n", f"{_sentence(command.summary)}\n", f"```\n{mark}{command.usage}\n```\n"]
     if command.description:
         lines.append(f"{command.description}\n")
     if command.arguments:

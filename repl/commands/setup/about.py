@@ -61,7 +61,19 @@ def show_group(context: Context, group: Group) -> int:
 
 def show_help(context: Context, command: Command) -> int:
     surface = "cli" if context.session is None else "slash"
-    return _say(context, help_lines(command, surface), {"help": _row(command)})
+    told = "\n".join(help_lines(command, surface)).split("\n")
+    lines = [one for line in told for one in _wrapped(line, context.output.columns)]
+    return _say(context, lines, {"help": _row(command)})
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """A line of help in lines of `columns` (0: no terminal, as it is), below its last column where it has several."""
+    from textwrap import wrap  # 2 ms, for help alone
+
+    if not columns or len(line) < columns:
+        return [line]
+    gap = line.rfind("  ", 2, 30)
+    return wrap(line, columns - 1, subsequent_indent=" " * (gap + 2 if gap > 0 else 2), break_on_hyphens=False)
 
 
 def _say(context: Context, lines: list[str], fields: dict[str, object]) -> int:
@@ -125,6 +137,8 @@ def help_lines(command: Command, surface: str) -> list[str]:
     lines = [f"usage: {mark}{command.usage}", "", f"  {command.summary}"]
     if command.description:
         lines.extend(["", *(f"  {line}" for line in command.description.split("\n"))])
+    if more := [one.name for one in commands_for(surface) if one.name.startswith(f"{command.name} ")]:
+        lines.extend(["", f"  more: {', '.join(more)}"])
     if command.aliases:
         lines.extend(["", f"  also: {', '.join(command.aliases)}"])
     if command.arguments:

@@ -444,14 +444,18 @@ class Collector:
         return shown
 
     async def listing(
-        self, *, after: str | None = None, limit: int = 100, status: str | None = None
+        self, *, after: str | None = None, limit: int = 100, status: str | None = None, qa: bool = True
     ) -> tuple[list[dict[str, Any]], str | None]:
-        """Traces, newest first, and the cursor of the following page."""
+        """Traces, newest first, and the cursor of the following page; without `qa`, that is left to `qa_of`."""
         rows = await self.store.list_traces(after=after, limit=limit + 1, status=status)
         shown = [shown_row(row) for row in rows[:limit]]
-        for each in shown:
-            each["qa"] = shown_qa(await self.store.qa_facts(each["trace_id"]))
+        for each in shown if qa else ():
+            each["qa"] = await self.qa_of(each["trace_id"])
         return shown, rows[limit - 1].trace_id if len(rows) > limit else None
+
+    async def qa_of(self, trace_id: str) -> dict[str, Any] | None:
+        """The part `qa` of a trace's document."""
+        return shown_qa(await self.store.qa_facts(trace_id))
 
     async def full(self, trace_id: str, *, inline: bool = False) -> AsyncIterator[bytes]:
         """The whole document in pieces; raises as `row` before the first one."""

@@ -35,6 +35,27 @@ def from_epoch_ms(epoch_ms: int) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{millis:03d}Z"
 
 
+def since_iso(text: str) -> str:
+    """`30d`, `2h`, `2026-01-31` or `2026-01-31T10:30` (UTC) as the ISO time that facts are compared with.
+
+    Raises UsageError: neither a span nor a date.
+    """
+    from tracer.errors import UsageError
+
+    seconds = parse_duration(text, needs_unit=True)  # a bare number may be a date: 20260131
+    if seconds is not None:
+        return from_epoch_ms(round(max(0, now_epoch_ms() - seconds * 1000)))
+    from datetime import UTC, datetime  # 2 ms, only where a date is given
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is neither a span nor a date", next_step="write 30d, 2h or 2026-01-31") from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return from_epoch_ms(max(0, round(moment.timestamp() * 1000)))
+
+
 def now_iso() -> str:
     """Now, as the envelope's `timestamp`."""
     return from_epoch_ms(now_epoch_ms())

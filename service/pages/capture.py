@@ -430,20 +430,12 @@ def _score(value: object) -> float | None:
 
 router = APIRouter(include_in_schema=False)
 
-_ROWS: Final = 50
 _EVENTS: Final = 150
 _SHOWN: Final = 64 * 1024  # bytes of a content that a page reads
 _LOOKED_AT: Final = 4 << 20  # longer blobs are only linked: reading one checks the whole of it
 _CITABLE: Final = 5  # pages of 1,000 events searched for the events that scores rest on
 
 TraceId = Annotated[str, Path(pattern=r"^[0-9a-fA-F-]{36}$")]
-
-
-@router.get("/captures")
-async def captures_page(request: Request, after: Annotated[str | None, Query(max_length=36)] = None) -> HTMLResponse:
-    collector = state_of(request).collector
-    rows, following = await collector.listing(after=after, limit=_ROWS)
-    return HTMLResponse(render("captures.html", rows=[_row(row) for row in rows], next=following))
 
 
 @router.get("/captures/{trace_id}")

@@ -21,7 +21,6 @@ from service.security import WANTED, Session
 from service.state import state_of
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.agentic import list_agentic
-from tracer.catalog.tasks import list_tasks
 from tracer.clock import from_epoch_ms
 from tracer.conversation import ConversationTracer
 from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
@@ -84,7 +83,6 @@ def _named(loop: Loop) -> str:
 
 router = APIRouter(include_in_schema=False)
 
-_PAGE_ROWS: Final = 100
 _PAGE_FACTS: Final = 500
 _SCRIPT: Final = "text/javascript; charset=utf-8"
 _STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": _SCRIPT, "idiomorph.js": _SCRIPT}
@@ -166,15 +164,6 @@ def _sign_in(request: Request, wanted: str, problem: str) -> HTMLResponse:
     return HTMLResponse(render("sign_in.html", next=wanted, problem=problem, project=project), status_code=401)
 
 
-@router.get("/")
-async def tasks_page(request: Request, after: Annotated[str | None, Query(max_length=100)] = None) -> HTMLResponse:
-    state = state_of(request)
-    rows = await asyncio.to_thread(list_tasks, state.state_dir, after=after, limit=_PAGE_ROWS + 1)
-    shown = [row._replace(status=state.supervisor.status(row.task_id) or row.status) for row in rows[:_PAGE_ROWS]]
-    following = shown[-1].task_id if len(rows) > _PAGE_ROWS else None
-    return HTMLResponse(render("tasks.html", rows=shown, next=following, project=state.state_dir.project.name))
-
-
 @router.get("/tasks/{task_id}")
 async def task_page(request: Request, task_id: str) -> HTMLResponse:
     state = state_of(request)
@@ -246,13 +235,6 @@ async def trace_page(
 ) -> HTMLResponse:
     state = state_of(request)
     return HTMLResponse(await asyncio.to_thread(_trace_page, state.state_dir, task_id, q, start))
-
-
-@router.get("/agentic")
-async def agentic_page(request: Request) -> HTMLResponse:
-    found = await asyncio.to_thread(list_agentic, state_of(request).state_dir, limit=500)
-    rows = [{**row._asdict(), "name": Path(row.path).name} for row in found]
-    return HTMLResponse(render("agentic_list.html", rows=rows))
 
 
 @router.get("/agentic/{name}")

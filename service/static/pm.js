@@ -7,8 +7,8 @@
   const status = document.getElementById("live-status");
   const say = (text) => { if (status) status.textContent = text; };
   let pending = false;
-  // What the reader did stays: folds, what is being typed, focus, selection, scrolled boxes.
-  const kept = (name, node) => !(name === "open" && node.tagName === "DETAILS");
+  // What the reader did stays: folds, ticks, what is being typed, focus, selection, scrolled boxes.
+  const kept = (name, node) => !(name === "checked" || (name === "open" && node.tagName === "DETAILS"));
   async function renew() {
     if (pending) return;
     pending = true;

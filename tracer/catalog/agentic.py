@@ -7,7 +7,7 @@ looked for in the files that passed the other conditions.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,13 +24,16 @@ _SUCCESS: Final = {"success": True, "failure": False, "unknown": None}
 _FIELDS: Final = ("text", "args_summary", "output_tail", "name", "path")
 _SQL: Final = """
 select name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools, errors,
-       thoughts, size, native_bytes
+       thoughts, size, native_bytes, used, agents, prompt
 from agentic where :since is null or ts >= :since order by ts desc, name desc limit :limit
 """
 
 
 class AgenticRow(NamedTuple):
-    """One distilled session as its meta line tells it; `success` None is not told."""
+    """One distilled session as its meta line tells it; `success` None is not told.
+
+    `used` are input and output tokens, `agents` how many subagents it had, `prompt` the hash of what was asked.
+    """
 
     path: str
     ts: str
@@ -48,6 +51,9 @@ class AgenticRow(NamedTuple):
     thoughts: int | None = None
     size: int = 0
     native_bytes: int | None = None
+    used: int | None = None
+    agents: int | None = None
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +84,13 @@ def list_agentic(state_dir: StateDir, *, since: str | None = None, limit: int | 
     folder = os.fspath(state_dir.agentic_traces)
     with closing(open_catalog(state_dir)) as connection:
         refresh(connection, state_dir)
-        return [
-            AgenticRow._make((os.path.join(folder, row[0]), *row[1:7], _flag(row[7]), *row[8:]))
-            for row in connection.execute(_SQL, values)
-        ]
+        return [agentic_row(folder, row) for row in connection.execute(_SQL, values)]
 
 
-def _flag(value: int | None) -> bool | None:
-    return None if value is None else bool(value)
+def agentic_row(folder: str, row: Sequence[Any]) -> AgenticRow:
+    """One row of the catalogue, its columns in the order of `AgenticRow`."""
+    success = None if row[7] is None else bool(row[7])
+    return AgenticRow._make((os.path.join(folder, row[0]), *row[1:7], success, *row[8:]))
 
 
 def find_traces(state_dir: StateDir, query: TraceQuery, *, limit: int | None = None) -> list[AgenticRow]:

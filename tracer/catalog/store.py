@@ -114,7 +114,9 @@ def _chunking_plan(fold: dict[str, Any], fact: facts.ChunkingPlan) -> None:
 
 def _llm_response(fold: dict[str, Any], fact: facts.LlmResponse) -> None:
     cost = fact.cost_usd
-    fold["tokens"] = [*fold.get("tokens", ()), (fact.usage.total if fact.usage else None) or 0][-_ANSWERS:]
+    used = (fact.usage.total if fact.usage else None) or 0
+    fold["tokens"] = [*fold.get("tokens", ()), used][-_ANSWERS:]
+    fold["used"] = fold.get("used", 0) + used
     fold["worked"] = fold.get("worked", 0) + (fact.duration_ms or 0)
     if fact.session_ref and fact.session_ref not in fold.setdefault("sessions", []):
         fold["sessions"].append(fact.session_ref)
@@ -165,10 +167,10 @@ _HANDLERS: dict[type[facts.Entry], Callable[[dict[str, Any], Any], None]] = {
 }
 
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _ANSWERS = 32  # whose tokens a row shows
 _SETTLED_NS = 2_000_000_000
-_MARK = 64
+MARK = 64
 _SCHEMA = """
 create table traces (
   number integer not null, task_id text not null, ordinal text not null, name text not null,
@@ -177,6 +179,7 @@ create table traces (
   cost_usd real, final_status text, reason text not null, awaiting integer not null, last_event text not null,
   damaged integer not null,
   tokens text not null, worked_ms integer not null, verification text not null, sessions text not null,
+  used integer not null, judged integer not null, rejected integer not null,
   seq integer not null, offset integer not null, size integer not null, mtime_ns integer not null, fold text not null,
   primary key (number, task_id, ordinal)
 ) without rowid;
@@ -186,7 +189,8 @@ create table folders (name text primary key, mtime_ns integer not null) without 
 create table agentic (
   name text primary key, ts text not null, label text not null, operation text not null, module text not null,
   provider text not null, model text not null, success integer, cost_usd real, duration_s real,
-  session_id text not null, tools integer, errors integer, thoughts integer, native_bytes integer,
+  session_id text not null, tools integer, errors integer, thoughts integer, native_bytes integer, used integer,
+  agents integer, prompt text not null,
   size integer not null, mtime_ns integer not null
 ) without rowid;
 create index agentic_by_time on agentic (ts desc, name desc);
@@ -227,8 +231,10 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         connection.execute("pragma journal_mode = wal")
         connection.execute("begin immediate")
         if connection.execute("pragma user_version").fetchone()[0] != SCHEMA_VERSION:
-            for (name,) in connection.execute("select name from sqlite_master where type = 'table'").fetchall():
-                connection.execute(f'drop table "{name}"')
+            # Virtual tables first: they take tables of their own along.
+            tables = "select name from sqlite_master where type = 'table' order by sql not like 'create virtual%'"
+            for (name,) in connection.execute(tables).fetchall():
+                connection.execute(f'drop table if exists "{name}"')
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
             connection.execute(f"pragma user_version = {SCHEMA_VERSION}")
@@ -338,7 +344,7 @@ def _trace_row(
         seq, offset, fold = earlier[-5], earlier[-4], json.loads(earlier[-1])
     try:
         with open(os.path.join(folder, name), "rb") as file:
-            if offset and not _continues(file, offset, fold):
+            if offset and not continues(file, offset, fold):
                 seq, offset, fold = 0, 0, {}
             file.seek(offset)
             last = b""
@@ -350,7 +356,7 @@ def _trace_row(
                 fold_fact(fold, facts.fact_in(line))
                 last = line
             if last:
-                fold["mark"] = last[-_MARK:].hex()
+                fold["mark"] = last[-MARK:].hex()
     except OSError:
         fold["damaged"] = fold.get("damaged", 0) + 1
     number = parts.task_id.removeprefix("task-")
@@ -376,6 +382,9 @@ def _trace_row(
         fold.get("worked", 0),
         fold.get("verification", ""),
         "\n".join(fold.get("sessions", ())),
+        fold.get("used", 0),
+        len(judgments_of(fold)),
+        judgments_of(fold).count("REJECT"),
         seq,
         offset,
         size,
@@ -384,7 +393,7 @@ def _trace_row(
     )
 
 
-def _continues(file: BinaryIO, offset: int, fold: dict[str, Any]) -> bool:
+def continues(file: BinaryIO, offset: int, fold: dict[str, Any]) -> bool:
     """Whether the file still holds, before `offset`, the end of the last line that was folded: it has only grown."""
     mark = bytes.fromhex(fold.get("mark", ""))
     file.seek(offset - len(mark))
@@ -424,6 +433,9 @@ def _agentic_row(folder: str, name: str, size: int, mtime: int, _earlier: object
         _count(meta.get("errors")),
         _total(meta.get("thoughts")),
         _count(source.get("bytes") if isinstance(source := meta.get("source"), dict) else None),
+        _tokens(meta.get("tokens")),
+        len(agents) if isinstance(agents := meta.get("agents"), list) else None,
+        str(meta.get("prompt_sha256") or ""),
         size,
         mtime,
     )
@@ -435,6 +447,12 @@ def _count(value: Any) -> int | None:
 
 def _total(value: Any) -> int | None:
     return sum(count for count in value.values() if type(count) is int) if isinstance(value, dict) else None
+
+
+def _tokens(value: Any) -> int | None:
+    """Input and output; None where one is unknown."""
+    both = [_count(value.get(name)) for name in ("input", "output")] if isinstance(value, dict) else [None]
+    return None if None in both else sum(count for count in both if count is not None)
 
 
 def _number(value: Any) -> float | None:
@@ -460,7 +478,7 @@ _SOURCES = (
         "select name, size, mtime_ns from traces where final_status is null",
         "delete from traces where name = ?",
         "select * from traces where name = ?",
-        "insert or replace into traces values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        f"insert or replace into traces values ({','.join('?' * 29)})",
         _trace_row,
     ),
     _Source(
@@ -469,7 +487,7 @@ _SOURCES = (
         "select name, size, mtime_ns from agentic where 0",
         "delete from agentic where name = ?",
         "select * from agentic where name = ?",
-        "insert or replace into agentic values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        f"insert or replace into agentic values ({','.join('?' * 20)})",
         _agentic_row,
     ),
 )
@@ -479,4 +497,7 @@ def rebuild(state_dir: StateDir) -> int:
     """Forget every row and read all files again; the number of files read."""
     with contextlib.closing(open_catalog(state_dir)) as connection:
         connection.executescript("delete from traces; delete from agentic; delete from folders")
+        connection.executescript(
+            "drop table if exists texts; drop table if exists text_links; drop table if exists text_files"
+        )  # of tracer.catalog.search
         return refresh(connection, state_dir)

@@ -21,7 +21,7 @@ class TaskRow(NamedTuple):
 
     `status`: RUNNING, AWAITING_RESPONSE, UNFINISHED (no process holds it), COMPLETE, INCOMPLETE, ERROR or CANCELLED.
     `trace_file` is the newest file's path; `older_files` how many earlier ones it continues. `tokens` are those of each
-    answer, `worked_ms` what they took, `sessions` the agent's own that they came from.
+    answer, `used` all of them, `worked_ms` what they took, `sessions` the agent's own that they came from.
     """
 
     task_id: str
@@ -44,13 +44,15 @@ class TaskRow(NamedTuple):
     worked_ms: int = 0
     verification: str = ""
     sessions: tuple[str, ...] = ()
+    used: int = 0
 
 
 _TASKS_SQL = """
 select task_id, title, final_status, awaiting, iterations, judgments, cost_usd, updated_at, executor, model, reason,
        last_event, seq, damaged, name, tokens, worked_ms, verification, sessions,
        (select min(created_at) from traces o where o.number = t.number and o.task_id = t.task_id) as created_at,
-       (select count(*) - 1 from traces o where o.number = t.number and o.task_id = t.task_id) as older
+       (select count(*) - 1 from traces o where o.number = t.number and o.task_id = t.task_id) as older,
+       used
 from traces t
 where not exists (select 1 from traces n where n.number = t.number and n.task_id = t.task_id and n.ordinal > t.ordinal)
   and (:after is null or (number, task_id) < (select number, task_id from traces where task_id = :after limit 1))
@@ -81,14 +83,14 @@ def list_tasks(
     }
     with closing(open_catalog(state_dir)) as connection:
         refresh(connection, state_dir)
-        rows = (_task_row(found, state_dir) for found in connection.execute(_TASKS_SQL, values))
+        rows = (task_row(found, state_dir) for found in connection.execute(_TASKS_SQL, values))
         return list(islice((row for row in rows if status is None or row.status == status), limit))
 
 
-def _task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
+def task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
     """One found row; a task without an end is asked for its writer."""
     (task_id, title, final, waits, iterations, judgments, cost, updated, executor, model, reason) = found[:11]
-    last_event, facts, damaged, name, tokens, worked_ms, verification, sessions, created, older = found[11:]
+    last_event, facts, damaged, name, tokens, worked_ms, verification, sessions, created, older, used = found[11:]
     status = final or ("AWAITING_RESPONSE" if waits else "")
     if not status:
         status = "UNFINISHED" if place.writer_of(task_id) is None else "RUNNING"
@@ -97,5 +99,5 @@ def _task_row(found: tuple[Any, ...], place: StateDir) -> TaskRow:
     return TaskRow(
         task_id, title, status, iterations, verdicts, cost, created, updated, executor, model, reason, last_event,
         facts, damaged, path, older, tuple(map(int, tokens.split())), worked_ms, verification,
-        tuple(sessions.split("\n")) if sessions else (),
+        tuple(sessions.split("\n")) if sessions else (), used,
     )  # fmt: skip

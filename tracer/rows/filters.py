@@ -16,7 +16,7 @@ from typing import Any, Final
 from tracer.errors import UsageError
 
 TERMS: Final = ("event:", "it:", "sub:", "text:", "failed")
-_TOKEN: Final = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
+TOKEN: Final = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
 _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _GRAMMAR: Final = 'terms are event:NAME,… it:N,N-M sub:ID text:WORDS failed; text:"two words" keeps a blank'
 
@@ -65,13 +65,13 @@ def parse(text: str) -> Filter:
     subtasks: list[str] = []
     texts: list[str] = []
     failed = False
-    for term in _TOKEN.findall(text):
+    for term in TOKEN.findall(text):
         name, colon, rest = term.partition(":")
         if term.startswith('"') or not colon:
             if term == "failed":
                 failed = True
             else:
-                texts.append(_unquoted(term, term).lower())
+                texts.append(unquoted(term, term).lower())
         elif name == "event":
             events += _values(rest, term, upper=True)
         elif name == "it":
@@ -79,7 +79,7 @@ def parse(text: str) -> Filter:
         elif name == "sub":
             subtasks += _values(rest, term)
         elif name == "text":
-            texts.append(_unquoted(rest, term).lower())
+            texts.append(unquoted(rest, term).lower())
         else:
             raise _unknown(name)
     return Filter(tuple(events), tuple(iterations), tuple(subtasks), tuple(texts), failed)
@@ -119,16 +119,17 @@ def complete(text: str, *, events: Iterable[str], subtasks: Iterable[str] = (), 
 
 
 def _values(rest: str, term: str, *, upper: bool = False) -> list[str]:
-    values = [value for value in _unquoted(rest, term).split(",") if value]
+    values = [value for value in unquoted(rest, term).split(",") if value]
     if not values:
         raise UsageError(f"{term!r} names nothing", why="a value is missing after the colon", next_step=_GRAMMAR)
     return [value.upper() for value in values] if upper else values
 
 
-def _unquoted(text: str, term: str) -> str:
+def unquoted(text: str, term: str) -> str:
+    """A value without its quotes and backslashes. Raises UsageError: nothing is left."""
     plain = re.sub(r'\\(.)|"', lambda found: found.group(1) or "", text)
     if not plain:
-        raise UsageError(f"{term!r} names nothing", why="a value is missing", next_step=_GRAMMAR)
+        raise UsageError(f"{term!r} names nothing", next_step='write NAME:VALUE, or "two words"')
     return plain
 
 

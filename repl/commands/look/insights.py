@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repl.commands.look.tasks import since_iso
 from repl.present.text import count_text, one_line, width_cut
+from tracer.clock import since_iso
 from tracer.errors import NotFoundError, UsageError
 from tracer.insights.agentic_trace import judgments, read_agentic
 from tracer.insights.report import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from repl.present.changed_files import files_text
 from repl.present.text import age_text, cost_text, one_line, seconds_text, spark_text, strip_text, width_cut
 from tracer.catalog.tasks import TaskRow, list_tasks
-from tracer.clock import from_epoch_ms, now_epoch_ms, parse_duration
+from tracer.clock import now_epoch_ms, since_iso
 from tracer.errors import UsageError
 from tracer.facts import LlmResponse
 
@@ -22,13 +22,17 @@ _WIDE = 120
 
 def tasks(context: Context, arguments: Namespace) -> int:
     since = since_iso(arguments.since) if arguments.since else None
-    wanted = (arguments.filter or "").lower()
-    limit = arguments.limit if arguments.limit is not None else (None if wanted else 200)
-    if limit is not None and limit < 1:
+    wanted = " ".join(arguments.filter or ())
+    limit = arguments.limit if arguments.limit is not None else 200
+    if limit < 1:
         raise UsageError("--limit must be 1 or more")
-    rows = list_tasks(context.state_dir, status=arguments.status, since=since, limit=None if wanted else limit)
     if wanted:
-        rows = [row for row in rows if wanted in f"{row.task_id} {row.title} {row.status}".lower()][:limit]
+        from tracer.catalog.search import search_tasks  # the texts and their index, not needed by the list
+
+        given = [f"status:{arguments.status}" if arguments.status else "", f"since:{since}" if since else ""]
+        rows = search_tasks(context.state_dir, " ".join([wanted, *given]), limit=limit).rows
+    else:
+        rows = list_tasks(context.state_dir, status=arguments.status, since=since, limit=limit)
     output = context.output
     if context.session is not None:
         context.session.rows = [row.task_id for row in rows]
@@ -44,7 +48,7 @@ def tasks(context: Context, arguments: Namespace) -> int:
     if not rows:
         output.note("no tasks in this project" if not (wanted or since or arguments.status) else "no task matches")
         output.note('  next:  pm run "..."   or   pm demo')
-    elif limit is not None and len(rows) == limit:
+    elif len(rows) == limit:
         output.note(f"the newest {limit}; --limit shows more")
     output.result("tasks", {"tasks": [_record(row) for row in rows]} if output.form == "json" else {"count": len(rows)})
     return 0
@@ -190,22 +194,3 @@ def epoch_ms_of(stamp: str) -> int:
     except ValueError:
         return now_epoch_ms()
     return timegm((year, month, day, hour, minute, second, 0, 0, 0)) * 1000
-
-
-def since_iso(text: str) -> str:
-    """`30d`, `2h`, `2026-01-31` or `2026-01-31T10:30` (UTC) as the ISO time that facts are compared with.
-
-    Raises UsageError: neither a span nor a date.
-    """
-    seconds = parse_duration(text, needs_unit=True)  # a bare number may be a date: 20260131
-    if seconds is not None:
-        return from_epoch_ms(round(max(0, now_epoch_ms() - seconds * 1000)))
-    from datetime import UTC, datetime  # 2 ms, only where a date is given
-
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"{text!r} is neither a span nor a date", next_step="write 30d, 2h or 2026-01-31") from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return from_epoch_ms(max(0, round(moment.timestamp() * 1000)))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from repl.commands.look.tasks import since_iso
 from repl.present.text import cost_text, count_text, one_line, tokens_text, width_cut
 from tracer.catalog.agentic import list_agentic
 from tracer.catalog.tasks import list_tasks
+from tracer.clock import since_iso
 from tracer.prices import price_source
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.commands.look.tasks import epoch_ms_of, since_iso
+from repl.commands.look.tasks import epoch_ms_of
 from repl.present.text import count_text, one_line
+from tracer.clock import since_iso
 from tracer.distill.locate.find import find_sessions, latest_session, session_at, session_named
 from tracer.distill.many import distill_many
 from tracer.distill.native import Distilled, NativeSession, Request

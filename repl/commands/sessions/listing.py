@@ -6,12 +6,11 @@ import re
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from repl.commands.look.tasks import since_iso
 from repl.present.text import age_text, cost_text, count_text, one_line, width_cut
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.agentic import AgenticRow, TraceQuery, find_traces
 from tracer.catalog.store import rebuild
-from tracer.clock import now_epoch_ms
+from tracer.clock import now_epoch_ms, since_iso
 from tracer.distill.locate.find import PROVIDERS, provider_root
 from tracer.distill.locate.listing import NativeRow, list_native
 from tracer.errors import NotFoundError, UsageError

@@ -136,8 +136,8 @@ TASK_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "tasks", "look", "list the tasks of this project", "repl.commands.look.tasks:tasks",
-        "pm tasks --status UNFINISHED --since 7d",
-        arguments=(Argument("filter", "only tasks whose id, title or status holds this", required=False),),
+        "pm tasks rejected since:7d finding:deleted",
+        arguments=(Argument("filter", "status: agent: cost:>1 failed, or words of it", required=False, many=True),),
         flags=(
             Flag("--status", "only this status", "S", values="status", choices=STATUSES),
             Flag("--since", "only tasks with events since then: 7d, 2h or 2026-01-31", "D"),

@@ -1,0 +1,358 @@
+"""The lists of tasks, agent sessions and captures: filter bar, orders, columns that tell, totals, pages by cursor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from collector.collector import Collector
+from service.pages.capture import proof_of
+from service.pages.task import render
+from service.pages.values import line_of
+from service.state import state_of
+from tracer.blobs import DirectoryBlobs
+from tracer.catalog.agentic import AgenticRow
+from tracer.catalog.search import SESSIONS, TASKS, Found, Kind, search_rows, search_sessions, search_tasks
+from tracer.catalog.tasks import TaskRow
+from tracer.clock import from_epoch_ms
+from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.statedir import StateDir
+
+router = APIRouter(include_in_schema=False)
+
+_PAGE: Final = 100
+_ALL: Final = 10_000  # captures that a filter looks at
+_VERDICTS: Final = {"PASS": ("✓", "good"), "REJECT": ("✗", "bad")}
+
+Filter = Annotated[str, Query(max_length=500)]
+Order = Annotated[str, Query(max_length=30)]
+After = Annotated[str | None, Query(max_length=200)]
+
+CAPTURES: Final = Kind(
+    rows="select * from given",
+    key="trace_id",
+    tie="created_ms, trace_id",
+    columns="trace_id",
+    words={"status": "status", "repo": "repo", "developer": "developer", "tests": "tests", "mode": "mode"},
+    numbers={"events": "events", "judge": "judge"},
+    flags={"failed": "(status = 'qa_failed' or tests = 'failed')", "proven": "tests = 'passed'"},
+    orders={"taken": "created_ms", "events": "events", "judge": "coalesce(judge, -1)", "title": "lower(title)",
+            "repo": "repo", "status": "status"},
+    updated="created",
+    totals={"count": "count(*)", "events": "sum(events)"},
+    indexed=False,
+)  # fmt: skip
+
+
+class Cell(NamedTuple):
+    """One cell: a text, a link, a tone for a badge, or marks (text and tone each)."""
+
+    text: str
+    href: str = ""
+    badge: bool = False
+    quiet: str = ""
+    marks: tuple[tuple[str, str], ...] = ()
+
+
+class Column(NamedTuple):
+    """A column's head; `order` is what it is sorted by, `css` its class (`number`, `wide`)."""
+
+    name: str
+    order: str = ""
+    css: str = ""
+
+
+class Row(NamedTuple):
+    """One row; `key` is what two of are compared by."""
+
+    key: str
+    cells: tuple[Cell, ...]
+
+
+class Head(NamedTuple):
+    """A column's head as a page shows it: where a click leads, and how it is sorted now (for `aria-sort`)."""
+
+    name: str
+    css: str
+    href: str
+    sorted: str
+
+
+_TASK_COLUMNS: Final = (
+    Column("Task", "number"), Column("Title", "title"), Column("Status", "status"), Column("Verdicts", "iterations"),
+    Column("Agent", "agent", "wide"), Column("Tokens", "tokens", "number wide"), Column("Cost", "cost", "number wide"),
+    Column("Time", "time", "number wide"), Column("Updated (UTC)", "updated", "wide"),
+)  # fmt: skip
+_SESSION_COLUMNS: Final = (
+    Column("Session", "label"), Column("Asked"), Column("Agent", "model"), Column("Outcome"),
+    Column("Tools", "tools", "number"), Column("Errors", "errors", "number wide"),
+    Column("Thoughts", "thoughts", "number wide"), Column("Subagents", "", "number wide"),
+    Column("Tokens", "tokens", "number wide"), Column("Cost", "cost", "number wide"),
+    Column("Time", "time", "number wide"), Column("Ended (UTC)", "ended", "wide"),
+)  # fmt: skip
+_CAPTURE_COLUMNS: Final = (
+    Column("Bug", "title"), Column("Repository", "repo"), Column("Status", "status"), Column("Tests"),
+    Column("Judge", "judge", "number"), Column("Events", "events", "number wide"),
+    Column("Began (UTC)", "taken", "wide"),
+)  # fmt: skip
+
+
+@router.get("/")
+async def tasks_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> HTMLResponse:
+    state = state_of(request)
+
+    def find(text: str, order: str) -> Found:
+        return search_tasks(
+            state.state_dir, text, sort=order, after=after, limit=_PAGE, status_of=state.supervisor.status
+        )
+
+    found, problem = await asyncio.to_thread(_found, find, q, sort)
+    return _page(
+        kind=TASKS,
+        what="tasks",
+        heading=f"Tasks in {state.state_dir.project.name}",
+        columns=_TASK_COLUMNS,
+        rows=[_task(row) for row in found.rows],
+        totals=[*_totals(found.totals, "task"), *_judged(found.totals)],
+        empty='No tasks in this project yet. Start one here, or with pm run "…"; pm demo shows how it goes.',
+        found=found, q=q, sort=sort, problem=problem,
+    )  # fmt: skip
+
+
+@router.get("/agentic")
+async def agentic_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> HTMLResponse:
+    state_dir = state_of(request).state_dir
+
+    def find(text: str, order: str) -> Found:
+        return search_sessions(state_dir, text, sort=order, after=after, limit=_PAGE)
+
+    found, problem = await asyncio.to_thread(_found, find, q, sort)
+    rows = await asyncio.to_thread(lambda: [_session(row, state_dir) for row in found.rows])
+    return _page(
+        kind=SESSIONS,
+        what="sessions",
+        heading="Agent sessions",
+        columns=_SESSION_COLUMNS,
+        rows=rows,
+        totals=[*_totals(found.totals, "session"), f"{found.totals['failed'] or 0:,} failed"],
+        empty="No distilled agent sessions yet. pm distill --latest makes one from an agent's own session file.",
+        found=found, q=q, sort=sort, problem=problem,
+    )  # fmt: skip
+
+
+@router.get("/captures")
+async def captures_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> HTMLResponse:
+    collector = state_of(request).collector
+    listed, _ = await collector.listing(limit=_ALL, qa=False)
+    if any(word in f"{q} {sort}" for word in ("tests:", "judge", "failed", "proven")):
+        await _add_qa(collector, listed)
+    rows = [_given(each) for each in listed]
+
+    def find(text: str, order: str) -> Found:
+        return search_rows(CAPTURES, rows, text, sort=order or "-taken", after=after, limit=_PAGE)
+
+    found, problem = await asyncio.to_thread(_found, find, q, sort)
+    by_id = {each["trace_id"]: each for each in listed}
+    chosen = [by_id[row[0]] for row in found.rows]
+    await _add_qa(collector, chosen)
+    return _page(
+        kind=CAPTURES,
+        what="captures",
+        heading="Captured sessions",
+        columns=_CAPTURE_COLUMNS,
+        rows=[_capture(each, await began(collector, each)) for each in chosen],
+        totals=[_count(found.totals["count"], "capture"), _count(found.totals["events"] or 0, "event")],
+        empty="No captured sessions yet. pm record opens a recorded shell; what you do in it to fix a bug comes here.",
+        found=found, q=q, sort=sort, problem=problem,
+    )  # fmt: skip
+
+
+def _found(find: Callable[[str, str], Found], q: str, sort: str) -> tuple[Found, str]:
+    """What the filter finds; one that is none finds nothing, and the page says why."""
+    try:
+        return find(q, sort), ""
+    except (UsageError, NotFoundError) as error:
+        told = "; ".join(part for part in (error.what, error.why, error.next_step) if part)
+        return Found([], None, defaultdict(int)), told
+
+
+def _page(
+    *, kind: Kind, what: str, columns: Sequence[Column], found: Found, q: str, sort: str, problem: str, **more: Any
+) -> HTMLResponse:
+    heads = []
+    for column in columns:
+        now = sort.removeprefix("-") == column.order and bool(sort)
+        # The most first, then the least: what one looks for in numbers and times.
+        turned = column.order if now and sort.startswith("-") else f"-{column.order}"
+        href = _address(q=q, sort=turned) if column.order else ""
+        heads.append(
+            Head(column.name, column.css, href, ("descending" if sort[0] == "-" else "ascending") if now else "")
+        )
+    following = _address(q=q, sort=sort, after=found.following) if found.following else ""
+    page = render(
+        "list.html",
+        what=what,
+        heads=heads,
+        q=q,
+        sort=sort,
+        problem=problem,
+        terms=kind.terms,
+        following=following,
+        **more,
+    )
+    return HTMLResponse(page, status_code=422 if problem else 200)
+
+
+def _address(**query: str | None) -> str:
+    return "?" + urlencode({name: value for name, value in query.items() if value})
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _totals(totals: Mapping[str, Any], noun: str) -> list[str]:
+    """What the rows found come to; costs and tokens that nobody told are in none of it."""
+    told = [_count(totals["count"], noun)]
+    if totals["cost_usd"] is not None:
+        told.append(f"${totals['cost_usd']:,.2f}")
+    if totals["tokens"]:
+        told.append(f"{totals['tokens']:,} tok")
+    if totals["worked_ms"]:
+        told.append(_span(totals["worked_ms"] / 1000))
+    return told
+
+
+def _judged(totals: Mapping[str, Any]) -> list[str]:
+    judged, rejected = totals["judged"] or 0, totals["rejected"] or 0
+    rate = [f"{rejected / judged:.0%} of {judged:,} answers rejected"] if judged else []
+    return [*rate, f"{totals['verified'] or 0:,} verified"]
+
+
+def _span(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+
+
+def _cost(value: float | None) -> Cell:
+    return Cell("" if value is None else f"${value:,.2f}")
+
+
+def _whole(value: int | None) -> Cell:
+    return Cell("" if value is None else f"{value:,}")
+
+
+def _time(iso: str) -> Cell:
+    return Cell(iso[:16].replace("T", " "))
+
+
+def _task(row: TaskRow) -> Row:
+    verified = {"verified": "verified", "not_verified": "not verified", "failed": "tests failed"}.get(
+        row.verification, ""
+    )
+    cells = (
+        Cell(row.task_id, href=f"/tasks/{quote(row.task_id)}"),
+        Cell(row.title),
+        Cell(row.status, badge=True, quiet=verified),
+        Cell("", marks=tuple(_VERDICTS.get(one, ("?", "warn")) for one in row.judgments[-8:])),
+        Cell(row.executor, quiet=row.model),
+        Cell(f"{row.used:,}" if row.used else ""),
+        _cost(row.cost_usd),
+        Cell(_span(row.worked_ms / 1000) if row.worked_ms else ""),
+        _time(row.updated_at),
+    )
+    return Row(row.task_id, cells)
+
+
+def _session(row: AgenticRow, state_dir: StateDir) -> Row:
+    name = Path(row.path).name
+    cells = (
+        Cell(row.label or name, href=f"/agentic/{quote(name)}"),
+        Cell(asked_of(state_dir, row.prompt)),
+        Cell(row.provider, quiet=row.model),
+        Cell("not told" if row.success is None else "ok" if row.success else "error", badge=True),
+        _whole(row.tools),
+        _whole(row.errors),
+        _whole(row.thoughts),
+        _whole(row.agents),
+        _whole(row.used),
+        _cost(row.cost_usd),
+        Cell(_span(row.duration_s)),
+        _time(row.ts),
+    )
+    return Row(name, cells)
+
+
+def asked_of(state_dir: StateDir, prompt: str, *, limit: int = 120) -> str:
+    """The beginning of what a session was asked, from the redacted prompt that is kept; empty where none is."""
+    try:
+        stored = DirectoryBlobs(state_dir.blobs).read(f"sha256:{prompt.removeprefix('sha256:')}") if prompt else b""
+    except PmError:
+        return ""
+    return line_of(stored.decode("utf-8", "replace"), limit=limit)
+
+
+async def _add_qa(collector: Collector, listed: list[dict[str, Any]]) -> None:
+    for each in listed:
+        if "qa" not in each:
+            each["qa"] = await collector.qa_of(each["trace_id"])
+
+
+async def began(collector: Collector, row: Mapping[str, Any]) -> str:
+    """When a session's first event happened; before any came, when the trace was made."""
+    page = await collector.events_page(row["trace_id"], limit=1) if row["event_count"] else None
+    first = page.events[0].ts_ms if page and page.events else row["created_at_ms"]
+    return from_epoch_ms(first)[:16].replace("T", " ")
+
+
+def _given(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A capture as the filter sees it."""
+    qa, report = row.get("qa") or {}, row["task"]["bug_report"]
+    final = (row["final_state"] or {}).get("pr") or {}
+    proof = proof_of(qa.get("tests"))
+    texts = [
+        row["trace_id"],
+        row["repo"]["repo_id"],
+        row["developer"]["developer_id"],
+        *report.values(),
+        *final.values(),
+    ]
+    return {
+        "trace_id": row["trace_id"],
+        "title": line_of(report["title"]),
+        "repo": row["repo"]["repo_id"],
+        "developer": row["developer"]["developer_id"],
+        "status": row["status"],
+        "mode": row["store"],
+        "events": row["event_count"],
+        "tests": proof.outcome if proof else "",
+        "judge": (qa.get("judge") or {}).get("overall"),
+        "created_ms": row["created_at_ms"],
+        "created": from_epoch_ms(row["created_at_ms"]),
+        "texts": "\n".join(str(text) for text in texts if text),
+    }
+
+
+def _capture(row: Mapping[str, Any], began: str) -> Row:
+    qa = row["qa"] or {}
+    proof, overall = proof_of(qa.get("tests")), (qa.get("judge") or {}).get("overall")
+    cells = (
+        Cell(line_of(row["task"]["bug_report"]["title"]) or row["trace_id"], href=f"/captures/{row['trace_id']}"),
+        Cell(line_of(row["repo"]["repo_id"]), quiet=line_of(row["developer"]["developer_id"])),
+        Cell(row["status"], badge=True),
+        Cell(proof.outcome, badge=True) if proof else Cell(""),
+        Cell("" if overall is None else f"{overall:.1f}"),
+        _whole(row["event_count"]),
+        Cell(began),
+    )
+    return Row(row["trace_id"], cells)

@@ -20,7 +20,7 @@ from runner.supervisor import Supervisor
 from service import captures, tasks
 from service.admission import Admission
 from service.ingest import LaneApp
-from service.pages import capture, insights, lists, task
+from service.pages import capture, insights, lists, review, task
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
 from service.security import Gate, Session
@@ -94,7 +94,16 @@ def create_app(
 
     app = LaneApp(title=_TITLE, version=version, summary=_SUMMARY, lifespan=lifespan, docs_url=None, redoc_url=None)
     add_problem_handlers(app)
-    for router in (tasks.router, captures.router, health, lists.router, task.router, insights.router, capture.router):
+    for router in (
+        tasks.router,
+        captures.router,
+        health,
+        lists.router,
+        task.router,
+        review.router,
+        insights.router,
+        capture.router,
+    ):
         app.include_router(router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     if telemetry is not None:

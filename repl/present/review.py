@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from repl.present.answer import answer_lines
-from repl.present.changed_files import in_reading_order, is_made
 from repl.present.text import count_text, escape, one_line
+from runner.changed_paths import in_reading_order, is_made
 
 if TYPE_CHECKING:
     from rich.text import Text

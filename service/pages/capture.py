@@ -11,8 +11,9 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
+from service.pages.diff import DiffLine, diff_lines
 from service.pages.task import render
-from service.pages.values import DiffLine, Shown, diff_lines, line_of, shown
+from service.pages.values import Shown, line_of, shown
 from service.state import state_of
 from tracer.clock import from_epoch_ms
 from tracer.errors import PmError

@@ -46,8 +46,10 @@ CAPTURES: Final = Kind(
     orders={"taken": "created_ms", "events": "events", "judge": "coalesce(judge, -1)", "title": "lower(title)",
             "repo": "repo", "status": "status"},
     updated="created",
+    summed="events",
     totals={"count": "count(*)", "events": "sum(events)"},
-    indexed=False,
+    given=("trace_id", "title", "repo", "developer", "status", "mode", "events", "tests", "judge", "created_ms",
+           "created", "texts"),
 )  # fmt: skip
 
 
@@ -257,7 +259,7 @@ def _time(iso: str) -> Cell:
 
 
 def _task(row: TaskRow) -> Row:
-    verified = {"verified": "verified", "not_verified": "not verified", "failed": "tests failed"}.get(
+    verified = {"verified": "verified", "not_verified": "not verified", "failed": "checks failed"}.get(
         row.verification, ""
     )
     cells = (
@@ -315,32 +317,18 @@ async def began(collector: Collector, row: Mapping[str, Any]) -> str:
     return from_epoch_ms(first)[:16].replace("T", " ")
 
 
-def _given(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A capture as the filter sees it."""
+def _given(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A capture as the filter sees it: `CAPTURES.given`."""
     qa, report = row.get("qa") or {}, row["task"]["bug_report"]
     final = (row["final_state"] or {}).get("pr") or {}
     proof = proof_of(qa.get("tests"))
-    texts = [
-        row["trace_id"],
-        row["repo"]["repo_id"],
-        row["developer"]["developer_id"],
-        *report.values(),
-        *final.values(),
-    ]
-    return {
-        "trace_id": row["trace_id"],
-        "title": line_of(report["title"]),
-        "repo": row["repo"]["repo_id"],
-        "developer": row["developer"]["developer_id"],
-        "status": row["status"],
-        "mode": row["store"],
-        "events": row["event_count"],
-        "tests": proof.outcome if proof else "",
-        "judge": (qa.get("judge") or {}).get("overall"),
-        "created_ms": row["created_at_ms"],
-        "created": from_epoch_ms(row["created_at_ms"]),
-        "texts": "\n".join(str(text) for text in texts if text),
-    }
+    repo, developer = row["repo"]["repo_id"], row["developer"]["developer_id"]
+    texts = [row["trace_id"], repo, developer, *report.values(), *final.values()]
+    return (
+        row["trace_id"], line_of(report["title"]), repo, developer, row["status"], row["store"], row["event_count"],
+        proof.outcome if proof else "", (qa.get("judge") or {}).get("overall"), row["created_at_ms"],
+        from_epoch_ms(row["created_at_ms"]), "\n".join(str(text) for text in texts if text),
+    )  # fmt: skip
 
 
 def _capture(row: Mapping[str, Any], began: str) -> Row:

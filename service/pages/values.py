@@ -15,21 +15,14 @@ from runner.agent_report import prose_of
 from runner.core.evolve import fold
 from runner.core.outcome import outcome_of
 from runner.core.subtasks import Standing
+from service.pages.diff import DiffLine, diff_lines, findings_at
 from tracer.facts import Entry, LlmRequest, LlmResponse, Part, QualityJudgment, RejectionDetails, Usage
 from tracer.rows.filters import Filter
 from tracer.trace_text import escape_controls, fact_line
 from tracer.verification import unverified_text
 
 _CUT: Final = 20_000
-_DIFF_LINES: Final = 2_000
 _TITLE: Final = 200
-
-
-class DiffLine(NamedTuple):
-    """One line of a diff; `kind` is added, removed, place, file or same."""
-
-    kind: str
-    text: str
 
 
 class Shown(NamedTuple):
@@ -203,7 +196,8 @@ def _iterations(entries: Sequence[Entry], diff_of: Callable[[str], str | None]) 
 def _with_diff(fields: dict[str, Any], diff_of: Callable[[str], str | None]) -> dict[str, Any]:
     blob = fields.pop("diff_blob", None)
     text = diff_of(blob) if isinstance(blob, str) else None
-    return {**fields, "diff": diff_lines(text) if text else ()}
+    found = findings_at(fields.pop("found", ()))
+    return {**fields, "diff": diff_lines(text, found) if text else ()}
 
 
 def _asked(seq: int, fact: LlmRequest, fields: dict[str, Any]) -> dict[str, Any]:
@@ -232,6 +226,7 @@ def _judged(seq: int, fact: QualityJudgment, _fields: dict[str, Any]) -> dict[st
         "judgment": fact.judgment,
         "summary": fact.summary,
         "criteria": _filled(fact.criteria_results, ("id", "name", "passed", "reason", "outcome")),
+        "found": fact.issues,
         "issues": _filled(fact.issues, ("criterion", "path", "line", "excerpt", "suggestion")),
     }
 
@@ -250,23 +245,6 @@ def _filled(parts: Sequence[Part], keys: tuple[str, ...]) -> tuple[dict[str, Any
 
 def _cell(value: str | int | None) -> str | int:
     return "" if value is None else shown(value).text if isinstance(value, str) else value
-
-
-def diff_lines(text: str) -> tuple[DiffLine, ...]:
-    """The lines of a diff, each with its kind; at most 2,000."""
-    lines = text.split("\n")
-    kept = [DiffLine(_diff_kind(line), escape_controls(line)) for line in lines[:_DIFF_LINES]]
-    if len(lines) > _DIFF_LINES:
-        kept.append(DiffLine("place", f"… {len(lines) - _DIFF_LINES} more lines"))
-    return tuple(kept)
-
-
-def _diff_kind(line: str) -> str:
-    if line.startswith(
-        ("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "rename ", "old mode", "new mode")
-    ):
-        return "file"
-    return {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")
 
 
 def fact_rows(entries: Sequence[Entry], wanted: Filter) -> list[FactRow]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repl.present.changed_files import files_text, in_reading_order, lines_text
+from repl.present.changed_files import files_text, lines_text
+from runner.changed_paths import in_reading_order
 from tracer.facts import FileCount
 from tracer.unified_diff import count_files, split_lines, unified_diff
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from service.pages.task import render
+from tests.runner.workspace.support import git
 from tests.service.support import serving
 
 EVIL = "\u202egnp.exe\x1b[31m\x07"
@@ -91,3 +92,35 @@ def test_a_question_that_nobody_could_answer_is_answered_over_http_later(project
         assert served.client.post(f"/api/tasks/{task_id}/respond", json=body).status_code == 202
         assert served.until_ended(task_id)["status"] == "COMPLETE"
         assert served.client.post(f"/api/tasks/{task_id}/respond", json=body).status_code == 409
+
+
+def test_hunks_are_kept_discarded_and_committed_on_the_review_page(project: Path) -> None:
+    old = "".join(f"line {number}\n" for number in range(40))
+    new = old.replace("line 3\n", "line <three>\n").replace("line 30\n", "line thirty\n")
+    (project / "a.py").write_text(old)
+    git(project, "init", "-q")
+    for name, value in (("user.name", "U"), ("user.email", "u@example.com")):
+        git(project, "config", name, value)
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "base")
+    with serving(project, [{"output": "done", "files": {"a.py": new, "b.py": "# TODO: implement\n"}}]) as served:
+        task_id = served.client.post("/api/tasks", json={"prompt": "write it"}).json()["task_id"]
+        served.until_ended(task_id)
+        place = f"/tasks/{task_id}/review"
+        page = served.client.get(place).text
+        assert page.index(">a.py<") < page.index(">b.py<")
+        assert "line &lt;three&gt;" in page
+        assert page.count('value="a.py:') == 4
+        for bad in ("", "keep=nothing", "commit=1&message=+", "keep=%00"):
+            assert served.client.post(place, content=bad).status_code in {404, 422}, bad
+        answer = served.client.post(place, content="discard=a.py:1", follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, f"{place}#in-a.py.3A1")
+        assert "line 3\n" in (project / "a.py").read_text()
+        assert "line thirty\n" in (project / "a.py").read_text()
+        assert served.client.post(place, content="discard=b.py", follow_redirects=False).status_code == 303
+        assert not (project / "b.py").exists()
+        assert 'badge bad">discarded' in served.client.get(place).text
+        done = served.client.post(place, content="commit=1&message=Say+thirty", follow_redirects=False)
+        assert done.status_code == 303, done.text
+        assert git(project, "log", "--format=%s", "-1").strip() == "Say thirty"
+        assert git(project, "status", "--porcelain", "--", "a.py") == ""

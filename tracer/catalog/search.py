@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -40,7 +40,8 @@ class Kind(NamedTuple):
     """One kind of list: terms by the columns they ask about, flags by conditions, orders by expressions.
 
     `rows` selects all of them as a table; `tie` are the columns that tell two of equal order apart, `columns` those of
-    the result, `totals` the aggregates over all that is found.
+    the result, `totals` the aggregates over all that is found, of the columns `summed`.
+    Where rows are `given`, their column `texts` is looked through for words, else the index is.
     """
 
     rows: str
@@ -52,13 +53,14 @@ class Kind(NamedTuple):
     flags: Mapping[str, str]
     orders: Mapping[str, str]
     updated: str
+    summed: str
     totals: Mapping[str, str]
-    indexed: bool = True
+    given: tuple[str, ...] = ()
 
     @property
     def terms(self) -> list[str]:
         """Every term that this kind of list knows."""
-        texts = [f"{name}:" for name in TEXTS] if self.indexed else []
+        texts = [f"{name}:" for name in TEXTS] if not self.given else []
         named = [f"{name}:" for name in (*self.words, *self.numbers, "since", "until", "text")]
         return [*named, *texts, *self.flags]
 
@@ -90,6 +92,7 @@ TASKS = Kind(
             "tokens": "used", "time": "worked_ms", "iterations": "iterations", "title": "lower(title)",
             "status": "status", "agent": "executor"},
     updated="updated_at",
+    summed="cost_usd, used, worked_ms, judged, rejected, verification",
     totals={"count": "count(*)", "cost_usd": "sum(cost_usd)", "tokens": "sum(used)", "worked_ms": "sum(worked_ms)",
             "judged": "sum(judged)", "rejected": "sum(rejected)", "verified": "sum(verification = 'verified')"},
 )  # fmt: skip
@@ -108,6 +111,7 @@ SESSIONS = Kind(
             "time": "coalesce(duration_s, -1)", "errors": "coalesce(errors, -1)", "tools": "coalesce(tools, -1)",
             "thoughts": "coalesce(thoughts, -1)", "label": "lower(label)", "agent": "provider", "model": "model"},
     updated="ts",
+    summed="cost_usd, used, duration_s, errors, success",
     totals={"count": "count(*)", "cost_usd": "sum(cost_usd)", "tokens": "sum(used)",
             "worked_ms": "sum(duration_s) * 1000", "errors": "sum(errors)", "failed": "sum(success = 0)"},
 )  # fmt: skip
@@ -153,17 +157,15 @@ def search_sessions(
 
 
 def search_rows(
-    kind: Kind, rows: list[dict[str, Any]], text: str, *, sort: str, after: str | None, limit: int
+    kind: Kind, rows: Sequence[Sequence[Any]], text: str, *, sort: str, after: str | None, limit: int
 ) -> Found:
-    """Rows of another store by the same language; `kind.rows` selects them from `given`, whose column `texts` is read.
+    """Rows of another store by the same language: `kind.rows` selects from the table `given`, which has `kind.given`.
 
     Raises as `search_tasks`.
     """
-    names = list(dict.fromkeys(name for row in rows for name in row)) or ["texts", kind.key]
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(f"create table given ({', '.join(names)})")
-        values = [tuple(row.get(name) for name in names) for row in rows]
-        connection.executemany(f"insert into given values ({','.join('?' * len(names))})", values)
+        connection.execute(f"create table given ({', '.join(kind.given)})")
+        connection.executemany(f"insert into given values ({','.join('?' * len(kind.given))})", rows)
         return _search(connection, kind, text, sort, after, limit, None, ("1", ()))
 
 
@@ -187,24 +189,27 @@ def _search(
         orders = ", ".join(kind.orders)
         raise UsageError(f"nothing is sorted by {name!r}", next_step=f"sort by {orders}; -{name} begins with the most")
     descending = sort.startswith("-")
-    listed = f"with listed as ({kind.rows})"
-    aggregates = connection.execute(
-        f"{listed} select {', '.join(kind.totals.values())} from listed where {where}", values
-    )
-    totals = dict(zip(kind.totals, aggregates.fetchone(), strict=True))
-    order, less = kind.orders[name], "<" if descending else ">"
+    order, less, turned = kind.orders[name], "<" if descending else ">", " desc" if descending else ""
+    # What is found, once: totals, cursor and page are looked up in it.
+    summed = f"select {kind.key} as key, {kind.tie}, {order} as sorted, {kind.summed} from ({kind.rows}) where {where}"
+    connection.execute(f"create temp table found as {summed}", values)
+    aggregates = connection.execute(f"select {', '.join(kind.totals.values())} from found").fetchone()
+    totals = dict(zip(kind.totals, aggregates, strict=True))
+    beyond, place = "1", ()
     if after is not None:
-        known = f"{listed} select 1 from listed where {kind.key} = ?"
-        if connection.execute(known, (after,)).fetchone() is None:
+        at = f"select {order}, {kind.tie} from ({kind.rows}) where {kind.key} = ?"
+        place = connection.execute(at, (after,)).fetchone()
+        if place is None:
             raise NotFoundError(f"there is no {after!r} to go on from", next_step="begin with the first page")
-        where += f" and ({order}, {kind.tie}) {less} (select {order}, {kind.tie} from listed where {kind.key} = ?)"
-        values.append(after)
-    turned = " desc" if descending else ""
-    ordered = ", ".join(f"{each.strip()}{turned}" for each in (order, *kind.tie.split(",")))
-    page = f"{listed} select {kind.columns}, {kind.key} from listed where {where} order by {ordered} limit ?"
-    rows = connection.execute(page, (*values, -1 if limit is None else limit + 1)).fetchall()
-    following = rows[limit - 1][-1] if limit is not None and len(rows) > limit else None
-    return Found([row[:-1] for row in rows[:limit]], following, totals)
+        beyond = f"(sorted, {kind.tie}) {less} ({','.join('?' * len(place))})"
+    ordered = ", ".join(f"{each.strip()}{turned}" for each in ("sorted", *kind.tie.split(",")))
+    shown = f"from found where {beyond} order by {ordered} limit ?"
+    given = (*place, -1 if limit is None else limit + 1)
+    keys = [key for (key,) in connection.execute(f"select key {shown}", given)]
+    page = f"select {kind.columns}, {kind.key} from ({kind.rows}) where ({kind.tie}) in (select {kind.tie} {shown})"
+    rows = {row[-1]: row[:-1] for row in connection.execute(page, given)}
+    following = keys[limit - 1] if limit is not None and len(keys) > limit else None
+    return Found([rows[key] for key in keys[:limit]], following, totals)
 
 
 # The language
@@ -215,7 +220,7 @@ def _conditions(kind: Kind, text: str) -> Iterator[Condition]:
         name, colon, rest = term.partition(":")
         if term.startswith('"') or not colon:
             yield (kind.flags[term], ()) if term in kind.flags else _text(kind, "text", unquoted(term, term))
-        elif name == "text" or (name in TEXTS and kind.indexed):
+        elif name == "text" or (name in TEXTS and not kind.given):
             yield _text(kind, name, unquoted(rest, term))
         elif name in kind.words:
             yield _words(kind.words[name], unquoted(rest, term))
@@ -246,7 +251,7 @@ def _numbers(column: str, given: str, term: str) -> Condition:
 
 def _text(kind: Kind, name: str, words: str) -> Condition:
     """What holds these words, one after the other, the last one by its beginning."""
-    if not kind.indexed:
+    if kind.given:
         return r"(texts like ? escape '\')", ("%" + re.sub(r"([\\%_])", r"\\\1", words) + "%",)
     parts = _WORD.findall(words)
     if not parts:  # nothing but signs, which are in no index
@@ -261,25 +266,28 @@ def _text(kind: Kind, name: str, words: str) -> Condition:
 # The texts
 
 _PARTS = 1 << 20
-_TEXT_SCHEMA = f"""
-create table if not exists text_files (
-  id integer primary key, source text not null, name text not null, key text not null, parts integer not null,
-  offset integer not null, mark text not null, size integer not null, mtime_ns integer not null, unique (source, name)
-);
-create table if not exists text_links (file integer not null, name text not null, primary key (name, file))
-  without rowid;
-create virtual table if not exists texts using fts5 ({", ".join(TEXTS)}, tokenize = 'unicode61 remove_diacritics 2');
-"""
+_TABLES = (
+    """create table text_files (
+      id integer primary key, source text not null, name text not null, key text not null, parts integer not null,
+      offset integer not null, mark text not null, unique (source, name))""",
+    "create table text_links (file integer not null, name text not null, primary key (name, file)) without rowid",
+    # Which files changed since is noted by the catalogue itself: to compare ten thousand takes longer than to search.
+    "create table text_dirty (source text not null, name text not null, primary key (source, name)) without rowid",
+    *(
+        f"""create trigger texts_{source}_{how} after {how} on {source} begin
+          insert or ignore into text_dirty values ('{source}', {row}.name); end"""
+        for source in ("traces", "agentic")
+        for how, row in (("insert", "new"), ("delete", "old"))
+    ),
+    "insert into text_dirty select 'traces', name from traces union select 'agentic', name from agentic",
+    f"create virtual table texts using fts5 ({', '.join(TEXTS)}, tokenize = 'unicode61 remove_diacritics 2')",
+)
 _CHANGED = """
-select source, r.name, r.key, r.size, r.mtime_ns, r.prompt, f.id, f.parts, f.offset, f.mark
-from (select 'traces' as source, name, task_id as key, size, mtime_ns, '' as prompt from traces union all
-      select 'agentic', name, name, size, mtime_ns, prompt from agentic) r
-left join text_files f using (source, name)
-where f.id is null or f.size != r.size or f.mtime_ns != r.mtime_ns
-"""
-_GONE = """
-select f.id from text_files f where (f.source = 'traces' and f.name not in (select name from traces))
-  or (f.source = 'agentic' and f.name not in (select name from agentic))
+select d.source, d.name, coalesce(t.task_id, a.name), coalesce(a.prompt, ''), f.id, f.parts, f.offset, f.mark
+from text_dirty d
+left join traces t on d.source = 'traces' and t.name = d.name
+left join agentic a on d.source = 'agentic' and a.name = d.name
+left join text_files f on f.source = d.source and f.name = d.name
 """
 
 
@@ -290,17 +298,21 @@ def refresh_texts(connection: sqlite3.Connection, state_dir: StateDir) -> int:
     """
     read = 0
     try:
-        for statement in _TEXT_SCHEMA.split(";"):
-            connection.execute(statement)
-        changed, gone = connection.execute(_CHANGED).fetchall(), connection.execute(_GONE).fetchall()
-        if not changed and not gone:
+        if connection.execute("select 1 from sqlite_master where name = 'texts'").fetchone() is None:
+            connection.execute("begin immediate")
+            for statement in _TABLES:
+                connection.execute(statement)
+            connection.execute("commit")
+        changed = connection.execute(_CHANGED).fetchall()
+        if not changed:
             return 0
         connection.execute("begin immediate")
-        for (file,) in gone:
-            _forget(connection, file)
-            connection.execute("delete from text_files where id = ?", (file,))
-        for row in changed:
-            read += _index(connection, state_dir, *row)
+        for source, name, key, prompt, *known in changed:
+            if key is None:
+                _forget(connection, known[0])
+            else:
+                read += _index(connection, state_dir, source, name, key, prompt, *known)
+            connection.execute("delete from text_dirty where source = ? and name = ?", (source, name))
         connection.execute("commit")
     except sqlite3.OperationalError as error:
         if connection.in_transaction:  # another process refreshes, or the disk is full: the texts stay as they were
@@ -310,9 +322,11 @@ def refresh_texts(connection: sqlite3.Connection, state_dir: StateDir) -> int:
     return read
 
 
-def _forget(connection: sqlite3.Connection, file: int) -> None:
-    connection.execute("delete from texts where rowid between ? and ?", (file * _PARTS, file * _PARTS + _PARTS - 1))
-    connection.execute("delete from text_links where file = ?", (file,))
+def _forget(connection: sqlite3.Connection, file: int | None) -> None:
+    if file is not None:
+        connection.execute("delete from texts where rowid between ? and ?", (file * _PARTS, (file + 1) * _PARTS - 1))
+        connection.execute("delete from text_links where file = ?", (file,))
+        connection.execute("delete from text_files where id = ?", (file,))
 
 
 def _index(
@@ -321,21 +335,21 @@ def _index(
     source: str,
     name: str,
     key: str,
-    size: int,
-    mtime_ns: int,
     prompt: str,
     file: int | None,
     parts: int | None,
     offset: int | None,
     mark: str | None,
 ) -> bool:
+    """Read a file, where it has only grown from where it was read to."""
     folder = state_dir.traces if source == "traces" else state_dir.agentic_traces
     try:
         with (folder / name).open("rb") as stream:
-            grown = bool(offset) and source == "traces" and continues(stream, offset or 0, {"mark": mark or ""})
-            start = offset or 0 if grown else 0
-            stream.seek(start)
-            whole, cut, _ = stream.read().rpartition(b"\n")
+            if not (offset and source == "traces" and continues(stream, offset, {"mark": mark or ""})):
+                _forget(connection, file)
+                file, parts, offset, mark = None, 0, 0, ""
+            stream.seek(offset)
+            whole, newline, _ = stream.read().rpartition(b"\n")
     except OSError:
         return False
     lines = whole.split(b"\n")
@@ -344,13 +358,9 @@ def _index(
         with suppress(PmError):
             stored = DirectoryBlobs(state_dir.blobs).read(f"sha256:{prompt.removeprefix('sha256:')}")
             texts["prompt"] = [stored.decode("utf-8", "replace")]
-    if file is None or not grown:
-        if file is not None:
-            _forget(connection, file)
-        parts = 0
-    mark, offset = (whole + cut)[-MARK:].hex() or mark or "", start + len(whole) + len(cut)
-    row = (file, source, name, key, (parts or 0) + 1, offset, mark, size, mtime_ns)
-    file = connection.execute("insert or replace into text_files values (?,?,?,?,?,?,?,?,?)", row).lastrowid or 0
+    read = whole + newline
+    row = (file, source, name, key, (parts or 0) + 1, offset + len(read), read[-MARK:].hex() or mark)
+    file = connection.execute("insert or replace into text_files values (?,?,?,?,?,?,?)", row).lastrowid or 0
     said = [_cut(texts[column]) for column in TEXTS]
     if any(said):
         values = (file * _PARTS + (parts or 0) % _PARTS, *said)

@@ -496,8 +496,8 @@ _SOURCES = (
 def rebuild(state_dir: StateDir) -> int:
     """Forget every row and read all files again; the number of files read."""
     with contextlib.closing(open_catalog(state_dir)) as connection:
+        kept = "name glob 'text*' and name not glob 'texts_*' or type = 'trigger'"  # of tracer.catalog.search
+        for kind, name in connection.execute(f"select type, name from sqlite_master where {kept}").fetchall():
+            connection.execute(f"drop {kind} {name}")
         connection.executescript("delete from traces; delete from agentic; delete from folders")
-        connection.executescript(
-            "drop table if exists texts; drop table if exists text_links; drop table if exists text_files"
-        )  # of tracer.catalog.search
         return refresh(connection, state_dir)

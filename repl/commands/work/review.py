@@ -7,9 +7,9 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from repl.commands.work.undo import NOT_WHOLE, undo_lines
-from repl.present.changed_files import is_made
 from repl.present.review import file_heading, review_rows, row_lines
 from repl.present.text import count_text, one_line
+from runner.changed_paths import is_made
 from runner.undo.review import Committed, commit_review, decide, read_review
 from tracer.errors import UsageError
 

@@ -306,7 +306,7 @@ def asked_of(state_dir: StateDir, prompt: str, *, limit: int = 120) -> str:
 
 async def _add_qa(collector: Collector, listed: list[dict[str, Any]]) -> None:
     for each in listed:
-        if "qa" not in each:
+        if each.get("qa") is None:
             each["qa"] = await collector.qa_of(each["trace_id"])
 
 

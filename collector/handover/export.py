@@ -18,6 +18,7 @@ import orjson
 
 from collector.final.document import document_frame, event_pages, events_of, inlined
 from collector.final.qa_facts import fold_qa
+from collector.handover.environments import harbor_pieces, swebench_pieces
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
 from tracer.capture.canonical import canonical_json
@@ -129,15 +130,17 @@ def inline_text(uri: str) -> str:
     return uri if data is None else data.decode("utf-8", "replace")
 
 
-ExportFormat = Literal["atif", "chat", "otlp", "json"]
+ExportFormat = Literal["atif", "chat", "otlp", "json", "harbor", "swebench"]
 FORMATS: Final[tuple[ExportFormat, ...]] = ("atif", "chat", "otlp", "json")
+"""Those that tell the session; the others make an environment of a proven fix."""
 
 
 def export_pieces(row: TraceRow, form: ExportFormat, *, store: TraceStore, contents: Contents) -> AsyncGenerator[Piece]:
     """The trace in one of the formats, piece by piece, as far as consent goes."""
     check_consent(row)
-    if form == "json":
-        return readable_document(row, store=store, contents=contents)
+    whole = {"json": readable_document, "harbor": harbor_pieces, "swebench": swebench_pieces}.get(form)
+    if whole is not None:
+        return whole(row, store=store, contents=contents)
     return _training_pieces(row, {"atif": atif_pieces, "chat": chat_pieces, "otlp": otlp_pieces}[form], store, contents)
 
 
@@ -190,6 +193,7 @@ def fields_of(row: TraceRow, qa: Qa | None) -> dict[str, Any]:
     given = row.metadata
     consent = given["developer"].get("consent_flags") or {}
     tests, judge = (qa.tests, qa.judge) if qa is not None else (None, None)
+    proof: Any = (tests.detail.get("proof") if tests is not None else None) or {}
     scores = judge.scores.model_dump() if judge is not None else dict.fromkeys(Scores.model_fields)
     return {
         "trace_id": row.trace_id,
@@ -207,6 +211,9 @@ def fields_of(row: TraceRow, qa: Qa | None) -> dict[str, Any]:
         "qa.schema_valid": qa.schema_valid if qa is not None else None,
         "qa.final_passed": tests.final_passed if tests is not None else None,
         "qa.not_testable": tests.not_testable if tests is not None else None,
+        "qa.verdict": proof.get("verdict"),
+        "qa.strength": proof.get("strength"),
+        "qa.flags": proof.get("flags") or [],
         "overall": judge.overall if judge is not None else None,
         **scores,
         "flags": list(judge.flags) if judge is not None else [],
@@ -300,4 +307,13 @@ def _in_the_document(value: Any) -> list[tuple[str, Any]]:
     return [("", value)]
 
 
-_LOOKED_AT: Final[Mapping[ExportFormat, LookedAt]] = {"chat": _in_a_message, "json": _in_the_document}
+def _in_a_task(value: Any) -> list[tuple[str, Any]]:
+    """A file of a task, by its path."""
+    return [(f"/{value['path']}" if isinstance(value, dict) and "path" in value else "", value)]
+
+
+_LOOKED_AT: Final[Mapping[ExportFormat, LookedAt]] = {
+    "chat": _in_a_message,
+    "json": _in_the_document,
+    "harbor": _in_a_task,
+}

@@ -16,11 +16,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import orjson
 
 from collector.final.qa_facts import fold_qa
+from collector.handover.environments import unpack
 from collector.handover.export import ExportFormat, export_pieces, fields_of, redaction_version, write_export
 from collector.handover.export_filter import parse_where
 from collector.handover.near_duplicates import NearDuplicate, Sketch, Sketching, near_duplicates
@@ -75,6 +76,16 @@ class Shards:
         shard.size += size
         return shard.path.as_posix(), shard.rows - 1
 
+    def add_folder(self, split: str, trace_id: str, row: BinaryIO) -> tuple[str, int]:
+        """Unpack a row that holds the files of a task; the folder's path, and 0."""
+        row.seek(0)
+        line = row.read()
+        path = Path(split) / trace_id
+        size = unpack(line, self._folder / path)
+        told = {"path": path.as_posix(), "split": split, "rows": 1, "bytes": size}
+        self.written.append({**told, "sha256": hashlib.sha256(line).hexdigest()})
+        return path.as_posix(), 0
+
     def close(self) -> None:
         """Finish every shard."""
         for split in list(self._open):
@@ -100,15 +111,13 @@ class Shards:
         self.written.append({**told, "sha256": shard.digest.hexdigest()})
 
 
-TrainingFormat = Literal["atif", "chat", "otlp"]
-
 _ATTRIBUTES: Final = frozenset({"gen_ai.input.messages", "gen_ai.tool.call.arguments", "pm.text"})
 _FIRST_MESSAGE: Final = "/messages/0"
 
 
-def telling(form: TrainingFormat, take: Callable[[str], None]) -> Callable[[Leaf], None]:
+def telling(form: ExportFormat, take: Callable[[str], None]) -> Callable[[Leaf], None]:
     """Called with each value of an export, hands `take` the texts in it that tell."""
-    texts = {"chat": _of_chat, "atif": _of_atif, "otlp": _of_otlp}[form]
+    texts = _TELLING[form]
 
     def each(leaf: Leaf) -> None:
         for text in texts(leaf):
@@ -153,6 +162,13 @@ def _of_otlp(leaf: Leaf) -> Iterator[str]:
             yield str(pair["value"].get("stringValue"))
 
 
+_TELLING: Final[Mapping[ExportFormat, Callable[[Leaf], Iterator[str]]]] = {
+    "chat": _of_chat,
+    "atif": _of_atif,
+    "otlp": _of_otlp,
+}
+PROVEN: Final = 'qa.verdict == "proven"'
+"""What a set holds where nobody says what it should."""
 SPLITS: Final = ("train", "validation", "test")
 _PAGE: Final = 500
 _IN_MEMORY: Final = 8 << 20
@@ -288,14 +304,17 @@ async def _write(
                         redactor=redactor,
                         redact=request.redact,
                         what=f"trace {trace_id}",
-                        each=None if request.form == "json" else telling(request.form, sketching.take),
+                        each=telling(request.form, sketching.take) if request.form in _TELLING else None,
                     )
-                    if request.form == "json":
+                    if request.form not in _TELLING:
                         await told_apart(row, sketching.take, store=store, contents=contents)
                 except ConflictError as error:
                     left_out[trace_id] = error.why or error.what
                     continue
-                shard, line = await asyncio.to_thread(shards.add, split, file)  # type: ignore[arg-type]  # as above
+                if request.form == "harbor":
+                    shard, line = await asyncio.to_thread(shards.add_folder, split, trace_id, file)  # type: ignore[arg-type]
+                else:
+                    shard, line = await asyncio.to_thread(shards.add, split, file)  # type: ignore[arg-type]  # as above
             sketches[trace_id] = sketching.sketch()
             entries.append(await _entry(row, store, split=split, shard=shard, line=line))
     finally:
@@ -348,6 +367,8 @@ async def _entry(row: TraceRow, store: TraceStore, *, split: str, shard: str, li
         "store": fields["store"],
         "consent": {flag: fields[f"consent.{flag}"] for flag in _FLAGS},
         "final_passed": fields["qa.final_passed"],
+        "verdict": fields["qa.verdict"],
+        "strength": fields["qa.strength"],
         "overall": fields["overall"],
         "rubric": fields["rubric"],
     }

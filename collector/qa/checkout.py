@@ -260,6 +260,11 @@ class CodeStore:
         parts = [line.partition(b"\t") for line in lines if line[:6].decode() in FILE_MODES]
         return {os.fsdecode(path): head.split()[2].decode() for head, _, path in parts}
 
+    async def diff(self, base: str, head: str, paths: Sequence[str]) -> str:
+        """The unified diff of these files; binary ones whole."""
+        words = ("diff-tree", "-p", "--binary", "--full-index", "--no-renames", base, head, "--", *paths)
+        return (await self._blocking(lambda: self._git.run(*words))).decode("utf-8", "surrogateescape") if paths else ""
+
     async def write_tar(self, tree: str, target: Path, *, paths: Sequence[str] = ()) -> int:
         """Write a tree, or these of its paths alone, as a tar; its size in bytes."""
         words = ("archive", "--format=tar", f"--output={target}", tree, "--", *paths)

@@ -82,10 +82,7 @@ class Plan:
     @property
     def steering(self) -> frozenset[str]:
         """The files of the tree that the commands start, as far as they name them."""
-        words = [word for text in self.commands for word in text.split()]
-        make = ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
-        package = ("package.json",) if not {"npm", "npx", "yarn", "pnpm"}.isdisjoint(words) else ()
-        return frozenset((*(word.removeprefix("./") for word in words), *make, *package))
+        return steering_of(self.commands)
 
     def only(self, files: Sequence[str]) -> Plan | None:
         """The plan for these test files alone, where a runner can be told."""
@@ -101,7 +98,19 @@ class Plan:
             "commands": list(self.commands),
             "setup": [shlex.join(words) for words in self.setup],
             "build": [shlex.join(words) for words in self.build],
+            "command": list(self.command),
+            "reports": list(self.reports),
+            "environment": dict(self.environment),
+            "told_by_output": self.told_by_output,
         }
+
+
+def steering_of(commands: Sequence[str]) -> frozenset[str]:
+    """As `Plan.steering`, of commands alone."""
+    words = [word for text in commands for word in text.split()]
+    make = ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
+    package = ("package.json",) if not {"npm", "npx", "yarn", "pnpm"}.isdisjoint(words) else ()
+    return frozenset((*(word.removeprefix("./") for word in words), *make, *package))
 
 
 class _Usual(NamedTuple):

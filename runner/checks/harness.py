@@ -24,7 +24,7 @@ from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Expectation, Place, at
 from runner.gate.definitions import name_of
 from runner.gate.evidence_criteria import tests_in
-from runner.gate.file_roles import is_test_file
+from runner.gate.file_roles import is_test_file, test_file_pattern
 from runner.gate.line_map import line_map
 from runner.gate.source import open_source
 
@@ -45,6 +45,17 @@ def rows() -> Mapping[str, Sequence[Mapping[str, Any]]]:
 @cache
 def _paths() -> re.Pattern[str]:
     return re.compile("|".join(path for row in rows()["harness"] for path in row["paths"]))
+
+
+def protected_pattern() -> str:
+    """What no solution of a task may change, whole files of which parts steer among them, as a regular expression."""
+    parts = (str(row["path"]) for row in rows()["parts"])
+    return "|".join((_paths().pattern, test_file_pattern(), *parts))
+
+
+def looks_pattern() -> str:
+    """The lines by which code finds out whether tests run, as a regular expression."""
+    return _looks().pattern
 
 
 def is_harness(path: str, extra: Sequence[str] = ()) -> bool:

@@ -18,6 +18,11 @@ def is_test_file(path: str) -> bool:
     return _TEST.search(path) is not None
 
 
+def test_file_pattern() -> str:
+    """The regular expression behind it."""
+    return _TEST.pattern
+
+
 def is_test_double(path: str) -> bool:
     """Whether a file stands in for the real thing in tests: a mock, stub or fake."""
     return _DOUBLE.search(path) is not None

@@ -98,6 +98,7 @@ class ContainerSandbox:
         self._environment = command_environment(extra_names=_ENVIRONMENT)
         self._facts: dict[str, SandboxFacts] = {}
         self._ids: dict[str, str] = {}
+        self._pinned: dict[str, str] = {}
         self._way: Way | None = None
         self._lock = asyncio.Lock()
 
@@ -196,17 +197,22 @@ class ContainerSandbox:
         return (await self._ask("version", f"--format={form}")).strip()
 
     async def _find_image(self, image: str) -> None:
-        shown = await self._call("image", "inspect", "--format={{.Id}}", image)
+        form = "--format={{.Id}}{{range .RepoDigests}} {{.}}{{end}}"
+        shown = await self._call("image", "inspect", form, image)
         if not shown.ok and self._pull:
             await self._call("pull", "--quiet", image, limit_s=_PULL_LIMIT_S)
-            shown = await self._call("image", "inspect", "--format={{.Id}}", image)
+            shown = await self._call("image", "inspect", form, image)
         if not shown.ok:
             raise SandboxError(
                 f"the image {image!r} is not here",
                 why=_last_line(shown.text),
                 next_step=f"{self.engine} pull {image}, or set qa.pull = true",
             )
-        self._ids[image] = "sha256:" + shown.text.strip().removeprefix("sha256:")
+        image_id, *digests = shown.text.split()
+        self._ids[image] = "sha256:" + image_id.removeprefix("sha256:")
+        repository = image.rpartition("@")[0] or image.rpartition(":")[0]
+        named = [digest for digest in digests if digest.startswith(f"{repository}@")]
+        self._pinned[image] = (named or digests or [""])[0]
 
     async def _try_out(self, image: str, version: str) -> SandboxFacts:
         """Run the probe and read what it saw."""
@@ -225,7 +231,8 @@ class ContainerSandbox:
             raise _broken(self.engine, f"the capability probe ended {outcome.kind} {outcome.exit_code}")
         held = held_from(outcome.stdout.decode("utf-8", "replace"), _PROBE_LIMITS)
         lesser = not {"memory", "pids", "network", "read_only", "capabilities", "no_new_privileges"} <= set(held)
-        return SandboxFacts(name=self.engine, version=version, lesser=lesser, held=held)
+        pinned = self._pinned[image]
+        return SandboxFacts(name=self.engine, version=version, lesser=lesser, held=held, pinned=pinned)
 
     async def _remove(self, name: str) -> None:
         how = ["rm", "--force", "--volumes", *(["--time=0"] if self.engine == "podman" else []), name]

@@ -74,6 +74,8 @@ class SandboxFacts:
     lesser: bool
     held: tuple[Guarantee, ...]
     notes: tuple[str, ...] = ()
+    pinned: str = ""
+    """The image by the digest that a registry has it under; empty where none has."""
 
     @property
     def lacks(self) -> tuple[Guarantee, ...]:
@@ -88,6 +90,7 @@ class SandboxFacts:
             "lesser": self.lesser,
             "lacks": list(self.lacks),
             "notes": list(self.notes),
+            "pinned": self.pinned or None,
         }
 
 

@@ -28,10 +28,10 @@ async def export(context: Context, arguments: Namespace) -> int:
         return _fields(context)
     if arguments.where is not None and arguments.trace is not None:
         raise UsageError("a trace and --where exclude each other", next_step="give one of them")
-    if arguments.where is not None:
+    if arguments.trace is None and (arguments.where is not None or arguments.output not in {None, "-"}):
         return await _set(context, arguments)
     if arguments.trace is None:
-        raise UsageError("which trace?", next_step="pm capture export TRACE --format atif, or a set with --where")
+        raise UsageError("which trace?", next_step="pm capture export TRACE --format atif, or a set: -o FOLDER")
     return await _one(context, arguments)
 
 
@@ -70,11 +70,14 @@ async def _one(context: Context, arguments: Namespace) -> int:
         if arguments.output == "-":
             await _print(context, write)
             return 0
-        name = arguments.output or f"capture-{row.trace_id[:8]}{'' if form == 'json' else f'.{form}'}.json"
-        path = context.folder / Path(name).expanduser()
+        ending = {"json": ".json", "harbor": ".harbor"}.get(form, f".{form}.json")
+        path = context.folder / Path(arguments.output or f"capture-{row.trace_id[:8]}{ending}").expanduser()
         try:
-            with output_file(path) as file:
-                size = await write(file)
+            if form == "harbor":
+                size = await _folder(path, write)
+            else:
+                with output_file(path) as file:
+                    size = await write(file)
         except OSError as error:
             why = error.strerror or str(error)
             raise RecordError(f"cannot write {str(path)!r}", why=why, next_step="name another with -o") from error
@@ -83,6 +86,18 @@ async def _one(context: Context, arguments: Namespace) -> int:
         "capture export", {"trace_id": row.trace_id, "format": form, "path": str(path), "bytes": size}
     )
     return 0
+
+
+async def _folder(path: Path, write: Callable[[BinaryIO], Awaitable[int]]) -> int:
+    """Write a task's files into a new folder."""
+    from collector.handover.environments import unpack
+
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{str(path)!r} is there and not empty", next_step="name a new folder with -o")
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        await write(file)  # type: ignore[arg-type]  # a spooled file has every method of BinaryIO
+        file.seek(0)
+        return unpack(file.read(), path)
 
 
 async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) -> None:
@@ -94,12 +109,12 @@ async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) 
 
 
 async def _set(context: Context, arguments: Namespace) -> int:
-    from collector.handover.sets import SetRequest, export_set
+    from collector.handover.sets import PROVEN, SetRequest, export_set
 
     if not arguments.output or arguments.output == "-":
         raise UsageError("where to?", why="a set is a folder", next_step="pm capture export --where … -o FOLDER")
     request = SetRequest(
-        where=arguments.where,
+        where=PROVEN if arguments.where is None else arguments.where,
         form=arguments.format or "atif",
         shares=_shares(arguments.split),
         shard_rows=_shard_rows(arguments.shard_rows),
@@ -108,7 +123,7 @@ async def _set(context: Context, arguments: Namespace) -> int:
     )
     target = context.folder / Path(arguments.output).expanduser()
     async with opened_collector(context) as collector:
-        await collector.note("export", f"{arguments.where} as {request.form}")
+        await collector.note("export", f"{request.where} as {request.form}")
         report = await export_set(
             request,
             store=collector.store,

@@ -182,7 +182,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
 
 
 _CONSENT = Flag("--consent", "what may be kept: all, none, or of code,output,judge", "LIST")
-_FORMATS = ("atif", "chat", "otlp", "json")
+_FORMATS = ("atif", "chat", "harbor", "swebench", "otlp", "json")
 
 CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
     Command(
@@ -208,8 +208,8 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         "pm capture export --where 'qa.final_passed and overall >= 4' --format chat -o set-1",
         arguments=(Argument("trace", "one trace's id, or its beginning", required=False),),
         flags=(
-            Flag("--format", "atif, chat, otlp or json (the final document)", "FORMAT", choices=_FORMATS),
-            Flag("--where", "make a set of all traces that fulfil this condition", "CONDITION"),
+            Flag("--format", "atif, chat, harbor, swebench, otlp or json", "FORMAT", choices=_FORMATS),
+            Flag("--where", "make a set of all traces that fulfil this (with -o: the proven ones)", "CONDITION"),
             Flag("--fields", "list the fields that a condition can name"),
             Flag("--output", "write here: a file for one trace, a new folder for a set", "PATH", "-o", values="file"),
             Flag("--redact", "replace in the copy what the leak audit finds, instead of refusing"),
@@ -220,7 +220,8 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         description=(
             "Every string is looked at for secrets before anything is written; a find stops the export and is named by "
             "its place. The developer's consent is applied again. A set has shards, a manifest, a report of "
-            "near-duplicates, and keeps all traces of a repository in one split."
+            "near-duplicates, and keeps all traces of a repository in one split. harbor makes a task folder of each "
+            "proven fix, swebench a row; both need the bundle of the base."
         ),
     ),
     Command(

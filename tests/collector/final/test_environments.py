@@ -1,0 +1,159 @@
+"""Proven fixes as environments: folders that Harbor's models take, rows as SWE-bench has them, and their rewards."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.handover.sets import PROVEN, SetRequest, export_set
+from collector.qa.pipeline import run_qa
+from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox.port import Sandbox
+from tests.collector.qa.rigs import RUNNER, a_collector, a_repository, quick_settings, send_session
+from tests.support.tools import need, need_program
+from tracer.errors import NotFoundError
+from tracer.redaction.engine import build_redactor
+
+pytestmark = pytest.mark.machine  # bubblewrap
+
+FORGERY = 'mkdir -p .pm-report; echo \'<s><testcase name="half" classname="tests.half"/></s>\' > .pm-report/junit.xml'
+CHEATS: dict[str, dict[str, str | None]] = {
+    "the runner says yes": {"run.sh": f"{FORGERY}; exit 0\n"},
+    "the tests are gone": {"tests/half.sh": None, "tests/zero.sh": None},
+    "a test that says yes": {"tests/half.sh": "true\n"},
+    "a report that was brought along": {
+        ".pm-report/junit.xml": "<s><testcase name='half' classname='tests.half'/></s>"
+    },
+    "the product ends the runner": {"divisor.txt": "$(kill $PPID)\n"},
+    "code that looks for the tests": {"calc.py": "import os\nHALF = 3 if 'PYTEST_CURRENT_TEST' in os.environ else 2\n"},
+    "a settings file of the runner": {"conftest.py": "", "pytest.ini": "[pytest]\n"},
+    "a link out": {"divisor.txt": None, "other.txt": "2\n"},
+    "everything taken away": {"divisor.txt": None, "run.sh": None},
+    "nothing": {},
+}
+
+
+async def exported(folder: Path, **repository: Any) -> tuple[Path, Path]:
+    """Sets of one capture that its tests prove: a Harbor task, and a row."""
+    need_program("bwrap", how="apt-get install bubblewrap")
+    box = BubblewrapSandbox()
+
+    async def choose(_image: str) -> Sandbox:
+        return box
+
+    redactor = build_redactor(
+        state_dir=folder / "audit", environ={}, host="", persons=[], rewrite_paths=True, truncate=False
+    )
+    async with a_collector(folder) as collector:
+        trace_id = await send_session(collector, a_repository(folder, **repository))
+
+        async def export(form: Any) -> Path:
+            await export_set(
+                SetRequest(where=PROVEN, form=form),
+                store=collector.store,
+                contents=collector.contents,
+                redactor=redactor,
+                target=folder / form,
+            )
+            return folder / str(form)
+
+        with pytest.raises(NotFoundError, match="no trace"):
+            await export("harbor")  # it is not proven yet
+        await run_qa(trace_id, collector=collector, settings=quick_settings(folder), judge=None, sandbox=choose)
+        return await export("harbor"), await export("swebench")
+
+
+def reward(task: Path, folder: Path, act: Callable[[Path], object]) -> tuple[int, dict[str, Any], str]:
+    """What the verifier says after `act` on the agent's tree, in folders as Harbor's two environments have them."""
+    code, pristine = folder / "code", folder / "pristine"
+    shutil.copytree(task / "environment/code", code)
+    act(code)
+    shutil.copytree(task / "tests/code", pristine)
+    said = subprocess.run(
+        [sys.executable, "-I", task / "tests/verify.py", "--code", code, "--pristine", pristine, "--logs", folder],
+        check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    ctrf = json.loads((folder / "ctrf.json").read_text())["results"]
+    return json.loads((folder / "reward.json").read_text())["reward"], ctrf, said.stdout
+
+
+def solve(task: Path) -> Callable[[Path], object]:
+    return lambda code: subprocess.run(["sh", task / "solution/solve.sh", code], check=True)
+
+
+def change(files: dict[str, str | None]) -> Callable[[Path], object]:
+    def act(code: Path) -> None:
+        for name, text in files.items():
+            path = code / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if text is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_text(text)
+
+    return act
+
+
+async def test_a_proven_fix_becomes_a_task_that_gives_1_to_it_and_0_to_nothing_and_to_every_cheat(
+    tmp_path: Path,
+) -> None:
+    head: dict[str, str | None] = {
+        "divisor.txt": "2\n",
+        "old.txt": None,
+        "tests/half.sh": "test $((6 / $(cat divisor.txt))) = 3\n",
+        "tests/zero.sh": "test $((0 / $(cat divisor.txt))) = 0\n",
+    }
+    found, rows = await exported(tmp_path, base={"old.txt": "x\n"}, head=head)
+    manifest = json.loads((found / "manifest.json").read_bytes())
+    task = found / manifest["shards"][0]["path"]
+    assert manifest["traces"][0]["verdict"] == "proven"
+    assert (task / "instruction.md").read_text().startswith("half is a third")
+    assert not (task / "environment/code/tests").exists(), "the agent must not see the fix's tests"
+    said, ctrf, why = reward(task, tmp_path / "oracle", solve(task))
+    assert (said, ctrf["summary"]["passed"]) == (1, 2), why
+    for number, (name, files) in enumerate(CHEATS.items()):
+        said, _, why = reward(task, tmp_path / f"cheat{number}", change(files))
+        assert (name, said) == (name, 0), why
+    found = json.loads((task / "tests/task.json").read_text())
+    assert (found["fail_to_pass"], found["pass_to_pass"]) == (["tests.half::half"], ["tests.zero::zero"])
+    assert RUNNER.splitlines()[0] in (task / "tests/code/run.sh").read_text()
+    _rows_apply(rows, tmp_path)
+    _models_take(task)
+
+
+def _models_take(task: Path) -> None:
+    python = os.environ.get("PM_TEST_HARBOR")
+    if python == "":
+        pytest.skip("Harbor's models could not be installed here: they need Python 3.12")
+    need(python, "harbor", how="PM_TEST_HARBOR=$(tests/support/install_harbor.sh)")
+    text = (
+        "import sys; from harbor.models.task.task import Task; t = Task(sys.argv[1]);"
+        "print(t.config.verifier.environment_mode.value, t.config.artifacts[0].source, Task.is_valid_dir(sys.argv[1]))"
+    )
+    read = subprocess.run([str(python), "-c", text, task], check=False, capture_output=True, text=True)
+    assert read.stdout.split() == ["separate", "/code", "True"], read.stderr[-2000:]
+
+
+def _rows_apply(found: Path, folder: Path) -> None:
+    (line,) = next(found.glob("*/*.jsonl")).read_text().splitlines()
+    row = json.loads(line)
+    assert json.loads(row["FAIL_TO_PASS"]) == ["tests.half::half"]
+    assert row["problem_statement"].startswith("half is a third")
+    clone = folder / "clone"
+    subprocess.run(["git", "clone", "-q", "-b", "base", folder / "repository", clone], check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, check=True, capture_output=True, text=True)
+    assert head.stdout.strip() == row["base_commit"]
+    for name in ("patch", "test_patch"):
+        subprocess.run(["git", "apply", "-"], cwd=clone, check=True, input=row[name], text=True)
+    assert (clone / "divisor.txt").read_text() == "2\n"
+    assert not (clone / "old.txt").exists()
+    assert "tests/" not in row["patch"]
+    assert (clone / "tests/half.sh").exists()

@@ -45,7 +45,8 @@ def atif_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
 
 
 async def _steps(trace: ExportedTrace) -> AsyncIterator[dict[str, Any]]:
-    yield _step(trace.created_at_ms, "user", report_text(trace.task))
+    began_ms = await trace.steps.began()
+    yield _step(trace.created_at_ms if began_ms is None else began_ms, "user", report_text(trace.task))
     async for item in trace.steps:
         yield _step(item.ts_ms, "system", item.text) if isinstance(item, Trouble) else _acted(item)
     if trace.steps.after:

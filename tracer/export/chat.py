@@ -18,7 +18,12 @@ SYSTEM_PROMPT: Final = (
     "You fix a bug in a software repository. Say what you suspect before you act, look at the evidence, change as "
     "little as needed, and show by tests that the change works."
 )
-_NO_OUTPUT: Final = "(no output recorded)"
+_DONE: Final = {
+    "edit_file": "applied",
+    "commit": "committed",
+    "open_pull_request": "opened",
+    "run_command": "(no output)",
+}
 
 
 def chat_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
@@ -52,7 +57,7 @@ def _acted(action: Action) -> list[dict[str, Any]]:
     }
     return [
         {"role": "assistant", "content": said or None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": action.event_id, "content": action.result or _NO_OUTPUT},
+        {"role": "tool", "tool_call_id": action.event_id, "content": action.result or _DONE.get(action.tool, "done")},
     ]
 
 

@@ -41,15 +41,20 @@ class Printed(NamedTuple):
 
 
 class Outputs:
-    """The pieces by the `seq` of their command."""
+    """The pieces by the `seq` of their command; the test runs by the command that was one; when the session began."""
 
     def __init__(self) -> None:
+        self.began_ms: int | None = None
+        self.tests: dict[str, TestRunEvent] = {}
         self._kept: dict[int, bytearray] = {}
         self._commands: dict[str, int] = {}
         self._last = _NOBODY
 
     def take(self, event: Event) -> None:
         """See the next event."""
+        self.began_ms = event.ts_ms if self.began_ms is None else self.began_ms
+        if isinstance(event, TestRunEvent) and event.context.parent_event_id in self._commands:
+            self.tests[event.context.parent_event_id] = event
         if isinstance(event, TerminalCommandEvent):
             self._last = event.seq
             self._commands[event.event_id] = event.seq
@@ -62,6 +67,13 @@ class Outputs:
                 owner = self._commands.get(context.correlation_id or "", self._last)
             digest = bytes.fromhex(output.chunk_blob_id.removeprefix(_PREFIX))
             self._kept.setdefault(owner, bytearray()).extend(_KEPT.pack(digest, event.ts_ms, output.is_truncated))
+
+    def tells(self, event: Event) -> bool:
+        """Whether a command tells this already: that it ran tests, looked at a file or started a debugger."""
+        if isinstance(event, TestRunEvent):
+            return event.context.parent_event_id in self.tests
+        about = isinstance(event, NavigationEvent | DebugActionEvent)
+        return about and event.context.correlation_id in self._commands
 
     def of(self, seq: int) -> Iterator[Printed]:
         """What the command with that `seq` printed, in order."""
@@ -118,7 +130,7 @@ class Action:
     @property
     def result(self) -> str | None:
         """The outcome as text; None where there is none."""
-        return "".join(self.results) if self.results else None
+        return "".join(self.results) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +163,16 @@ class Steps:
         """Thoughts that no action followed."""
         return tuple(self._thoughts)
 
+    async def began(self) -> int | None:
+        """The time of the first event; None where there is none."""
+        if self._outputs.began_ms is None:
+            async for event in self._events():
+                self._outputs.take(event)
+        return self._outputs.began_ms
+
     async def __aiter__(self) -> AsyncIterator[Action | Trouble]:
         """One by one; to be gone through once."""
-        async for event in self._events():
-            self._outputs.take(event)
+        await self.began()
         async for event in self._events():
             if isinstance(event, ThoughtEvent):
                 text = await self._text(event.payload.content_blob_id)
@@ -164,7 +182,7 @@ class Steps:
                 self.snapshots += 1
             elif isinstance(event, ErrorEvent):
                 yield await self._trouble(event)
-            elif not isinstance(event, TerminalOutputEvent):
+            elif not isinstance(event, TerminalOutputEvent) and not self._outputs.tells(event):
                 yield await self._action(event)
         for printed in self._outputs.of_nobody():
             await self._text(printed.blob_id)
@@ -192,6 +210,9 @@ class Steps:
             await self._test(action, event)
         elif isinstance(event, TerminalCommandEvent):
             await self._printed(action)
+            if (run := self._outputs.tests.get(event.event_id)) is not None:
+                action.tool, action.arguments["runner"] = "run_tests", run.payload.runner
+                await self._test(action, run)
         return action
 
     async def _named(self, event: Event) -> tuple[str, dict[str, Any]]:
@@ -218,7 +239,7 @@ class Steps:
     async def _test(self, action: Action, event: TestRunEvent) -> None:
         run = event.payload
         action.ok = run.passed
-        action.end_ms = event.ts_ms + run.duration_ms
+        action.end_ms = max(action.end_ms, event.ts_ms + (run.duration_ms if action.seq == event.seq else 0))
         verdict = "passed" if run.passed else "failed"
         action.results.append(f"{verdict}, exit code {run.exit_code}, {run.duration_ms} ms\n")
         report = await self._text(run.report_blob_id)

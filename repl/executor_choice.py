@@ -66,12 +66,17 @@ def choose_executor(settings: Settings, environ: Mapping[str, str], *, asked: st
         if name == "anthropic" and find_key(settings, environ) is None:
             raise no_credentials(settings, environ)
         return name
-    if find_key(settings, environ) is not None:
+    from runner.executors.credentials import has_sdk
+
+    keyed = find_key(settings, environ) is not None
+    if keyed and has_sdk():
         return "anthropic"
     agents = [agent.name for agent in found_agents(settings, environ) if agent.path]
-    if not agents:
+    if agents:
+        return agents[0]
+    if not keyed:
         raise no_credentials(settings, environ)
-    return agents[0]
+    return "anthropic"  # which says what is not installed
 
 
 _PROVIDERS: Mapping[str, str] = {"anthropic": "anthropic", "claude": "anthropic", "codex": "openai", "gemini": "google"}
@@ -100,7 +105,9 @@ def choose_reviewer(
             )
         return {"executor": ":".join(parts[:size]), "model": ":".join(parts[size:]) or None, **budget}
     here = [agent.name for agent in found_agents(settings, environ) if agent.path]
-    if find_key(settings, environ) is not None:
+    from runner.executors.credentials import has_sdk
+
+    if find_key(settings, environ) is not None and has_sdk():
         here.append("anthropic")
     done_by = {_PROVIDERS.get(worker, worker) for worker in workers}
     others = [name for name in here if name not in workers]

@@ -27,6 +27,7 @@ ROOMS: list[str] = TABLE["tool"]["hatch"]["build"]["targets"]["wheel"]["packages
 # What each extra brings, as it is imported.
 BROUGHT = {
     "acp": ["acp"],
+    "anthropic": ["anthropic"],
     "mcp": ["mcp"],
     "postgres": ["pgqueuer", "psycopg", "psycopg_pool"],
     "s3": ["obstore"],
@@ -126,6 +127,7 @@ def test_the_pinned_list_is_made_from_the_base_and_every_extra() -> None:
         ("postgres", ["admin", "worker"], {"PM_COLLECTOR_DATABASE": "postgresql://nobody@127.0.0.1:1/none"}),
         ("s3", ["serve", "--port", "0"], {"PM_COLLECTOR_BLOBS": "s3://bucket/prefix"}),
         ("telemetry", ["serve", "--port", "0"], {"PM_SERVICE_METRICS": "true"}),
+        ("anthropic", ["run", "--executor", "anthropic", "Add a line"], {"ANTHROPIC_API_KEY": "sk-none"}),
         ("telemetry", ["serve", "--port", "0"], {"PM_SERVICE_OTEL_ENDPOINT": "http://127.0.0.1:1"}),
     ],
 )

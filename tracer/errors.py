@@ -105,7 +105,9 @@ class InternalError(PmError):
 
 
 @contextmanager
-def needs_extra(extra: Literal["acp", "mcp", "postgres", "s3", "telemetry"], *, wanted_by: str) -> Iterator[None]:
+def needs_extra(
+    extra: Literal["acp", "anthropic", "mcp", "postgres", "s3", "telemetry"], *, wanted_by: str
+) -> Iterator[None]:
     """Wrap the imports that `extra` brings; `wanted_by` is what the user chose (a setting, an executor).
 
     Raises `ConfigError` where one of them is not installed or cannot be loaded.

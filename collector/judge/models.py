@@ -22,7 +22,7 @@ from runner.executors.credentials import ApiKey
 from runner.executors.executor_port import AnswerError
 from runner.executors.provider_errors import classify_error
 from tracer import clock
-from tracer.errors import ConfigError, CredentialsError, PmError, RecordError, UnavailableError
+from tracer.errors import ConfigError, CredentialsError, PmError, RecordError, UnavailableError, needs_extra
 
 _MOST_BYTES = 64 << 20
 
@@ -217,7 +217,8 @@ class AnthropicJudgeModel:
 
     async def _connect(self, key: ApiKey) -> Any:
         # The SDK costs about 2 s to import: it waits for the first question, and leaves the loop free.
-        sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
+        with needs_extra("anthropic", wanted_by="the judge"):
+            sdk = await asyncio.to_thread(importlib.import_module, "anthropic")
         if self._client is None:
             self._client = sdk.AsyncAnthropic(
                 api_key=key.value, base_url=self._base_url, max_retries=0, timeout=self._timeout_s

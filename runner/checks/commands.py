@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from runner.checks.project_settings import json_object, toml_table
-from runner.gate.criterion import CommandKind, NotVerified
+from runner.gate.criterion import NOT_TRUSTED, CommandKind, NotVerified
 
 PROJECT_FILES = (
     "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", "ruff.toml", ".ruff.toml", ".flake8",
     "package.json", "Cargo.toml", "go.mod", "Makefile", "makefile", "GNUmakefile",
 )  # fmt: skip
-NOT_TRUSTED = NotVerified(why="folder not trusted", next="pm config trust")
 _READ_LIMIT = 256 * 1024
 _NAMES_LIMIT = 5000
 KINDS: tuple[CommandKind, ...] = ("test", "lint", "typecheck")

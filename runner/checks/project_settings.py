@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import orjson
-
 
 @lru_cache(maxsize=8)
 def toml_table(text: str) -> Mapping[str, Any]:
@@ -21,6 +19,8 @@ def toml_table(text: str) -> Mapping[str, Any]:
 
 def json_object(text: str) -> dict[str, Any]:
     """The object that `text` holds; empty where it is no JSON or another kind of value."""
+    import orjson  # 4 ms, and few projects have such a file
+
     try:
         value = orjson.loads(text) if text else {}
     except orjson.JSONDecodeError:

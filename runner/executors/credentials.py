@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from tracer.errors import CredentialsError
@@ -32,6 +33,11 @@ class ApiKey:
     def hide_in(self, text: str) -> str:
         """`text` without the key, should a server have echoed it."""
         return text.replace(self.value, f"[key …{self.ending}]") if self.value else text
+
+
+def has_sdk() -> bool:
+    """Whether the package that uses a key is installed. It is only looked for: importing it takes 2 s."""
+    return find_spec("anthropic") is not None
 
 
 def default_key_file(environ: Mapping[str, str] = os.environ) -> Path:

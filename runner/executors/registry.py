@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.executors.executor_port import AGENT_NAMES, EXECUTOR_NAMES, ExecutorSettings
-from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError
+from tracer.errors import ConfigError, CredentialsError, UnavailableError, UsageError, needs_extra
 
 if TYPE_CHECKING:
     from runner.executors.executor_port import Ask, Executor
@@ -26,7 +26,7 @@ def make_executor(name: str, settings: ExecutorSettings | None = None) -> Execut
 
     Raises:
         UsageError: no executor has that name, or what it needs was not given.
-        ConfigError: a setting makes no sense.
+        ConfigError: a setting makes no sense, or an extra is not installed.
         CredentialsError: the key file is not private, or cannot be read; or an agent is known to be logged out.
         UnavailableError: the program is not installed or too old.
 
@@ -85,8 +85,11 @@ def _replay(settings: ExecutorSettings, _agent: str) -> Executor:
 
 def _anthropic(settings: ExecutorSettings, _agent: str) -> Executor:
     from runner.executors.anthropic.executor import DEFAULT_MODEL, AnthropicExecutor
-    from runner.executors.credentials import find_api_key
+    from runner.executors.credentials import find_api_key, has_sdk
 
+    with needs_extra("anthropic", wanted_by="the executor anthropic"):
+        if not has_sdk():
+            raise ModuleNotFoundError("No module named 'anthropic'")
     return AnthropicExecutor(
         key=find_api_key(settings.environ, key_file=settings.key_file),
         toolbox=_toolbox_factory(settings),

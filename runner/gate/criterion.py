@@ -61,6 +61,9 @@ class NotVerified:
     ran: bool = False
 
 
+NOT_TRUSTED = NotVerified(why="folder not trusted", next="pm config trust")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
     """One run of a test, lint or type-check command. `exit_code` is None where it did not end by itself.

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from runner.checks.commands import NOT_TRUSTED
 from runner.checks.project_settings import json_object, toml_table
 from runner.gate.answer_text import Answer, Prose, read_answer
 from runner.gate.criterion import (
+    NOT_TRUSTED,
     ChangedFile,
     CommandKind,
     CommandResult,

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from runner.gate.answer_text import read_answer
 from runner.gate.criterion import CommandResult, Evidence, Place, Question, SessionCall, at
 from runner.gate.wording import Words, later
-from tracer.insights.agentic_trace import phase_of
 
 _NOTHING = Words("claims", "nothing_to_change")
 _BECAUSE = 40
@@ -120,6 +119,8 @@ def _unproven(
         return None
     if any(programs & set(_WORD.findall(text)) or len(call.text) >= _CUT for call in session for text in call.texts):
         return None
+    from tracer.insights.agentic_trace import phase_of  # 3 ms, only where an agent reported
+
     phases = [phase_of(call.name, "") for call in session]
     if "other" in phases:  # a tool that nobody knows may have run it
         return None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from repl.executor_choice import choose_executor
 from repl.exit_codes import ExitCode
 from runner.processes.bubblewrap import SandboxCapability
 from tests.repl.support import pm
 from tests.support import fake_agent
+from tracer.settings.layers import load_settings
 
 
 def found(project: Path, check: str, **extra: str) -> dict[str, str]:
@@ -42,6 +45,19 @@ def test_each_executor_is_shown_with_its_version_and_what_keeps_it_from_being_us
     assert "acp:gone (not found)" in text
     assert "acp:goose /" in text
     assert row["status"] == "ok", "one that could be asked is enough"
+
+
+def test_a_key_without_its_package_is_said_and_an_agent_that_is_here_is_taken_instead(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"ANTHROPIC_API_KEY": "sk-test-0123456789", "HOME": str(tmp_path), "PATH": agents(tmp_path / "bin")}
+    settings = load_settings(project=project, environ=environ)
+    assert choose_executor(settings, environ) == "anthropic"
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    assert choose_executor(settings, environ) == "claude"
+    assert choose_executor(settings, environ | {"PATH": ""}) == "anthropic", "which names its package when it is made"
+    row = found(project, "credentials", **environ)
+    assert (row["status"], row["next_step"]) == ("warn", "pip install 'pm-orchestrator[anthropic]'")
 
 
 def test_looking_changes_nothing(project: Path, tmp_path: Path) -> None:

@@ -78,6 +78,14 @@ def test_tasks_and_raw_traces_run_on_json_and_sqlite_alone(words: list[str], pro
     assert "tracer.statedir" in loaded
 
 
+@pytest.mark.parametrize("words", [["check", "a.py"], ["gate", "--fast"]])
+def test_what_ci_calls_loads_no_screen_no_server_and_no_sdk(words: list[str], project: Path) -> None:
+    (project / "a.py").write_text("def f():\n    return 1\n")
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    unwanted = {"anthropic", "fastapi", "httpx2", "prompt_toolkit", "pydantic", "rich", "sqlite3", "textual"}
+    assert loaded_by(*words, cwd=project) & unwanted == set()
+
+
 def test_line_mode_s_first_prompt_loads_nothing_that_only_a_task_needs(project: Path) -> None:
     code = (
         "import asyncio, sys, repl.open_session, repl.line.view\n"

@@ -117,9 +117,13 @@ def _config(context: Context) -> Check:
 
 def _credentials(context: Context) -> Check:
     from repl.executor_choice import find_key, found_agents
+    from runner.executors.credentials import has_sdk
 
     settings = context.settings()
     key = find_key(settings, context.environ)
+    if key is not None and not has_sdk():
+        step = "pip install 'pm-orchestrator[anthropic]'"
+        return Check("credentials", "warn", f"key from {key.source}; the package that uses it is not installed", step)
     if key is not None:
         return Check("credentials", "ok", f"key from {key.source}, ends in {key.ending}")
     if any(agent.path for agent in found_agents(settings, context.environ)):

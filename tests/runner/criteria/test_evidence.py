@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.checks.commands import NOT_TRUSTED, PlannedCommand, detect_commands, failing_tests, plan_commands
+from runner.checks.commands import PlannedCommand, detect_commands, failing_tests, plan_commands
 from runner.checks.evidence import (
     active_environment,
     gather,
@@ -22,6 +22,7 @@ from runner.checks.evidence import (
 from runner.core.decide_loop import modification_prompt
 from runner.gate.claimed_paths import claimed_paths
 from runner.gate.criterion import (
+    NOT_TRUSTED,
     ChangedFile,
     CommandKind,
     CommandResult,

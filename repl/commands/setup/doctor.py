@@ -291,8 +291,8 @@ def _traces(context: Context) -> Check:
         return Check("traces", "warn", f"damaged: {', '.join(damaged[:5])}", f"pm trace verify {damaged[0]}")
     if open_tasks:
         names = ", ".join(open_tasks[:3]) + (f" and {len(open_tasks) - 3} more" if len(open_tasks) > 3 else "")
-        return Check("traces", "warn", f"{len(rows)} tasks, unfinished: {names}", f"pm resume {open_tasks[0]}")
-    return Check("traces", "ok", f"{len(rows)} tasks, all ended")
+        return Check("traces", "warn", f"{count_text(len(rows), 'task')}, unfinished: {names}", f"pm resume {open_tasks[0]}")
+    return Check("traces", "ok", f"{count_text(len(rows), 'task')}, all ended")
 
 
 def _captures(context: Context) -> Check:

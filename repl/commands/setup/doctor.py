@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from repl.present.text import one_line
+from repl.present.text import count_text, one_line
 from repl.version import VERSION
 from runner.processes.probe import run_probe
 from tracer.clock import now_epoch_ms
@@ -287,12 +287,13 @@ def _traces(context: Context) -> Check:
     rows = list_tasks(context.state_dir)
     damaged = [row.task_id for row in rows if row.damaged]
     open_tasks = [row.task_id for row in rows if row.status in {"UNFINISHED", "AWAITING_RESPONSE"}]
+    counted = count_text(len(rows), "task")
     if damaged:
         return Check("traces", "warn", f"damaged: {', '.join(damaged[:5])}", f"pm trace verify {damaged[0]}")
     if open_tasks:
         names = ", ".join(open_tasks[:3]) + (f" and {len(open_tasks) - 3} more" if len(open_tasks) > 3 else "")
-        return Check("traces", "warn", f"{count_text(len(rows), 'task')}, unfinished: {names}", f"pm resume {open_tasks[0]}")
-    return Check("traces", "ok", f"{count_text(len(rows), 'task')}, all ended")
+        return Check("traces", "warn", f"{counted}, unfinished: {names}", f"pm resume {open_tasks[0]}")
+    return Check("traces", "ok", f"{counted}, all ended")
 
 
 def _captures(context: Context) -> Check:

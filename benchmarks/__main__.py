@@ -13,9 +13,12 @@ _LEFT_OUT = {"harness", "criteria", "gate"}
 
 
 def main(names: list[str]) -> int:
-    """Run each module's `main`; returns 0."""
-    found = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
-    for name in names or [name for name in found if not name.startswith("_") and name not in _LEFT_OUT]:
+    """Run each module's `main`; returns 0, or 2 where a name is none of a benchmark."""
+    found = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name[0] != "_")
+    if unknown := [name for name in names if name not in found]:
+        sys.stderr.write(f"benchmarks: nothing is named {', '.join(unknown)}\n  there are: {' '.join(found)}\n")
+        return 2
+    for name in names or [name for name in found if name not in _LEFT_OUT]:
         module = importlib.import_module(f"benchmarks.{name}")
         if hasattr(module, "main"):
             sys.stdout.write(f"\n# {name}\n")

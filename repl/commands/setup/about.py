@@ -14,7 +14,6 @@ from tracer.errors import NotFoundError
 if TYPE_CHECKING:
     from repl.context import Context
 
-_COLUMNS = 80
 _EVERY = (ExitCode.OK, ExitCode.USAGE, ExitCode.INTERNAL, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
 
 
@@ -103,7 +102,7 @@ def overview_lines(surface: str) -> list[str]:
         for index, command in enumerate(shown):
             title = GROUPS[group].partition(":")[0] if index == 0 else ""
             name = command.aliases[0] if command.name not in names else command.name
-            lines.append(f"{title:<9}{mark + name:<10}{_fitting(command.summary, _COLUMNS - 19)}")
+            lines.append(f"{title:<9}{mark + name:<10}{command.summary}")
     lines.append("")
     rest = [group for group in GROUPS if group not in FRONT and (group != "session" or surface == "slash")]
     lines.extend(f"{mark}help {group:<13}{GROUPS[group].partition(': ')[2] or GROUPS[group]}" for group in rest)
@@ -116,20 +115,13 @@ def overview_lines(surface: str) -> list[str]:
 
 
 def group_lines(group: Group, surface: str) -> list[str]:
-    """Every command of a group in a line; the rest of a summary that is wider than a screen is in its own help."""
+    """Every command of a group in a line."""
     mark = "pm " if surface == "cli" else "/"
     shown = [command for command in commands_for(surface) if command.group == group]
     width = max((len(command.name) for command in shown), default=0) + 2
-    room = _COLUMNS - width - 2
-    lines = [GROUPS[group], *(f"  {command.name:<{width}}{_fitting(command.summary, room)}" for command in shown)]
+    lines = [GROUPS[group], *(f"  {command.name:<{width}}{command.summary}" for command in shown)]
     example = shown[0].name if shown else "COMMAND"
     return [*lines, f"{mark}help COMMAND explains one, such as {mark}help {example}"]
-
-
-def _fitting(text: str, room: int) -> str:
-    if len(text) <= room:
-        return text
-    return text[: room - 1].rpartition(" ")[0].rstrip(",;:") + "…"
 
 
 def help_lines(command: Command, surface: str) -> list[str]:

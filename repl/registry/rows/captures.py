@@ -36,7 +36,7 @@ _TRACE = Argument("trace", "the capture's id, or its beginning; the newest if le
 
 CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
-        "record", "record", "fix a bug in a recorded shell: commands, output, edits, tests, commits and thoughts",
+        "record", "record", "fix a bug in a shell that is recorded, for a collector",
         "repl.commands.captures.record:record", 'pm record --title "empty cart crashes the checkout"',
         surfaces=("cli",),
         flags=(
@@ -48,6 +48,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         ),
         exits=(1, 3, 4, 5, 6, 7, 8),
         description=(
+            "Keeps commands, output, edits, tests and commits. "
             "Your own shell, prompt and settings; exit or Ctrl+D ends it. You are asked for consent once in each "
             "repository, and see what would be sent before it is. pm think notes a thought, pm record pause stops "
             "looking. Secrets are replaced before anything is written. See docs/captures.md."
@@ -81,13 +82,13 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         "pm record preview", arguments=(_TRACE,), flags=(Flag("--full", "every event, as it is sent"),), exits=(7, 8),
     ),
     Command(
-        "record profile", "record", "propose how the repository is tested, from the test runs of a recording",
+        "record profile", "record", "propose from a recording how the repository is tested",
         "repl.commands.captures.record:profile", "pm record profile --write", arguments=(_TRACE,),
         flags=(Flag("--write", "write it to .pm-orchestrator/qa.toml of the repository"),), exits=(7, 8),
         surfaces=("cli",),
     ),
     Command(
-        "record upload", "record", "send a recording to the collector, also one whose recorder was killed",
+        "record upload", "record", "send a recording, also one whose recorder was killed",
         "repl.commands.captures.record:upload", "pm record upload", arguments=(_TRACE,), flags=_SERVER,
         exits=(3, 4, 5, 6, 7, 8),
     ),
@@ -110,7 +111,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         exits=(7, 8),
     ),
     Command(
-        "snapshot", "record", "keep the touched files as they are now, in the recording that runs here",
+        "snapshot", "record", "keep the touched files as they are in the recording here",
         "repl.commands.captures.record:snapshot", "pm snapshot",
         arguments=(Argument("paths", "these files too", required=False, many=True, values="file"),), exits=(7, 8),
     ),
@@ -127,7 +128,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         exits=(3, 4, 5, 7, 8),
     ),
     Command(
-        "capture append", "capture", "append events to a capture, and send what is not sent yet",
+        "capture append", "capture", "append events to a capture and send them",
         "repl.commands.captures.capture:append", "pm capture append 3f9a1c02 events.jsonl",
         arguments=(
             Argument("trace", "the capture's id, or its beginning"),
@@ -160,7 +161,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         exits=(3, 4, 5, 7, 8),
     ),
     Command(
-        "capture delete", "capture", "delete a capture at its collector, on the developer's request",
+        "capture delete", "capture", "delete a capture at its collector, on request",
         "repl.commands.captures.capture:delete", "pm capture delete 3f9a1c02",
         arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),), flags=_SERVER,
         exits=(2, 3, 4, 5, 7, 8),
@@ -173,7 +174,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "admin prune captures", "admin",
-        "delete captures here that the collector has whole for a while; unsent ones always stay",
+        "delete old captures here that the collector has whole",
         "repl.commands.captures.capture:prune", "pm admin prune captures --older-than 7d --yes",
         flags=(Flag("--older-than", "sent longer ago than this: 30d, 12h (else setting capture.keep_sent)", "AGE"),),
         exits=(2, 3, 8),
@@ -187,7 +188,7 @@ _FORMATS = ("atif", "chat", "harbor", "swebench", "otlp", "json")
 CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture verify", "capture",
-        "prove a captured session: replay its edits, check every hash, rebuild the final tree",
+        "prove a captured session by replaying its edits",
         "repl.commands.captures.verify:verify", "pm capture verify 3f9a1c02",
         arguments=(
             Argument("trace", "the trace's id or its beginning, or a file that holds a final document", values="file"),
@@ -198,12 +199,13 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         ),
         exits=(7, 8),
         description=(
-            "Ends with 8 where something differs. What cannot be told (redacted, no bundle of the base commit, a blob "
+            "Every hash is checked and the final tree rebuilt; 8 where something differs. "
+            "What cannot be told (redacted, no bundle of the base commit, a blob "
             "that is not here) is counted apart and is no failure."
         ),
     ),
     Command(
-        "capture export", "capture", "export captured sessions: one, or a set chosen by a condition",
+        "capture export", "capture", "export one captured session, or a set by condition",
         "repl.commands.captures.export:export",
         "pm capture export --where 'qa.final_passed and overall >= 4' --format chat -o set-1",
         arguments=(Argument("trace", "one trace's id, or its beginning", required=False),),
@@ -247,7 +249,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
 
 COLLECTOR_COMMANDS: tuple[Command, ...] = (
     Command(
-        "admin tokens new", "admin", "make a token for the collector and show it, the only time",
+        "admin tokens new", "admin", "make a token for the collector and show it once",
         "repl.commands.captures.collector:new", "pm admin tokens new --label laptop",
         flags=(
             Flag("--label", "what it is for, shown by pm admin tokens list", "TEXT"),
@@ -276,7 +278,7 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
         surfaces=("cli",), description="A service that runs believes a token it has just seen for two seconds more.",
     ),
     Command(
-        "admin audit", "admin", "show who read, checked, exported or deleted which capture",
+        "admin audit", "admin", "show who read, exported or deleted which capture",
         "repl.commands.captures.collector:audit", "pm admin audit --limit 50",
         flags=(Flag("--limit", "so many of the newest (default 100)", "N", kind="integer"),), exits=(3, 5, 8),
         surfaces=("cli",), description="Nothing changes or removes a line of it.",
@@ -303,7 +305,7 @@ _TABLE: Final = Flag("--table", "every test before and after the fix")
 QA_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture qa", "capture",
-        "check a captured session: schema, checkout, tests in a sandbox, judge, final document",
+        "check a captured session: schema, tests, judge",
         "repl.commands.captures.qa:qa", "pm capture qa 7f3c1a52 --step tests", arguments=(_ROWS_QA_TRACE,),
         flags=(
             Flag(
@@ -323,7 +325,7 @@ QA_COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
-        "capture qa show", "capture", "what the checks of a captured session came to, without running any",
+        "capture qa show", "capture", "what the checks of a captured session came to",
         "repl.commands.captures.qa:show", "pm capture qa show 7f3c1a52 --table", arguments=(_ROWS_QA_TRACE,),
         flags=(_TABLE,), exits=(3, 7, 8),
     ),

@@ -43,7 +43,7 @@ TRACE_COMMANDS: tuple[Command, ...] = (
 
 INSIGHT_COMMANDS: tuple[Command, ...] = (
     Command(
-        "redact", "admin", "write a copy of a file without secrets, or find or redact the leaks in folders",
+        "redact", "admin", "write a file without secrets; find and remove leaks",
         "repl.commands.look.redact:redact", "pm redact --audit .pm-orchestrator",
         arguments=(
             Argument("path", "the file; with --audit and --scrub folders", required=False, many=True, values="file"),
@@ -58,7 +58,7 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         description="Files that end in .jsonl are taken line by line and stay JSON. No secret is ever printed.",
     ),
     Command(
-        "sessions insights", "sessions", "show where agents went in circles, what failed and where the time went",
+        "sessions insights", "sessions", "show where agents loop, fail and lose their time",
         "repl.commands.look.insights:show_insights", "pm sessions insights --since 7d --op sync",
         arguments=(Argument("traces", "these traces: files, or names with * and ?", required=False, many=True),),
         flags=(

@@ -41,7 +41,7 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         description="Shows project, age, size, whether it was distilled, and the days until its agent deletes it.",
     ),
     Command(
-        "sessions find", "sessions", "find distilled sessions by time, operation, outcome, cost, errors or text",
+        "sessions find", "sessions", "find distilled sessions by time, outcome, cost, text",
         "repl.commands.sessions.listing:traces", "pm sessions find --failed --since 7d --op sync",
         arguments=(Argument("text", "words in thoughts, messages, commands or output", required=False, many=True),),
         flags=(
@@ -61,7 +61,7 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
         exits=(8,),
     ),
     Command(
-        "sessions cost", "sessions", "show what agents cost, tasks and distilled sessions alike, with a plot",
+        "sessions cost", "sessions", "show what agents cost, in tasks and by themselves",
         "repl.commands.sessions.cost:cost", "pm sessions cost --by model --since 30d",
         flags=(
             Flag("--by", "one line for each (default day)", "WHAT", choices=("day", "project", "model", "task")),

@@ -71,7 +71,7 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
         exits=(7,),
     ),
     Command(
-        "doctor", "setup", "check this machine and project, with a next step for everything found",
+        "doctor", "setup", "check this machine and project, with next steps",
         "repl.commands.setup.doctor:doctor", "pm doctor --json",
         flags=(Flag("--online", "also make one free request to the model API"),), exits=(3,),
     ),

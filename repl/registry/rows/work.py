@@ -82,7 +82,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         person_only=True,
     ),
     Command(
-        "stop", "work", "stop a running task at the next safe point; it stays resumable", "repl.commands.work.run:stop",
+        "stop", "work", "stop a running task at its next safe point; resumable", "repl.commands.work.run:stop",
         "pm stop 15", arguments=(_MAYBE_TASK,), exits=(7, 8), person_only=True,
     ),
     Command(
@@ -146,7 +146,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(8,),
     ),
     Command(
-        "admin prune tasks", "admin", "delete the traces of old finished tasks; shows them first",
+        "admin prune tasks", "admin", "delete the traces of old finished tasks",
         "repl.commands.look.prune:prune", "pm admin prune tasks --older-than 30d --keep 50",
         flags=(
             Flag("--older-than", "only tasks without an event since then: 30d, 12h", "AGE"),
@@ -155,7 +155,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         exits=(8,), description="Nothing is deleted without --yes. Unfinished tasks are never deleted.",
     ),
     Command(
-        "admin prune blobs", "admin", "free space: blobs no record names, leftovers of crashes; shows them first",
+        "admin prune blobs", "admin", "delete blobs no record names and leftovers of crashes",
         "repl.commands.look.prune:gc", "pm admin prune blobs --yes", exits=(8,),
         description="Nothing is deleted without --yes.",
     ),
@@ -243,7 +243,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         hidden=True,
     ),
     Command(
-        "demo", "setup", "watch a bad answer be rejected and corrected; needs no key and no network",
+        "demo", "setup", "watch a bad answer be rejected and corrected; no key",
         "repl.commands.work.demo:demo", "pm demo",
         flags=(
             Flag("--keep", "keep the folder to look around in"),

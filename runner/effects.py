@@ -34,6 +34,7 @@ from tracer.clock import now_epoch_ms
 from tracer.durable import ensure_folder
 from tracer.durable import replace as replace_file
 from tracer.errors import ConfigError, ConflictError, PmError, RecordError
+from tracer.facts import LlmRequest
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 from tracer.statedir import StateDir
 from tracer.unified_diff import count_files
@@ -91,6 +92,7 @@ _LOOK_S: Final = 0.1
 _REVIEW_FOLDER: Final = "pm-review-"
 _REVIEW_OVER_MS: Final = 3_600_000
 _PIECE: Final = 1 << 20
+_NOTHING_KNOWN: Final = {"agentic_trace": None, "usage": None, "cost_usd": None}
 _LEAVE_SESSIONS: Final[dict[str, Provider]] = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 
 
@@ -143,6 +145,27 @@ def distill_run(
     except PmError as error:
         return None, error.line
     return str(path.relative_to(root) if path.is_relative_to(root) else path), ""
+
+
+def _left_by(executor: str, session_ref: str | None, request: LlmRequest, workspace: str) -> dict[str, Any] | None:
+    """The session of an unanswered request, what it used since then and what that cost; None where none began."""
+    from tracer.distill.locate.find import session_by_id, session_that_holds
+    from tracer.distill.one import spent_since
+    from tracer.rows.line import epoch_ms
+
+    provider, asked_ms = _LEAVE_SESSIONS[executor], epoch_ms(request.timestamp) or 0
+    try:
+        if session_ref is None:
+            session = session_that_holds(request.prompt, provider, since_ms=asked_ms)
+        else:
+            session = session_by_id(provider, session_ref.removeprefix(f"{executor}:"), cwd=Path(workspace))
+    except PmError:
+        return None
+    told: dict[str, Any] = {"session_ref": f"{executor}:{session.session_id}", **_NOTHING_KNOWN}
+    with suppress(PmError, OSError):
+        tokens, told["cost_usd"] = spent_since(session, asked_ms)
+        told["usage"] = {f"{name}_tokens": count for name, count in tokens.items()}
+    return told
 
 
 class TaskEffects:
@@ -319,6 +342,21 @@ class TaskEffects:
         )
         # What could not be compared is part of what the verdict rests on.
         return replace(verdict, notes=(*verdict.notes, *changes.notes))
+
+    async def interrupted(
+        self, request: LlmRequest, session_ref: str | None, *, since_ms: int
+    ) -> Mapping[str, Any] | None:
+        """Distills the session of an unanswered request; what it cost is counted from the request on."""
+        executor = (session_ref or request.executor).partition(":")[0]
+        if self.answer_at_hand:
+            return None  # the session is the user's, and goes on
+        if executor not in _LEAVE_SESSIONS:
+            return {"session_ref": session_ref, **_NOTHING_KNOWN} if session_ref else None
+        told = await asyncio.to_thread(_left_by, executor, session_ref, request, self._request.workspace)
+        if told is None:
+            return None
+        answer = Answer(output="", status="ERROR", session_ref=told["session_ref"], extra={"executor": executor})
+        return {**told, "agentic_trace": await self.distilled(answer, since_ms=since_ms or None)}
 
     async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
         """The trace of the session an agent command line left; a session that cannot be read fails no task."""

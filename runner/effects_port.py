@@ -10,7 +10,7 @@ from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Conflict, Merged
-from tracer.facts import FileCount
+from tracer.facts import FileCount, LlmRequest
 
 
 class Begun(NamedTuple):
@@ -116,6 +116,14 @@ class Effects(Protocol):
         """The path of the agentic trace of the session behind `answer`, None where there is none.
 
         What the session held before `since_ms` (the task's beginning) is not this task's.
+        """
+
+    async def interrupted(
+        self, request: LlmRequest, session_ref: str | None, *, since_ms: int
+    ) -> Mapping[str, Any] | None:
+        """What the session of a `request` without an answer did and cost, as SESSION_INTERRUPTED; None: none began.
+
+        A session whose name was not recorded is looked for where the executor keeps its own. `since_ms` as above.
         """
 
     def apart(self, state: TaskState) -> Apart:

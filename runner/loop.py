@@ -35,7 +35,8 @@ from runner.core.subtasks import fates, in_dependency_order, refused, summary_of
 from runner.effects_port import Apart, Changed, Effects, Place
 from runner.executors.executor_port import LiveSink
 from runner.isolation.isolation_port import Conflict, Merged
-from runner.perform import Gate, Ledger, Performer
+from runner.perform import Gate, Ledger, Performer, record_interrupted
+from runner.processes.process import uninterrupted
 from tracer.clock import monotonic
 from tracer.drafts import (
     Draft,
@@ -322,7 +323,13 @@ class TaskLoop:
         """The state after the last possible step."""
         self._ledger = Ledger(state, self._append)
         try:
+            await record_interrupted(self._ledger, self._effects)
             return await self._run(self._ledger)
+        except asyncio.CancelledError:
+            if not self._ledger.behind:  # else the next process that takes the task up does it, as after a kill
+                with suppress(PmError):
+                    await uninterrupted(record_interrupted(self._ledger, self._effects))
+            raise
         finally:
             self._effects.leave()
 

@@ -14,6 +14,7 @@ import random
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from runner.agent_report import clean_report, read_report
@@ -25,7 +26,14 @@ from runner.effects_port import Changed, Effects
 from runner.executors.executor_port import Answer, AnswerError, Ask, Live, LiveSink, Permissions
 from runner.gate.criterion import ModelReply
 from tracer.clock import monotonic
-from tracer.drafts import Draft, llm_request, llm_response, quality_judgment
+from tracer.drafts import (
+    Draft,
+    llm_request,
+    llm_response,
+    quality_judgment,
+    session_interrupted,
+    session_started,
+)
 from tracer.errors import PmError, RecordError
 from tracer.facts import Entry, LlmRequest, LlmResponse
 from tracer.names import REVIEW, REVIEW_SUFFIX
@@ -51,15 +59,23 @@ def backoff_s(step: AskAgent, *, spread: float) -> float:
 
 
 class Ledger:
-    """A task's state and the only way to change it: a fact is durable, then folded."""
+    """A task's state and the only way to change it: a fact is durable, then folded.
+
+    `behind`: an append was cancelled, and the file may hold a fact that the state does not.
+    """
 
     def __init__(self, state: TaskState, append: Callable[[Draft], Awaitable[Entry]]) -> None:
         self.state = state
         self._append = append
+        self.behind = False
 
     async def record(self, draft: Draft) -> Entry:
         """Record `draft` and fold it; a RecordError stops the loop before its next effect."""
-        entry = await self._append(draft)
+        try:
+            entry = await self._append(draft)
+        except BaseException:
+            self.behind = True
+            raise
         self.state = evolve(self.state, entry)
         return entry
 
@@ -249,7 +265,8 @@ class Performer:
             async with asyncio.timeout(None if limit_s is None else limit_s + _TO_END_S):
                 answer = await self._effects.ask(ask, self._live)
         except TimeoutError:
-            answer = Answer(output="", status="TIMEOUT")
+            began = self._ledger.state.loop(step.subtask_id).open_ref
+            answer = Answer(output="", status="TIMEOUT", session_ref=began)
         took = monotonic() - started
         if limit_s is not None and answer.status == "TIMEOUT" and took >= limit_s - _SAME_TIME_S:
             limit = (
@@ -267,6 +284,7 @@ class Performer:
         """What the executor is given. `prompt` is what the trace holds: secrets in it are replaced already."""
         state, request = self._ledger.state, self._ledger.state.request
         name, model = _agent_of(state, step.subtask_id)
+        at: dict[str, Any] = {"iteration_index": step.iteration_index, "subtask_id": step.subtask_id}
         return Ask(
             task_id=state.task_id,
             subtask_id=step.subtask_id,
@@ -285,6 +303,7 @@ class Performer:
             thinking=request.executor.thinking,
             options=request.executor.options,
             answer_schema=PLAN_SCHEMA if step.purpose else None,
+            session_began=partial(record_session, self._ledger, at),
         )
 
     async def judge(self, step: Judge) -> None:
@@ -399,7 +418,8 @@ class RecordedModels:
                 if kept is None:
                     left_s = self._gate.time_left(_time_left_s(state)) or _REVIEWING_S
                     limits: dict[str, Any] = {"timeout_s": min(_REVIEWING_S, left_s), "budget_usd": share_usd}
-                    sent = replace(ask, prompt=written.prompt, history=_history(state), **limits)
+                    began = partial(record_session, self._ledger, at)
+                    sent = replace(ask, prompt=written.prompt, history=_history(state), session_began=began, **limits)
                     answer = await self._effects.consult(sent, self._live)
                 else:
                     answer = Answer(output=kept, status="COMPLETE", cost_usd=0.0, extra={"cached": True})
@@ -419,6 +439,22 @@ class RecordedModels:
         own = state.request.checks.review.budget_usd if state.request.checks.review is not None else None
         amounts = (_budget_left(state), None if own is None else own - self._spent_usd)
         return max(0.0, min(known)) if (known := [amount for amount in amounts if amount is not None]) else None
+
+
+async def record_session(ledger: Ledger, at: dict[str, Any], session_ref: str) -> None:
+    """Record an agent's session while its answer is awaited: a kill then loses neither its work nor its cost."""
+    await ledger.record(session_started(session_ref, **at))
+
+
+async def record_interrupted(ledger: Ledger, effects: Effects) -> None:
+    """Record what the sessions of unanswered requests did and cost, before anything else is decided."""
+    state = ledger.state
+    for subtask_id, loop in ((None, state.main), *state.subtasks.items()):
+        if loop.phase == "requested" and not loop.interrupted:
+            told = await effects.interrupted(loop.request, loop.open_ref, since_ms=state.begun_ms)
+            if told is not None:
+                index = loop.request.iteration_index
+                await ledger.record(session_interrupted(told, iteration_index=index, subtask_id=subtask_id))
 
 
 def _response(answer: Answer, changed: Changed, trace: str | None = None, *, duration_ms: int, **more: Any) -> Draft:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tracer.facts import ExecutorChoice, FileCount, Unverified, UserRequest
-from tracer.names import EventName
+from tracer.names import EventName, SessionEventName
 
 
 class Draft(NamedTuple):
     """An event before it has time, session and task: what `decide` asks to append."""
 
-    event: EventName | Literal["UNDO"]
+    event: EventName | SessionEventName | Literal["UNDO"]
     data: dict[str, Any]
     iteration_index: int | None = None
     subtask_id: str | None = None
@@ -111,6 +111,16 @@ def llm_request(
     if base_tests is not None:
         data["base_tests"] = dict(base_tests)
     return Draft("LLM_REQUEST", data, iteration_index, subtask_id)
+
+
+def session_started(session_ref: str, *, iteration_index: int, subtask_id: str | None) -> Draft:
+    """SESSION_STARTED."""
+    return Draft("SESSION_STARTED", {"session_ref": session_ref}, iteration_index, subtask_id)
+
+
+def session_interrupted(told: Mapping[str, Any], *, iteration_index: int | None, subtask_id: str | None) -> Draft:
+    """SESSION_INTERRUPTED; `told`: session_ref, agentic_trace, usage, cost_usd, None too."""
+    return Draft("SESSION_INTERRUPTED", dict(told), iteration_index, subtask_id)
 
 
 def llm_response(

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from tracer.names import EVENT_NAMES, OVERLOAD, REFUSALS
+from tracer.names import EVENT_NAMES, OVERLOAD, REFUSALS, SESSION_EVENTS
 
 T = TypeVar("T")
 
@@ -574,6 +574,23 @@ class LlmResponse(Entry):
         return not (self.data.get("usage") or self.data.get("output") or self.data.get("tool_call_count"))
 
 
+class SessionStarted(Entry):
+    """The agent's own session for the request before it, recorded as soon as it has a name."""
+
+    __slots__ = ()
+    session_ref = Key(_text)
+
+
+class SessionInterrupted(Entry):
+    """What the session of a request without an answer did and cost; None is unknown."""
+
+    __slots__ = ()
+    session_ref = Key(_text)
+    agentic_trace = Key(_text_or_none)
+    usage = Key(_part(Usage))
+    cost_usd = Key(_number)
+
+
 def _file_count(told: Mapping[str, Any]) -> FileCount:
     added, removed = _whole(told.get("added")), _whole(told.get("removed"))
     return FileCount(_text(told.get("path")), _text(told.get("status")), added, removed)
@@ -862,7 +879,11 @@ _CLASSES = (
     IterationEnd,
     FinalSummary,
 )
-KINDS: Final[Mapping[str, type[Entry]]] = {**dict(zip(EVENT_NAMES, _CLASSES, strict=True)), "UNDO": Undo}
+KINDS: Final[Mapping[str, type[Entry]]] = {
+    **dict(zip(EVENT_NAMES, _CLASSES, strict=True)),
+    **dict(zip(SESSION_EVENTS, (SessionStarted, SessionInterrupted), strict=True)),
+    "UNDO": Undo,
+}
 
 
 def entry_of(

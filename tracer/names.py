@@ -22,6 +22,9 @@ EventName = Literal[
     "FINAL_SUMMARY",
 ]
 EVENT_NAMES: Final[tuple[EventName, ...]] = get_args(EventName)
+# Between a request and its answer: the agent's own session, and what it did where the answer never came.
+SessionEventName = Literal["SESSION_STARTED", "SESSION_INTERRUPTED"]
+SESSION_EVENTS: Final[tuple[SessionEventName, ...]] = get_args(SessionEventName)
 
 PACK_EVENTS: Final = (
     "SESSION_START",

@@ -93,7 +93,7 @@ def _summary(entry: facts.Entry, *, same_prompt: bool) -> str:
         case facts.FinalSummary():
             total = entry.total_iterations
             return f"{entry.status} ({total} iteration{'' if total == 1 else 's'})"
-    return ""
+    return entry.session_ref if isinstance(entry, facts.SessionStarted | facts.SessionInterrupted) else ""
 
 
 def _judgment(entry: facts.QualityJudgment) -> str:

@@ -176,6 +176,8 @@ class Progress:
                 return self._chunking_plan(fact)
             case facts.LlmRequest():
                 return self._llm_request(fact)
+            case facts.SessionInterrupted():
+                return self._interrupted(fact)
             case facts.LlmResponse():
                 return self._llm_response(fact)
             case facts.QualityJudgment():
@@ -248,6 +250,21 @@ class Progress:
         numbers = self.board.running
         return f"working on {', '.join(map(str, numbers[:8]))}{'…' if len(numbers) > 8 else ''}" if numbers else ""
 
+    def _interrupted(self, fact: facts.SessionInterrupted) -> list[str]:
+        tokens = self._spent(fact.usage, fact.cost_usd, free=False)
+        spent = "   ".join(part for part in (tokens_text(tokens), cost_text(fact.cost_usd)) if part)
+        return [f"  [{self.iteration}] interrupted: its session {escape(fact.session_ref)}   {spent}".rstrip()]
+
+    def _spent(self, usage: facts.Usage | None, cost_usd: float | None, *, free: bool) -> int | None:
+        """Add to the sums; returns the tokens."""
+        tokens = usage.total if usage else None
+        self.tokens += tokens or 0
+        if cost_usd is not None and self.cost is not None:
+            self.cost += cost_usd
+        elif not free:
+            self.cost = None
+        return tokens
+
     def _llm_response(self, fact: facts.LlmResponse) -> list[str]:
         judging = fact.subtask_id is None or fact.purpose == REVIEW
         self.phase = "judging" if judging else self._working() or "planning"
@@ -255,12 +272,7 @@ class Progress:
             self.stream.reset()  # the answered line stands for what was streamed
         self._answering.pop(fact.subtask_id, None)
         self.answer = answer_in(fact) or self.answer
-        tokens = fact.usage.total if fact.usage else None
-        self.tokens += tokens or 0
-        if fact.cost_usd is not None and self.cost is not None:
-            self.cost += fact.cost_usd
-        elif not fact.unbilled:
-            self.cost = None
+        tokens = self._spent(fact.usage, fact.cost_usd, free=fact.unbilled)
         if fact.purpose == REVIEW:
             return [self._reviewed(fact, tokens)]
         if fact.subtask_id is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from repl.registry.commands import GLOBAL_FLAGS, commands_for, find_command, split_words
 from repl.registry.spec import Command, Flag
 from tracer.errors import PmError
-from tracer.names import EVENT_NAMES, TASK_STATUSES
+from tracer.names import EVENT_NAMES, SESSION_EVENTS, TASK_STATUSES
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -135,7 +135,13 @@ def _ordered(typed: str, found: Iterable[Candidate]) -> list[Candidate]:
 EXECUTORS = ("auto", "anthropic", "claude", "codex", "gemini", "acp", "scripted", "replay")
 THEMES = ("auto", "dark", "light", "high-contrast", "mono")
 CRITERIA = ("Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "Q12")
-_FIXED = {"event": EVENT_NAMES, "executor": EXECUTORS, "status": TASK_STATUSES, "theme": THEMES, "criterion": CRITERIA}
+_FIXED = {
+    "event": (*EVENT_NAMES, *SESSION_EVENTS),
+    "executor": EXECUTORS,
+    "status": TASK_STATUSES,
+    "theme": THEMES,
+    "criterion": CRITERIA,
+}
 _MOST = 200
 
 

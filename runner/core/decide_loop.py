@@ -16,6 +16,7 @@ from tracer.names import TRANSIENT
 
 # Gravest first: what makes the rest moot stands at the top.
 SEVERITY = ("Q10", "Q6", "Q1", "Q4", "Q3", "Q2", "Q5", "Q12", "Q7", "Q9", "Q8", "Q11")
+_INTERRUPTED = "(Your work on this was interrupted. What you did so far is still there: look at it, then go on.)"
 _PLACES_EACH = 8
 _PLACES_ALL = 24
 _LINE = 240
@@ -119,7 +120,7 @@ def decide_loop(state: TaskState, *, subtask_id: str | None = None) -> Step:
             # A request without an answer means that its outcome is unknown: ask once more.
             if loop.attempts >= state.request.limits.max_attempts:
                 return Finish("ERROR", "retries", f"{loop.attempts} requests of one iteration had no answer")
-            return _ask(state, loop, subtask_id)
+            return (over_limit(state) if loop.interrupted else None) or _ask(state, loop, subtask_id)
         case "answered":
             return _after_answer(state, loop, subtask_id)
         case "judged":
@@ -133,7 +134,7 @@ def decide_loop(state: TaskState, *, subtask_id: str | None = None) -> Step:
 def over_limit(state: TaskState) -> Finish | None:
     """The end that the task's shared limits of money and time call for, if they are reached."""
     limits, totals = state.request.limits, state.totals
-    if limits.budget_usd is not None and totals.answers and totals.cost_usd >= limits.budget_usd:
+    if limits.budget_usd is not None and (totals.answers or totals.priced) and totals.cost_usd >= limits.budget_usd:
         return Finish("INCOMPLETE", "budget")
     if limits.timeout_s is not None and totals.spent_ms >= limits.timeout_s * 1000:
         return Finish("INCOMPLETE", "timeout")
@@ -172,6 +173,8 @@ def prompt_of(state: TaskState, loop: LoopState, subtask_id: str | None, *, goes
         body = task
     if state.action == "hint" and state.hint and not loop.replied:
         body = f"{body}\n\n## Hint from the user\n{state.hint}"
+    if goes_on and loop.interrupted:
+        body = f"{_INTERRUPTED}\n\n{body}"
     if (goes_on and (loop.modification or loop.replied)) or not state.rules:
         return body  # until an answer was judged, the agent's session may hold nothing of the rules and the task
     return f"{state.rules.rstrip()}\n\n## Task\n{body}"

@@ -170,12 +170,29 @@ def _llm_request(state: TaskState, entry: facts.LlmRequest) -> TaskState:
         fresh=False,
         replied=False,
         counted=loop.counted + (entry.purpose == "repair"),
+        request=entry,
+        open_ref=None,
+        interrupted=False,
     )
     totals = state.totals._replace(spent_ms=state.totals.spent_ms + spent) if spent else state.totals
     # A review answers no user, and a hint may have come while the request was being made.
     open_ = entry.purpose == REVIEW or (state.action == "hint" and state.hint not in entry.prompt)
     answered = {} if open_ else {"action": "", "hint": ""}
     return _with_loop(state, entry, loop, totals=totals, worked_until_ms=until, **answered)
+
+
+def _session_started(state: TaskState, entry: facts.SessionStarted) -> TaskState:
+    loop = state.loop(entry.subtask_id)
+    if loop.phase == "requested" and entry.session_ref:
+        loop = loop._replace(open_ref=entry.session_ref, session_ref=entry.session_ref)
+    return _with_loop(state, entry, loop)
+
+
+def _session_interrupted(state: TaskState, entry: facts.SessionInterrupted) -> TaskState:
+    loop = state.loop(entry.subtask_id)
+    totals, own = (_billed(sums, entry.usage, entry.cost_usd, free=False) for sums in (state.totals, loop.totals))
+    loop = loop._replace(open_ref=None, interrupted=True, session_ref=entry.session_ref or loop.session_ref, totals=own)
+    return _with_loop(state, entry, loop, totals=totals)
 
 
 def _llm_response(state: TaskState, entry: facts.LlmResponse) -> TaskState:
@@ -186,6 +203,7 @@ def _llm_response(state: TaskState, entry: facts.LlmResponse) -> TaskState:
         answer=entry,
         attempts=0,
         session_ref=session_ref or loop.session_ref,
+        open_ref=None,
         harmed=loop.harmed.union(one.what for one in entry.collateral),
         totals=_added(loop.totals, entry, duration or 0),
     )
@@ -295,6 +313,8 @@ _HANDLERS: Mapping[type[facts.Entry], Callable[[TaskState, Any], TaskState]] = {
     facts.SystemRules: _system_rules,
     facts.ChunkingPlan: _chunking_plan,
     facts.LlmRequest: _llm_request,
+    facts.SessionStarted: _session_started,
+    facts.SessionInterrupted: _session_interrupted,
     facts.LlmResponse: _llm_response,
     facts.QualityJudgment: _quality_judgment,
     facts.RejectionDetails: _rejection_details,

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from runner.agent_report import prose_of
 from runner.core.request import Request
-from tracer.facts import FinalSummary, LlmResponse, QualityJudgment, Question, Subtask
+from tracer.facts import FinalSummary, LlmRequest, LlmResponse, QualityJudgment, Question, Subtask
 from tracer.names import PLAN_SUFFIX
 
 T = TypeVar("T")
@@ -93,6 +93,7 @@ class Totals(NamedTuple):
         return self.cost_usd if self.priced and self.cost_known else None
 
 
+NO_REQUEST: Final = LlmRequest("", "LLM_REQUEST", "", "", {})
 NO_ANSWER: Final = LlmResponse("", "LLM_RESPONSE", "", "", {})
 NO_JUDGMENT: Final = QualityJudgment("", "QUALITY_JUDGMENT", "", "", {})
 
@@ -103,7 +104,8 @@ class LoopState(NamedTuple):
     `counted` is the number of iterations that ended in PASS or REJECT; only they count against the limit. `fresh`: the
     next request starts on what other subtasks merged meanwhile. `totals` are this loop's own. `replies` holds what the
     agent asked and the user answered; `replied`: the newest is not sent yet. `harmed` names what was harmed while its
-    agents worked: what came about between two requests is none of theirs.
+    agents worked: what came about between two requests is none of theirs. `request` is the newest one, `open_ref` the
+    session that it began or went on in while it has no answer; `interrupted`: what that one did is recorded.
     """
 
     phase: LoopPhase = "new"
@@ -124,6 +126,9 @@ class LoopState(NamedTuple):
     replies: Trail[str] = EMPTY_TRAIL
     replied: bool = False
     harmed: frozenset[str] = frozenset()
+    request: LlmRequest = NO_REQUEST
+    open_ref: str | None = None
+    interrupted: bool = False
 
     @property
     def question(self) -> Question | None:

@@ -27,6 +27,10 @@ Permissions = Literal["read", "edit", "full"]
 PermissionAnswer = Literal["yes", "always", "no"]
 
 
+async def ignore_session(_session_ref: str) -> None:
+    """For when nobody keeps a record."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """One request. `workspace` is absolute; `history` holds the session_refs of all recorded answers, oldest first.
@@ -35,6 +39,8 @@ class Ask:
     `session_ref` is the reference of the agent's own session to go on in, or None to start afresh.
     `timeout_s` and `budget_usd` are what is left for this task (None: no limit). `answer_schema` is the JSON Schema
     that the answer is to follow: a model that can be held to it is, others read it in the prompt.
+    `session_began` is awaited with the reference of the agent's own session as soon as it has one; an error that it
+    raises ends the agent and is raised by `ask`.
     """
 
     task_id: str
@@ -54,6 +60,7 @@ class Ask:
     thinking: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     answer_schema: Mapping[str, Any] | None = None
+    session_began: Callable[[str], Awaitable[None]] = ignore_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from runner.gate.criterion import Models, Verdict
 from runner.loop import TaskLoop
 from runner.supervisor import Supervisor
 from tracer.drafts import Draft
-from tracer.facts import Entry, entry_of
+from tracer.facts import Entry, LlmRequest, entry_of
 
 
 async def run_task(supervisor: Supervisor, request: Request) -> TaskOutcome:
@@ -53,6 +54,8 @@ class World:
         self.answers = answers
         self.verdicts = verdicts
         self.asked: list[Ask] = []
+        self.lost: dict[str, Any] | None = None
+        self.dies = False
 
     async def rules(self) -> str:
         return "## Mandatory Rules\n- Finish."
@@ -75,7 +78,12 @@ class World:
     async def ask(self, request: Ask, live: Any) -> Answer:
         self.asked.append(request)
         live(Live(kind="text", text="…"))
-        return self.answers[request.iteration_index % len(self.answers)]
+        answer = self.answers[request.iteration_index % len(self.answers)]
+        if answer.session_ref is not None:
+            await request.session_began(answer.session_ref)
+        if self.dies:
+            raise asyncio.CancelledError
+        return answer
 
     async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
         passed = self.verdicts[step.iteration_index % len(self.verdicts)] == "PASS"
@@ -86,6 +94,11 @@ class World:
 
     async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
         return None
+
+    async def interrupted(
+        self, request: LlmRequest, session_ref: str | None, *, since_ms: int
+    ) -> dict[str, Any] | None:
+        return None if self.lost is None else {"session_ref": session_ref, "agentic_trace": None, **self.lost}
 
 
 async def no_sleep(_seconds: float) -> None:

@@ -50,8 +50,13 @@ class Place:
             },
         ]
 
-    def run(self, *turns: list[dict[str, Any]], before: list[dict[str, Any]] | None = None) -> tuple[int, str]:
-        """`pm run` whose agent answers once with a mark left in and then without; the session grows by a turn each."""
+    def run(
+        self, *turns: list[dict[str, Any]], before: list[dict[str, Any]] | None = None, dies: bool = False
+    ) -> tuple[int, str]:
+        """`pm run` whose agent answers once with a mark left in and then without; the session grows by a turn each.
+
+        Where it `dies`, it is killed before its first result.
+        """
         held = list(before or [])
         if held:
             self.native.write_text(_lines(held))
@@ -73,7 +78,7 @@ class Place:
                 [
                     {"line": {"type": "system", "subtype": "init", "session_id": SESSION, "model": MODEL}},
                     {"files": {str(self.project / "calc.py"): content, str(self.native): _lines(held)}},
-                    {"line": told},
+                    {"signal": 9} if dies and number == 0 else {"line": told},
                 ]
             )
         package = "@anthropic-ai/claude-code"
@@ -85,10 +90,12 @@ class Place:
         ran = pm(*words, "--max-iterations", "3", "--config", str(config), cwd=self.project, **environ)
         return ran.code, ran.out + ran.err
 
-    def answers(self) -> list[dict[str, Any]]:
+    def facts(self) -> list[dict[str, Any]]:
         (trace,) = (self.project / ".pm-orchestrator").rglob("conversation*.jsonl")
-        facts = [json.loads(line) for line in trace.read_text().splitlines()]
-        return [fact["data"] for fact in facts if fact["event"] == "LLM_RESPONSE"]
+        return [json.loads(line) for line in trace.read_text().splitlines()]
+
+    def answers(self) -> list[dict[str, Any]]:
+        return [fact["data"] for fact in self.facts() if fact["event"] == "LLM_RESPONSE"]
 
     def trace(self, name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.project / name).read_text().splitlines()]
@@ -132,3 +139,17 @@ def test_what_the_session_held_before_the_task_is_not_the_tasks(place: Place) ->
     assert [line["text"] for line in lines if line["type"] == "thought"] == ["Write it.", "Mend it."]
     assert "An older thought." not in json.dumps(lines)
     assert "Something else." not in json.dumps(lines)
+
+
+def test_an_agent_that_is_killed_leaves_a_trace_that_says_so(place: Place) -> None:
+    first = place.turn(1, place.now_ms + HOUR_MS, "calc.py must halve", "Write it.", 100)
+    second = place.turn(2, place.now_ms + 2 * HOUR_MS, "Finish it.", "Mend it.", 200)
+    code, told = place.run(first, second, dies=True)
+    assert code == 0, told
+    events = [fact["event"] for fact in place.facts()]
+    assert events[events.index("LLM_REQUEST") + 1] == "SESSION_STARTED", "known before the program begins"
+    one, two = place.answers()
+    assert (one["status"], one["session_ref"]) == ("ERROR", f"claude:{SESSION}")
+    assert one["agentic_trace"] == two["agentic_trace"]
+    meta, *_lines = place.trace(two["agentic_trace"])
+    assert (meta["success"], meta["thoughts"]["full"]) == (True, 2)

@@ -251,6 +251,47 @@ async def test_a_request_that_the_provider_refused_costs_nothing_and_one_that_wa
     assert state.final.data["cost_usd"] is None, "nobody told any"
 
 
+@pytest.mark.parametrize(("cost_usd", "budget_usd", "total"), [(0.02, None, 0.03), (None, None, None), (0.5, 0.5, 0.5)])
+async def test_a_killed_request_goes_on_in_its_session_and_is_paid_for(
+    cost_usd: float | None, budget_usd: float | None, total: float | None
+) -> None:
+    """Before, its session was not known: the agent began anew, and what the first one cost was nobody's."""
+    started = request(budget_usd=budget_usd)
+    executor = {"name": "claude", "continue_session": True}
+    record = Record([started._replace(data={**started.data, "executor": executor})])
+    world = World([replace(GOOD, session_ref="claude:1", cost_usd=0.01)], ["PASS"])
+    world.dies = True
+    with pytest.raises(asyncio.CancelledError):
+        await run(record, world)
+    assert names(record)[-2:] == ["LLM_REQUEST", "SESSION_STARTED"]
+    world.dies, world.lost = False, {"usage": {"input_tokens": 5, "output_tokens": 2}, "cost_usd": cost_usd}
+    state = await run(record, world)
+    assert names(record).count("SESSION_INTERRUPTED") == 1
+    assert state.final is not None
+    assert state.final.cost_usd == total
+    if budget_usd is not None:
+        assert (len(world.asked), state.final.reason) == (1, "budget")
+        return
+    assert state.final.usage is not None
+    assert state.final.usage.output_tokens == 2
+    assert world.asked[1].session_ref == "claude:1"
+    assert world.asked[1].prompt.endswith("Implement login feature")
+    assert "interrupted" in world.asked[1].prompt
+
+
+async def test_a_stopped_task_tells_at_once_what_its_session_did_and_tells_it_once() -> None:
+    record, world = Record([request()]), World([replace(GOOD, session_ref="claude:1", cost_usd=0.01)], ["PASS"])
+    world.dies, world.lost = True, {"usage": None, "cost_usd": 0.02}
+    with pytest.raises(asyncio.CancelledError):
+        await run(record, world)
+    assert names(record)[-1] == "SESSION_INTERRUPTED"
+    world.dies = False
+    state = await run(record, world)
+    assert names(record).count("SESSION_INTERRUPTED") == 1
+    assert state.final is not None
+    assert state.final.cost_usd == 0.03
+
+
 async def test_an_unknown_cost_is_null_in_the_summary_never_zero() -> None:
     unknown = Answer(output="done", status="COMPLETE")
     state = await run(Record([request()]), World([unknown], ["PASS"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,13 +37,15 @@ from tracer.facts import (
     Part,
     QualityJudgment,
     RejectionDetails,
+    SessionInterrupted,
+    SessionStarted,
     SystemRules,
     UserRequest,
     entry_of,
     fact_in,
     read_fact,
 )
-from tracer.names import EVENT_NAMES
+from tracer.names import EVENT_NAMES, SESSION_EVENTS
 
 _ROOMS = ("tracer", "runner", "collector", "service", "repl", "pm_orchestrator")
 _GENERIC = {"tracer/facts.py", "tracer/events.py", "repl/present/full_fact.py"}  # full_fact shows any key
@@ -73,7 +76,7 @@ def read_all(holder: Entry | Part) -> Iterator[Any]:
                 yield from read_all(part)
 
 
-@pytest.mark.parametrize("event", [*EVENT_NAMES, "SOMETHING_NEW"])
+@pytest.mark.parametrize("event", [*EVENT_NAMES, *SESSION_EVENTS, "SOMETHING_NEW"])
 @given(data=hostile)
 def test_values_of_the_wrong_type_never_raise(event: str, data: dict[str, Any]) -> None:
     fact = read_fact({"event": event, "data": data})
@@ -93,7 +96,7 @@ def test_a_line_that_holds_none_is_none(line: bytes) -> None:
     assert fact_in(line) is None
 
 
-@given(data=hostile, event=st.sampled_from([*EVENT_NAMES, "SOMETHING_NEW"]))
+@given(data=hostile, event=st.sampled_from([*EVENT_NAMES, *SESSION_EVENTS, "SOMETHING_NEW"]))
 def test_every_key_survives_reading_and_writing(data: dict[str, Any], event: str) -> None:
     usable = json.loads(json.dumps(data, default=str).replace("NaN", "0").replace("Infinity", "0"))
     required = {name: kind() for name, kind in events.REQUIRED.get(event, ())}
@@ -155,6 +158,12 @@ def rebuilt(fact: Entry) -> Draft:
                 report=fact.report.data if fact.report else None,
                 **at,
             )
+        case SessionStarted():
+            return drafts.session_started(fact.session_ref, **at)
+        case SessionInterrupted():
+            usage = fact.usage.data if fact.usage else None
+            told = {"session_ref": fact.session_ref, "agentic_trace": fact.agentic_trace, "usage": usage}
+            return drafts.session_interrupted({**told, "cost_usd": fact.cost_usd}, **at)
         case QualityJudgment():
             results = [result.data for result in fact.criteria_results]
             timed = {} if fact.duration_ms is None else {"duration_ms": fact.duration_ms}
@@ -208,12 +217,16 @@ async def _records() -> list[Entry]:
     await run_chunked(many, MemoryWorld(writes, reject=lambda step: "no" if step.subtask_id else ""))
     fine = Record([chunked_request(chain([], [1]), into="b")])
     await run_chunked(fine, MemoryWorld(writes))
-    return [*one.entries, *many.entries, *fine.entries]
+    stopped, world = Record([request()]), World([good], ["PASS"])
+    world.dies, world.lost = True, {"usage": {"input_tokens": 1}, "cost_usd": None}
+    with pytest.raises(asyncio.CancelledError):
+        await run(stopped, world)
+    return [*one.entries, *many.entries, *fine.entries, *stopped.entries]
 
 
 async def test_what_is_recorded_is_constructed_again_byte_by_byte() -> None:
     recorded = await _records()
-    assert {entry.event for entry in recorded} == set(EVENT_NAMES)
+    assert {entry.event for entry in recorded} == {*EVENT_NAMES, *SESSION_EVENTS}
     for fact in recorded:
         if isinstance(fact, UserRequest) and not fact.action:
             continue  # the tests' own short requests: the next test has whole ones

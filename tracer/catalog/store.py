@@ -118,12 +118,22 @@ def _llm_response(fold: dict[str, Any], fact: facts.LlmResponse) -> None:
     fold["tokens"] = [*fold.get("tokens", ()), used][-_ANSWERS:]
     fold["used"] = fold.get("used", 0) + used
     fold["worked"] = fold.get("worked", 0) + (fact.duration_ms or 0)
-    if fact.session_ref and fact.session_ref not in fold.setdefault("sessions", []):
-        fold["sessions"].append(fact.session_ref)
+    _session(fold, fact)
     if cost is None and fact.unbilled:
         return
     fold["cost"] = fold.get("cost", 0.0) + (cost or 0.0)
     fold["cost_known"] = fold.get("cost_known", True) and cost is not None
+
+
+def _session(fold: dict[str, Any], fact: facts.LlmResponse | facts.SessionStarted) -> None:
+    if fact.session_ref and fact.session_ref not in fold.setdefault("sessions", []):
+        fold["sessions"].append(fact.session_ref)
+
+
+def _session_interrupted(fold: dict[str, Any], fact: facts.SessionInterrupted) -> None:
+    fold["tokens"] = [*fold.get("tokens", ()), (fact.usage.total if fact.usage else None) or 0][-_ANSWERS:]
+    fold["cost"] = fold.get("cost", 0.0) + (fact.cost_usd or 0.0)
+    fold["cost_known"] = fold.get("cost_known", True) and fact.cost_usd is not None
 
 
 def _quality_judgment(fold: dict[str, Any], fact: facts.QualityJudgment) -> None:
@@ -160,6 +170,8 @@ _HANDLERS: dict[type[facts.Entry], Callable[[dict[str, Any], Any], None]] = {
     facts.UserRequest: _user_request,
     facts.ChunkingPlan: _chunking_plan,
     facts.LlmRequest: _llm_request,
+    facts.SessionStarted: _session,
+    facts.SessionInterrupted: _session_interrupted,
     facts.LlmResponse: _llm_response,
     facts.QualityJudgment: _quality_judgment,
     facts.IterationEnd: _iteration_end,

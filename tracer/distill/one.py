@@ -26,7 +26,7 @@ from tracer.distill.stored import store
 from tracer.errors import NotFoundError, TraceError
 from tracer.events import clean_text
 from tracer.prices import Tokens, cost_usd
-from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
+from tracer.redaction.redactor import NO_ADDITIONS, Redacted, RedactionSettings, Redactor
 from tracer.statedir import StateDir
 
 READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]] = {
@@ -138,6 +138,25 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
             blobs.put_bytes(text.encode())
         folder = output_folder(request, state_dir)
         return store(folder, meta, spool.lines, relabel=request.label is not None)
+
+
+class _NoRedactor:
+    """For what is counted and never written."""
+
+    def redact_text(self, text: str) -> tuple[str, dict[str, int]]:
+        return text, {}
+
+    def redact_value(self, value: Any) -> Redacted:
+        return Redacted(value, {})
+
+
+def spent_since(session: NativeSession, since_ms: int) -> tuple[dict[str, int | None], float | None]:
+    """Tokens by kind and dollars that `session` used since then; nothing is written."""
+    with Spool() as spool:
+        assembly = Assembly(spool, Cleaner(_NoRedactor()), since_ms=since_ms)
+        READERS[session.provider](session, assembly, Source())
+        assembly.finish()
+        return assembly.usage.to_dict(), _cost(assembly, PROVIDER_NAMES[session.provider])
 
 
 def _cleaner(session: NativeSession, request: Request, redactor: Redactor, state_dir: StateDir) -> Cleaner:

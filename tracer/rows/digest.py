@@ -78,7 +78,7 @@ class Digest:
         if row.event == "QUALITY_JUDGMENT":
             totals.judged += 1
             totals.judgments = [*totals.judgments, row.summary.split(" ", 1)[0]][-_KEPT:]
-        elif row.event == "LLM_RESPONSE":
+        elif row.event in {"LLM_RESPONSE", "SESSION_INTERRUPTED"}:
             self._answer(row)
         elif row.event == "ITERATION_END":
             totals.iterations += 1

@@ -177,6 +177,7 @@ class AcpExecutor:
         try:
             await client.initialize(connection)
             resumed = await client.open_session(connection, self._known_session(request))
+            await request.session_began(f"acp:{self._agent}:{progress.session_id}")
             await client.prompt(connection, with_rules(request, fresh=not resumed))
         except client.request_error as error:
             progress.finished = False

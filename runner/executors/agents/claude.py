@@ -63,6 +63,8 @@ class ClaudeDialect:
             argv += ["--json-schema", json.dumps(request.answer_schema)]
         if launch.session is not None:
             argv += ["--resume", launch.session.id]
+        elif launch.new_id:
+            argv += ["--session-id", launch.new_id]
         return [*argv, *self._permissions(launch)]
 
     def _permissions(self, launch: Launch) -> list[str]:
@@ -77,6 +79,9 @@ class ClaudeDialect:
                 allowed = [f"Bash({command[:-2]}:*)" if command.endswith(" *") else f"Bash({command})"
                            for command in launch.allowed_commands]  # fmt: skip
                 return ["--permission-mode", "acceptEdits", "--allowedTools", *(allowed or ["Read"])]
+
+    def takes_session_id(self, version: Version) -> bool:  # noqa: ARG002 - all that are supported do
+        return True
 
     def environment(self, launch: Launch) -> dict[str, str]:
         values = {"DISABLE_AUTOUPDATER": "1"}

@@ -68,6 +68,9 @@ class CodexDialect:
         network = ["-c", "sandbox_workspace_write.network_access=true"] if launch.network else []
         return ["--sandbox", "workspace-write", *network]
 
+    def takes_session_id(self, version: Version) -> bool:  # noqa: ARG002 - none does
+        return False
+
     def environment(self, launch: Launch) -> dict[str, str]:
         """The headers of answers are told nowhere but in this log, on standard error."""
         return {} if "RUST_LOG" in launch.environ else {"RUST_LOG": f"error,{_ANSWERS_LOG}=debug"}

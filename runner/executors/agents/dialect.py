@@ -51,7 +51,8 @@ class Session:
 class Launch:
     """How a run is started. `confinement` says whose sandbox holds it: the agent's own, ours, or none.
 
-    `schema_file` holds the schema that the answer is to follow, for programs that read it from a file.
+    `schema_file` holds the schema that the answer is to follow, for programs that read it from a file. `new_id` names
+    the session that begins where none goes on, "" for programs that take no name.
     """
 
     request: Ask
@@ -59,6 +60,7 @@ class Launch:
     version: Version
     environ: Mapping[str, str]
     session: Session | None = None
+    new_id: str = ""
     confinement: Confinement = "own"
     network: bool = False
     base_url: str | None = None
@@ -92,6 +94,10 @@ class Dialect(Protocol):
 
     def arguments(self, launch: Launch) -> list[str]:
         """The whole argument list, program first."""
+        ...
+
+    def takes_session_id(self, version: Version) -> bool:
+        """Whether a new session can be given its id."""
         ...
 
     def environment(self, launch: Launch) -> dict[str, str]:

@@ -33,6 +33,8 @@ from runner.executors.provider_errors import is_lost_session
 from runner.processes import bubblewrap
 from runner.processes.environment import agent_environment
 from runner.processes.process import Process, uninterrupted
+from tracer.clock import new_id
+from tracer.errors import PmError
 
 _MAX_OUTPUT_BYTES = 1 << 30
 _LINE_LIMIT = 32 << 20
@@ -92,6 +94,7 @@ class AgentExecutor:
             version=version,
             environ=settings.environ,
             session=session,
+            new_id=new_id() if dialect.takes_session_id(version) else "",
             network=settings.network,
             base_url=settings.base_urls.get(self.name),
             allowed_commands=settings.allow_commands,
@@ -155,6 +158,9 @@ class AgentExecutor:
     async def _run(self, launch: Launch, tell: LiveSink) -> Answer:
         request, settings = launch.request, self._settings
         progress = Progress()
+        named = launch.session.id if launch.session is not None else launch.new_id
+        if named:
+            await request.session_began(f"{self.name}:{named}")
         reader = self._dialect.reader(launch, progress)
         process = Process(
             self._argv(launch),
@@ -172,16 +178,22 @@ class AgentExecutor:
             state_dir=settings.state_dir,
             label=request.task_id,
         )
-        async with process, asyncio.TaskGroup() as group:
-            watchers = [
-                group.create_task(self._watch_stderr(process, progress)),
-                group.create_task(self._watch_spent(launch, process, reader, tell)),
-            ]
-            why = await self._watch(process, reader, request, tell)
-            for watcher in watchers:
-                watcher.cancel()
-            ending = await process.wait()
-            stderr = (await process.stderr_tail()).decode("utf-8", "replace")
+        try:
+            async with process, asyncio.TaskGroup() as group:
+                watchers = [
+                    group.create_task(self._watch_stderr(process, progress)),
+                    group.create_task(self._watch_spent(launch, process, reader, tell)),
+                ]
+                why = await self._watch(process, reader, request, tell, named)
+                for watcher in watchers:
+                    watcher.cancel()
+                ending = await process.wait()
+                stderr = (await process.stderr_tail()).decode("utf-8", "replace")
+        except BaseExceptionGroup as group:
+            told = next((error for error in group.exceptions if isinstance(error, PmError)), None)
+            if told is None:
+                raise
+            raise told from group
         stderr = self._dialect.heed(stderr, progress)
         if not why and progress.finished is None and over_budget(request, progress.cost_usd):
             why = "budget"
@@ -230,7 +242,7 @@ class AgentExecutor:
                 await process.end()
                 return
 
-    async def _watch(self, process: Process, reader: Reader, request: Ask, tell: LiveSink) -> str:
+    async def _watch(self, process: Process, reader: Reader, request: Ask, tell: LiveSink, named: str) -> str:
         """Read to the end of the output; why we ended the run, or ""."""
         progress, seen = reader.progress, 0
         lingering: asyncio.TimerHandle | None = None
@@ -242,6 +254,9 @@ class AgentExecutor:
                     await process.end("output")
                     return "output"
                 _take(reader, line.data, whole=not line.dropped_bytes, tell=tell)
+                if progress.session_id and progress.session_id != named:
+                    named = progress.session_id
+                    await request.session_began(f"{self.name}:{named}")
                 if progress.finished is None and over_budget(request, progress.cost_usd):
                     await process.end()
                     return "budget"
@@ -254,15 +269,15 @@ class AgentExecutor:
         return "lingering" if ended else ""
 
     def _session_file(self, launch: Launch, progress: Progress) -> Path | None:
-        if progress.session_id is None:
-            return None
-        return self._dialect.find_session(self._settings.environ, progress.session_id, launch.request.workspace)
+        named = progress.session_id or launch.new_id
+        return self._dialect.find_session(self._settings.environ, named, launch.request.workspace) if named else None
 
     def _after(self, launch: Launch, reader: Reader) -> str | None:
         """The session's own file, and what only it tells."""
         path = self._session_file(launch, reader.progress)
         if path is None:
             return None
+        reader.progress.session_id = reader.progress.session_id or launch.new_id
         spent = reader.spent(path)  # of a run that was ended before it told a result
         if spent is not None:
             reader.progress.take_spent(spent)

@@ -91,6 +91,7 @@ def _cost(model: str, counts: tuple[int, int, int, int]) -> float | None:
 
 
 _EDITING: Final = frozenset({"write_file", "replace", "edit"})
+_SESSION_ID_SINCE: Final = Version(0, 61, 0)  # the oldest that it was tried with
 _SHELL: Final = "run_shell_command"
 _RETRYING: Final = re.compile(r"^Attempt \d+ failed.*?retrying .*$", re.IGNORECASE | re.MULTILINE)
 
@@ -114,6 +115,8 @@ class GeminiDialect:
             argv += ["-m", request.model]
         if launch.session is not None:
             argv += ["--resume", launch.session.id]
+        elif launch.new_id:
+            argv += ["--session-id", launch.new_id]
         return [*argv, *self._permissions(launch)]
 
     def _permissions(self, launch: Launch) -> list[str]:
@@ -128,6 +131,9 @@ class GeminiDialect:
                 allowed = [f"{_SHELL}({command.removesuffix(' *')})" for command in launch.allowed_commands]
                 chosen = ["--allowed-tools", ",".join(allowed)] if allowed else []
                 return ["--approval-mode", "auto_edit", *chosen]
+
+    def takes_session_id(self, version: Version) -> bool:
+        return version >= _SESSION_ID_SINCE
 
     def environment(self, launch: Launch) -> dict[str, str]:
         """Asking for a run here is trust in this folder."""

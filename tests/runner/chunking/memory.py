@@ -13,7 +13,7 @@ from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Conflict, Merged
 from tests.runner.memory_isolation import MemoryIsolation
-from tracer.facts import Entry, entry_of
+from tracer.facts import Entry, LlmRequest, entry_of
 
 Work = Callable[[Ask, dict[str, bytes]], Answer]
 """What an agent does: it is given the request and the folder, changes the folder and answers."""
@@ -102,6 +102,9 @@ class MemoryEffects:
 
     async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
         return None
+
+    async def interrupted(self, request: LlmRequest, session_ref: str | None, *, since_ms: int) -> None:
+        """No session was left."""
 
     def apart(self, state: TaskState) -> MemoryPlaces:
         return MemoryPlaces(self.world)

@@ -64,7 +64,7 @@ def positive(rule: Rule, seed: int = 0) -> Positive:
 
 def drawn(rule: Rule, draw: random.Random) -> str:
     """A text drawn from the rule's expression, whether or not the rule takes it for a secret."""
-    return "".join(_text(_tree(rule.regex), draw)).strip()
+    return "".join(_text(_tree(rule.regex), draw, at_once=True)).strip()
 
 
 @cache
@@ -82,7 +82,8 @@ def _plain(regex: str) -> str:
     return _FLAG_GROUP.sub("(?:", _FLAGS.sub("", regex)).replace(r"\z", r"\Z").replace("[:alnum:]", "A-Za-z0-9")
 
 
-def _text(nodes: Any, draw: random.Random) -> Iterator[str]:
+def _text(nodes: Any, draw: random.Random, *, at_once: bool = False) -> Iterator[str]:
+    """`at_once`: signs that are repeated are drawn together: quicker, and other ones for the same seed."""
     for op, value in nodes:
         match op:
             case ops.LITERAL:
@@ -92,20 +93,33 @@ def _text(nodes: Any, draw: random.Random) -> Iterator[str]:
             case ops.ANY:
                 yield draw.choice(string.ascii_letters + string.digits)
             case ops.IN:
-                yield draw.choice(_members(value))
+                yield draw.choice(_members_of(value))
             case ops.BRANCH:
-                yield from _text(draw.choice(value[1]), draw)
+                yield from _text(draw.choice(value[1]), draw, at_once=at_once)
             case ops.SUBPATTERN:
-                yield from _text(value[-1], draw)
+                yield from _text(value[-1], draw, at_once=at_once)
             case ops.MAX_REPEAT | ops.MIN_REPEAT:
                 least, most, inner = value
                 more = min(most - least, 30) if op is ops.MAX_REPEAT else 0
-                for _ in range(least + draw.choice((0, more // 2, more))):
-                    yield from _text(inner, draw)
+                times = least + draw.choice((0, more // 2, more))
+                if at_once and len(inner) == 1 and inner[0][0] is ops.IN:
+                    yield "".join(draw.choices(_members_of(inner[0][1]), k=times))
+                else:
+                    for _ in range(times):
+                        yield from _text(inner, draw, at_once=at_once)
             case ops.AT:
                 pass
             case _:
                 raise AssertionError(f"no idea how to draw from {op}")
+
+
+_MEMBERS: dict[int, str] = {}  # by the list of a tree, which is kept
+
+
+def _members_of(nodes: Any) -> str:
+    if id(nodes) not in _MEMBERS:
+        _MEMBERS[id(nodes)] = _members(nodes)
+    return _MEMBERS[id(nodes)]
 
 
 def _members(nodes: Any) -> str:

@@ -6,6 +6,7 @@ from outside never becomes a path unless it is a plain name. Heads of files are 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from tracer.distill.native_files import open_native
 from tracer.errors import NotFoundError, TraceError, UsageError
 
 PROVIDERS: Final[tuple[Provider, ...]] = ("claude", "codex", "gemini")
+_HEAD: Final = 4 << 20  # a session's own instructions come before its first prompt
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _MODULES: Final = {"claude": claude, "codex": codex, "gemini": gemini}
 
@@ -80,6 +82,18 @@ def session_by_id(
             next_step=f"`pm sessions --provider {provider}` lists what is there",
         )
     return with_agents(found)
+
+
+def session_that_holds(prompt: str, provider: Provider, *, since_ms: int) -> NativeSession:
+    """The newest session that was written since then and holds `prompt`. Raises `NotFoundError`."""
+    wanted = json.dumps(prompt, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+    for session in find_sessions(provider):
+        if session.modified_ms < since_ms:
+            break
+        with open_native(session.path) as stream:
+            if wanted in stream.read(_HEAD + len(wanted)):
+                return with_agents(session)
+    raise NotFoundError(f"no {provider} session holds the prompt")
 
 
 def session_named(

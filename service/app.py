@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -20,10 +21,12 @@ from runner.supervisor import Supervisor
 from service import captures, tasks
 from service.admission import Admission
 from service.ingest import LaneApp
-from service.pages import capture, insights, lists, review, task
+from service.pages import capture, docs, insights, lists, review, task
+from service.pages.docs import HtmlProblems
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
 from service.security import Gate, Session
+from service.server import AccessLog
 from service.state import ServiceState, state_of
 from tracer.errors import UnavailableError, needs_extra
 from tracer.statedir import StateDir
@@ -66,11 +69,13 @@ def create_app(
     hosts: Iterable[str] = (),
     metrics: bool = False,
     otel_endpoint: str = "",
+    access_log: Path | None = None,
 ) -> FastAPI:
     """The application over `supervisor`, which it enters and leaves with its own lifetime, as what `collector` opens.
 
     `hosts` are further names this service answers to, beside
-    loopback. `metrics` offers /metrics, `otel_endpoint` is where OpenTelemetry traces go.
+    loopback. `metrics` offers /metrics, `otel_endpoint` is where OpenTelemetry traces go, `access_log` the file that
+    tells of each request.
 
     Raises ConfigError: `otel_endpoint` is no address, or the extra `telemetry` is wanted and not installed.
     """
@@ -103,6 +108,7 @@ def create_app(
         review.router,
         insights.router,
         capture.router,
+        docs.router,
     ):
         app.include_router(router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
@@ -110,6 +116,9 @@ def create_app(
         _add(app, telemetry.middleware, telemetry=telemetry)
     app.state.session = Session(token)
     _add(app, Gate, session=app.state.session, hosts=tuple(hosts))
+    _add(app, HtmlProblems)
+    if access_log is not None:
+        _add(app, AccessLog, path=access_log)
     if metrics:
         _offer_metrics(app)  # outermost: what the gate refuses is counted too
     return app

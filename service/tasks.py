@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,9 +41,9 @@ from service.schemas import (
 from service.state import ServiceState, state_of
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.conversation import ConversationTracer
-from tracer.errors import NotFoundError
+from tracer.errors import NotFoundError, UsageError
 from tracer.events import encode
-from tracer.facts import Entry
+from tracer.facts import KINDS, Entry
 from tracer.journal.follow import follow
 from tracer.lookup import TaskRef, latest_iteration, resolve_task, summarize
 from tracer.names import TaskStatus
@@ -114,6 +115,11 @@ async def wanted_facts(
     failed: bool = False,
 ) -> Filter:
     """The filter of the query, the same that `/trace` and the pages take; each name may come several times."""
+    for name in (name for each in event or () for name in each.split(",") if name):
+        if not name.endswith("*") and name.upper() not in KINDS:
+            near = get_close_matches(name.upper(), KINDS, n=1)
+            following = f"did you mean {near[0]}?" if near else f"events are {', '.join(KINDS)}; NAME* is a beginning"
+            raise UsageError(f"there is no event {name!r}", next_step=following)
     named = {"event": event, "iteration": iteration, "subtask": subtask, "text": text}
     query = {name: values for name, values in named.items() if values}
     return from_query({**query, "failed": ["true"] if failed else []})
@@ -216,7 +222,7 @@ async def events(
     yield ServerSentEvent(raw_data="{}", event="end")
 
 
-@router.post("", status_code=202, responses=responses(401, 403, 413, 422, 429, 500, 503))
+@router.post("", status_code=202, responses=responses(400, 401, 403, 413, 422, 429, 500, 503))
 async def submit(request: Request, body: NewTask) -> Accepted:
     """Start a task; answers when the request is on disk."""
     state = state_of(request)
@@ -224,7 +230,7 @@ async def submit(request: Request, body: NewTask) -> Accepted:
     return Accepted(task_id=await _supervisor(request).submit(task_request))
 
 
-@router.post("/{task_id}/respond", status_code=202, responses=responses(401, 403, 404, 409, 413, 422, 429, 500))
+@router.post("/{task_id}/respond", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 429, 500))
 async def respond(request: Request, ref: Found, body: PersonAnswer) -> Accepted:
     """Record a user's answer and go on with the task."""
     answered = await _supervisor(request).respond(

@@ -83,6 +83,15 @@ def _named(loop: Loop) -> str:
 
 router = APIRouter(include_in_schema=False)
 
+_PAGES: Final = (
+    ("/", "Tasks"),
+    ("/agentic", "Agent sessions"),
+    ("/sessions", "Native sessions"),
+    ("/captures", "Captures"),
+    ("/insights", "Insights"),
+    ("/compare", "Compare"),
+    ("/docs", "API"),
+)
 _PAGE_FACTS: Final = 500
 _SCRIPT: Final = "text/javascript; charset=utf-8"
 _STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": _SCRIPT, "idiomorph.js": _SCRIPT}
@@ -110,7 +119,7 @@ def explained(status: str, reason: str) -> str:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("service"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
@@ -118,6 +127,8 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["pages"] = _PAGES
+    return made
 
 
 def _visible(value: object) -> object:

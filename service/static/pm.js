@@ -2,6 +2,22 @@
 // a second. Without this script the page is complete, only not live.
 "use strict";
 (() => {
+  const root = document.documentElement;
+  const chosen = localStorage.getItem("theme");
+  if (chosen) root.dataset.theme = chosen;
+  const theme = document.getElementById("theme");
+  if (theme) {
+    theme.hidden = false;
+    theme.addEventListener("click", () => {
+      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      localStorage.setItem("theme", root.dataset.theme = dark ? "light" : "dark");
+    });
+  }
+  const here = location.pathname;
+  const within = (link) => link.pathname === "/" ? here === "/" || here.startsWith("/tasks") : here.startsWith(link.pathname);
+  for (const link of document.querySelectorAll("header nav a")) if (within(link)) link.setAttribute("aria-current", "page");
+})();
+(() => {
   const live = document.querySelector("[data-follow], [data-refresh]");
   if (!live) return;
   const status = document.getElementById("live-status");

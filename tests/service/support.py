@@ -22,7 +22,7 @@ from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
 from service.app import create_app
 from service.schemas import NewTask
-from service.server import without_delay
+from service.server import HeadInTime, without_delay
 from tracer.drafts import executor_choice
 from tracer.facts import CheckChoice, Limits
 from tracer.settings.layers import load_settings
@@ -88,6 +88,7 @@ def build_app(
         version="0.0.0",
         metrics=bool(chosen.get("service.metrics")),
         otel_endpoint=chosen.get("service.otel_endpoint") or "",
+        access_log=Path(log) if (log := chosen.get("service.access_log")) else None,
     )
 
 
@@ -97,7 +98,7 @@ def serving(project: Path, replies: list[dict[str, Any]], **limits: Any) -> Iter
     app = build_app(project, replies, **limits)
     listener = without_delay(socket.create_server(("127.0.0.1", 0)))
     port = listener.getsockname()[1]
-    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1, http=HeadInTime)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()

@@ -441,6 +441,7 @@ _SERVICE: tuple[Setting, ...] = (
         "send OpenTelemetry traces of tasks and requests there (OTLP over HTTP), such as http://127.0.0.1:4318",
         guarded=True,
     ),
+    Setting("service.access_log", "path", "write a JSON line for each request to this file", guarded=True),
     Setting("service.hosts", "list", "further host names that the service answers to", guarded=True),
     Setting(
         "service.public_url",

@@ -57,6 +57,7 @@ async def serve(context: Context, arguments: Namespace) -> int:
         hosts=[host, *_public(session.settings), *(session.settings.get("service.hosts") or ())],
         metrics=bool(session.settings.get("service.metrics")),
         otel_endpoint=session.settings.get("service.otel_endpoint") or "",
+        access_log=Path(log).expanduser() if (log := session.settings.get("service.access_log")) else None,
     )
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{port}"

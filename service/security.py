@@ -234,7 +234,7 @@ class Gate:
         if _hostname(host) not in self._hosts:
             return problem_response(403, "credentials", "the Host header names another host")
         origin = headers.get(b"origin")
-        if origin is not None and _netloc(origin.decode("latin-1")) != host.lower():
+        if origin is not None and not _is_own(origin.decode("latin-1"), host, scope):
             return problem_response(403, "credentials", "the request comes from another site")
         if own:
             scope[KNOWN] = self._known(headers)
@@ -296,12 +296,13 @@ def _hostname(host: str) -> str:
         return ""
 
 
-def _netloc(origin: str) -> str:
-    """The host and port of an origin, "" where it names none."""
+def _is_own(origin: str, host: str, scope: Scope) -> bool:
+    """Whether a page of ours sent it; under TLS one that came without is not: anybody on the way could have made it."""
     try:
-        return urlsplit(origin).netloc.lower()
+        parts = urlsplit(origin)
     except ValueError:
-        return ""
+        return False
+    return parts.netloc.lower() == host.lower() and (scope.get("scheme") != "https" or parts.scheme == "https")
 
 
 def _with_headers(send: Send) -> Send:

@@ -1,0 +1,123 @@
+"""The service behind the documented nginx: TLS, a host name of its own, the client's own address."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.service.test_serve_command import CODE, ROOT, start
+from tests.support.tools import need_program
+
+pytestmark = [pytest.mark.torture, pytest.mark.machine, pytest.mark.timeout(180)]
+
+NAME = "pm.example.org"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def behind(project: Path, tmp_path: Path) -> Iterator[httpx2.Client]:
+    nginx = need_program("nginx", how="apt-get install nginx")
+    openssl = need_program("openssl", how="apt-get install openssl")
+    key, cert = tmp_path / "pm.key", tmp_path / "pm.pem"
+    made = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={NAME} -addext subjectAltName=DNS:{NAME}".split()
+    subprocess.run([openssl, *made, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    state = project / ".pm-orchestrator"
+    state.mkdir()
+    (state / "config.toml").write_text(
+        f'[service]\npublic_url = "https://{NAME}"\ntrusted_proxies = ["127.0.0.1"]\n'
+        f'access_log = "{state}/access.jsonl"\n'
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    trusted = subprocess.run(
+        [sys.executable, "-c", CODE, "config", "trust", "--yes"],
+        cwd=project,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert trusted.returncode == 0, trusted.stderr
+    service, address = start(project)
+    port = free_port()
+    site = re.findall(r"```nginx\n(.*?)```", (ROOT / "docs" / "http.md").read_text(), re.DOTALL)[0]
+    for written, here in (
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("http://127.0.0.1:8765", address),
+        ("/etc/ssl/pm.pem", str(cert)),
+        ("/etc/ssl/pm.key", str(key)),
+    ):
+        assert written in site
+        site = site.replace(written, here)
+    places = "".join(
+        f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    config = tmp_path / "nginx.conf"
+    config.write_text(f"daemon off; pid {tmp_path}/pid; events {{}} http {{ access_log off; {places} {site} }}")
+    proxy = subprocess.Popen([nginx, "-e", "stderr", "-p", tmp_path, "-c", config], stderr=subprocess.PIPE, text=True)
+    context = ssl.create_default_context(cafile=str(cert))
+    try:
+        for _attempt in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert proxy.poll() is None, proxy.communicate()[1]
+            time.sleep(0.05)
+        with httpx2.Client(
+            base_url=f"https://127.0.0.1:{port}", verify=context, headers={"host": NAME}, timeout=30
+        ) as client:
+            client.event_hooks = {"request": [lambda request: request.extensions.update(sni_hostname=NAME)]}
+            yield client
+    finally:
+        for process in (proxy, service):
+            process.terminate()
+            process.communicate(timeout=30)
+
+
+def test_a_browser_signs_in_and_acts_through_tls_under_a_name_of_its_own(behind: httpx2.Client, project: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    told = subprocess.run(
+        [sys.executable, "-c", CODE, "serve", "link"],
+        cwd=project,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    link = told.stdout.strip()
+    assert link.startswith(f"https://{NAME}/login?code=")
+    assert behind.get("/", headers={"accept": "text/html"}).status_code == 401
+    signed = behind.get(link.partition(NAME)[2])
+    assert signed.status_code == 303
+    cookie = signed.headers["set-cookie"]
+    assert {"Secure", "HttpOnly", "SameSite=strict"} <= set(cookie.split("; "))
+    own = {"cookie": cookie.partition(";")[0], "accept": "text/html"}
+    assert "Tasks in project" in behind.get("/", headers=own).text
+    empty = {"content": "prompt="}
+    assert behind.post("/tasks", headers={**own, "origin": f"https://{NAME}"}, **empty).status_code == 422
+    for foreign in ("https://evil.example", f"http://{NAME}"):
+        assert behind.post("/tasks", headers={**own, "origin": foreign}, **empty).status_code == 403, foreign
+    assert behind.get("/", headers={**own, "host": "evil.example"}).status_code == 403
+    lines = [json.loads(line) for line in (project / ".pm-orchestrator/access.jsonl").read_text().splitlines()]
+    assert {line["client"] for line in lines} == {"127.0.0.1"}
+    behind.get("/healthz", headers={"x-forwarded-for": "203.0.113.9"})
+    for _attempt in range(600):
+        last = json.loads((project / ".pm-orchestrator/access.jsonl").read_text().splitlines()[-1])
+        if last["path"] == "/healthz":
+            break
+        time.sleep(0.05)
+    assert last["client"] == "127.0.0.1", "what the client itself says of its address is not believed"

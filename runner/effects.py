@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -222,11 +222,22 @@ class TaskEffects:
                 )
                 told = who
             await asyncio.sleep(_LOOK_S)
+        for note in await asyncio.to_thread(self._lease.left_by_others):
+            await note.record(await self._open())
         return ""
 
-    def leave(self) -> None:
-        """Let others work in the folder."""
+    def leave(self, *, done: bool) -> None:
+        """Let others work in the folder; `done`: the task has come to its end."""
+        if done:
+            self._lease.done()
         self._lease.release()
+
+    async def taken_up(self, bases: Iterable[str]) -> Mapping[str, str]:
+        """What replaces these baselines of a task that goes on in the folder: what others changed is not its work."""
+        note = self._lease.own()
+        await note.rebased(bases, await self._open())
+        await asyncio.to_thread(note.write)
+        return note.bases
 
     async def baseline(self, label: str) -> str:
         """A durable baseline of the workspace."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from runner.core.state import TaskState
@@ -85,8 +85,11 @@ class Effects(Protocol):
     async def enter(self, *, wait: bool) -> str:
         """Have the user's folder for this task alone until `leave`; who has it, where that is not waited for."""
 
-    def leave(self) -> None:
-        """Let others work in the user's folder."""
+    def leave(self, *, done: bool) -> None:
+        """Let others work in the user's folder; `done`: the task has come to its end."""
+
+    async def taken_up(self, bases: Iterable[str]) -> Mapping[str, str]:
+        """What replaces these baselines in the user's folder, with what other tasks changed since this one left it."""
 
     async def baseline(self, label: str) -> str:
         """A durable baseline of the workspace; returns its id."""

@@ -109,9 +109,9 @@ class Handed(NamedTuple):
     branch: str = ""
 
 
-async def hand_over(state: TaskState, effects: Effects, step: Finish) -> Handed | Conflict:
+async def hand_over(state: TaskState, effects: Effects, step: Finish, *, base: str | None) -> Handed | Conflict:
     """Give the user the result that a task's end calls for; nothing at all where it is not COMPLETE, unless asked."""
-    request, base = state.request, state.main.first_base
+    request = state.request
     if base is None:
         return Handed(Changed(()))
     apart = effects.apart(state)
@@ -309,6 +309,7 @@ class TaskLoop:
         self._sleep = sleep
         self._place: Place | None = None
         self._ledger: Ledger | None = None
+        self._bases: Mapping[str, str] | None = None
 
     async def steer(self, text: str) -> None:
         """Record a hint for the next turn of the task that runs.
@@ -331,7 +332,7 @@ class TaskLoop:
                     await uninterrupted(record_interrupted(self._ledger, self._effects))
             raise
         finally:
-            self._effects.leave()
+            self._effects.leave(done=self._ledger.state.final is not None)
 
     async def _run(self, ledger: Ledger) -> TaskState:
         while (step := decide(ledger.state)) is not None:
@@ -348,14 +349,15 @@ class TaskLoop:
                     await record_plan(ledger, self._effects, step)
                 case RunSubtasks():
                     if ledger.state.plan is not None and ledger.state.plan.isolation == "direct":
-                        await self._effects.enter(wait=True)
+                        await self._enter(ledger)
                     await run_subtasks(ledger, effects=self._effects, live=self._live, sleep=self._sleep)
                 case AskAgent():
                     place = None if step.purpose else await self._where(ledger, fresh=step.fresh)
-                    await self._performer(ledger, place).ask(step)
+                    await self._performer(ledger, place).ask(step._replace(base=self._now(step.base)))
                 case Judge():
                     whole = self._effects.apart(ledger.state).whole if step.whole else None
-                    await self._performer(ledger, await (whole() if whole else self._where(ledger))).judge(step)
+                    performer = self._performer(ledger, await (whole() if whole else self._where(ledger)))
+                    await performer.judge(step._replace(first_base=self._now(step.first_base)))
                 case Finish():
                     await self._finish(ledger, step)
                 case Merge():  # only a subtask's loop merges
@@ -378,7 +380,7 @@ class TaskLoop:
                 why = f"{busy} works in the folder" if busy else "as it was" if continued else "asked for"
                 await begin_apart(ledger, self._effects, why)
         if not ledger.state.works_apart:
-            await self._effects.enter(wait=True)
+            await self._enter(ledger)
             return None
         if self._place is None or fresh:
             apart = self._effects.apart(ledger.state)
@@ -388,19 +390,30 @@ class TaskLoop:
             self._place = await apart.open(WORK, fresh=fresh)
         return self._place
 
+    async def _enter(self, ledger: Ledger, *, wait: bool = True) -> None:
+        """Have the folder; what others changed there since the task left it is none of its changes."""
+        await self._effects.enter(wait=wait)
+        if self._bases is None:
+            main = ledger.state.main
+            self._bases = await self._effects.taken_up({one for one in (main.first_base, main.base) if one})
+
+    def _now(self, base: str | None) -> str | None:
+        return base if base is None else (self._bases or {}).get(base, base)
+
     async def _finish(self, ledger: Ledger, step: Finish) -> None:
         state = ledger.state
-        totals, base = state.totals, state.main.first_base
+        totals = state.totals
         apart = _is_chunked(state) or state.works_apart
         if not apart:
-            if base is not None:
-                await self._effects.enter(wait=step.status != "CANCELLED")
+            if state.main.first_base is not None:
+                await self._enter(ledger, wait=step.status != "CANCELLED")
+            base = self._now(state.main.first_base)
             changed = _accepted(state) if base is None else await self._effects.changed(base)
             result: Handed | Conflict = Handed(changed)
             if decide(ledger.state) != step:  # the user has given a hint meanwhile
                 return
         else:
-            result = await hand_over(state, self._effects, step)
+            result = await hand_over(state, self._effects, step, base=self._now(state.main.first_base))
         if isinstance(result, Conflict):
             at = {"iteration_index": state.main.iteration_index, "subtask_id": None}
             await ledger.record(unmerged(result, (), by="somebody", at=at))

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from runner.isolation.folder_lease import FolderLease
+from runner.isolation.folder_lease import FolderLease, left_by
 from runner.undo.apply import Applier, UndoConflict
 from runner.undo.plan import (
     NEVER,
@@ -34,7 +34,7 @@ from runner.workspace.changes import ComparisonError
 from runner.workspace.git.put_files import Side, entry_side
 from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
 from runner.workspace.git.state import GitState, kept_folder, restore_folder
-from runner.workspace.workspace import open_workspace
+from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.clock import now_iso
 from tracer.drafts import undo_fact
@@ -138,6 +138,8 @@ def opened(state_dir: StateDir, task_id: str, *, session_id: str = "", dry_run: 
                     why="what is put back would count as its change",
                     next_step="repeat this when it is done",
                 )
+            for note in lease.left_by_others():
+                asyncio.run(note.record(work.workspace()))
         yield work
     except (GitError, OSError) as error:
         raise ComparisonError(
@@ -339,11 +341,25 @@ class Undoing:
         if not isinstance(last, LlmRequest) or last.base is None:
             return None
         recorded: list[str] = [fact.left_blob for fact in self._facts if fact.left_blob]
+        known = left_by(self._state_dir, self.task_id)
+        bases = {last.base, *(known.bases.values() if known is not None else ())}
         for blob in recorded:
-            if json.loads(self._blobs.read(blob)).get("base") == last.base:
+            if json.loads(self._blobs.read(blob)).get("base") in bases:
                 return blob
-        workspace = open_workspace(self.folder, state_dir=self._state_dir.root, blobs=self._blobs)
-        return asyncio.run(workspace.changes(last.base)).left
+        return asyncio.run(self._left_since(last.base))
+
+    def workspace(self) -> Workspace:
+        """The folder that the task works in."""
+        return open_workspace(self.folder, state_dir=self._state_dir.root, blobs=self._blobs)
+
+    async def _left_since(self, base: str) -> str | None:
+        workspace, note = self.workspace(), left_by(self._state_dir, self.task_id)
+        if note is not None:  # what others changed since is theirs
+            await note.rebased((base,), workspace)
+            if self._log is not None:
+                note.write()
+            base = note.bases.get(base, base)
+        return (await workspace.changes(base)).left
 
     def _layer(self, blob: str) -> Iterator[Layer]:
         left = json.loads(self._blobs.read(blob))

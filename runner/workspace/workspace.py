@@ -24,7 +24,15 @@ from typing import TYPE_CHECKING, Any
 from runner.gate.criterion import ChangedFile, Harm
 from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side
 from runner.workspace.git.compare import TreeChanges, compare_trees
-from runner.workspace.git.entries import Entry, Overlay, put_few, read_entries, small_index, tree_of
+from runner.workspace.git.entries import (
+    Entry,
+    Overlay,
+    merged_tree,
+    put_few,
+    read_entries,
+    small_index,
+    tree_of,
+)
 from runner.workspace.git.look import ABSENT, Look, forced, look_at, write_tree
 from runner.workspace.git.lost_work import MadeByTasks, lost_work
 from runner.workspace.git.pointers import FileHashes, check_out, read_side
@@ -104,6 +112,25 @@ class Workspace:
         ComparisonError where the base is gone or damaged, or the disk cannot be read.
         """
         return await stoppable(lambda stopper: self._changes(base, stopper))
+
+    async def rebased(self, base: str, *, left: str, now: str, label: str) -> str:
+        """`base` with what changed between `left` and `now`; what differs in all three stays as it was in `base`.
+
+        It stays as it is where not all of them are git's, or git cannot merge them.
+        """
+        return await stoppable(lambda stopper: self._rebased((base, left, now), _ref_name(label), stopper))
+
+    def _rebased(self, bases: tuple[str, str, str], label: str, stopper: Stopper) -> str:
+        ours, start, theirs = (one.removeprefix("git:").partition("@")[0] for one in bases)
+        git = self._repository(stopper)
+        if git is None or not all(one.startswith("git:") for one in bases):
+            return bases[0]
+        try:
+            tree = merged_tree(git, start=start, ours=ours, theirs=theirs)
+            git.run("update-ref", f"refs/pm-orchestrator/{label}/{tree}", tree)
+        except GitError:
+            return bases[0]
+        return f"git:{tree}@{bases[2].partition('@')[2]}"
 
     async def lay_out(self, base: str, folder: Path, *, changed: Mapping[str, ChangedFile]) -> str:
         """Lay out `base` in the empty `folder`; `changed` differs on disk. Returns why not, empty if done.

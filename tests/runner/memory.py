@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from runner.core.evolve import fold
@@ -66,8 +66,11 @@ class World:
     async def enter(self, *, wait: bool) -> str:
         return ""
 
-    def leave(self) -> None:
+    def leave(self, *, done: bool) -> None:
         """Nothing is held."""
+
+    async def taken_up(self, bases: Iterable[str]) -> Mapping[str, str]:
+        return {}
 
     async def base_tests(self, base: str, *, limit_s: float | None) -> None:
         del base, limit_s

@@ -225,6 +225,50 @@ async def test_an_incomplete_task_keeps_its_worktree_and_a_resume_hands_over_all
     assert status(project) == {" M dirty.txt"}
 
 
+LINES = "".join(f"LINE_{number} = {number}\n" for number in range(12))
+
+
+@pytest.mark.parametrize("paused", ["waits", "stopped"])
+async def test_invariant_17_a_task_that_left_the_folder_does_not_take_what_others_changed_there_for_its_work(
+    project: Path, paused: str
+) -> None:
+    """It waits for the user, or was stopped while its agent worked; the other task changes the same file as well."""
+    write(project / "long.py", LINES)
+    first = {"long.py": LINES.replace("LINE_0 = 0", "LINE_0 = None  # TODO: implement"), "half.py": "HALF = 1\n"}
+    theirs = LINES.replace("LINE_11 = 11", "LINE_11 = 'theirs'")
+    last = {"long.py": theirs.replace("LINE_0 = 0", "LINE_0 = 'zero'")}
+    limits = {"max_iterations": 1, "on_limit": "ask"} if paused == "waits" else {}
+    asked = request(project, first, last, **limits)
+    script = Path(asked.executor.script or "")
+    whole = script.read_text()
+    if paused == "stopped":
+        script.write_text(
+            whole.replace('"output"', '"delay_ms": 60000, "output"').replace('"delay_ms": 60000, ', "", 1)
+        )
+    async with supervisor(project) as tasks:
+        mine = await tasks.submit(asked)
+        await begun(tasks, mine, '"iteration_index":1' if paused == "stopped" else "ITERATION_END")
+        if paused == "stopped":
+            await tasks.stop(mine)
+        await tasks.wait(mine)
+        changes = {"long.py": first["long.py"].replace("LINE_11 = 11", "LINE_11 = 'theirs'"), "b.py": "B = 'theirs'\n"}
+        other = await tasks.wait(await tasks.submit(request(project, changes)))
+        assert (other.isolation.where, [one.path for one in other.files]) == ("folder", ["b.py", "long.py"])
+    script.write_text(whole)
+    async with supervisor(project) as tasks:
+        if paused == "waits":
+            await tasks.respond(mine, "continue", max_iterations=2)
+        else:
+            await tasks.resume(mine)
+        outcome = await tasks.wait(mine)
+    assert (outcome.status, [one.path for one in outcome.files]) == ("COMPLETE", ["half.py", "long.py"])
+    assert (outcome.files[1].added, outcome.files[1].removed) == (1, 1)
+    undo_task(StateDir(project / ".pm-orchestrator"), mine)
+    assert (project / "long.py").read_text() == theirs
+    assert (project / "b.py").read_text() == "B = 'theirs'\n"
+    assert not list((project / ".pm-orchestrator/control").glob("left-*"))
+
+
 async def test_without_git_a_task_waits_for_its_turn_and_a_worktree_is_refused(tmp_path: Path) -> None:
     project = tmp_path / "plain"
     write(project / "a.py", "A = 1\n")

@@ -58,6 +58,24 @@ def exchange(git: Git, folders: Folders, entries: Mapping[bytes, Entry | None], 
     return written[-1].decode("ascii")
 
 
+def merged_tree(git: Git, *, start: str, ours: str, theirs: str) -> str:
+    """The tree that joins what `ours` and `theirs` changed since `start`; a path that does not merge is that of `ours`.
+
+    GitError: git is older than 2.38, or an object is missing.
+    """
+    first = git.commit_tree(start, message="start")
+    heads = [git.commit_tree(tree, first, message="side") for tree in (ours, theirs)]
+    out = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", *heads, ok_codes=(0, 1))
+    tree, *paths = [part for part in out.split(b"\0") if part]
+    if not paths:
+        return tree.decode()
+    listed_paths = [os.fsdecode(path) for path in paths]
+    lines = git.run("ls-tree", "-r", "-z", ours, "--", *listed_paths).split(b"\0")
+    known = {line.partition(b"\t")[2]: line.split(b" ") for line in lines if line}
+    entries = {path: Entry(known[path][0], known[path][2][: len(tree)]) if path in known else None for path in paths}
+    return exchange(git, read_folders(git, tree.decode(), paths), entries, length=len(tree))
+
+
 def tree_of(git: Git, entries: Mapping[bytes, Entry], *, length: int) -> str:
     """A tree of just these entries."""
     if not entries:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import io
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -40,7 +40,7 @@ from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
 from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
 from collector.tokens import ADMIN, Access, Right, Tokens, draw_token, hash_token
-from tracer.clock import new_id, now_epoch_ms
+from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
 
@@ -217,6 +217,7 @@ class Uploads:
         return blob._replace(data=None, storage_uri=self._blobs.get_uri(blob.blob_id))
 
 
+_BELIEVED_S: Final = 10.0
 _KNOWN_TRACES: Final = 10_000
 _OPEN_MAPS: Final = 64  # of at most 8 MB each; a trace whose map is gone goes on with hashes that cannot be checked
 _IN_LOOP: Final = 256 * 1024  # a batch below this is prepared in the event loop: a thread would cost more than it frees
@@ -241,7 +242,7 @@ class Collector:
         # An upload without a trace: text is redacted, and what cannot be waits for a trace that may have it.
         self._waiting = IntakeRules(store_raw_code=True, key=self._key, limits=settings.limits)
         self._uploads = Uploads(store, blobs, self._redactors)
-        self._known: OrderedDict[str, IntakeRules] = OrderedDict()
+        self._known: OrderedDict[str, tuple[IntakeRules, float]] = OrderedDict()
         self._maps: OrderedDict[str, TraceMap] = OrderedDict()
         self._together = Together(self._redactors)
         self._appending = 0
@@ -392,6 +393,22 @@ class Collector:
             raise _no_trace(trace_id)
         return await self.store.delete_trace(trace_id, now_epoch_ms())
 
+    async def erase(self, trace_id: str) -> bool:
+        """Delete a trace and everything that only it holds, now; False where it was deleted before."""
+        deleted = await self.delete(trace_id)
+        await self.remove_released()
+        return deleted
+
+    async def remove_released(self) -> None:
+        """Remove the contents that traces have just let go of."""
+        await collect_garbage(self.store, self.blobs, leftovers=False)
+        await self.store.scrub()
+
+    async def narrow(self, trace_id: str, metadata: dict[str, Any], *, released: Collection[str]) -> None:
+        """As `TraceStore.narrow_trace`; what comes to an open trace from now on goes by the new consent."""
+        await self.store.narrow_trace(trace_id, metadata, released=released)
+        self._known.pop(trace_id, None)
+
     async def collect_garbage(self, *, grace_ms: int | None = None) -> Garbage:
         """Remove blobs that no trace holds and nothing has touched for a day (or `grace_ms`)."""
         return await collect_garbage(self.store, self.blobs, grace_ms=grace_ms)
@@ -493,12 +510,12 @@ class Collector:
         return known
 
     async def _rules(self, trace_id: str) -> IntakeRules:
-        """The rules of a trace; they never change, so they are remembered."""
-        known = self._known.get(trace_id)
-        if known is None:
+        """The rules of a trace, remembered for a while: another server may have narrowed its consent."""
+        known, until = self._known.get(trace_id, (None, 0.0))
+        if known is None or monotonic() > until:
             row = await self.row(trace_id)
             known = IntakeRules.of(row.metadata, key=self._key, limits=self.settings.limits)
-            self._known[trace_id] = known
+            self._known[trace_id] = (known, monotonic() + _BELIEVED_S)
             if len(self._known) > _KNOWN_TRACES:
                 self._known.popitem(last=False)
         return known

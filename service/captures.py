@@ -18,14 +18,16 @@ from starlette.types import Receive, Scope
 
 from collector.collector import Collector, OpenBlob
 from collector.errors import ForbiddenError, IntakeError, TooLargeError
+from collector.final.consent import Flag, revocations, withdraw
 from collector.handover.sets import choose
 from collector.qa.pipeline import assign_profile
 from collector.tokens import ADMIN, Access
 from service.problems import responses
 from service.security import KNOWN, first_headers
 from service.state import ServiceState, state_of
-from tracer.capture.document import BlobRedaction, TraceDocument
+from tracer.capture.document import BlobRedaction, ConsentFlags, TraceDocument
 from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace, QaProfile
+from tracer.clock import now_epoch_ms
 from tracer.errors import RecordError
 
 _SCHEME: Final = "bearer "
@@ -190,6 +192,22 @@ class CheckAgain(BaseModel):
 
 
 _AS_BEFORE: Final = CheckAgain()
+
+
+class Withdrawal(BaseModel):
+    """What is no longer consented to."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"withdraw": ["store_terminal_output"]}]})
+
+    withdraw: list[Flag] = Field(min_length=1)
+
+
+class Revocations(BaseModel):
+    """The list that stands beside a set's manifest, as of now."""
+
+    revocations_version: Literal[1] = 1
+    made_at_ms: int
+    revocations: list[dict[str, Any]]
 
 
 class CheckMany(CheckAgain):
@@ -412,13 +430,37 @@ async def events(
     return Response(b'{"events":[' + listed + b"]," + told[1:], media_type="application/json")
 
 
+@router.post("/traces/{trace_id}/consent", responses=responses(401, 403, 404, 410, 422, 429, 503))
+async def withdraw_consent(request: Request, trace_id: TraceId, access: Someone, asked: Withdrawal) -> ConsentFlags:
+    """Take consent back: what it covered is removed now and leaves no more. What is consented to afterwards."""
+    await _collector(request).allow(access, "delete", trace_id)
+    left = await withdraw(_collector(request), trace_id, asked.withdraw)
+    return ConsentFlags(**{name: bool(value) for name, value in left.items()})
+
+
+@router.get("/revocations", responses=responses(401, 403, 429, 503))
+async def revoked(request: Request, access: Someone) -> Revocations:
+    """Traces that were deleted or whose consent was narrowed, for who has sets that hold them."""
+    await _collector(request).allow(access, "list")
+    if access.is_bound:
+        raise ForbiddenError("this token is held to some traces, and the list is of all")
+    found = await revocations(_collector(request).store)
+    return Revocations(made_at_ms=now_epoch_ms(), revocations=found)
+
+
 @router.delete(
     "/traces/{trace_id}", status_code=204, response_class=Response, responses=responses(401, 403, 404, 422, 429, 503)
 )
-async def delete(request: Request, trace_id: TraceId, access: Someone) -> Response:
+async def delete(
+    request: Request,
+    trace_id: TraceId,
+    access: Someone,
+    erase: Annotated[Literal["now"] | None, Query(description="answer when its contents are gone too")] = None,
+) -> Response:
     """Delete the trace on request; only its id and the time stay. Sending it again is harmless."""
     await _collector(request).allow(access, "delete", trace_id)
-    await _collector(request).delete(trace_id)
+    collector = _collector(request)
+    await (collector.erase(trace_id) if erase else collector.delete(trace_id))
     return Response(status_code=204)
 
 

@@ -199,9 +199,15 @@ class CollectorClient:
                 return
             after = following
 
-    async def delete(self, trace_id: str, *, key: str) -> None:
+    async def delete(self, trace_id: str, *, key: str, erase_now: bool = False) -> None:
         """DELETE /traces/{id}: all but its id and the time; harmless when repeated."""
-        await self._answer("DELETE", f"/traces/{trace_id}", key=key, body=b"", headers={}, doing="the deletion")
+        path = f"/traces/{trace_id}{'?erase=now' if erase_now else ''}"
+        await self._answer("DELETE", path, key=key, body=b"", headers={}, doing="the deletion")
+
+    async def withdraw(self, trace_id: str, flags: Sequence[str], *, key: str) -> dict[str, Any]:
+        """POST /traces/{id}/consent: what is consented to afterwards."""
+        path, body = f"/traces/{trace_id}/consent", orjson.dumps({"withdraw": list(flags)})
+        return await self._json("POST", path, key=key, body=body, doing="the withdrawal")
 
     async def put_blob(self, blob_id: str, path: Path, *, key: str) -> None:
         """PUT /blobs/{sha256}: the file's bytes."""

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import orjson
 
+from collector.final.consent import revocations
 from collector.final.qa_facts import fold_qa
 from collector.handover.environments import unpack
 from collector.handover.export import ExportFormat, export_pieces, fields_of, redaction_version, write_export
 from collector.handover.export_filter import parse_where
 from collector.handover.near_duplicates import NearDuplicate, Sketch, Sketching, near_duplicates
+from collector.handover.revoked import LIST, revocation_list
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
 from tracer.capture.document import TRACE_VERSION
@@ -328,6 +330,8 @@ async def _write(
     splits = {entry["trace_id"]: entry["split"] for entry in entries}
     await asyncio.to_thread(_put, folder / "near_duplicates.json", [_told(pair, splits) for pair in pairs])
     await asyncio.to_thread(_put, folder / "manifest.json", manifest)
+    revoked = revocation_list(await revocations(store), at_ms=0)
+    await asyncio.to_thread((folder / LIST).write_bytes, revoked)
     return manifest
 
 

@@ -165,8 +165,13 @@ class Garbage(NamedTuple):
     freed: int
 
 
-async def collect_garbage(store: TraceStore, blobs: CollectorBlobs, *, grace_ms: int | None = None) -> Garbage:
-    """Remove blobs that no trace holds and nothing touched for `grace_ms`, 100 at a time; a crash leaves only bytes."""
+async def collect_garbage(
+    store: TraceStore, blobs: CollectorBlobs, *, grace_ms: int | None = None, leftovers: bool = True
+) -> Garbage:
+    """Remove blobs that no trace holds and nothing touched for `grace_ms`, 100 at a time; a crash leaves only bytes.
+
+    Those of a deleted trace wait for nothing. Without `leftovers` no files are looked for that have no row.
+    """
     before_ms = now_epoch_ms() - (GRACE_MS if grace_ms is None else grace_ms)
     removed = freed = 0
     while True:
@@ -178,11 +183,11 @@ async def collect_garbage(store: TraceStore, blobs: CollectorBlobs, *, grace_ms:
         removed += len(rows)
         if len(rows) < _GARBAGE_BATCH:
             break
-    leftovers = [info.blob_id async for info in blobs.stored() if info.put_ms < before_ms]
+    nobodys = [info.blob_id async for info in blobs.stored() if info.put_ms < before_ms] if leftovers else []
     left = 0
-    for start in range(0, len(leftovers), _GARBAGE_BATCH):
+    for start in range(0, len(nobodys), _GARBAGE_BATCH):
         async with store.blob_gate(exclusive=True):
-            batch = leftovers[start : start + _GARBAGE_BATCH]
+            batch = nobodys[start : start + _GARBAGE_BATCH]
             nameless = [blob_id for blob_id in batch if await store.get_blob_row(blob_id) is None]
             freed += await blobs.delete(nameless)
             left += len(nameless)

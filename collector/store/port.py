@@ -196,7 +196,18 @@ class TraceStore(Protocol):
         ...
 
     async def delete_trace(self, trace_id: str, at_ms: int) -> bool:
-        """Remove everything of the trace but a tombstone; its blobs become garbage. False: it was deleted before."""
+        """Remove everything of the trace but a tombstone; its blobs become garbage at once.
+
+        False: it was deleted before.
+        """
+        ...
+
+    async def narrow_trace(self, trace_id: str, metadata: dict[str, Any], *, released: Collection[str]) -> None:
+        """Put narrower metadata in the place of a trace's own and take these blobs from it; they become garbage."""
+        ...
+
+    async def scrub(self) -> None:
+        """Bring what was removed out of the database's own log too, where it is the store's to do."""
         ...
 
     async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:

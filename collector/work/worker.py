@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -165,6 +165,7 @@ class EmbeddedWorker:
 
 
 _RECONCILE_S: Final = 60.0
+_COLLECT_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,13 +358,30 @@ async def collector_with_worker(
                 parallel=int(settings.get("worker.parallel")),
                 due=collector.due,
             )
-            task = asyncio.create_task(worker.run(), name="embedded worker")
-            try:
+            async with _beside(worker.run()), _beside(keep_collecting(collector)):
                 yield collector
-            finally:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Have this work done while the block runs."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def keep_collecting(collector: Collector, *, every_s: float = _COLLECT_S) -> None:
+    """Remove what no trace holds, again and again, until cancelled: contents of deleted traces too."""
+    while True:
+        try:
+            await collector.collect_garbage()
+        except PmError:
+            _LOG.exception("contents that no capture holds cannot be removed")
+        await asyncio.sleep(every_s)
 
 
 async def work_from_queue(
@@ -385,5 +403,6 @@ async def work_from_queue(
     async with (
         open_collector(state_dir, settings, environ=environ) as collector,
         quality_checks(collector, settings, environ, pace=pace, state_dir=state_dir) as checks,
+        _beside(keep_collecting(collector)),
     ):
         await run_queue_worker(dsn, store=collector.store, checks=checks, stop=stop, limits=limits)

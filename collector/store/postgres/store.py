@@ -203,6 +203,12 @@ class PostgresStore:
         await self._purge(trace_id)
         return deleted
 
+    async def narrow_trace(self, trace_id: str, metadata: dict[str, Any], *, released: Collection[str]) -> None:
+        await self._write(lambda c: write.narrow(c, trace_id, metadata, released))
+
+    async def scrub(self) -> None:
+        """Nothing: its log and its backups are the operator's."""
+
     async def _purge(self, trace_id: str) -> None:
         while await self._write(lambda c: write.purge_slice(c, trace_id)):
             pass

@@ -6,7 +6,7 @@ ring. Batches travel as arrays, one statement each, pipelined.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, LiteralString, TypeAlias
 
 import orjson
@@ -347,6 +347,25 @@ async def delete(connection: Connection, trace_id: str, at_ms: int) -> bool:
     return True
 
 
+async def _release(connection: Connection, trace_id: str, ids: Sequence[str]) -> None:
+    """Take blobs from the trace; those that no other holds are collected at once, whenever they were touched."""
+    gone = await connection.execute(
+        "DELETE FROM trace_blobs WHERE trace_id = %s AND blob_id = ANY (%s) RETURNING blob_id", (trace_id, list(ids))
+    )
+    released = [row[0] for row in await gone.fetchall()]
+    await _let_go(connection, released)
+    await connection.execute("UPDATE blobs SET touched_ms = 0 WHERE blob_id = ANY (%s) AND held_by = 0", (released,))
+
+
+async def narrow(connection: Connection, trace_id: str, metadata: Mapping[str, Any], released: Collection[str]) -> None:
+    await _check_there(connection, trace_id)
+    await connection.execute("UPDATE traces SET metadata_json = %s WHERE trace_id = %s", (_json(metadata), trace_id))
+    await _release(connection, trace_id, list(released))
+    await connection.execute(
+        "DELETE FROM blob_aliases WHERE trace_id = %s AND blob_id = ANY (%s)", (trace_id, list(released))
+    )
+
+
 async def purge_slice(connection: Connection, trace_id: str) -> bool:
     """Remove a part of a deleted trace's events and blobs, small enough to hold nobody up; whether more is left."""
     events = await connection.execute(
@@ -355,13 +374,10 @@ async def purge_slice(connection: Connection, trace_id: str) -> bool:
     )
     if events.rowcount == _PURGE:
         return True
-    gone = await connection.execute(
-        "DELETE FROM trace_blobs WHERE trace_id = %s AND blob_id IN"
-        " (SELECT blob_id FROM trace_blobs WHERE trace_id = %s LIMIT %s) RETURNING blob_id",
-        (trace_id, trace_id, _PURGE),
-    )
-    await _let_go(connection, [row[0] for row in await gone.fetchall()])
-    if gone.rowcount == _PURGE:
+    held = await connection.execute("SELECT blob_id FROM trace_blobs WHERE trace_id = %s LIMIT %s", (trace_id, _PURGE))
+    ids = [row[0] for row in await held.fetchall()]
+    await _release(connection, trace_id, ids)
+    if len(ids) == _PURGE:
         return True
     await connection.execute("DELETE FROM purges WHERE trace_id = %s", (trace_id,))
     return False

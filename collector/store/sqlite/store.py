@@ -218,6 +218,12 @@ class SqliteStore:
         await self._purge(trace_id)
         return deleted
 
+    async def narrow_trace(self, trace_id: str, metadata: dict[str, Any], *, released: Collection[str]) -> None:
+        await self._writer.write(lambda c: write.narrow(c, trace_id, metadata, released))
+
+    async def scrub(self) -> None:
+        await self._long(lambda c: c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
+
     async def _purge(self, trace_id: str) -> None:
         while await self._writer.write(lambda c: remove.purge_slice(c, trace_id)):
             pass

@@ -7,7 +7,7 @@ has written anything. Appends of a group share their statements; a refused one l
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -421,6 +421,30 @@ def delete(connection: sqlite3.Connection, trace_id: str, at_ms: int) -> bool:
     return True
 
 
+def _release(connection: sqlite3.Connection, trace_id: str, numbers: Sequence[int]) -> None:
+    """Take blobs from the trace; those that no other holds are collected at once, whenever they were touched."""
+    connection.executemany(
+        "DELETE FROM trace_blobs WHERE trace_id = ? AND number = ?", [(trace_id, number) for number in numbers]
+    )
+    let_go(connection, numbers)
+    connection.executemany(
+        "UPDATE blobs SET touched_ms = 0 WHERE number = ? AND held_by = 0", [(number,) for number in numbers]
+    )
+
+
+def narrow(
+    connection: sqlite3.Connection, trace_id: str, metadata: Mapping[str, Any], released: Collection[str]
+) -> None:
+    _check_there(connection, trace_id)
+    connection.execute("UPDATE traces SET metadata_json = ? WHERE trace_id = ?", (_json(metadata), trace_id))
+    for blob_id in released:
+        found = find_blob(connection, blob_id)
+        owned = "SELECT 1 FROM trace_blobs WHERE trace_id = ? AND number = ?"
+        if found is not None and connection.execute(owned, (trace_id, found.number)).fetchone():
+            _release(connection, trace_id, [found.number])
+        connection.execute("DELETE FROM blob_aliases WHERE trace_id = ? AND blob_id = ?", (trace_id, blob_id))
+
+
 def purge_slice(connection: sqlite3.Connection, trace_id: str) -> bool:
     """Remove a part of a deleted trace's events and blobs, small enough to hold nobody up; whether more is left."""
     gone = connection.execute(
@@ -430,10 +454,7 @@ def purge_slice(connection: sqlite3.Connection, trace_id: str) -> bool:
         return True
     held = connection.execute("SELECT number FROM trace_blobs WHERE trace_id = ? LIMIT ?", (trace_id, _PURGE))
     numbers = [number for (number,) in held]
-    connection.executemany(
-        "DELETE FROM trace_blobs WHERE trace_id = ? AND number = ?", [(trace_id, number) for number in numbers]
-    )
-    let_go(connection, numbers)
+    _release(connection, trace_id, numbers)
     if len(numbers) == _PURGE:
         return True
     connection.execute("DELETE FROM purges WHERE trace_id = ?", (trace_id,))

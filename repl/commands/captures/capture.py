@@ -254,11 +254,29 @@ async def delete(context: Context, arguments: Namespace) -> int:
             raise UsageError("deleting a capture needs a yes", why="it cannot be taken back", next_step="--yes")
         if not ask_yes(context, f"Delete {short} at {client.address}?", default=False):
             raise UsageError("nothing was deleted")
-        await client.delete(trace_id, key=client.token or (spool.ingest_key if spool is not None else ""))
+        key = client.token or (spool.ingest_key if spool is not None else "")
+        await client.delete(trace_id, key=key, erase_now=arguments.erase_now)
     context.output.line(f"deleted {short} at {client.address}: its id and the time of this stay")
     if spool is not None:
         context.output.note(f"pm record discard {short} deletes what is here")
     context.output.result("capture delete", {"trace_id": trace_id})
+    return 0
+
+
+async def withdraw(context: Context, arguments: Namespace) -> int:
+    from collector.final.consent import FLAGS  # the store: 100 ms
+
+    spool, trace_id = _local(context, arguments.trace)
+    names = [name.strip() for name in (arguments.consent or ",".join(FLAGS)).split(",")]
+    unknown = next((name for name in names if name not in FLAGS), None)
+    if unknown is not None:
+        raise UsageError(f"no consent is called {unknown!r}", next_step=f"of {', '.join(FLAGS)}")
+    async with client_for(context, arguments, spool=spool) as client:
+        key = client.token or (spool.ingest_key if spool is not None else "")
+        left = await client.withdraw(trace_id, [FLAGS[name] for name in names], key=key)
+    kept = [name for name, flag in FLAGS.items() if left.get(flag)]
+    context.output.line(f"withdrawn at {client.address}; consent now: {', '.join(kept) or 'none'}")
+    context.output.result("capture withdraw", {"trace_id": trace_id, "consent": left})
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from repl.commands.captures.collector import find_row, opened_collector
 from repl.present.text import count_text, one_line
 from repl.version import VERSION
+from tracer.clock import now_epoch_ms
 from tracer.durable import output_file
 from tracer.errors import RecordError, UsageError
 
@@ -33,6 +34,37 @@ async def export(context: Context, arguments: Namespace) -> int:
     if arguments.trace is None:
         raise UsageError("which trace?", next_step="pm capture export TRACE --format atif, or a set: -o FOLDER")
     return await _one(context, arguments)
+
+
+async def revoked(context: Context, arguments: Namespace) -> int:
+    from collector.final.consent import revocations
+    from collector.handover.revoked import revocation_list
+
+    async with opened_collector(context) as collector:
+        found = await revocations(collector.store)
+    if arguments.output:
+        with output_file(context.folder / Path(arguments.output).expanduser()) as file:
+            file.write(revocation_list(found, at_ms=now_epoch_ms()))
+    for each in found:
+        context.output.line(f"{each['trace_id']}  {each['what']}  {', '.join(each.get('flags', ()))}".rstrip())
+    context.output.result("capture revocations", {"revocations": found})
+    return 0
+
+
+def check(context: Context, arguments: Namespace) -> int:
+    from collector.handover.revoked import LIST, check_set
+
+    folder = context.folder / Path(arguments.folder).expanduser()
+    given = arguments.revocations
+    found = check_set(folder, context.folder / Path(given).expanduser() if given else folder / LIST)
+    for each in found["revoked"]:
+        context.output.line(f"revoked: {each['trace_id']} ({each['what']}), row {each['row']} of {each['shard']}")
+    for path in found["changed"]:
+        context.output.line(f"not as the manifest says: {one_line(path)}")
+    if not found["revoked"] and not found["changed"]:
+        context.output.line(f"{count_text(found['traces'], 'trace')}, none of them revoked")
+    context.output.result("capture check-set", found)
+    return 1 if found["revoked"] or found["changed"] else 0
 
 
 def _fields(context: Context) -> int:

@@ -163,9 +163,31 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture delete", "capture", "delete a capture at its collector, on request",
         "repl.commands.captures.capture:delete", "pm capture delete 3f9a1c02",
-        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),), flags=_SERVER,
+        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
+        flags=(Flag("--erase-now", "answer when its contents are gone too, not within the hour"), *_SERVER),
         exits=(2, 3, 4, 5, 7, 8),
         description="Only its id and the time stay there. What is on this machine stays: see pm record discard.",
+    ),
+    Command(
+        "capture withdraw", "capture", "take consent back for a capture that was sent",
+        "repl.commands.captures.capture:withdraw", "pm capture withdraw 3f9a1c02 --consent output,judge",
+        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
+        flags=(Flag("--consent", "of code,output,judge: what is no longer agreed to (else all)", "LIST"), *_SERVER),
+        exits=(3, 4, 5, 7, 8),
+        description="What it covered is removed at the collector now, and is in no later export.",
+    ),
+    Command(
+        "capture revocations", "capture", "list the captures that were deleted or whose consent was narrowed",
+        "repl.commands.captures.export:revoked", "pm capture revocations -o revocations.json",
+        flags=(Flag("--output", "write the list here, for who has sets", "FILE", "-o", values="file"),),
+        exits=(3, 5, 8), surfaces=("cli",),
+    ),
+    Command(
+        "capture check-set", "capture", "find what of an exported set was revoked since",
+        "repl.commands.captures.export:check", "pm capture check-set set-1 --revocations revocations.json",
+        arguments=(Argument("folder", "the set's folder", values="folder"),),
+        flags=(Flag("--revocations", "a newer list than the one in the set", "FILE", values="file"),),
+        exits=(1, 2), surfaces=("cli",), description="Exit 1: rows are revoked, or a shard was changed.",
     ),
     Command(
         "capture list", "capture", "list the captures of this project", "repl.commands.captures.capture:list_",

@@ -54,11 +54,11 @@ def test_a_token_made_on_the_command_line_opens_the_service_until_it_is_revoked(
 
 
 ANSWERS = {
-    # role: create, list, read, events, blob, check again, delete, on its own developer's trace
-    "contributor": (201, 200, 200, 200, 404, 403, 204),
-    "reviewer": (403, 200, 200, 200, 404, 409, 403),
-    "exporter": (403, 200, 200, 200, 404, 403, 403),
-    "operator": (201, 200, 200, 200, 404, 409, 204),
+    # role: create, list, read, events, blob, check again, withdraw, delete, on its own developer's trace
+    "contributor": (201, 200, 200, 200, 404, 403, 200, 204),
+    "reviewer": (403, 200, 200, 200, 404, 409, 403, 403),
+    "exporter": (403, 200, 200, 200, 404, 403, 403, 403),
+    "operator": (201, 200, 200, 200, 404, 409, 200, 204),
 }
 
 
@@ -86,16 +86,20 @@ def test_each_role_may_do_what_it_is_for_and_nothing_else(project: Path, capsys:
                     asked("GET", f"/traces/{trace_id}/events"),
                     asked("GET", f"/blobs/{blob}?trace={trace_id}"),
                     asked("POST", f"/traces/{trace_id}/qa"),
-                    asked("DELETE", f"/traces/{trace_id}"),
+                    asked("POST", f"/traces/{trace_id}/consent", json={"withdraw": ["allow_llm_judge"]}),
+                    asked("DELETE", f"/traces/{trace_id}?erase=now"),
                 )
 
             assert (role, each(own, "dev-1")) == (role, wanted)
-            assert (role, each(other.trace_id, "dev-2")) == (role, (403, 200, 403, 403, 403, 403, 403))
+            assert (role, each(other.trace_id, "dev-2")) == (role, (403, 200, 403, 403, 403, 403, 403, 403))
             assert asked("GET", f"/blobs/{blob}") == 403, "of which trace?"
+            assert asked("GET", "/revocations") == 403, "of all developers?"
             assert asked("GET", "/tasks") == 401
             headers = {"authorization": f"Bearer {made['token']}"}
             seen = served.client.get("/traces", headers=headers).json()["traces"]
             assert {row["developer"]["developer_id"] for row in seen} <= {"dev-1"}
+        revoked = {each["trace_id"] for each in served.client.get("/revocations").json()["revocations"]}
+        assert len(revoked) == 2, "what a contributor and an operator deleted"
         rows = said(capsys, "admin", "audit", "--limit", "500")["audit"]
         assert {(row["role"], row["action"]) for row in rows} >= {("contributor", "delete"), ("reviewer", "read")}
     assert main(["admin", "tokens", "new", "--role", "contributor"]) == 2

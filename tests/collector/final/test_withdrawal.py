@@ -1,0 +1,117 @@
+"""Consent that is taken back and traces that are erased: their contents are gone at once, and from later sets."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.collector import Collector
+from collector.errors import DeletedError
+from collector.final.consent import FLAGS, revocations, withdraw
+from collector.handover.revoked import LIST, check_set, revocation_list
+from collector.handover.sets import SetRequest, export_set
+from collector.qa.pipeline import run_qa
+from tests.collector.final.collecting import a_collector, collect
+from tests.collector.final.sessions import Session, bug_fix
+from tests.collector.qa.rigs import quick_settings
+from tracer.errors import UsageError
+from tracer.redaction.engine import build_redactor
+
+PRINTED = b"the printed word 4711"
+BUNDLED = random.Random(1).randbytes(100_000)  # too long for the database
+
+
+@pytest.fixture
+async def collector(tmp_path: Path) -> Any:
+    async with a_collector(tmp_path / "state") as opened:
+        yield opened
+
+
+def a_session(folder: Path, name: str = "one") -> Session:
+    session = Session(folder / name, name).begin({"a.py": b"x = 1\n", "big.txt": BUNDLED})
+    session.think("It was the number", "hypothesis")
+    session.command("pytest", PRINTED)
+    session.edit("a.py", b"x = 2\n")
+    return session
+
+
+def bytes_below(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+async def exported(collector: Collector, target: Path) -> dict[str, Any]:
+    redactor = build_redactor(
+        state_dir=target.parent / "audit", environ={}, host="", persons=[], rewrite_paths=True, truncate=False
+    )
+    await export_set(
+        SetRequest(where="", form="chat"),
+        store=collector.store, contents=collector.contents, redactor=redactor, target=target,
+    )  # fmt: skip
+    return json.loads((target / "manifest.json").read_bytes())
+
+
+async def test_an_erased_trace_leaves_no_byte_and_only_its_own_go(tmp_path: Path, collector: Collector) -> None:
+    gone = await collect(collector, a_session(tmp_path, "one"))
+    kept = await collect(collector, bug_fix(tmp_path / "two"))
+    before = len(await collector.store.blob_rows(kept))
+    assert await collector.erase(gone)
+    with pytest.raises(DeletedError):
+        await collector.row(gone)
+    assert PRINTED not in bytes_below(tmp_path / "state")
+    assert not [info async for info in collector.blobs.stored()], "the bundle lay outside the database"
+    for row in await collector.store.blob_rows(kept):
+        await collector.contents.read(row.blob_id)
+    assert len(await collector.store.blob_rows(kept)) == before
+    assert not await collector.erase(gone)
+
+
+async def test_what_consent_covered_goes_with_it_and_is_in_no_later_set(tmp_path: Path, collector: Collector) -> None:
+    trace_id = await collect(collector, a_session(tmp_path))
+    settings = quick_settings(tmp_path)
+    await run_qa(trace_id, collector=collector, settings=settings, judge=None)
+    first = await exported(collector, tmp_path / "first")
+    document = (await collector.row(trace_id)).final_blob_id
+    assert PRINTED in bytes_below(tmp_path / "first")
+    left = await withdraw(collector, trace_id, [FLAGS["output"], FLAGS["code"]])
+    assert left == {"store_raw_code": False, "store_terminal_output": False, "allow_llm_judge": True}
+    assert PRINTED not in bytes_below(tmp_path / "state")
+    assert len(bytes_below(tmp_path / "state" / ".pm-orchestrator" / "collector-blobs")) < len(BUNDLED)
+    row = await collector.row(trace_id)
+    assert row.final_blob_id not in {None, document}
+    assert row.metadata["repo"]["bundle_blob_id"] is None
+    second = await exported(collector, tmp_path / "second")
+    assert PRINTED not in bytes_below(tmp_path / "second")
+    assert b"It was the number" in bytes_below(tmp_path / "second")
+    assert first["consent"]["store_terminal_output"] == 1
+    assert second["consent"]["store_terminal_output"] == 0
+    listed = tmp_path / "revocations.json"
+    listed.write_bytes(revocation_list(await revocations(collector.store), at_ms=5))
+    assert [each["trace_id"] for each in check_set(tmp_path / "first", listed)["revoked"]] == [trace_id]
+    assert check_set(tmp_path / "first", tmp_path / "first" / LIST)["revoked"] == []
+    assert check_set(tmp_path / "second", listed)["revoked"] == [], "it was made of what is left"
+    assert await withdraw(collector, trace_id, [FLAGS["output"]]) == left
+
+
+async def test_a_raw_trace_without_consent_to_code_is_deleted(tmp_path: Path, collector: Collector) -> None:
+    session = a_session(tmp_path)
+    session.store = "raw"
+    trace_id = await collect(collector, session)
+    assert not any((await withdraw(collector, trace_id, [FLAGS["code"]])).values())
+    (listed,) = await revocations(collector.store)
+    assert (listed["trace_id"], listed["what"]) == (trace_id, "deleted")
+    assert PRINTED not in bytes_below(tmp_path / "state")
+
+
+async def test_a_set_that_was_changed_or_is_none_is_told(tmp_path: Path, collector: Collector) -> None:
+    await collect(collector, a_session(tmp_path))
+    manifest = await exported(collector, tmp_path / "set")
+    path = manifest["shards"][0]["path"]
+    with (tmp_path / "set" / path).open("ab") as file:
+        file.write(b"{}\n")
+    assert check_set(tmp_path / "set", tmp_path / "set" / LIST)["changed"] == [path]
+    with pytest.raises(UsageError, match="cannot be read"):
+        check_set(tmp_path, tmp_path / "set" / LIST)

@@ -218,12 +218,6 @@ class CheckMany(CheckAgain):
     where: str
 
 
-class CheckedMany(BaseModel):
-    """The traces whose checks are due now."""
-
-    trace_ids: list[str]
-
-
 class TracePage(BaseModel):
     """A page of traces, newest first; `next` is the cursor of the following page, null on the last one."""
 
@@ -475,8 +469,8 @@ async def check_again(
 
 
 @router.post("/traces/qa", status_code=202, responses=responses(401, 403, 422, 429, 503))
-async def check_many(request: Request, access: Someone, asked: CheckMany) -> CheckedMany:
-    """Run the checks of every finalized trace again that fulfils a condition and that the token opens."""
+async def check_many(request: Request, access: Someone, asked: CheckMany) -> dict[str, list[str]]:
+    """Run the checks again of every finalized trace that fulfils a condition and that the token opens: `trace_ids`."""
     await _collector(request).allow(access, "list")
     store = _collector(request).store
     chosen, _ = await choose(asked.where, store)
@@ -484,7 +478,7 @@ async def check_many(request: Request, access: Someone, asked: CheckMany) -> Che
     for row in opened:
         await _collector(request).allow(access, "check", row.trace_id)
         await _checked(request, row.trace_id, access, asked)
-    return CheckedMany(trace_ids=[row.trace_id for row in opened])
+    return {"trace_ids": [row.trace_id for row in opened]}
 
 
 async def _checked(request: Request, trace_id: str, access: Access, asked: CheckAgain) -> str:

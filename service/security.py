@@ -36,7 +36,7 @@ _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/static/pm.css"})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _MIN_TOKEN: Final = 20
 # The collector's calls bring tokens of their own, are limited by what waits, and may be larger than other bodies.
-_OWN: Final = ("/traces", "/blobs")
+_OWN: Final = ("/traces", "/blobs", "/revocations")
 _HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

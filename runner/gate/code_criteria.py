@@ -84,6 +84,7 @@ def _finding(criterion: str, evidence: Evidence) -> Finding:
     kept = _last
     if kept is None or kept[0] is not evidence:
         kept = _last = (evidence, [*_review_answer(evidence), *_review_files(evidence)])
+        open_source.cache_clear()
     return finding_of(place for name, place in kept[1] if name == criterion)
 
 
@@ -255,9 +256,9 @@ def _hits(source: Source, lines: FileLines | None = None) -> Iterator[Hit]:
         return
     subject = bool(MARK_BYTES.search(source.text)) and _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
     span = source.span_of(lines.added) if lines is not None else None
-    if span is not None and (MARK_BYTES.search(source.text, 0, span[0]) or MARK_BYTES.search(source.text, span[1])):
-        span = None  # old marks are counted, wherever they stand
-    for comment in comments_of(source, span):
+    # Old marks are counted, wherever they stand.
+    marks = span is not None and any(MARK_BYTES.search(source.text, *part) for part in ((0, span[0]), (span[1],)))
+    for comment in comments_of(source, span, marks=marks):
         old = lines is not None and not lines.touches(comment.lines[0][0], comment.lines[-1][0])
         yield from read_comment(comment, mentions_marks=subject, marks_only=old)
 

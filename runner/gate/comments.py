@@ -77,11 +77,14 @@ def clean(line: str) -> str:
 _WARNING = later(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", re.MULTILINE)
 
 
-def comments_of(source: Source, span: Span | None = None) -> list[Comment]:
-    """The comments of `source` that meet `span`, in order; by its tree, or by the scanner where there is none."""
+def comments_of(source: Source, span: Span | None = None, *, marks: bool = False) -> list[Comment]:
+    """The comments of `source` that meet `span`, in order; by its tree, or by the scanner where there is none.
+
+    `marks`: those outside of it that hold a mark, too.
+    """
     runs: list[list[_Spot]] = []
     below = False  # whether the next line of a comment may belong to the last run
-    for spot in sorted(_spans(source, span), key=lambda spot: spot[0]):
+    for spot in sorted(_spans(source, None if marks else span), key=lambda spot: spot[0]):
         start, end, _, doc = spot
         alone = doc or b"\n" in source.text[start:end].rstrip(b"\n") or not source.starts_line(start)
         if below and not alone and _joins(source, runs[-1][-1], start):
@@ -89,7 +92,13 @@ def comments_of(source: Source, span: Span | None = None) -> list[Comment]:
         else:
             runs.append([spot])
         below = not alone
-    return [_comment(source, run) for run in runs]
+    wanted = span if marks else None
+    return [_comment(source, run) for run in runs if wanted is None or _is_wanted(source, run, wanted)]
+
+
+def _is_wanted(source: Source, run: list[_Spot], span: Span) -> bool:
+    start, end = run[0][0], run[-1][1]
+    return (start < span[1] and span[0] < end) or MARK_BYTES.search(source.text, start, end) is not None
 
 
 _Spot = tuple[int, int, tree_sitter.Node | None, bool]
@@ -164,7 +173,7 @@ _DOCSTRINGS = (
 
 def read_comment(comment: Comment, *, mentions_marks: bool = False, marks_only: bool = False) -> list[Hit]:
     """What in `comment` stands for missing work. `mentions_marks` is for code whose own subject is such marks."""
-    if marks_only and _ANY_MARK.search(comment.text) is None:
+    if marks_only and not any(_ANY_MARK.search(raw) for _, raw in comment.lines):
         return []
     voice = _voice(comment)
     hits = [hit for number, text, raw in voice if (hit := _mark(number, text, raw, mentions_marks=mentions_marks))]

@@ -56,17 +56,41 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a name. `statements` are those of its body without docstring and comments."""
+    """A function, with a name mostly. Of most functions of a file no more is asked than where they stand."""
 
     source: Source
     node: tree_sitter.Node
     name: str
-    owner: str
-    owner_node: tree_sitter.Node | None
     body: tree_sitter.Node | None
-    statements: tuple[tree_sitter.Node, ...]
-    documented: bool
-    comments: bytes
+
+    @cached_property
+    def owner_node(self) -> tree_sitter.Node | None:
+        """The class that it stands in."""
+        return _owner(self.source, self.node)
+
+    @cached_property
+    def owner(self) -> str:
+        """The name of the class that it belongs to, empty where there is none."""
+        return owner_of(self.source, self.node)
+
+    @cached_property
+    def _parts(self) -> tuple[list[tree_sitter.Node], bool, bytes]:
+        return _statements(self.body if self.body is not None or self.name else self.node)
+
+    @property
+    def statements(self) -> list[tree_sitter.Node]:
+        """Those of its body, without docstring and comments."""
+        return self._parts[0]
+
+    @property
+    def documented(self) -> bool:
+        """Whether a docstring stands before them."""
+        return self._parts[1]
+
+    @property
+    def comments(self) -> bytes:
+        """The text of its comments."""
+        return self._parts[2]
 
     @property
     def key(self) -> str:
@@ -208,19 +232,7 @@ def _of(source: Source, node: tree_sitter.Node, name: str) -> Function | None:
     body = node.child_by_field_name("body") or next((child for child in node.children if child.type in BODIES), None)
     if body is None and name and source.language.name != "ruby":
         return None
-    owner = _owner(source, node)
-    statements, documented, comments = _statements(body if body is not None or name else node)
-    return Function(
-        source=source,
-        node=node,
-        name=name,
-        owner=owner_of(source, node),
-        owner_node=owner,
-        body=body,
-        statements=tuple(statements),
-        documented=documented,
-        comments=comments,
-    )
+    return Function(source=source, node=node, name=name, body=body)
 
 
 def _owner(source: Source, node: tree_sitter.Node) -> tree_sitter.Node | None:

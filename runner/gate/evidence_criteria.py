@@ -156,13 +156,16 @@ def moved_goalposts(evidence: Evidence, kind: CommandKind) -> list[Place]:
 
 
 def _tests(evidence: Evidence) -> Iterator[Place]:
-    kept = {name for file in evidence.files if file.after is not None for name in tests_in(_text(file.after))}
+    @cache
+    def kept() -> set[str]:
+        return {name for file in evidence.files if file.after is not None for name in tests_in(_text(file.after))}
+
     for file in evidence.files:
         if file.before is None or not is_test_file(file.path) or file.before == file.after:
             continue
         before = tests_in(_text(file.before))
         after = tests_in(_text(file.after)) if file.after is not None else {}
-        gone = [test for test in before if test not in kept]
+        gone = [test for test in before if test not in after and test not in kept()]
         if file.after is None and (gone or not before):
             yield _place(file.path, "test file deleted" + (f" ({', '.join(gone[:5])})" if gone else ""))
             continue

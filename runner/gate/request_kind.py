@@ -77,8 +77,8 @@ def only_asks(request: str) -> bool:
         return False
     text = _QUOTED.sub("x", _FENCED.sub("\n", request)).replace("’", "'").lower()
     sentences = [one for one in _SENTENCE.split(_BULLET.sub("", text)) if any(map(str.isalnum, one))]
-    told = [one for one in sentences if all(words.clauses(one) for words in _languages())]
-    return 0 < len(text) <= _MOST_PROSE and bool(told) and all(map(_asks, told))
+    told = map(_asks, (one for one in sentences if all(words.clauses(one) for words in _languages())))
+    return 0 < len(text) <= _MOST_PROSE and next(told, False) and all(told)
 
 
 def _asks(sentence: str) -> bool:

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import tree_sitter
 
@@ -156,6 +156,9 @@ class Source:
         """All nodes of `types`, in the order of the text, that meet `span`; a type may be a pattern with `@node`."""
         if self.tree is None or not types:
             return []
+        declared = (*self.language.functions, *self.language.classes)
+        if span is None and types == self.language.functions != declared:  # who asks for these asks for all, too
+            return [node for node in self.nodes(declared) if node.type in types]
         if (types, span) not in self._found:
             cursor = tree_sitter.QueryCursor(_query(self.language, types))
             if span is not None:
@@ -200,8 +203,12 @@ def is_generated(path: str, text: bytes) -> bool:
     return False
 
 
+@lru_cache(maxsize=32)
 def open_source(path: str, text: bytes, language: Language | None = None) -> Source | None:
-    """The source of `text`, parsed where its language has a grammar; None for binary files and unknown languages."""
+    """The source of `text`, parsed where its language has a grammar; None for binary files and unknown languages.
+
+    One review asks for the same text a few times; it empties the cache when it is done.
+    """
     if is_binary(text):
         return None
     found = language or by_path(path, text[:_HEAD])

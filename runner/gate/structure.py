@@ -106,7 +106,8 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
     before = _by_key(
         one for one in file.old_functions if not file.lines.removed.isdisjoint(range(one.lines[0], one.lines[1] + 1))
     )
-    after = _by_key(file.functions)
+    names = {one.name for olds in before.values() for one in olds}
+    after = _by_key(one for one in file.functions if one.name in names)
     for key, olds in before.items():
         news = after.get(key, [])
         for old, new in zip(olds, news, strict=True) if len(olds) == len(news) else ():
@@ -144,7 +145,8 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
     source, lines = file.source, file.lines
     if is_test_double(source.path) or source.path.endswith((".pyi", ".d.ts")):
         return
-    stood = _by_key(file.old_functions)
+    names = {function.name for function in file.touched}
+    stood = _by_key(one for one in file.old_functions if one.name in names)
     for function in file.touched:
         if not (function.is_trivial and lines.touches(*function.lines)) or function.key in stood:
             continue

@@ -397,7 +397,7 @@ def foreign_in(path: str, text: bytes, *, old: bytes | None, source: Source | No
 
 def _conflict(text: bytes, source: Source | None, *, prose: bool) -> Fault | None:
     """The three markers of a merge conflict, in their order, where the language takes them for code."""
-    start = _CONFLICT[0].search(text)
+    start = _CONFLICT[0].search(text) if b"<<<<<<<" in text else None
     middle = _CONFLICT[1].search(text, start.end()) if start else None
     end = _CONFLICT[2].search(text, middle.end()) if middle else None
     if start is None or end is None:

@@ -36,6 +36,7 @@ from repl.history import History, HistorySearch
 from repl.line.completer import LineCompleter, ProjectFiles
 from repl.notify import Notifier, reports
 from repl.permissions import choices_text
+from repl.present.blocks import Block
 from repl.present.feed import Feed
 from repl.present.live import stream_lines
 from repl.present.output import Output, Stream
@@ -225,6 +226,7 @@ def _bind_leaving(found: KeyBindings, view: LineView, leaving: Condition) -> Non
 
 _HINT_S: Final = 2.0
 _TICK_S: Final = 0.25
+_BESIDE: Final = 8  # rows that stay for greeting, prompt and menu beside the last session
 _EDIT: Final = "\0edit"  # what the prompt gives for its line to be edited outside
 _STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "prompt": "bold", "moving": "nobold", "live": "nobold dim"})
 
@@ -299,6 +301,8 @@ class LineView:
         self.output.lines([width_cut(line, max(width, 20)) for line in greeting])
         ticker = asyncio.create_task(self._tick())
         asyncio.get_running_loop().call_later(0.3, lambda: self._start(asyncio.to_thread(warm_up)))
+        if greeting:  # else the full screen has shown it
+            self._start(self._show_last_session())
         self.feed.adopt()
         try:
             with reports(self.session.folder.name, write=None if self.output.plain else self._write_raw):
@@ -313,6 +317,22 @@ class LineView:
             await self.feed.close()
             await asyncio.to_thread(self.notifier.wait)
             self.kept.close()
+
+    async def _show_last_session(self) -> None:
+        """The end of what the session before this one showed, above the prompt; the prompt does not wait for it."""
+        from repl.present.task_blocks import last_session  # 20 ms, behind the prompt
+        from tracer.catalog.tasks import list_tasks
+
+        def read() -> list[Block]:
+            try:
+                return last_session(list_tasks(self.session.state_dir), columns=self.output.columns)
+            except PmError:  # the greeting has said so
+                return []
+
+        lines = [line for block in await asyncio.to_thread(read) for line in self.output.rendered(block)]
+        room = max(self.size.rows - _BESIDE, _BESIDE)
+        more = [f"  … {len(lines) - room:,} more lines   /tasks   /show N"] if len(lines) > room else []
+        self.output.lines([*more, *lines[-room:]])
 
     def _ask_before_leaving(self) -> None:
         if self._next == "" and self.session.running and not self._waiting_to_leave:

@@ -288,6 +288,23 @@ def test_a_rebound_key_works_and_hints_show_it(project: Path) -> None:
         assert terminal.ends() == 0
 
 
+def test_a_restarted_prompt_shows_what_the_last_session_ended_with(project: Path) -> None:
+    with opened(project, GOOD) as terminal:
+        terminal.wait_for("pm>")
+        terminal.send(b"write hello.py" + ENTER)
+        terminal.wait_for("task-001 COMPLETE")
+        terminal.send(CTRL_D)
+        assert terminal.ends() == 0
+    with opened(project) as terminal:
+        text = terminal.wait_for("that was the last session")
+        assert "pm> write hello.py" in text
+        assert "task-001 COMPLETE" in text
+        terminal.send(b"/version" + ENTER)
+        terminal.wait_for("pm 0.1.0\n")
+        terminal.send(CTRL_D)
+        assert terminal.ends() == 0
+
+
 def test_a_dumb_terminal_gets_plain_line_mode(project: Path) -> None:
     with opened(project, words=(), TERM="dumb") as terminal:
         terminal.wait_for("pm 0.1.0 - project - executor scripted - 0 tasks")

@@ -69,7 +69,7 @@ def shop(tmp_path: Path) -> Path:
     pm.chmod(0o755)
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "Prices"]):
-        subprocess.run(["git", *words], cwd=folder, check=True, timeout=30)
+        subprocess.run(["git", *words], cwd=folder, check=True, timeout=60)
     return folder
 
 

@@ -76,9 +76,9 @@ def test_it_serves_in_such_a_project(crowded: Path) -> None:
     ) as process:
         assert process.stdout is not None
         found = re.search(r"http://\S+", process.stdout.readline())
-        alive = httpx2.get(f"{found[0]}/healthz", timeout=20).status_code if found else None
+        alive = httpx2.get(f"{found[0]}/healthz", timeout=60).status_code if found else None
         process.terminate()
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert (alive, process.returncode) == (200, 0), err
 
 

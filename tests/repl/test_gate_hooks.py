@@ -234,7 +234,7 @@ def test_a_killed_hook_leaves_not_verified(shop: Path) -> None:
         hook.stdin.write(payload)
         hook.stdin.close()
         trace = next((shop / ".pm-orchestrator" / "traces").glob("*.jsonl"))
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while "LLM_RESPONSE" not in trace.read_text() and time.monotonic() < until:
             time.sleep(0.05)
         hook.send_signal(signal.SIGKILL)

@@ -98,7 +98,7 @@ def test_a_closed_pipe_ends_quietly_with_zero(project: Path) -> None:
         )
         assert process.stdout is not None
         process.stdout.close()
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (0, b"")
 
 

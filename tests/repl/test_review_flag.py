@@ -59,7 +59,7 @@ def test_a_kill_while_the_reviewer_is_asked_is_resumed_and_the_work_not_asked_fo
         command_line(*words), cwd=project, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     traces = project / ".pm-orchestrator" / "traces"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not any(b'"purpose":"review"' in one.read_bytes() for one in traces.glob("*.jsonl")):
         assert time.monotonic() < deadline
         assert process.poll() is None

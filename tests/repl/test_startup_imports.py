@@ -44,7 +44,7 @@ sys.exit(main())
 def loaded_by(*words: str, cwd: Path) -> set[str]:
     """The modules in the process of `pm WORDS` when it ends."""
     done = subprocess.run(
-        [sys.executable, "-c", _START, *words], cwd=cwd, capture_output=True, check=False, timeout=30, env=environment()
+        [sys.executable, "-c", _START, *words], cwd=cwd, capture_output=True, check=False, timeout=60, env=environment()
     )
     assert done.returncode == 0, done.stderr
     return set(done.stderr.decode().split("MODULES", 1)[1].split())
@@ -149,7 +149,7 @@ def test_a_request_is_durable_before_most_of_the_product_is_loaded(project: Path
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=60,
         env=environment(),
     )
     counts = json.loads(done.stdout.splitlines()[-1])

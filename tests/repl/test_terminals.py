@@ -26,7 +26,7 @@ def opened(project: Path, *words: str, columns: int = 100, **extra: str) -> Term
 
 
 def wait_raw(terminal: Terminal, wanted: bytes, *, start: int = 0) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while wanted not in terminal.raw[start:]:
         assert terminal.pump(), terminal.raw[-2000:]
         assert time.monotonic() < deadline, terminal.raw[-2000:]

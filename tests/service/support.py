@@ -104,7 +104,7 @@ def serving(project: Path, replies: list[dict[str, Any]], **limits: Any) -> Iter
     thread.start()
     try:
         url = f"http://127.0.0.1:{port}"
-        with httpx2.Client(base_url=url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=20) as client:
+        with httpx2.Client(base_url=url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
             while not server.started:
                 threading.Event().wait(0.01)
             yield Served(client, url, project, app)

@@ -41,29 +41,29 @@ def headers(project: Path) -> dict[str, str]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_quietly_with_exit_0(project: Path, number: signal.Signals) -> None:
     process, url = start(project)
-    with httpx2.Client(base_url=url, headers=headers(project), timeout=20) as client:
+    with httpx2.Client(base_url=url, headers=headers(project), timeout=60) as client:
         trace_id = client.post("/traces", json=new_trace()).json()["trace_id"]
         assert client.post(f"/traces/{trace_id}/events", json={"events": [event(1)]}).status_code == 200
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, ""), out
 
 
 def test_what_was_acknowledged_is_there_after_a_kill(project: Path) -> None:
     process, url = start(project)
-    with httpx2.Client(base_url=url, headers=headers(project), timeout=20) as client:
+    with httpx2.Client(base_url=url, headers=headers(project), timeout=60) as client:
         trace_id = client.post("/traces", json=new_trace()).json()["trace_id"]
         for seq in range(1, 20):
             assert client.post(f"/traces/{trace_id}/events", json={"events": [event(seq)]}).status_code == 200
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     process, url = start(project)
     try:
         page = httpx2.get(f"{url}/traces/{trace_id}/events", headers=headers(project)).json()
         assert [each["seq"] for each in page["events"]] == list(range(1, 20))
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def test_a_store_that_cannot_be_used_is_told_in_three_lines(project: Path) -> None:

@@ -100,7 +100,7 @@ class Postgres:
 
     def start(self) -> None:
         """Start the server again, on the same files."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 self._server.ensure_postgres_running()

@@ -232,7 +232,7 @@ def test_what_is_recorded_live_is_there_before_the_shell_ends_and_a_restart_lose
 
 
 def sent_by(at: Desk, seq: int, recording: Recording) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while at.spool.sent.seq < seq:
         recording.terminal.pump()
         assert time.monotonic() < deadline, at.spool.sent
@@ -346,7 +346,7 @@ def test_it_works_over_ssh(at: Desk, tmp_path: Path) -> None:
             "ssh",
             ["-tt", "-p", str(port), "-i", str(tmp_path / "user"), "-o", "StrictHostKeyChecking=no",
              "-o", f"UserKnownHostsFile={tmp_path}/known", "127.0.0.1", remote],
-            timeout=30,
+            timeout=60,
         )  # fmt: skip
         child.expect("mine>")
         child.send("echo over ssh\r")

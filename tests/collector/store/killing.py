@@ -71,7 +71,7 @@ def text_of(trace_id: str, seq: int) -> str:
 
 
 def _until_gone(process: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             os.kill(process, 0)
@@ -124,7 +124,7 @@ class Campaign:
         process = self._start(port)
         try:
             await self._until_ready(port)
-            async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:
+            async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
                 for client in self.clients:
                     await self._create(http, client)
                 self.answered = asyncio.Event()

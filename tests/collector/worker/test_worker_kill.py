@@ -65,7 +65,7 @@ async def test_workers_killed_again_and_again_leave_one_result_for_every_trace(
         ids = [await a_capture(collector, number=700 + number) for number in range(12)]
         for _ in range(3):
             worker, known = start(tmp_path, environ), await begun(collector, ids)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while await begun(collector, ids) == known and time.monotonic() < deadline:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(chance.random() * 0.4)

@@ -53,12 +53,12 @@ async def screen(
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
-    end = monotonic() + 30
+    end = monotonic() + 60
     while monotonic() < end:
         await pilot.pause(0.01)
         if holds():
             return
-    raise AssertionError("did not happen within 30 s")
+    raise AssertionError("did not happen within 60 s")
 
 
 async def drawn(pilot: Pilot[Any]) -> None:

@@ -52,7 +52,7 @@ class Terminal:
 
     def until(self, text: bytes) -> None:
         """Wait until `text` has been written."""
-        end = monotonic() + 30
+        end = monotonic() + 60
         while text not in self.seen:
             assert monotonic() < end, self.seen[-3000:]
             self.read(0.1)
@@ -62,7 +62,7 @@ class Terminal:
 
     def ended(self) -> int:
         """Read on until the program ends; its exit code."""
-        end = monotonic() + 30
+        end = monotonic() + 60
         while self.process.poll() is None and monotonic() < end:
             self.read(0.1)
         self.read(0.1)

@@ -56,7 +56,7 @@ class Rig:
     def child(self) -> int:
         """The process id of the play's `child`, once it runs."""
         path = self.child_file()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if path.exists() and path.read_text().strip():
                 return int(path.read_text())

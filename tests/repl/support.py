@@ -66,7 +66,7 @@ class _Stream:
         return self._raw.getvalue()
 
 
-def pm_process(*words: str, cwd: Path | None = None, stdin: str | bytes = "", timeout: float = 40, **extra: str) -> Ran:
+def pm_process(*words: str, cwd: Path | None = None, stdin: str | bytes = "", timeout: float = 90, **extra: str) -> Ran:
     """Run `pm WORDS` as a process of its own and wait for it."""
     done = subprocess.run(
         command_line(*words),
